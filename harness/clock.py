@@ -1,0 +1,55 @@
+"""The harness's one door to time: a monotonic clock in microseconds, a calendar for people, waiting.
+
+Operator code does not use it: it asks its loop (`reference_impl.loops`). Invariant: `monotonic_us` is the
+same clock in every process of this machine, so events of different processes can be put in one order.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+__all__ = ["Deadline", "monotonic_us", "pause", "utc_now", "wait_until"]
+
+
+def monotonic_us() -> int:
+    """Microseconds of the machine's monotonic clock (CLOCK_MONOTONIC: shared by all processes)."""
+    return time.monotonic_ns() // 1000
+
+
+def utc_now() -> datetime:
+    """The calendar's now, for people; nothing is ever decided by it."""
+    return datetime.now(UTC)
+
+
+def pause(seconds: float) -> None:
+    """Wait; only for polling loops that have a `Deadline`."""
+    time.sleep(seconds)
+
+
+class Deadline:
+    """A limit on a wait, named so that its error can say what was waited for."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._end_us = monotonic_us() + round(seconds * 1_000_000)
+
+    @property
+    def left_s(self) -> float:
+        """Seconds that remain, never below 0."""
+        return max(0.0, (self._end_us - monotonic_us()) / 1_000_000)
+
+    @property
+    def passed(self) -> bool:
+        """Whether the time is up."""
+        return monotonic_us() >= self._end_us
+
+
+def wait_until(condition: Callable[[], bool], *, deadline: Deadline, every_s: float = 0.01) -> bool:
+    """Poll `condition` until it holds (True) or the deadline has passed (False)."""
+    while not condition():
+        if deadline.passed:
+            return False
+        pause(min(every_s, deadline.left_s))
+    return True

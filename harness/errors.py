@@ -1,0 +1,94 @@
+"""The errors of Floodmark, one tree, named by whose fault they are.
+
+Every error says what happened, where, and what to do; each carries the exit code that the command
+line answers with (`guide/decisions.md` 13). A broken invariant is a verdict, never an exception.
+
+    FloodmarkError          3   any of ours
+    +- UsageError           4   a command, option or name that does not exist
+    +- ScenarioError        4   a scenario file with mistakes, all of them at once
+    +- HistoryError         4   a history that breaks the format, all breaches at once
+    +- SutError             4   the system under test cannot be loaded or driven
+    +- NothingRan           5   the selection was empty
+    +- WorldError          11   the machine: no engine, no server, a taken port, a full disk
+    +- HarnessError         3   a defect of Floodmark itself
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+__all__ = [
+    "Exit",
+    "FloodmarkError",
+    "HarnessError",
+    "HistoryError",
+    "NothingRan",
+    "ScenarioError",
+    "SutError",
+    "UsageError",
+    "WorldError",
+]
+
+
+class Exit(IntEnum):
+    """What the process answers with; the table of `spec/command-line.md`."""
+
+    HOLD = 0
+    VIOLATION = 1
+    INTERRUPTED = 2
+    INTERNAL = 3
+    USAGE = 4
+    NOTHING_RAN = 5
+    UNDECIDED = 10
+    ENVIRONMENT = 11
+
+
+class FloodmarkError(Exception):
+    """Any error of ours: `what` happened (and where), and the `fix`, one sentence each."""
+
+    exit_code = Exit.INTERNAL
+
+    def __init__(self, what: str, *, fix: str = "") -> None:
+        super().__init__(what if not fix else f"{what}\n  fix: {fix}")
+        self.what = what
+        self.fix = fix
+
+
+class UsageError(FloodmarkError):
+    """A command, an option or a name that does not exist; yours to mend."""
+
+    exit_code = Exit.USAGE
+
+
+class ScenarioError(FloodmarkError):
+    """A scenario that cannot be run as written; yours to mend."""
+
+    exit_code = Exit.USAGE
+
+
+class HistoryError(FloodmarkError):
+    """A history file that breaks the rules of `spec/history.md`; nothing of it is judged."""
+
+    exit_code = Exit.USAGE
+
+
+class SutError(FloodmarkError):
+    """A system under test that cannot be loaded or driven; its author's to mend."""
+
+    exit_code = Exit.USAGE
+
+
+class NothingRan(FloodmarkError):
+    """The selection was empty, so there is nothing to have passed."""
+
+    exit_code = Exit.NOTHING_RAN
+
+
+class WorldError(FloodmarkError):
+    """The machine could not give what a world needs; the fix is a command to type."""
+
+    exit_code = Exit.ENVIRONMENT
+
+
+class HarnessError(FloodmarkError):
+    """A defect of Floodmark itself; please report it."""

@@ -1,0 +1,194 @@
+"""Events of a history, one struct a kind, exactly the fields of `spec/history.md` (Events).
+
+Answers to Jepsen's operations. Invariant: an event is a frozen value; `n` is the total order, `t`
+microseconds of the run's monotonic clock. `UNSET` means the field was absent, which is not null.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+__all__ = [
+    "Abort", "Call", "Close", "Commit", "Dead", "Done", "Effect", "End", "Ended", "Event", "Failed",
+    "FaultEvent", "GiveUp", "In", "Kill", "Out", "Owm", "Res", "Restore", "Retire", "Snap", "Start", "Wm",
+]
+
+Id = int | str
+W = int | Literal["end"]
+Optional = UnsetType
+
+
+class _At(msgspec.Struct, frozen=True, kw_only=True, tag_field="k", omit_defaults=True):
+    n: int
+    t: int
+    thread: str | UnsetType = UNSET
+    mail: int | UnsetType = UNSET
+
+
+class _Of(_At, frozen=True, kw_only=True):
+    s: int
+    a: int
+
+
+class Start(_Of, frozen=True, kw_only=True, tag="start"):
+    """Attempt `a` begins, its source stands at `pos`; `from_` is the checkpoint restored, or None."""
+
+    from_: int | None = msgspec.field(name="from")
+    pos: int
+
+
+class Restore(_Of, frozen=True, kw_only=True, tag="restore"):
+    """The operator replays these elements, in this order."""
+
+    c: int
+    elements: list[dict[str, Any]]
+
+
+class In(_Of, frozen=True, kw_only=True, tag="in"):
+    """The operator takes a record from the source."""
+
+    pos: int
+    id: Id
+    key: Any | UnsetType = UNSET
+    ts: int | None | UnsetType = UNSET
+    expect: list[Any] | UnsetType = UNSET
+
+
+class Wm(_Of, frozen=True, kw_only=True, tag="wm"):
+    """The operator takes a watermark from the source."""
+
+    pos: int
+    w: W
+
+
+class Call(_Of, frozen=True, kw_only=True, tag="call"):
+    """An external call begins."""
+
+    id: Id
+    try_: int = msgspec.field(name="try")
+    nonce: Any | UnsetType = UNSET
+
+
+class Res(_Of, frozen=True, kw_only=True, tag="res"):
+    """An outcome is accepted by the operator."""
+
+    id: Id
+    try_: int = msgspec.field(name="try")
+    r: Literal["ok", "fail", "timeout", "unknown"]
+    final: bool
+    v: list[Any] | UnsetType = UNSET
+    nonce: Any | UnsetType = UNSET
+    error: Any | UnsetType = UNSET
+
+
+class Out(_Of, frozen=True, kw_only=True, tag="out"):
+    """The `j`-th result of a record leaves."""
+
+    id: Id
+    j: int
+    v: Any
+    ts: int | None | UnsetType = UNSET
+
+
+class Owm(_Of, frozen=True, kw_only=True, tag="owm"):
+    """A watermark leaves."""
+
+    w: W
+
+
+class Snap(_Of, frozen=True, kw_only=True, tag="snap"):
+    """The subtask's part of checkpoint `c`."""
+
+    c: int
+    pos: int
+    elements: list[dict[str, Any]]
+
+
+class Dead(_Of, frozen=True, kw_only=True, tag="dead"):
+    """The record goes to the dead-letter output, by declared policy."""
+
+    id: Id
+
+
+class Failed(_Of, frozen=True, kw_only=True, tag="failed"):
+    """The attempt reports its failure."""
+
+    error: Any
+    id: Id | UnsetType = UNSET
+
+
+class End(_Of, frozen=True, kw_only=True, tag="end"):
+    """The source is exhausted."""
+
+
+class Ended(_Of, frozen=True, kw_only=True, tag="ended"):
+    """The operator has drained."""
+
+
+class Close(_Of, frozen=True, kw_only=True, tag="close"):
+    """The attempt is closed."""
+
+
+class Kill(_Of, frozen=True, kw_only=True, tag="kill"):
+    """The attempt is known to be dead: its process was reaped."""
+
+
+class Done(_At, frozen=True, kw_only=True, tag="done"):
+    """The coordinator completes a checkpoint."""
+
+    c: int
+
+
+class Abort(_At, frozen=True, kw_only=True, tag="abort"):
+    """The coordinator gives up a checkpoint."""
+
+    c: int
+
+
+class Retire(_At, frozen=True, kw_only=True, tag="retire"):
+    """No checkpoint up to `c` will be restored any more."""
+
+    c: int
+
+
+class Commit(_At, frozen=True, kw_only=True, tag="commit"):
+    """The sink makes the subtask's epoch `c` visible."""
+
+    s: int
+    c: int
+    a: int | UnsetType = UNSET
+
+
+class Effect(_At, frozen=True, kw_only=True, tag="effect"):
+    """A row of the database's own audit log, read after the run."""
+
+    s: int
+    id: Id
+    token: int
+    seq: int
+    j: int | UnsetType = UNSET
+    v: Any | UnsetType = UNSET
+
+
+class FaultEvent(_At, frozen=True, kw_only=True, tag="fault"):
+    """A fault begins, or ends with its evidence."""
+
+    f: str
+    phase: Literal["begin", "end"]
+    stalls: bool | UnsetType = UNSET
+    evidence: dict[str, Any] | UnsetType = UNSET
+
+
+class GiveUp(_At, frozen=True, kw_only=True, tag="giveup"):
+    """The harness stopped waiting."""
+
+    why: str
+
+
+Event = (
+    Start | Restore | In | Wm | Call | Res | Out | Owm | Snap | Dead | Failed | End | Ended | Close | Kill
+    | Done | Abort | Retire | Commit | Effect | FaultEvent | GiveUp
+)

@@ -1,0 +1,83 @@
+"""A world: the database and the proxy that a run talks to, real ones, ours while the block lasts.
+
+Invariant: clients reach the database through `links` only, whose ports stay the same from `open` to
+`close` whatever happens behind them; `direct` is for set-up, audit and the proof that a world is ready.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from harness.outcome import WorldDescription
+
+__all__ = ["Address", "Credentials", "ProxyControl", "Toxic", "World", "WorldSource"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where something listens; `host` is always on loopback."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """Who a client says it is. The password never enters an event, a log or a report."""
+
+    user: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toxic:
+    """One toxic, as Toxiproxy takes it; `stream` is `upstream` (to the server) or `downstream`."""
+
+    name: str
+    type: str
+    stream: str
+    attributes: Mapping[str, int]
+
+
+class ProxyControl(Protocol):
+    """The proxy's control interface, by link name (`lookups`, `sink`); every call has a limit."""
+
+    def add_toxic(self, link: str, toxic: Toxic) -> None:
+        """Put `toxic` on `link`; live connections are affected at once."""
+
+    def remove_toxic(self, link: str, name: str) -> None:
+        """Take it away; one that is gone already is no error. Never deadlocks (infrastructure 3.4)."""
+
+    def toxics(self, link: str) -> Sequence[str]:
+        """The names of the toxics that act on `link` now."""
+
+    def disable(self, link: str) -> None:
+        """Stop listening and cut every live connection."""
+
+    def enable(self, link: str) -> None:
+        """Listen again on the same port."""
+
+    def enabled(self, link: str) -> bool:
+        """Whether `link` listens."""
+
+
+class World(Protocol):
+    """A database behind a proxy, up and proven (`SELECT 1`, directly and through every link)."""
+
+    description: WorldDescription
+    links: Mapping[str, Address]
+    """`lookups` and `sink`: the proxy's ports that clients use."""
+    direct: Address
+    """The database itself: set-up and audit only."""
+    app: Credentials
+    root: Credentials
+    proxy: ProxyControl
+
+
+WorldSource = AbstractContextManager[World]
+"""What `harness.world.open_world(...)` gives: enter it for a `World`, leave it and nothing is left."""
+
+Versions = Mapping[str, Any]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import secrets
 
-__all__ = ["Choices", "fresh_seed"]
+__all__ = ["Choices", "fresh_secret", "fresh_seed"]
 
 
 class Choices:
@@ -32,3 +32,8 @@ class Choices:
 def fresh_seed() -> int:
     """A seed nobody chose: six digits, so that a person can type it again."""
     return 100_000 + secrets.randbelow(900_000)
+
+
+def fresh_secret() -> str:
+    """A password for one world: letters and digits only, never drawn from a seed, for seeds are printed."""
+    return secrets.token_hex(16)

@@ -2,6 +2,7 @@
 
 Answers to Jepsen's operations. Invariant: an event is a frozen value; `n` is the total order, `t`
 microseconds of the run's monotonic clock. `UNSET` means the field was absent, which is not null.
+Constructing one checks nothing: what comes from outside is checked by `event_fields` and `rules`.
 """
 
 from __future__ import annotations
@@ -12,13 +13,39 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 __all__ = [
-    "Abort", "Call", "Close", "Commit", "Dead", "Done", "Effect", "End", "Ended", "Event", "Failed",
-    "FaultEvent", "GiveUp", "In", "Kill", "Out", "Owm", "Res", "Restore", "Retire", "Snap", "Start", "Wm",
+    "Abort",
+    "Call",
+    "Close",
+    "Commit",
+    "Dead",
+    "Done",
+    "Effect",
+    "Emission",
+    "End",
+    "Ended",
+    "Event",
+    "Failed",
+    "FaultEvent",
+    "GiveUp",
+    "Id",
+    "In",
+    "Kill",
+    "OfAttempt",
+    "Out",
+    "Owm",
+    "Res",
+    "Restore",
+    "Retire",
+    "Snap",
+    "Start",
+    "W",
+    "Wm",
 ]
 
 Id = int | str
+"""Of a record; `1` and `"1"` are two ids."""
 W = int | Literal["end"]
-Optional = UnsetType
+"""A watermark; `"end"` is the final one, higher than all."""
 
 
 class _At(msgspec.Struct, frozen=True, kw_only=True, tag_field="k", omit_defaults=True):
@@ -185,10 +212,11 @@ class FaultEvent(_At, frozen=True, kw_only=True, tag="fault"):
 class GiveUp(_At, frozen=True, kw_only=True, tag="giveup"):
     """The harness stopped waiting."""
 
-    why: str
+    why: Any
 
 
-Event = (
+Emission = Out | Owm
+OfAttempt = (
     Start | Restore | In | Wm | Call | Res | Out | Owm | Snap | Dead | Failed | End | Ended | Close | Kill
-    | Done | Abort | Retire | Commit | Effect | FaultEvent | GiveUp
 )
+Event = OfAttempt | Done | Abort | Retire | Commit | Effect | FaultEvent | GiveUp

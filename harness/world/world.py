@@ -6,14 +6,20 @@ Invariant: clients reach the database through `links` only, whose ports stay the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Protocol
 
 from harness.outcome import WorldDescription
 
-__all__ = ["Address", "Credentials", "ProxyControl", "Toxic", "World", "WorldSource"]
+__all__ = ["DATABASE", "LINKS", "Address", "Credentials", "ProxyControl", "Toxic", "World", "WorldSource"]
+
+DATABASE = "floodmark"
+"""The database that every world has, and the prefix (`floodmark_...`) of any other that its user may make."""
+LINKS = ("lookups", "sink")
+"""What the operator reads through, and what it writes through."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +70,8 @@ class ProxyControl(Protocol):
         """Whether `link` listens."""
 
 
-class World(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
     """A database behind a proxy, up and proven (`SELECT 1`, directly and through every link)."""
 
     description: WorldDescription
@@ -73,11 +80,14 @@ class World(Protocol):
     direct: Address
     """The database itself: set-up and audit only."""
     app: Credentials
+    """May do anything to `floodmark` and to any `floodmark_...`, and nothing else."""
     root: Credentials
     proxy: ProxyControl
+    folder: Path
+    """The run's scratch folder, gone when the world is."""
+    enrol: Callable[[int], None]
+    """Writes a process of the run (its pid) into the ledger, so that it cannot outlive the run unnoticed."""
 
 
 WorldSource = AbstractContextManager[World]
 """What `harness.world.open_world(...)` gives: enter it for a `World`, leave it and nothing is left."""
-
-Versions = Mapping[str, Any]

@@ -1,0 +1,81 @@
+"""The catalogue: the scenarios that come with Floodmark, and how a user's words become scenario files.
+
+Answers to Maelstrom's and Sonobuoy's named test suites. Invariant: a word that names nothing is an error
+with the nearest name, never an empty selection that passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+from pathlib import Path
+
+import harness
+from harness.errors import NothingRan, UsageError
+
+__all__ = ["catalogue", "catalogue_folder", "resolve"]
+
+_SUFFIXES = (".yaml", ".yml")
+
+
+def catalogue_folder() -> Path:
+    """The folder `scenarios` beside the package `harness`, in a clone and in an installed wheel alike."""
+    return Path(harness.__file__).resolve().parent.parent / "scenarios"
+
+
+def catalogue() -> dict[str, Path]:
+    """The shipped scenarios by name, in alphabetical order."""
+    return {path.stem: path for path in _files_below(catalogue_folder())}
+
+
+def resolve(names: Iterable[str | Path]) -> list[Path]:
+    """The files meant by paths, folders, catalogue names or `all`, in that order, each once."""
+    shipped = catalogue()
+    found: dict[Path, None] = {}
+    unknown: list[str] = []
+    for name in names:
+        files = _meant(str(name), shipped)
+        unknown += [] if files is not None else [str(name)]
+        found |= dict.fromkeys(files or [])
+    if unknown:
+        raise _unknown(unknown, shipped)
+    if not found:
+        raise NothingRan("no scenario was named", fix="name files, folders or scenarios, or say `all`")
+    return list(found)
+
+
+def _meant(name: str, shipped: dict[str, Path]) -> list[Path] | None:
+    """A bare name is looked up in the catalogue first, so that no folder nearby changes what it means."""
+    path = Path(name)
+    if name == "all":
+        return list(shipped.values())
+    if name in shipped:
+        return [shipped[name]]
+    if path.is_dir():
+        return _inside(path)
+    return [path] if path.is_file() else None
+
+
+def _inside(folder: Path) -> list[Path]:
+    files = list(_files_below(folder))
+    if not files:
+        raise NothingRan(f"no scenario file (*.yaml, *.yml) is in {folder}", fix="name another folder")
+    return files
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.rglob("*")):
+        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if path.suffix in _SUFFIXES and path.is_file() and not hidden:
+            yield path
+
+
+def _unknown(names: list[str], shipped: dict[str, Path]) -> UsageError:
+    told = [f"there is no scenario, file or folder `{name}`{_nearest(name, shipped)}" for name in names]
+    return UsageError("\n".join(told), fix="`floodmark list scenarios` shows what there is")
+
+
+def _nearest(name: str, shipped: dict[str, Path]) -> str:
+    stem = Path(name).stem
+    close = get_close_matches(stem, [*shipped, "all"], n=1) or [it for it in shipped if stem and stem in it][:1]
+    return f"; did you mean `{close[0]}`?" if close else ""

@@ -1,0 +1,87 @@
+"""The tables of one run, in a database of its own: what is looked up, the sink, and the audit log.
+
+Invariant: the audit log is written by the database itself (a trigger), in the transaction that writes an
+output, so it shows what became visible whatever the sink believes it did. No key forbids a duplicate:
+a duplicate must be seen, not refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pymysql
+from pymysql.connections import Connection
+
+from harness.errors import WorldError
+from harness.plan import Endpoint
+
+__all__ = ["connect", "prepare_database", "run_database"]
+
+_CONNECT_S = 3
+_STATEMENT_S = 10
+
+_TABLES = (
+    "CREATE TABLE customer (k INT PRIMARY KEY, name VARCHAR(200) NOT NULL, city VARCHAR(200) NOT NULL,"
+    " tier INT NOT NULL)",
+    "CREATE TABLE output (seq BIGINT AUTO_INCREMENT PRIMARY KEY, subtask INT NOT NULL, id BIGINT NOT NULL,"
+    " j INT NOT NULL, v LONGTEXT NOT NULL, epoch INT NOT NULL, token INT NOT NULL)",
+    "CREATE TABLE audit (seq BIGINT AUTO_INCREMENT PRIMARY KEY, subtask INT NOT NULL, id BIGINT NOT NULL,"
+    " j INT NOT NULL, v LONGTEXT NOT NULL, epoch INT NOT NULL, token INT NOT NULL)",
+    "CREATE TABLE epoch (subtask INT NOT NULL, epoch INT NOT NULL, token INT NOT NULL, pos INT NOT NULL,"
+    " elements LONGTEXT NOT NULL, PRIMARY KEY (subtask, epoch))",
+    "CREATE TABLE fence (subtask INT PRIMARY KEY, token INT NOT NULL, origin_ms BIGINT NULL)",
+    "CREATE TRIGGER audit_output AFTER INSERT ON output FOR EACH ROW INSERT INTO audit"
+    " (subtask, id, j, v, epoch, token) VALUES (NEW.subtask, NEW.id, NEW.j, NEW.v, NEW.epoch, NEW.token)",
+)
+
+
+def connect(endpoint: Endpoint, *, statement_s: float = _STATEMENT_S) -> Connection[Any]:
+    """A PyMySQL connection on which every wait is bounded; no TLS, for the proxy reads packets."""
+    return pymysql.connect(
+        host=endpoint.host,
+        port=endpoint.port,
+        user=endpoint.user,
+        password=endpoint.password,
+        database=endpoint.database or None,
+        autocommit=False,
+        ssl_disabled=True,
+        connect_timeout=_CONNECT_S,
+        read_timeout=statement_s,
+        write_timeout=statement_s,
+    )
+
+
+@contextmanager
+def run_database(root: Endpoint, *, name: str, owner: str) -> Iterator[str]:
+    """A database `name` that the user `owner` may use; dropped when the block ends."""
+    with _as_root(root) as cursor:
+        cursor.execute(f"CREATE DATABASE `{name}` CHARACTER SET utf8mb4")
+        cursor.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON `{name}`.* TO `{owner}`@'%'")
+    try:
+        yield name
+    finally:
+        with _as_root(root) as cursor:
+            cursor.execute(f"DROP DATABASE IF EXISTS `{name}`")
+
+
+@contextmanager
+def _as_root(root: Endpoint) -> Iterator[Any]:
+    try:
+        with connect(root) as connection, connection.cursor() as cursor:
+            yield cursor
+            connection.commit()
+    except pymysql.MySQLError as error:
+        message = f"the database at {root.host}:{root.port} refused the run's set-up: {error.args}"
+        raise WorldError(message, fix="floodmark doctor shows what the world lacks") from error
+
+
+def prepare_database(root: Endpoint, *, subtasks: int, rows: Sequence[Sequence[Any]]) -> None:
+    """Create the tables in `root.database` and fill what is looked up."""
+    with _as_root(root) as cursor:
+        for statement in _TABLES:
+            cursor.execute(statement)
+        cursor.executemany("INSERT INTO customer (k, name, city, tier) VALUES (%s, %s, %s, %s)", rows)
+        fences = [[subtask, 0] for subtask in range(subtasks)]
+        cursor.executemany("INSERT INTO fence (subtask, token) VALUES (%s, %s)", fences)

@@ -1,0 +1,42 @@
+"""What a level gives: a run under way, to be polled and, if need be, stopped.
+
+Invariant: `poll` never blocks, and after `stop` no process of the execution does work any more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from harness.plan import RunPlan
+
+__all__ = ["ATTEMPTS_MAX", "Execution", "ExecutionState", "LevelRunner"]
+
+ATTEMPTS_MAX = 4
+"""Failures and kills that a subtask may have; with the last one the run has failed. Spark's default too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionState:
+    """Whether it still runs, and why it stopped early if it did."""
+
+    running: bool
+    error: str | None = None
+
+
+class Execution(Protocol):
+    """A run under way."""
+
+    def poll(self) -> ExecutionState:
+        """Restart what died, reap what ended, and say how it stands."""
+
+    def stop(self) -> None:
+        """End every attempt, within a few seconds."""
+
+
+class LevelRunner(Protocol):
+    """Starts runs at one level (`live`, `spark`)."""
+
+    def start(self, plan: RunPlan, *, subtasks: int, logs: Path) -> Execution:
+        """Begin all subtasks of `plan`; what they print goes to files in `logs`."""

@@ -1,0 +1,96 @@
+"""What a fault is: something that is armed, acts, heals, and must have left evidence.
+
+Answers to Jepsen's nemesis and to Toxiproxy's toxics. Invariant: evidence is what the run recorded while the
+fault was on, never that the fault was asked for; no evidence means that nothing was shown
+(`guide/decisions.md` 10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, Protocol
+
+__all__ = ["Control", "Evidence", "NetworkFault", "Seen", "TimedCall", "Toxic"]
+
+Evidence = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toxic:
+    """One toxic as Toxiproxy takes it."""
+
+    name: str
+    type: str
+    stream: str
+    attributes: dict[str, int]
+
+
+class Control(Protocol):
+    """What a network fault does to a link; the world's proxy offers it."""
+
+    def add_toxic(self, link: str, toxic: Any) -> None: ...
+    def remove_toxic(self, link: str, name: str) -> None: ...
+    def disable(self, link: str) -> None: ...
+    def enable(self, link: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedCall:
+    """One external call: when it began and ended (microseconds), and how."""
+
+    began_us: int
+    ended_us: int | None
+    """None: no outcome was recorded (its attempt died, or the run ended)."""
+    ending: str | None
+    """`ok`, `fail`, `timeout`."""
+
+    @property
+    def took_ms(self) -> float | None:
+        """Its length, if it ended."""
+        return None if self.ended_us is None else (self.ended_us - self.began_us) / 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What the run recorded, cut at the fault's window."""
+
+    armed_us: int
+    healed_us: int
+    calls: Sequence[TimedCall]
+    losses: Sequence[tuple[int, str, int | str]]
+    """(when, link, error code) of each connection that was lost or refused."""
+
+    def during(self) -> list[TimedCall]:
+        """Calls that began under the fault."""
+        return [call for call in self.calls if self.armed_us <= call.began_us < self.healed_us]
+
+    def outside(self) -> list[TimedCall]:
+        """Calls that had ended before the fault, or began after it had healed: the baseline."""
+        return [
+            call
+            for call in self.calls
+            if call.began_us >= self.healed_us or (call.ended_us is not None and call.ended_us < self.armed_us)
+        ]
+
+    def losses_during(self, link: str) -> list[int | str]:
+        """Codes of connections over `link` lost under the fault."""
+        return [code for at, over, code in self.losses if over == link and self.armed_us <= at <= self.healed_us]
+
+
+def median_ms(calls: Sequence[TimedCall]) -> float | None:
+    """The median length of those that ended; None if none did."""
+    lengths = [call.took_ms for call in calls if call.took_ms is not None]
+    return median(lengths) if lengths else None
+
+
+class NetworkFault(Protocol):
+    """A fault of a link."""
+
+    def inject(self, control: Control) -> AbstractContextManager[None]:
+        """On while the block lasts; healed when it ends, however it ends."""
+
+    def evidence(self, seen: Seen) -> Evidence:
+        """What shows that it bit; empty if nothing does."""

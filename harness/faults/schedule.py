@@ -1,0 +1,132 @@
+"""The schedule: arms each network fault when its trigger comes, heals it when its time is over.
+
+Answers to Jepsen's nemesis process. Invariant: whatever was armed is healed when the `with` block of the
+schedule ends, in the reverse order; a trigger that never came is remembered as such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from harness.faults.blackhole import Blackhole
+from harness.faults.down import Down
+from harness.faults.fault import Control, NetworkFault
+from harness.faults.latency import Latency
+from harness.faults.reset import Reset
+from harness.history.follower import Progress
+from harness.scenario import At, Call, CheckpointDone, Fault, Scenario, When
+
+__all__ = ["Schedule", "network_fault"]
+
+_STREAMS = {"up": "upstream", "down": "downstream", None: None}
+
+
+def network_fault(fault: Fault) -> NetworkFault | None:
+    """The fault that the scenario's entry names; None for those that an attempt does to itself."""
+    link, stream = fault.link or "lookups", _STREAMS[fault.direction]
+    match fault.do:
+        case "latency":
+            return Latency(
+                name=fault.id,
+                link=link,
+                stream=stream or "downstream",
+                delay_ms=fault.delay or 0,
+                jitter_ms=fault.jitter or 0,
+            )
+        case "blackhole":
+            return Blackhole(name=fault.id, link=link, stream=stream)
+        case "down":
+            return Down(name=fault.id, link=link)
+        case "reset":
+            return Reset(name=fault.id, link=link, stream=stream or "downstream")
+        case "kill_worker":
+            return None
+
+
+@dataclass(slots=True, kw_only=True)
+class _Planned:
+    """One network fault and where it stands; mutable, for the schedule only."""
+
+    fault: Fault
+    action: NetworkFault
+    armed_us: int | None = None
+    healed_us: int | None = None
+    held: AbstractContextManager[None] | None = None
+
+
+class Schedule:
+    """Call `step` often; leave the block and everything is healed.
+
+    `note(kind, fault)` records `~armed` (after the fault acts) and `~healing` (before it is taken away), so
+    that what happens between the two notes happened under the fault.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        *,
+        control: Control,
+        note: Callable[[str, str], int],
+    ) -> None:
+        actions = [(fault, network_fault(fault)) for fault in scenario.faults]
+        self._planned = [_Planned(fault=fault, action=action) for fault, action in actions if action]
+        self._control = control
+        self._note = note
+        self._stack = ExitStack()
+
+    @property
+    def active(self) -> Sequence[str]:
+        """The ids of the faults that act now."""
+        return [p.fault.id for p in self._planned if p.held is not None]
+
+    def step(self, progress: Progress, *, now_us: int) -> None:
+        """Arm what is due, heal what is over."""
+        for planned in self._planned:
+            if planned.armed_us is None and _is_due(planned.fault.when, progress, now_us):
+                self._arm(planned)
+            elif planned.held is not None and planned.armed_us is not None:
+                if now_us - planned.armed_us >= (planned.fault.lasts or 0) * 1000:
+                    self._heal(planned)
+
+    def _arm(self, planned: _Planned) -> None:
+        planned.held = planned.action.inject(self._control)
+        planned.held.__enter__()
+        self._stack.callback(self._heal, planned)
+        planned.armed_us = self._note("~armed", planned.fault.id)
+
+    def _heal(self, planned: _Planned) -> None:
+        held, planned.held = planned.held, None
+        if held is not None:
+            planned.healed_us = self._note("~healing", planned.fault.id)
+            held.__exit__(None, None, None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+
+def _is_due(when: When, progress: Progress, now_us: int) -> bool:
+    match when:
+        case At(at=at_ms):
+            first = progress.first_record_us
+            return first is not None and now_us - first >= at_ms * 1000
+        case CheckpointDone(checkpoint=checkpoint, subtask=subtask):
+            return any(
+                c == checkpoint and subtask in {None, s} and count for (s, c), count in progress.commits.items()
+            )
+        case Call(call=call, subtask=subtask):
+            made = sum(progress.calls.values()) if subtask is None else progress.calls[subtask]
+            return made >= call
+        case _:
+            return False

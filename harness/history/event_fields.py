@@ -1,0 +1,203 @@
+"""The fields of each kind of event: which there are, of what type, which are required.
+
+The table of `spec/history.md` (Events) as data. Invariant: `well_formed` names every missing and ill-typed
+field of one line, and yields an event exactly if there is none; what lies between events is `rules`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from harness.history import event as events
+from harness.history.event import Event
+from harness.history.values import shown
+
+__all__ = ["KINDS", "Fields", "well_formed"]
+
+
+class _Type(NamedTuple):
+    """A test of a value, and what to call it."""
+
+    holds: Callable[[Any], bool]
+    name: str
+
+
+def _is_int(value: Any) -> bool:
+    return type(value) is int
+
+
+def _is_id(value: Any) -> bool:
+    return type(value) is int or isinstance(value, str)
+
+
+def _is_w(value: Any) -> bool:
+    return type(value) is int or value == "end"
+
+
+def _at_least(low: int) -> _Type:
+    return _Type(lambda value: type(value) is int and value >= low, f"an integer of at least {low}")
+
+
+def _is_element(value: Any) -> bool:
+    if not isinstance(value, dict) or ("id" in value) == ("w" in value):
+        return False
+    if "id" in value:
+        return _is_id(value["id"])
+    return _is_w(value["w"]) and _is_int(value.get("pos"))
+
+
+def _is_elements(value: Any) -> bool:
+    return isinstance(value, list) and all(_is_element(element) for element in value)
+
+
+_INT = _Type(_is_int, "an integer")
+_INT_OR_NULL = _Type(lambda value: value is None or type(value) is int, "an integer or null")
+_TEXT = _Type(lambda value: isinstance(value, str), "a string")
+_FLAG = _Type(lambda value: isinstance(value, bool), "true or false")
+_LIST = _Type(lambda value: isinstance(value, list), "a list")
+_OBJECT = _Type(lambda value: isinstance(value, dict), "an object")
+_ANY = _Type(lambda _: True, "any JSON")
+_ID = _Type(_is_id, "an integer or a string")
+_W = _Type(_is_w, 'an integer or "end"')
+_ELEMENTS = _Type(_is_elements, 'a list of {"id": ...} and {"w": ..., "pos": ...}')
+_PHASE = _Type(lambda value: value in {"begin", "end"} if isinstance(value, str) else False, '"begin" or "end"')
+_RESULT = _Type(
+    lambda value: isinstance(value, str) and value in {"ok", "fail", "timeout", "unknown"},
+    '"ok", "fail", "timeout" or "unknown"',
+)
+
+
+class _Field(NamedTuple):
+    type: _Type
+    required: bool = True
+
+
+def _optional(kind: _Type) -> _Field:
+    return _Field(kind, required=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kind:
+    """One row of the table."""
+
+    make: type[Event]
+    fields: Mapping[str, _Field]
+
+
+_OF = {"s": _Field(_at_least(0)), "a": _Field(_at_least(1))}
+_POS = {"pos": _Field(_INT)}
+_SAVED = {"c": _Field(_INT), "elements": _Field(_ELEMENTS)}
+_TRY = {"id": _Field(_ID), "try": _Field(_at_least(1)), "nonce": _optional(_ANY)}
+_RECORD = {
+    "id": _Field(_ID),
+    "key": _optional(_ANY),
+    "ts": _optional(_INT_OR_NULL),
+    "expect": _optional(_LIST),
+}
+_OUTCOME = {
+    "r": _Field(_RESULT),
+    "final": _Field(_FLAG),
+    "v": _optional(_LIST),
+    "error": _optional(_ANY),
+}
+_EMITTED = {
+    "id": _Field(_ID),
+    "j": _Field(_at_least(0)),
+    "v": _Field(_ANY),
+    "ts": _optional(_INT_OR_NULL),
+}
+_EFFECT = {
+    "s": _Field(_at_least(0)),
+    "id": _Field(_ID),
+    "token": _Field(_INT),
+    "seq": _Field(_INT),
+    "j": _optional(_INT),
+    "v": _optional(_ANY),
+}
+_FAULT_BEGIN = {"f": _Field(_TEXT), "phase": _Field(_PHASE), "stalls": _optional(_FLAG)}
+_FAULT_END = {"f": _Field(_TEXT), "phase": _Field(_PHASE), "evidence": _Field(_OBJECT)}
+
+KINDS: Mapping[str, _Kind] = {
+    "start": _Kind(make=events.Start, fields={**_OF, "from": _Field(_INT_OR_NULL), **_POS}),
+    "restore": _Kind(make=events.Restore, fields={**_OF, **_SAVED}),
+    "in": _Kind(make=events.In, fields={**_OF, **_POS, **_RECORD}),
+    "wm": _Kind(make=events.Wm, fields={**_OF, **_POS, "w": _Field(_W)}),
+    "call": _Kind(make=events.Call, fields={**_OF, **_TRY}),
+    "res": _Kind(make=events.Res, fields={**_OF, **_TRY, **_OUTCOME}),
+    "out": _Kind(make=events.Out, fields={**_OF, **_EMITTED}),
+    "owm": _Kind(make=events.Owm, fields={**_OF, "w": _Field(_W)}),
+    "snap": _Kind(make=events.Snap, fields={**_OF, **_SAVED, **_POS}),
+    "dead": _Kind(make=events.Dead, fields={**_OF, "id": _Field(_ID)}),
+    "failed": _Kind(make=events.Failed, fields={**_OF, "error": _Field(_ANY), "id": _optional(_ID)}),
+    "end": _Kind(make=events.End, fields=_OF),
+    "ended": _Kind(make=events.Ended, fields=_OF),
+    "close": _Kind(make=events.Close, fields=_OF),
+    "kill": _Kind(make=events.Kill, fields=_OF),
+    "done": _Kind(make=events.Done, fields={"c": _Field(_INT)}),
+    "abort": _Kind(make=events.Abort, fields={"c": _Field(_INT)}),
+    "retire": _Kind(make=events.Retire, fields={"c": _Field(_INT)}),
+    "commit": _Kind(
+        make=events.Commit,
+        fields={"s": _Field(_at_least(0)), "c": _Field(_INT), "a": _optional(_at_least(1))},
+    ),
+    "effect": _Kind(make=events.Effect, fields=_EFFECT),
+    "fault": _Kind(make=events.FaultEvent, fields=_FAULT_BEGIN),
+    "giveup": _Kind(make=events.GiveUp, fields={"why": _Field(_ANY)}),
+}
+_ENDED_FAULT = _Kind(make=events.FaultEvent, fields=_FAULT_END)
+_EVERYWHERE = {
+    "n": _Field(_INT),
+    "t": _Field(_at_least(0)),
+    "thread": _optional(_TEXT),
+    "mail": _optional(_INT),
+}
+_PYTHON_NAMES = {"from": "from_", "try": "try_"}
+"""Fields that Python's grammar keeps for itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fields:
+    """One line, checked by itself: its kind, its good fields, its complaints."""
+
+    kind: str = ""
+    """Empty: unknown."""
+    good: dict[str, Any] = field(default_factory=dict)
+    complaints: list[str] = field(default_factory=list)
+    event: Event | None = None
+    """There exactly if nothing is wrong."""
+
+
+def well_formed(given: Mapping[str, Any]) -> Fields:
+    """Check the object of one line against the table."""
+    name = given.get("k")
+    kind = KINDS.get(name) if isinstance(name, str) else None
+    if kind is None or not isinstance(name, str):
+        said = "the event lacks `k`, its kind" if "k" not in given else f"unknown kind of event {shown(name)}"
+        good, complaints = _check(given, _EVERYWHERE, "an event")
+        good |= _check(given, _OF, "an event")[0]
+        return Fields(good=good, complaints=[said, *complaints])
+    if name == "fault" and given.get("phase") == "end":
+        kind = _ENDED_FAULT
+    good, complaints = _check(given, {**_EVERYWHERE, **kind.fields}, f"`{name}`")
+    if complaints:
+        return Fields(kind=name, good=good, complaints=complaints)
+    event = kind.make(**{_PYTHON_NAMES.get(name, name): value for name, value in good.items()})
+    return Fields(kind=name, good=good, event=event)
+
+
+def _check(
+    given: Mapping[str, Any], wanted: Mapping[str, _Field], place: str
+) -> tuple[dict[str, Any], list[str]]:
+    good: dict[str, Any] = {}
+    complaints: list[str] = []
+    for name, (kind, required) in wanted.items():
+        if name not in given:
+            if required:
+                complaints.append(f"{place} lacks `{name}`, {kind.name}")
+        elif kind.holds(value := given[name]):
+            good[name] = value
+        else:
+            complaints.append(f"`{name}` of {place} is {shown(value)}, but must be {kind.name}")
+    return good, complaints

@@ -1,0 +1,205 @@
+"""The header of a history: what the operator, its sink and its run claim, with the defaults of the page.
+
+Answers to `spec/history.md` (Header). Invariant: a `Header` that came through `parse_header` breaks no rule of
+that section; a field that is None was absent where absence means something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, cast
+
+from harness.history.values import shown
+from harness.invariants import INVARIANTS, NOT_ON_A_HISTORY
+
+__all__ = ["Bounds", "Expects", "Header", "Operator", "header_json", "parse_header"]
+
+Mode = Literal["ordered", "unordered"]
+Sink = Literal["rollback", "append", "atomic", "two-phase"]
+Effects = Literal["records", "outputs"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operator:
+    """What the operator was told, and what it claims."""
+
+    mode: Mode
+    capacity: int
+    timeout_ms: int
+    """0: none."""
+    max_tries: int = 1
+    watermark_slots: bool = True
+    """A watermark takes a slot of the capacity."""
+    coalesces_watermarks: bool = False
+    per_key_order: bool = False
+    """Claimed by an unordered operator."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """Limits in ms; None: not claimed."""
+
+    watermark_hold: int | None = None
+    timeout_slack: int = 0
+    recover: int = 0
+    checkpoint_gap: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expects:
+    """The least that must have been observed, or nothing was shown (V23)."""
+
+    records: int | None = None
+    checkpoints: int | None = None
+    restores: int | None = None
+    faults: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """Line 1 of a history."""
+
+    operator: Operator
+    history: int = 1
+    sink: Sink = "rollback"
+    effects: Effects | None = None
+    fenced: bool = True
+    bounds: Bounds = field(default_factory=Bounds)
+    expects: Expects | None = None
+    decisive: tuple[str, ...] | None = None
+    run: Any = None
+
+
+Complaint = str
+_Check = Callable[[Any], str]
+"""Says what the value should have been; the empty string if it is that."""
+
+
+def _whole(low: int) -> _Check:
+    return lambda value: "" if type(value) is int and value >= low else f"an integer of at least {low}"
+
+
+def _flag(value: Any) -> str:
+    return "" if isinstance(value, bool) else "true or false"
+
+
+def _one_of(*names: str) -> _Check:
+    said = "one of " + ", ".join(f'"{name}"' for name in names)
+    return lambda value: "" if isinstance(value, str) and value in names else said
+
+
+def _names(value: Any) -> str:
+    good = isinstance(value, list) and all(isinstance(name, str) for name in value)
+    return "" if good else "a list of names"
+
+
+def _object(value: Any) -> str:
+    return "" if isinstance(value, dict) else "an object"
+
+
+def _anything(_value: Any) -> str:
+    return ""
+
+
+_OPERATOR: dict[str, _Check] = {
+    "mode": _one_of("ordered", "unordered"),
+    "capacity": _whole(1),
+    "timeout_ms": _whole(0),
+    "max_tries": _whole(1),
+    "watermark_slots": _flag,
+    "coalesces_watermarks": _flag,
+    "per_key_order": _flag,
+}
+_BOUNDS: dict[str, _Check] = {bound.name: _whole(0) for bound in fields(Bounds)}
+_EXPECTS: dict[str, _Check] = {
+    "records": _whole(0),
+    "checkpoints": _whole(0),
+    "restores": _whole(0),
+    "faults": _names,
+}
+_TOP: dict[str, _Check] = {
+    "history": lambda value: "" if type(value) is int and value == 1 else "1, the version of this format",
+    "operator": _object,
+    "sink": _one_of("rollback", "append", "atomic", "two-phase"),
+    "effects": _one_of("records", "outputs"),
+    "fenced": _flag,
+    "bounds": _object,
+    "expects": _object,
+    "decisive": _names,
+    "run": _anything,
+}
+
+
+def parse_header(given: Mapping[str, Any]) -> Header | list[Complaint]:
+    """The header that the object of line 1 means, or all that is wrong with it."""
+    complaints = list(_complaints(given))
+    if complaints:
+        return complaints
+    values = dict(given)
+    values["operator"] = Operator(**given["operator"])
+    if "bounds" in given:
+        values["bounds"] = Bounds(**given["bounds"])
+    if "expects" in given:
+        faults = tuple(given["expects"].get("faults", ()))
+        values["expects"] = Expects(**{**given["expects"], "faults": faults})
+    if "decisive" in given:
+        values["decisive"] = tuple(given["decisive"])
+    return Header(**values)
+
+
+def _complaints(given: Mapping[str, Any]) -> Iterator[Complaint]:
+    yield from _part(given, _TOP, required=("history", "operator"), place="the header")
+    parts = (
+        ("operator", _OPERATOR, ("mode", "capacity", "timeout_ms")),
+        ("bounds", _BOUNDS, ()),
+        ("expects", _EXPECTS, ()),
+    )
+    for name, checks, required in parts:
+        if isinstance(part := given.get(name), dict):
+            yield from _part(part, checks, required=required, place=f"`{name}` of the header")
+    decisive = given.get("decisive")
+    if not _names(decisive):
+        yield from _unjudged(cast("list[str]", decisive))
+
+
+def _part(
+    given: Mapping[str, Any], checks: Mapping[str, _Check], *, required: tuple[str, ...], place: str
+) -> Iterator[Complaint]:
+    for name in required:
+        if name not in given:
+            yield f"{place} lacks `{name}`"
+    for name, value in given.items():
+        if name not in checks:
+            yield f"{place} has an unknown field {shown(name)}; known are {', '.join(checks)}"
+        elif wanted := checks[name](value):
+            yield f"`{name}` in {place} is {shown(value)}, but must be {wanted}"
+
+
+def _unjudged(decisive: list[str]) -> Iterator[Complaint]:
+    for name in decisive:
+        if name in NOT_ON_A_HISTORY:
+            yield f"`decisive` names {name}, which no history is judged by: {NOT_ON_A_HISTORY[name]}"
+        elif name not in INVARIANTS:
+            yield f"`decisive` names {shown(name)}, which is no invariant; known are {', '.join(INVARIANTS)}"
+
+
+def header_json(header: Header) -> dict[str, Any]:
+    """The object of line 1; what equals its default is left out."""
+    given: dict[str, Any] = {"history": header.history, "operator": _given(header.operator)}
+    given |= {name: value for name, value in _given(header).items() if name not in given}
+    if header.bounds != Bounds():
+        given["bounds"] = _given(header.bounds)
+    else:
+        given.pop("bounds", None)
+    if header.expects is not None:
+        faults = {"faults": list(header.expects.faults)} if header.expects.faults else {}
+        given["expects"] = {**_given(header.expects), **faults}
+    if header.decisive is not None:
+        given["decisive"] = list(header.decisive)
+    return given
+
+
+def _given(part: Operator | Bounds | Expects | Header) -> dict[str, Any]:
+    pairs = ((item.name, getattr(part, item.name), item.default) for item in fields(part))
+    return {name: value for name, value, default in pairs if value != default}

@@ -1,0 +1,130 @@
+"""Reads a history in its text form, event by event, and names every breach of the format.
+
+Answers to `spec/history.md` (File). Invariant: events come out only as long as nothing was wrong, so whoever
+folds them folds a well-formed prefix; whether the whole is well-formed is known when the iteration has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from harness.errors import HistoryError
+from harness.history.event import Event
+from harness.history.event_fields import well_formed
+from harness.history.header import Header, parse_header
+from harness.history.lines import CutOff, Line, numbered, read_lines
+from harness.history.rules import Breach, Rules
+from harness.history.strict_json import Loose, strictly
+from harness.history.values import shown
+
+__all__ = ["Breach", "HistoryReader", "open_history", "open_text", "read_whole"]
+
+_WHITE = b" \t\r"
+"""JSON's white space, less the line feed."""
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def open_history(path: Path) -> HistoryReader:
+    """A reader of the file at `path`; the header is read at once. Raises UsageError if it cannot be read."""
+    return HistoryReader(read_lines(path))
+
+
+def open_text(text: bytes) -> HistoryReader:
+    """A reader of a history that is already in memory, uncompressed."""
+    return HistoryReader(numbered([text]))
+
+
+def read_whole(path: Path) -> tuple[Header, list[Event]]:
+    """Header and events in memory, for small histories; raises HistoryError with every breach."""
+    reader = open_history(path)
+    events = list(reader.events())
+    if reader.header is None or reader.breaches:
+        told = "".join(f"\n  line {breach.line}: {breach.say}" for breach in reader.breaches)
+        raise HistoryError(f"{path} is no well-formed history:{told}", fix="mend these lines")
+    return reader.header, events
+
+
+class HistoryReader:
+    """One reading of one history. Mutable: `breaches` and `warnings` grow while `events` is iterated."""
+
+    def __init__(self, lines: Iterable[Line]) -> None:
+        self.breaches: list[Breach] = []
+        self.warnings: list[str] = []
+        self._lines = self._until_cut(iter(lines))
+        self.header = self._header()
+        self._rules = Rules(self.header)
+
+    def events(self) -> Iterator[Event]:
+        """The events in order, once; stops yielding at the first breach, but reads on to the last line."""
+        for line in self._lines:
+            event = self._event(line)
+            if event is not None and not self.breaches:
+                yield event
+        self.breaches.extend(self._rules.at_end())
+        self.breaches.sort(key=lambda breach: breach.line)
+
+    def _until_cut(self, lines: Iterator[Line]) -> Iterator[Line]:
+        number = 0
+        try:
+            for line in lines:
+                number = line.number
+                yield line
+        except CutOff as cut:
+            self._breach(number + 1, str(cut))
+
+    def _breach(self, line: int, say: str) -> None:
+        self.breaches.append(Breach(line=line, say=say))
+
+    def _header(self) -> Header | None:
+        line = next(self._lines, None)
+        if line is None:
+            if not self.breaches:
+                self._breach(1, "the file is empty; its first line must be the header")
+            return None
+        raw = line.raw
+        if raw.startswith(_BYTE_ORDER_MARK):
+            self._breach(1, "the file begins with a byte-order mark; write UTF-8 without one")
+            raw = raw.removeprefix(_BYTE_ORDER_MARK)
+        given = self._object(1, raw)
+        if given is None:
+            return None
+        parsed = parse_header(given)
+        if isinstance(parsed, Header):
+            return parsed
+        for complaint in parsed:
+            self._breach(1, complaint)
+        return None
+
+    def _event(self, line: Line) -> Event | None:
+        value = strictly(line.raw.strip(_WHITE))
+        if not line.ended and not isinstance(value, dict):
+            self.warnings.append(
+                f"line {line.number}, the last one, is cut off in the middle and was dropped"
+                f" ({value.say if isinstance(value, Loose) else 'no JSON object'})"
+            )
+            return None
+        given = self._understood(line.number, line.raw, value)
+        if given is None:
+            self._rules.unread()
+            return None
+        fields = well_formed(given)
+        for complaint in fields.complaints:
+            self._breach(line.number, complaint)
+        for breach in self._rules.check(line.number, fields.kind, fields.good):
+            self._breach(line.number, breach)
+        return fields.event
+
+    def _object(self, number: int, raw: bytes) -> dict[str, Any] | None:
+        return self._understood(number, raw, strictly(raw.strip(_WHITE)))
+
+    def _understood(self, number: int, raw: bytes, value: Any) -> dict[str, Any] | None:
+        """The object on a line; if it is none, say so, and go on with what it would have meant."""
+        if isinstance(value, Loose):
+            blank = not raw.strip(_WHITE)
+            self._breach(number, "the line is blank" if blank else value.say)
+            value = value.value
+        elif not isinstance(value, dict):
+            self._breach(number, f"the line is {shown(value)}, but must be a JSON object")
+        return value if isinstance(value, dict) else None

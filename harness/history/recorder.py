@@ -1,0 +1,67 @@
+"""The recorder: an attempt's events, each on disk before its effect can be seen.
+
+One `os.write` to a file opened O_APPEND per event: a SIGKILL then loses nothing, for the page cache outlives
+the process (`guide/spark.md` 4). Beside the events of `spec/history.md` a file holds *notes*, whose kind
+begins with `~`: what the merge needs to settle commits and to find evidence. Every line of a file carries
+`i`, its number, so that a missing line is seen.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from harness.clock import monotonic_us
+
+__all__ = ["HARNESS_FILE", "Recorder", "attempt_file"]
+
+HARNESS_FILE = "harness.jsonl"
+
+
+def attempt_file(folder: Path, *, subtask: int, attempt: int) -> Path:
+    """Where attempt `attempt` of `subtask` appends."""
+    return folder / f"subtask-{subtask:03d}-attempt-{attempt:04d}.jsonl"
+
+
+class Recorder:
+    """Appends to one file; safe from several threads (of the harness; an attempt has one)."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
+        self._encode = msgspec.json.Encoder().encode
+        self._lock = threading.Lock()
+        self._lines = 0
+
+    def record(self, kind: str, **fields: Any) -> None:
+        """Append one event or note; it is on disk when this returns. Raises OSError (a full disk)."""
+        with self._lock:
+            line = {"i": self._lines, "t": monotonic_us(), "k": kind, **fields}
+            self._write(self._encode(line) + b"\n")
+            self._lines += 1
+
+    def _write(self, line: bytes) -> None:
+        written = os.write(self._descriptor, line)
+        if written != len(line):
+            message = f"only {written} of {len(line)} bytes of an event fit into {self.path}; the disk is full"
+            raise OSError(message)
+
+    def close(self) -> None:
+        """Close the file; what was recorded stays."""
+        os.close(self._descriptor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,227 @@
+"""The rules between events, each breach malformed (`spec/history.md`, "Rules").
+
+Invariant: a rule sees only fields that are well-formed, and a line that could not be read at all excuses one
+hole that it may have left (a missing `start`, a missing position): no breach is told twice. Memory grows with
+positions, ids and sequence numbers: the page asks for what they were to be compared over the whole history.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.history.header import Header
+from harness.history.source_identity import SourceIdentity
+from harness.history.values import shown
+
+__all__ = ["Breach", "Rules"]
+
+_OUTSIDE_LIFE = frozenset({"call", "res", "out", "owm", "snap"})
+"""Before `start` or after `close` these are V21's to judge."""
+_OF_ATTEMPT = _OUTSIDE_LIFE | {
+    "start", "restore", "in", "wm", "dead", "failed", "end", "ended", "close", "kill",
+}  # fmt: skip
+_ABSENT = object()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Breach:
+    """What is wrong, and on which line."""
+
+    line: int
+    say: str
+
+
+@dataclass(slots=True, kw_only=True)
+class _Life:
+    """What the rules must know of one attempt; mutable, grows with its snapshots."""
+
+    first_line: int
+    named: str
+    started: bool = False
+    complained: bool = False
+    """Its missing `start` was told, or excused."""
+    origin: Any = _ABSENT
+    """`from` of its start, where that could be read."""
+    restores: int = 0
+    first_taken: int | None = None
+    """The line of its first `in` or `wm`."""
+    next_pos: int | None = None
+    """None: any position may come."""
+    snaps: set[int] = field(default_factory=set)
+    end: bool = False
+    closed: bool = False
+    killed: bool = False
+    unread: int = 0
+    """Lines of it that could not be understood, and have excused nothing yet."""
+
+
+class Rules:
+    """Feed every line in order, then `at_end`; each call yields sentences. Mutable: the state of a fold."""
+
+    def __init__(self, header: Header | None) -> None:
+        self._outputs = header is not None and header.effects == "outputs"
+        self._last: dict[str, int] = {}
+        self._lives: dict[tuple[int, int], _Life] = {}
+        self._newest: dict[int, int] = {}
+        self._source = SourceIdentity()
+        self._seqs: dict[int, int] = {}
+        self._faults: Counter[str] = Counter()
+        self._unread = 0
+
+    def unread(self) -> None:
+        """A line could not be understood at all: whatever it held is missing to the rules."""
+        self._unread += 1
+
+    def check(self, line: int, kind: str, good: Mapping[str, Any]) -> Iterator[str]:
+        """The breaches of one line, given its kind and its well-formed fields."""
+        yield from self._order(good)
+        if kind in _OF_ATTEMPT:
+            if "s" in good and "a" in good:
+                yield from self._attempt(line, kind, good)
+            else:
+                self.unread()
+        elif kind == "effect":
+            yield from self._effect(line, good)
+        elif kind == "fault":
+            yield from self._fault(good)
+        elif not kind:
+            self._unknown(good)
+
+    def at_end(self) -> Iterator[Breach]:
+        """What only the whole history shows."""
+        for life in self._lives.values():
+            if not life.started and not life.complained and not self._excused(life):
+                yield Breach(line=life.first_line, say=f"{life.named} has no `start`")
+            restores = life.origin is not None and life.origin is not _ABSENT
+            if restores and life.first_taken and not life.restores and not self._excused(life):
+                yield Breach(
+                    line=life.first_taken,
+                    say=f"{life.named} starts from checkpoint {life.origin} and reads its source without a `restore`",
+                )
+
+    def _order(self, good: Mapping[str, Any]) -> Iterator[str]:
+        for name, least, said in (("n", 1, "strictly increasing"), ("t", 0, "never decreasing")):
+            if name in good:
+                value, last = good[name], self._last.get(name)
+                if last is not None and value < last + least:
+                    yield f"`{name}` is {shown(value)} after {shown(last)}; it must be {said}"
+                self._last[name] = value
+
+    def _unknown(self, good: Mapping[str, Any]) -> None:
+        """A kind that does not exist may be a misspelt one: of its attempt, if that can be told."""
+        life = self._lives.get((good.get("s", -1), good.get("a", -1)))
+        if life is None:
+            self.unread()
+        else:
+            life.unread += 1
+
+    def _attempt(self, line: int, kind: str, good: Mapping[str, Any]) -> Iterator[str]:
+        s, a = good["s"], good["a"]
+        life = self._lives.get((s, a))
+        if life is None:
+            life = self._lives[s, a] = _Life(first_line=line, named=f"attempt {a} of subtask {s}")
+        yield from self._alive(life, kind)
+        match kind:
+            case "start":
+                yield from self._start(life, good)
+            case "restore":
+                yield from self._restore(life, good)
+            case "in" | "wm":
+                yield from self._taken(line, life, kind, good)
+            case "snap" if "c" in good:
+                if good["c"] in life.snaps:
+                    yield f"{life.named} has a second `snap` of checkpoint {good['c']}"
+                life.snaps.add(good["c"])
+            case "end":
+                if life.end:
+                    yield f"{life.named} has a second `end`"
+                life.end = True
+            case "ended":
+                if not life.end and not self._excused(life):
+                    yield f"{life.named} has `ended` before its `end`"
+            case "close":
+                life.closed = True
+            case "kill":
+                life.killed = True
+
+    def _alive(self, life: _Life, kind: str) -> Iterator[str]:
+        begins = kind == "start" or kind in _OUTSIDE_LIFE
+        if not life.started and not begins and not life.complained:
+            life.complained = True
+            if not self._excused(life):
+                yield f"`{kind}` of {life.named} comes before its `start`"
+        if life.killed:
+            yield f"`{kind}` follows the `kill` of {life.named}, whose process was reaped"
+        elif life.closed and kind != "kill" and kind not in _OUTSIDE_LIFE:
+            yield f"`{kind}` follows the `close` of {life.named}; only `kill` may"
+
+    def _start(self, life: _Life, good: Mapping[str, Any]) -> Iterator[str]:
+        s, a = good["s"], good["a"]
+        if life.started:
+            yield f"{life.named} has a second `start`"
+            return
+        life.started = True
+        if (newest := self._newest.get(s)) is not None and a < newest:
+            yield f"{life.named} starts after attempt {newest}; attempts start in rising order"
+        self._newest[s] = max(a, newest or a)
+        life.origin = good.get("from", _ABSENT)
+        if life.origin is None:
+            life.next_pos = 0
+            if good.get("pos", 0) != 0:
+                yield f"{life.named} starts from nothing, so at position 0, not {shown(good['pos'])}"
+
+    def _restore(self, life: _Life, good: Mapping[str, Any]) -> Iterator[str]:
+        life.restores += 1
+        if life.origin is None:
+            yield f"{life.named} starts from nothing, yet restores"
+        elif life.origin is not _ABSENT and good.get("c", life.origin) != life.origin:
+            yield f"{life.named} restores checkpoint {good['c']}, but starts from {life.origin}"
+        if life.restores > 1:
+            yield f"{life.named} has a second `restore`"
+        elif life.first_taken is not None:
+            yield f"{life.named} restores after it has begun to read its source (line {life.first_taken})"
+
+    def _taken(self, line: int, life: _Life, kind: str, good: Mapping[str, Any]) -> Iterator[str]:
+        life.first_taken = life.first_taken or line
+        if life.end:
+            yield f"`{kind}` of {life.named} follows its `end`"
+        wanted, pos = life.next_pos, good.get("pos")
+        if pos is None:
+            life.next_pos = None if wanted is None else wanted + 1
+            return
+        if wanted is not None and pos != wanted and not (pos == wanted + 1 and self._excused(life)):
+            yield f"position {shown(pos)} of {life.named}; the next one is {wanted}"
+        life.next_pos = pos + 1
+        yield from self._source.check(line, kind, good)
+
+    def _effect(self, line: int, good: Mapping[str, Any]) -> Iterator[str]:
+        if self._outputs and "j" not in good:
+            yield 'an `effect` lacks `j`, though `effects` of the header is "outputs"'
+        if (seq := good.get("seq")) is not None:
+            if seq in self._seqs:
+                yield f"`seq` {shown(seq)} is the one of line {self._seqs[seq]}"
+            self._seqs.setdefault(seq, line)
+
+    def _fault(self, good: Mapping[str, Any]) -> Iterator[str]:
+        name = good.get("f")
+        if not isinstance(name, str) or "phase" not in good:
+            self.unread()
+        elif good["phase"] == "begin":
+            self._faults[name] += 1
+        elif self._faults[name]:
+            self._faults[name] -= 1
+        elif not self._excused():
+            yield f"the fault {shown(name)} ends, but has not begun"
+
+    def _excused(self, life: _Life | None = None) -> bool:
+        """Whether a line that could not be understood may be the one missing here; each may be once."""
+        if life is not None and life.unread:
+            life.unread -= 1
+            return True
+        if self._unread:
+            self._unread -= 1
+            return True
+        return False

@@ -1,0 +1,39 @@
+"""The reaper of attempts: writes the `kill` of an attempt whose process is gone.
+
+Invariant: an attempt is called dead only if it neither closed nor failed by its own word, and its process, by
+pid and birth, does not exist any more.
+"""
+
+from __future__ import annotations
+
+import psutil
+
+from harness.history.follower import AttemptView, Progress
+from harness.history.recorder import Recorder
+
+__all__ = ["AttemptReaper"]
+
+
+class AttemptReaper:
+    """Call `look` often."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._dead: set[tuple[int, int]] = set()
+
+    def look(self, progress: Progress) -> None:
+        """Record each attempt that has died since the last look."""
+        for name, view in progress.attempts.items():
+            if name not in self._dead and not view.over and _is_gone(view):
+                self._dead.add(name)
+                self._recorder.record("kill", s=view.subtask, a=view.attempt)
+
+
+def _is_gone(view: AttemptView) -> bool:
+    """A process that is still to be reaped (a zombie) is not gone yet."""
+    if view.pid is None:
+        return False
+    try:
+        return psutil.Process(view.pid).create_time() != view.born
+    except psutil.NoSuchProcess:
+        return True

@@ -1,0 +1,233 @@
+"""Plain data to a `Scenario`, or to everything that is wrong with it, in a user's words.
+
+Answers to chaostoolkit's validation, which stops at the first error (`guide/experience.md` 3, row 21).
+Invariant: each mistake is one sentence at one field, whatever shape pydantic gave it, and a name that does
+not exist comes with the names that do.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, get_args
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from harness.scenario import Scenario
+from harness.scenario_parts import TAGS, TRIGGERS, Part
+from harness.scenario_problems import Path
+from harness.scenario_rules import breaches, draft_breaches, standing
+
+__all__ = ["Mistake", "dotted", "meant", "validated"]
+
+_SHOWN_MAX = 40
+_SAME_BUT_PLAIN = {
+    "a valid tuple": "a list",
+    "a valid list": "a list",
+    "a valid integer": "a whole number",
+    "a valid string": "a text",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mistake:
+    """One mistake at the field `path`; `name`: the field's name is wrong, not its value."""
+
+    path: Path
+    say: str
+    hint: str = ""
+    name: bool = False
+
+
+def validated(data: object) -> Scenario | list[Mistake]:
+    """The scenario that `data` describes, or all its mistakes."""
+    try:
+        return Scenario.model_validate(data)
+    except ValidationError as error:
+        return list(_mistakes(error, data))
+
+
+def _mistakes(error: ValidationError, data: object) -> Iterator[Mistake]:
+    """Of the fields, then of the rules between the parts that stand, for pydantic judges those last of all."""
+    told = [_mistake(details, data) for details in error.errors(include_url=False)]
+    yield from told
+    if isinstance(data, Mapping):
+        for breach in (*draft_breaches(data), *breaches(standing(data))):
+            mistake = Mistake(path=breach.path, say=breach.say, hint=breach.hint)
+            if mistake not in told:
+                yield mistake
+
+
+def _mistake(error: ErrorDetails, data: object) -> Mistake:
+    path = _path(error["loc"], data)
+    context = error.get("ctx", {})
+    match error["type"]:
+        case "rule":
+            return Mistake(path=path, say=context["say"], hint=context["hint"])
+        case "written":
+            return Mistake(path=path, say=f"`{dotted(path, data)}`: {context['say']}", hint=context["hint"])
+        case "extra_forbidden":
+            return _unknown_field(path)
+        case "missing":
+            return _missing(path, data)
+        case "trigger":
+            return _no_trigger(path, error["input"])
+        case "literal_error":
+            return _not_a_choice(path, data, error["input"], context["expected"])
+        case "model_type":
+            return _no_mapping(path, data, error["input"])
+        case _:
+            return _other(path, data, error)
+
+
+def _unknown_field(path: Path) -> Mistake:
+    name = str(path[-1])
+    fields = _fields_at(path[:-1])
+    elsewhere = next((where for where in _parts() if name in _fields_at(where) and where != path[:-1]), None)
+    if not get_close_matches(name, fields) and elsewhere:
+        hint = f"it belongs to `{'.'.join(map(str, elsewhere))}`"
+    else:
+        hint = meant(name, fields)
+    return Mistake(path=path, say=f"unknown field `{name}`", hint=hint, name=True)
+
+
+def _missing(path: Path, data: object) -> Mistake:
+    around = f"`{dotted(path[:-1], data)}`" if len(path) > 1 else "the scenario"
+    model = _model_at(path[:-1])
+    field = model.model_fields.get(str(path[-1])) if model else None
+    hint = f"add `{path[-1]}`: {field.description}" if field and field.description else f"add `{path[-1]}`"
+    return Mistake(path=path, say=f"{around} lacks `{path[-1]}`", hint=hint, name=True)
+
+
+def _no_trigger(path: Path, given: object) -> Mistake:
+    forms = "{at: 400ms}, {checkpoint: 3}, {call: 120} or {phase: snapshot-taken, hit: 3}"
+    if not isinstance(given, Mapping):
+        return Mistake(path=path, say=f"`when` is a mapping, not {_shown(given)}", hint=f"write one of {forms}")
+    known = [name for name in TRIGGERS if name in given]
+    if len(known) > 1:
+        say = f"`when` holds {len(known)} triggers ({', '.join(known)}), and a fault begins by one"
+        return Mistake(path=path, say=say, hint="take all but one out")
+    close = [match for name in given for match in get_close_matches(str(name), TRIGGERS, n=1)]
+    hint = f"did you mean `{close[0]}`? " if close else ""
+    return Mistake(path=path, say="`when` holds no trigger", hint=f"{hint}write one of {forms}")
+
+
+def _not_a_choice(path: Path, data: object, given: object, expected: str) -> Mistake:
+    allowed = re.findall(r"'([^']*)'", expected) or [expected]
+    say = f"`{dotted(path, data)}` cannot be {_shown(given)}"
+    return Mistake(path=path, say=say, hint=meant(str(given), allowed))
+
+
+def _no_mapping(path: Path, data: object, given: object) -> Mistake:
+    name = f"`{dotted(path, data)}`" if path else "a scenario"
+    hint = f"its fields are {', '.join(_fields_at(path))}"
+    return Mistake(path=path, say=f"{name} is a mapping of fields, not {_shown(given)}", hint=hint)
+
+
+def _other(path: Path, data: object, error: ErrorDetails) -> Mistake:
+    """Any other complaint of pydantic's, as a sentence about the field."""
+    name = f"`{dotted(path, data)}`"
+    if error["type"] == "string_pattern_mismatch":
+        say = f"{name} cannot be {_shown(error['input'])}"
+        return Mistake(path=path, say=say, hint="lower case letters, digits and dashes, a letter first")
+    say = re.sub(r"^(Input|List|Tuple|String|Value) ", "", error["msg"])
+    for theirs, ours in _SAME_BUT_PLAIN.items():
+        say = say.replace(theirs, ours)
+    shown = "" if ", not " in say else f", not {_shown(error['input'])}"
+    return Mistake(path=path, say=f"{name} {say}{shown}")
+
+
+def meant(name: str, known: Sequence[str]) -> str:
+    """The hint for a name that does not exist: the one probably meant, or all there are."""
+    close = get_close_matches(name, known, n=1) or get_close_matches(name.lower(), known, n=1)
+    return f"did you mean `{close[0]}`?" if close else f"choose from {', '.join(known)}"
+
+
+def dotted(path: Path, data: object) -> str:
+    """The path as `--set` takes it: a fault goes by its id, where it has one."""
+    steps: list[str] = []
+    here = data
+    for step in path:
+        here = _inside(here, step)
+        named = isinstance(step, int) and isinstance(here, Mapping) and isinstance(here.get("id"), str)
+        steps.append(str(here["id"]) if named and isinstance(here, Mapping) else str(step))
+    return ".".join(steps)
+
+
+def _path(loc: tuple[int | str, ...], data: object) -> Path:
+    """The steps of a pydantic place that are steps of the data; the last may be one that is missing."""
+    steps: list[int | str] = []
+    here = data
+    for position, step in enumerate(loc):
+        inside = _inside(here, step)
+        if step in TAGS or (inside is _NOTHING and position < len(loc) - 1):
+            continue
+        steps.append(step)
+        here = inside
+    return tuple(steps)
+
+
+_NOTHING = object()
+
+
+def _inside(here: object, step: str | int) -> object:
+    match here, step:
+        case Mapping(), str():
+            return here.get(step, _NOTHING)
+        case list(), int() if 0 <= step < len(here):
+            return here[step]
+        case _:
+            return _NOTHING
+
+
+def _shown(value: object) -> str:
+    """A value as its file would have it, cut to a glance."""
+    if value is None:
+        return "nothing"
+    text = json.dumps(value, default=str, ensure_ascii=False)
+    return text if len(text) <= _SHOWN_MAX else f"{text[: _SHOWN_MAX - 3]}..."
+
+
+def _fields_at(path: Path) -> tuple[str, ...]:
+    """The names of the fields that may stand at `path`."""
+    if path and path[-1] == "when":
+        return tuple(dict.fromkeys(name for kind in TRIGGERS.values() for name in kind.model_fields))
+    model = _model_at(path)
+    if model is None:
+        return ()
+    return tuple(field.alias or name for name, field in model.model_fields.items())
+
+
+def _model_at(path: Path) -> type[Part] | None:
+    """The part of a scenario that stands at `path`; None where a plain value does, or one of several."""
+    here: type[Part] | None = Scenario
+    for step in path:
+        if here is None:
+            return None
+        if isinstance(step, str):
+            field = here.model_fields.get(step)
+            here = _only_part(field.annotation) if field else None
+    return here
+
+
+def _only_part(annotation: Any) -> type[Part] | None:
+    parts = list(_parts_in(annotation))
+    return parts[0] if len(parts) == 1 else None
+
+
+def _parts_in(annotation: Any) -> Iterator[type[Part]]:
+    if isinstance(annotation, type) and issubclass(annotation, Part):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _parts_in(argument)
+
+
+def _parts() -> Iterator[Path]:
+    """Where the parts of a scenario are."""
+    for name, field in Scenario.model_fields.items():
+        if _only_part(field.annotation) is not None:
+            yield (name,)

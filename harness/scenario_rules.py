@@ -1,0 +1,214 @@
+"""Rules between the parts of a scenario: names that must fit, and promises that could show nothing.
+
+They answer to V23: a scenario that can only end `vacuous` is refused before it costs a run. Invariant:
+a rule refuses only what is certain, and judges whatever parts stand, so that one mistake hides no other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from harness.invariants import INVARIANTS, JUDGED, NOT_ON_A_HISTORY
+from harness.scenario_parts import (
+    FAULT_FIELDS,
+    At,
+    Breach,
+    Call,
+    CheckpointDone,
+    Expectations,
+    Fault,
+    Operator,
+    Workload,
+    field_breaches,
+)
+from harness.scenario_values import Duration, duration_text
+
+__all__ = ["Standing", "breaches", "draft_breaches", "standing"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """The parts of a scenario that are sound in themselves; None, or left out, are those that are not."""
+
+    operator: Operator | None
+    workload: Workload | None
+    faults: tuple[tuple[int, Fault], ...]
+    """With their index in the file."""
+    ids: tuple[tuple[int, str], ...]
+    """The ids of all faults, sound or not, with their index."""
+    calm: bool
+    """Whether the scenario has no fault at all, sound or not."""
+    decisive: tuple[str, ...]
+    expects: Expectations | None
+    budget: int | None
+
+
+def standing(data: Mapping[str, Any]) -> Standing:
+    """What stands of a scenario that has mistakes, from its plain data."""
+    drafts = _drafts(data)
+    found = ((index, _sound(Fault, draft)) for index, draft in drafts)
+    ids = ((index, draft.get("id")) for index, draft in drafts)
+    return Standing(
+        operator=_sound(Operator, data.get("operator")),
+        workload=_sound(Workload, data.get("workload")),
+        faults=tuple((index, fault) for index, fault in found if fault is not None),
+        ids=tuple((index, name) for index, name in ids if isinstance(name, str)),
+        calm=data.get("faults", []) == [],
+        decisive=tuple(_sound(list[str], data.get("decisive")) or ()),
+        expects=_sound(Expectations, data.get("expects", {})),
+        budget=_sound_budget(data.get("budget", "60s")),
+    )
+
+
+def draft_breaches(data: Mapping[str, Any]) -> Iterator[Breach]:
+    """What each fault lacks or has too much, also where another of its fields is wrong."""
+    for index, draft in _drafts(data):
+        do = draft.get("do")
+        if isinstance(do, str) and do in FAULT_FIELDS:
+            given = [name for name, value in draft.items() if value is not None]
+            for breach in field_breaches(do, given):
+                yield replace(breach, path=("faults", index, *breach.path))
+
+
+def _drafts(data: Mapping[str, Any]) -> list[tuple[int, Mapping[str, Any]]]:
+    """The faults as written, with their index; what is no mapping is left out."""
+    faults = data.get("faults")
+    listed = faults if isinstance(faults, list) else []
+    return [(index, fault) for index, fault in enumerate(listed) if isinstance(fault, Mapping)]
+
+
+def _sound(kind: type[T], value: object) -> T | None:
+    try:
+        return TypeAdapter(kind).validate_python(value)
+    except ValidationError:
+        return None
+
+
+def _sound_budget(value: object) -> int | None:
+    try:
+        return TypeAdapter[int](Duration).validate_python(value)
+    except ValidationError:
+        return None
+
+
+def breaches(parts: Standing) -> Iterator[Breach]:
+    """Every rule between parts that is broken, in the order of the file."""
+    yield from _fault_ids(parts)
+    yield from _subtasks(parts)
+    yield from _triggers_that_never_come(parts)
+    yield from _decisive(parts)
+    yield from _expectations(parts)
+
+
+def _fault_ids(parts: Standing) -> Iterator[Breach]:
+    seen: dict[str, int] = {}
+    for index, name in parts.ids:
+        if name in seen:
+            say = f"faults {seen[name]} and {index} (from 0) are both called `{name}`"
+            yield Breach(path=("faults", index, "id"), say=say, hint="give each its own id")
+        seen.setdefault(name, index)
+
+
+def _subtasks(parts: Standing) -> Iterator[Breach]:
+    if parts.workload is None:
+        return
+    count = parts.workload.subtasks
+    for index, fault in parts.faults:
+        waits_for = fault.when.subtask if isinstance(fault.when, CheckpointDone | Call) else None
+        for path, subtask in ((("subtask",), fault.subtask), (("when", "subtask"), waits_for)):
+            if subtask is not None and subtask >= count:
+                say = f"there is no subtask {subtask}: the workload has {count}, numbered from 0"
+                yield Breach(path=("faults", index, *path), say=say, hint=f"write 0 to {count - 1}")
+
+
+def _triggers_that_never_come(parts: Standing) -> Iterator[Breach]:
+    for index, fault in parts.faults:
+        match fault.when:
+            case At(at=at) if parts.budget is not None and at >= parts.budget:
+                say = f"the run is given up after {duration_text(parts.budget)}, before this begins"
+                yield Breach(path=("faults", index, "when", "at"), say=say, hint="raise `budget`, or begin sooner")
+            case CheckpointDone(checkpoint=wanted) if _beyond(parts.workload, wanted):
+                say = f"checkpoint {wanted} never comes: {_planned(parts.workload)}"
+                hint = "wait for an earlier one, or lower `workload.checkpoint_every`"
+                yield Breach(path=("faults", index, "when", "checkpoint"), say=say, hint=hint)
+
+
+def _beyond(workload: Workload | None, checkpoint: int) -> bool:
+    """One more than the barriers is allowed for, as an operator may end with a checkpoint of its own."""
+    return workload is not None and checkpoint > workload.checkpoints + 1
+
+
+def _planned(workload: Workload | None) -> str:
+    if workload is None:
+        return ""
+    return (
+        f"{workload.positions} source positions, a barrier after every {workload.checkpoint_every}, "
+        f"make {workload.checkpoints}"
+    )
+
+
+def _decisive(parts: Standing) -> Iterator[Breach]:
+    counts = Counter(parts.decisive)
+    for index, name in enumerate(parts.decisive):
+        path = ("decisive", index)
+        if name in parts.decisive[:index]:
+            yield Breach(path=path, say=f"`{name}` is named {counts[name]} times", hint="name it once")
+        elif name not in INVARIANTS:
+            yield _unknown_invariant(path, name)
+        elif name not in JUDGED:
+            say = f"`{name}` has no checker yet, so nothing would be shown"
+            yield Breach(path=path, say=say, hint=f"choose from {', '.join(JUDGED)}")
+        elif (reason := _vacuous(name, parts)) is not None:
+            yield Breach(path=path, say=f"`{name}` could show nothing here: {reason[0]}", hint=reason[1])
+
+
+def _unknown_invariant(path: tuple[str | int, ...], name: str) -> Breach:
+    if name in NOT_ON_A_HISTORY:
+        return Breach(path=path, say=f"`{name}` cannot be decisive: {NOT_ON_A_HISTORY[name]}", hint="take it out")
+    close = get_close_matches(name.upper(), INVARIANTS, n=1)
+    meant = f"did you mean `{close[0]}`? " if close else ""
+    hint = f"{meant}see `floodmark list invariants`"
+    return Breach(path=path, say=f"there is no invariant `{name}`", hint=hint)
+
+
+def _vacuous(name: str, parts: Standing) -> tuple[str, str] | None:
+    """Why invariant `name` could not be violated by this scenario, and what to do; None if it could."""
+    operator, workload, expects = parts.operator, parts.workload, parts.expects
+    match name:
+        case "V1" | "V3" if operator is not None and operator.mode != "ordered":
+            return "the operator is unordered", "take V2, or make the mode ordered"
+        case "V2" if operator is not None and operator.mode != "unordered":
+            return "the operator is ordered", "take V1, or make the mode unordered"
+        case "V4" | "V5" | "V6" | "V7" if workload is not None and workload.watermark_every == 0:
+            return "the workload sends no watermarks", "raise `workload.watermark_every` above 0"
+        case "V10" if workload is not None and workload.checkpoints == 0:
+            return "the workload ends before its first barrier", "lower `workload.checkpoint_every`"
+        case "V11" | "V13" if parts.calm:
+            return "without a fault no attempt follows another", "add a fault, or take it out"
+        case "V23" if parts.calm and expects == Expectations():
+            return "there is no fault and `expects` asks for nothing", "add `expects`"
+        case _:
+            return None
+
+
+def _expectations(parts: Standing) -> Iterator[Breach]:
+    if parts.expects is None:
+        return
+    wanted, workload = parts.expects, parts.workload
+    if workload is not None and (wanted.records or 0) > workload.records * workload.subtasks:
+        say = f"{workload.subtasks} subtasks of {workload.records} records cannot show {wanted.records}"
+        yield Breach(path=("expects", "records"), say=say, hint="ask for fewer, or send more")
+    if workload is not None and _beyond(workload, wanted.checkpoints or 0):
+        say = f"{wanted.checkpoints} checkpoints cannot be: {_planned(workload)}"
+        yield Breach(path=("expects", "checkpoints"), say=say, hint="ask for fewer, or lower `checkpoint_every`")
+    if parts.calm and wanted.restores:
+        say = "without a fault no attempt follows another, so nothing is restored"
+        yield Breach(path=("expects", "restores"), say=say, hint="add a fault, or take this out")

@@ -1,0 +1,152 @@
+"""YAML text to plain data, with the place of every field and every mistake of the text itself.
+
+Built on ruamel.yaml's nodes (YAML 1.2), whose marks its own constructors would drop. Invariant: the data is
+JSON-like (texts, numbers, truth values, nothing, lists, mappings with text keys), whatever the text holds;
+anchors and tags, which would make a scenario a program, are refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, StringMark, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from ruamel.yaml.reader import ReaderError
+
+from harness.scenario_problems import Path, Place, Places
+
+__all__ = ["Document", "Slip", "read_yaml"]
+
+_STANDARD = "tag:yaml.org,2002:"
+_TEXTS = {f"{_STANDARD}{name}" for name in ("str", "timestamp", "merge", "value")}
+"""Plain scalars that are texts here: YAML 1.2 has no dates, and a scenario has no merges."""
+_SCALARS = {f"{_STANDARD}{name}" for name in ("null", "bool", "int", "float")}
+_BREAKS = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+_DEPTH_MAX = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slip:
+    """A mistake of the text itself."""
+
+    place: Place
+    say: str
+    hint: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Document:
+    """What a text says. Filled while reading."""
+
+    lines: list[str]
+    data: Any = None
+    places: Places = field(default_factory=Places)
+    slips: list[Slip] = field(default_factory=list)
+    broken: bool = False
+    """Whether the text is not YAML at all, so that `data` says nothing."""
+
+
+def read_yaml(text: str) -> Document:
+    """Read one document; every mistake of the text is in `slips`."""
+    document = Document(lines=_BREAKS.split(text))
+    try:
+        root = YAML(typ="safe", pure=True).compose(text)
+    except (YAMLError, RecursionError, ValueError) as error:
+        document.broken = True
+        document.slips.append(_not_yaml(error, text))
+        return document
+    if root is not None:
+        document.data = _Reader(document).value(root, ())
+    return document
+
+
+def _not_yaml(error: Exception, text: str) -> Slip:
+    """A text that is not YAML, in ruamel's words but with our places."""
+    match error:
+        case MarkedYAMLError(problem_mark=StringMark() as mark):
+            context = f" ({error.context})" if error.context else ""
+            say = f"this is not YAML: {error.problem or error.context}{context if error.problem else ''}"
+            return Slip(place=_place(mark), say=say, hint=_cure(str(error.problem)))
+        case ReaderError():
+            before = _BREAKS.split(text[: error.position])
+            say = f"character {error.character!r} is not allowed in YAML"
+            return Slip(place=(len(before), len(before[-1]) + 1), say=say, hint="take it out")
+        case RecursionError():
+            return Slip(place=(1, 1), say="this is nested too deeply to be a scenario")
+        case _:
+            return Slip(place=(1, 1), say=f"this is not YAML: {error}")
+
+
+def _cure(problem: str) -> str:
+    for sign, cure in _CURES.items():
+        if sign in problem:
+            return cure
+    return ""
+
+
+_CURES = {
+    "another document": "one file holds one scenario: split it",
+    "undefined alias": "put a text that begins with `*` into quotes",
+    "'\\t'": "indent with spaces, not with tabs",
+    "mapping values are not allowed": "put a text that holds `: ` into quotes, or mend the indentation",
+}
+
+
+def _place(mark: StringMark) -> Place:
+    return mark.line + 1, mark.column + 1
+
+
+class _Reader:
+    """Walks the nodes once and notes places and slips in its document as it goes."""
+
+    def __init__(self, document: Document) -> None:
+        self._places = document.places
+        self._slips = document.slips
+        self._scalars = YAML(typ="safe", pure=True).constructor
+
+    def value(self, node: Node, path: Path) -> Any:
+        """The plain value of `node`; None where it has none, with a slip."""
+        self._places.values[path] = _place(node.start_mark)
+        if node.anchor is not None:
+            return self._slip(node, "anchors and aliases are not used in scenarios", "write the value out")
+        if len(path) > _DEPTH_MAX:
+            return self._slip(node, "this is nested too deeply to be a scenario", "")
+        match node:
+            case MappingNode():
+                return dict(self._fields(node, path))
+            case SequenceNode():
+                return [self.value(item, (*path, index)) for index, item in enumerate(node.value)]
+            case _:
+                return self._scalar(node)
+
+    def _fields(self, node: MappingNode, path: Path) -> Iterator[tuple[str, Any]]:
+        for key, value in node.value:
+            if not isinstance(key, ScalarNode) or str(key.tag) not in _TEXTS:
+                self._slip(key, "a field's name is a text", "put it into quotes")
+                continue
+            inside = (*path, key.value)
+            if inside in self._places.keys:
+                line, _ = self._places.keys[inside]
+                self._slip(key, f"`{key.value}` is written twice: first in line {line}", "take one out")
+                continue
+            self._places.keys[inside] = _place(key.start_mark)
+            yield key.value, self.value(value, inside)
+
+    def _scalar(self, node: Node) -> Any:
+        tag = str(node.tag)
+        if tag in _TEXTS:
+            return node.value
+        if tag not in _SCALARS:
+            shown = tag.removeprefix(_STANDARD)
+            return self._slip(node, f"tags such as `{shown}` are not used in scenarios", "take it out")
+        try:
+            return self._scalars.construct_object(node)
+        except (YAMLError, ValueError):
+            return self._slip(node, "this is no value that YAML knows", "put it into quotes, if it is a text")
+
+    def _slip(self, node: Node, say: str, hint: str) -> None:
+        self._slips.append(Slip(place=_place(node.start_mark), say=say, hint=hint))

@@ -1,0 +1,157 @@
+"""One attempt of a subtask: take over, restore, run to the end, in this process, at any level.
+
+Answers to Flink's execution of a task after a restart. Invariant: what an attempt does depends on its plan and
+on what the database holds, on nothing that another attempt kept in memory.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import psutil
+
+from harness.clock import monotonic_us
+from harness.database.pool import ConnectionPool
+from harness.database.sink import Attempt, EpochSink, Fenced, SinkLost
+from harness.history.journal import Journal
+from harness.history.recorder import Recorder, attempt_file
+from harness.plan import RunPlan
+from harness.scenario import Scenario
+from harness.sut.coordination import Coordination
+from harness.sut.crash import Crashes
+from harness.sut.enrichment import JournalProbe, answer_timeouts, enrich
+from harness.sut.mutants import operator_builder, sink_class
+from harness.sut.positions import SubtaskSource, named, restored
+from harness.sut.registry import REFERENCE, load_lookup
+from harness.workloads.lookups import LookupSource, expected_value
+from reference_impl.async_function import from_coroutine
+from reference_impl.errors import OperatorError, StreamElementFailed
+from reference_impl.loops import real_loop
+from reference_impl.mailbox import Mailbox, MailboxExecutor
+from reference_impl.mailbox_loop import MailboxLoop
+from reference_impl.task import Checkpoint, StreamTask
+from reference_impl.timers import Timers
+
+__all__ = ["AttemptFailed", "run_attempt"]
+
+_CONNECTIONS_MAX = 50
+"""Of one subtask's pool; two subtasks stay below a server's usual limit of 151."""
+_PRIORITY = 0
+"""The operator's place in its chain; it is alone."""
+
+
+class AttemptFailed(Exception):
+    """The attempt reported its failure and is over; another may start."""
+
+
+def run_attempt(plan: RunPlan, subtask: int) -> int:
+    """Be the next attempt of `subtask`, to the end; its number. Raises `AttemptFailed`."""
+    sink = sink_class(plan.mutant)(plan.sink, subtask=subtask)
+    try:
+        attempt = sink.take_over(now_ms=monotonic_us() // 1000)
+        path = attempt_file(Path(plan.folder), subtask=subtask, attempt=attempt.number)
+        with Recorder(path) as recorder:
+            journal = Journal(recorder, subtask=subtask, attempt=attempt.number)
+            sink.on_loss = partial(journal.lost_connection, "sink")
+            _live(plan, subtask, attempt, sink=sink, journal=journal)
+    except (OperatorError, Fenced, SinkLost) as error:
+        raise AttemptFailed(_in_words(error)) from error
+    finally:
+        sink.close()
+    return attempt.number
+
+
+def _live(plan: RunPlan, subtask: int, attempt: Attempt, *, sink: EpochSink, journal: Journal) -> None:
+    """From `start` to `close`, or to `failed`."""
+    checkpoint = _saved_checkpoint(attempt)
+    me = psutil.Process()
+    journal.started(
+        checkpoint=checkpoint.number if checkpoint else None,
+        position=checkpoint.position if checkpoint else 0,
+        pid=me.pid,
+        born=me.create_time(),
+    )
+    if attempt.saved is not None:
+        names = [named(element) for element in attempt.saved.elements]
+        journal.restored(checkpoint=attempt.saved.epoch, elements=names)
+    try:
+        _run_task(plan, subtask, attempt, checkpoint, sink=sink, journal=journal)
+    except (OperatorError, Fenced, SinkLost) as error:
+        record = error.record.value.id if isinstance(error, StreamElementFailed) else None
+        journal.failed(_in_words(error), id=record)
+        raise
+    journal.closed()
+
+
+def _saved_checkpoint(attempt: Attempt) -> Checkpoint | None:
+    epoch = attempt.saved
+    if epoch is None:
+        return None
+    elements = tuple(restored(element) for element in epoch.elements)
+    return Checkpoint(number=epoch.epoch, position=epoch.position, elements=elements)
+
+
+def _run_task(
+    plan: RunPlan,
+    subtask: int,
+    attempt: Attempt,
+    checkpoint: Checkpoint | None,
+    *,
+    sink: EpochSink,
+    journal: Journal,
+) -> None:
+    """Build the task around the operator and run it to the end of its input."""
+    scenario = Scenario.model_validate(plan.scenario)
+    settings, workload = scenario.operator, scenario.workload
+    crashes = Crashes(plan.crashes, subtask=subtask, attempt=attempt.number, folder=Path(plan.folder), journal=journal)
+    answers = {row[0]: expected_value(row) for row in plan.table} if plan.sut == REFERENCE else None
+    coordination = Coordination(journal=journal, sink=sink, crashes=crashes, answers=answers)
+    elements = LookupSource(workload=workload, seed=plan.seed, subtask=subtask)
+    source = SubtaskSource(elements, checkpoint_every=workload.checkpoint_every, origin_ms=attempt.origin_ms)
+    pool = ConnectionPool(
+        plan.lookups,
+        size=min(settings.capacity, _CONNECTIONS_MAX),
+        on_loss=partial(journal.lost_connection, "lookups"),
+    )
+    on_timeout = settings.on_timeout
+    with real_loop() as loop:
+        mailbox = Mailbox(loop=loop)
+        executor = MailboxExecutor(mailbox, _PRIORITY)
+        timers = Timers(loop, executor)
+        mailbox_loop = MailboxLoop(mailbox)
+        operator = operator_builder(plan.mutant)(
+            mode=settings.mode,
+            capacity=settings.capacity,
+            function=from_coroutine(
+                enrich(load_lookup(plan.sut), pool),
+                loop=loop,
+                on_timeout="fail" if on_timeout == "fail" else answer_timeouts(on_timeout),
+            ),
+            timeout_ms=settings.timeout,
+            executor=executor,
+            timers=timers,
+            emit=coordination.emit,
+            fail=mailbox_loop.report_error,
+            probe=JournalProbe(journal, crashes),
+        )
+        task = StreamTask(
+            loop=loop,
+            mailbox_loop=mailbox_loop,
+            timers=timers,
+            operator=operator,
+            source=source,
+            coordinator=coordination,
+        )
+        try:
+            task.run(checkpoint)
+        finally:
+            operator.close()
+            mailbox.close()
+            pool.close()
+
+
+def _in_words(error: BaseException) -> str:
+    """The error and its cause, one line."""
+    cause = error.__cause__
+    return f"{type(error).__name__}: {error}" + (f" ({type(cause).__name__}: {cause})" if cause else "")

@@ -1,0 +1,71 @@
+"""Systems under test by name, and a user's own function by `MODULE:ATTR`.
+
+Invariant: a name that cannot be loaded is an error before anything starts, with what was looked for and what
+there is.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Awaitable, Callable
+from difflib import get_close_matches
+from typing import Any
+
+from harness.errors import SutError, UsageError
+
+__all__ = ["REFERENCE", "SUTS", "LookupFunction", "load_lookup"]
+
+REFERENCE = "reference"
+SUTS = {
+    REFERENCE: "the reference operator around the reference lookup: asks again when a connection is lost",
+}
+"""Name -> what it is."""
+
+LookupFunction = Callable[..., Awaitable[Any]]
+"""`async def lookup(record, pool)` or `async def lookup(record)`: a list of results, or one result."""
+
+
+def load_lookup(name: str) -> LookupFunction:
+    """The lookup of the system under test `name`, called as `(record, pool)`."""
+    if name == REFERENCE:
+        from harness.sut.lookup import lookup  # noqa: PLC0415 - needs the `mysql` extra
+
+        return lookup
+    if ":" not in name:
+        close = get_close_matches(name, SUTS, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else "floodmark list suts; your own: --sut module:function"
+        message = f"there is no system under test called {name!r}"
+        raise UsageError(message, fix=hint)
+    return _with_pool(_import(name), name)
+
+
+def _import(name: str) -> Any:
+    module, _, attribute = name.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        message = f"--sut {name}: {error}"
+        fix = "write MODULE:FUNCTION, with MODULE importable from the current folder or the environment"
+        raise SutError(message, fix=fix) from error
+    return found
+
+
+def _with_pool(function: Any, name: str) -> LookupFunction:
+    """Accept one argument (the record) or two (the record and the pool)."""
+    if not inspect.iscoroutinefunction(function):
+        message = f"--sut {name} is {type(function).__name__}, not an `async def`"
+        raise SutError(message, fix="write `async def lookup(record, pool): ...`")
+    arguments = len(inspect.signature(function).parameters)
+    if arguments == 2:  # noqa: PLR2004 - (record, pool)
+        return function
+    if arguments != 1:
+        message = f"--sut {name} takes {arguments} arguments"
+        raise SutError(message, fix="write `async def lookup(record, pool)` or `async def lookup(record)`")
+
+    async def without_pool(record: Any, _pool: Any) -> Any:
+        return await function(record)
+
+    return without_pool

@@ -1,0 +1,131 @@
+"""The floors of the house: each contract in `pyproject.toml` convicts, and what no contract can say.
+
+The contracts themselves are run by `lint-imports` (`tox -e arch`); here each is shown an import that it is
+there to refuse, planted into a copy of the tree. Everything here reads all modules, so it is marked `arch`.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import grimp
+import pytest
+
+from harness.tests.tidy import ROOT
+
+pytestmark = pytest.mark.arch
+
+PACKAGES = ("harness", "reference_impl", "reports")
+LINT_IMPORTS = Path(sysconfig.get_path("scripts")) / "lint-imports"
+
+PLANTED = [
+    ("harness/verdict.py", "import harness.run", "the harness's floors"),
+    ("harness/newcomer.py", "import harness.errors", "the harness's floors"),
+    ("reference_impl/elements.py", "import reference_impl.task", "the operator's floors"),
+    ("harness/faults/latency.py", "import harness.faults.down", "faults do not know each other"),
+    ("reference_impl/task.py", "import harness.clock", "the operator knows nothing of the harness"),
+    ("harness/faults/latency.py", "import asyncio", "share no code with the suspect"),
+    ("harness/checkers/fold.py", "import reference_impl.elements", "share no code with the suspect"),
+    ("reference_impl/errors.py", "import asyncio", "what is pure in the operator"),
+    ("harness/run.py", "import reference_impl", "only the system under test"),
+    ("harness/run.py", "import pyspark", "Spark stays in its folder"),
+    ("harness/run.py", "import docker", "the container engine stays"),
+    ("harness/run.py", "import reports", "reports are called from the top only"),
+    ("reports/visible.py", "import harness.scenario", "a report is made from what a run left"),
+]
+
+ALONE = """
+import importlib, os, sys, traceback
+for name in sys.argv[1:]:
+    child = os.fork()
+    if child == 0:
+        try:
+            importlib.import_module(name)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    if os.waitpid(child, 0)[1] != 0:
+        print(name)
+"""
+
+
+def lint_imports(tree: Path) -> subprocess.CompletedProcess[str]:
+    """What the contracts say about the packages in `tree`."""
+    environment = {"PATH": "/usr/bin:/bin", "COLUMNS": "250", "PYTHONPATH": str(tree)}
+    return subprocess.run(
+        [LINT_IMPORTS, "--no-cache"],
+        cwd=tree,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A copy of our packages and their contracts, free to be spoiled."""
+    left_out = shutil.ignore_patterns("__pycache__", "out")
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, tmp_path / package, ignore=left_out)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def graph() -> grimp.ImportGraph:
+    """Who imports whom, the libraries included."""
+    return grimp.build_graph(*PACKAGES, include_external_packages=True, cache_dir=None)
+
+
+def test_the_contracts_hold(tree: Path) -> None:
+    answer = lint_imports(tree)
+
+    assert answer.returncode == 0, answer.stdout
+
+
+@pytest.mark.parametrize(("path", "statement", "contract"), PLANTED)
+def test_the_contract_convicts_a_planted_import(
+    tree: Path, path: str, statement: str, contract: str
+) -> None:
+    with (tree / path).open("a") as module:
+        module.write(f"\n{statement}\n")
+
+    answer = lint_imports(tree)
+
+    refused = [line for line in answer.stdout.splitlines() if "BROKEN" in line]
+    assert any(contract in line for line in refused), answer.stdout
+
+
+def test_the_operator_needs_the_standard_library_only(graph: grimp.ImportGraph) -> None:
+    foreign = [
+        f"{importer} imports {imported}"
+        for importer in sorted(graph.find_descendants("reference_impl") | {"reference_impl"})
+        for imported in sorted(graph.find_modules_directly_imported_by(importer))
+        if imported.partition(".")[0] not in {"reference_impl", *sys.stdlib_module_names}
+    ]
+
+    assert not foreign
+
+
+def test_every_module_imports_alone(graph: grimp.ImportGraph) -> None:
+    ours = sorted(
+        name for name in graph.modules if name.partition(".")[0] in PACKAGES and ".tests" not in name
+    )
+
+    answer = subprocess.run(
+        [sys.executable, "-W", "error::SyntaxWarning", "-c", ALONE, *ours],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=110,
+    )
+
+    assert not answer.stdout.split(), answer.stderr

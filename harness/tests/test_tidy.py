@@ -1,0 +1,73 @@
+"""Style is tests: every rule of `tidy.py` holds for the whole repository, and convicts a bad example."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+import pytest
+
+from harness.tests.tidy import FILE_LINES_MAX, FUNCTION_LINES_MAX, RULES, breaches
+
+BAD: list[tuple[str, str, str]] = [
+    ("a file fits", "harness/long.py", "x = 1\n" * (FILE_LINES_MAX + 1)),
+    ("a function fits a screen", "harness/tall.py", "def tall():\n" + "    x = 1\n" * FUNCTION_LINES_MAX),
+    ("a module says what it is", "harness/mute.py", "x = 1\n"),
+    ("a module says what it is", "harness/blank.py", '"""   """\n'),
+    ("a module names its public things", "harness/secretive.py", "def shown(): ...\n"),
+    ("a module names its public things", "harness/late.py", 'def shown(): ...\n__all__ = ["shown"]\n'),
+    ("a module names its public things", "harness/boaster.py", '__all__ = ["gone"]\ndef shown(): ...\n'),
+    ("a module names its public things", "harness/modest.py", "__all__ = []\ndef shown(): ...\n"),
+    ("a file is named for a noun", "harness/utils.py", ""),
+    ("a file is named for a noun", "harness/world/port_helpers.py", ""),
+    ("a file is named for a noun", "harness/common/ports.py", ""),
+    ("a class is named for a noun", "harness/x.py", "class AbstractFault: ...\n"),
+    ("a class is named for a noun", "harness/x.py", "class IFault: ...\n"),
+    ("a class is named for a noun", "harness/x.py", "class FaultManager: ...\n"),
+    ("lines end plainly", "README.md", "one\r\ntwo\n"),
+    ("lines end plainly", "README.md", "no end"),
+    ("lines end plainly", "harness/x.py", "if x:\n\ty()\n"),
+    ("lines end plainly", "docs/x.md", "trailing \n"),
+    ("tests do not wait", "harness/tests/test_x.py", "time.sleep(1)\n"),
+    ("tests do not wait", "harness/tests/test_x.py", "pause(1)\n"),
+    ("tests live with the tested", "harness/test_x.py", ""),
+    ("tests live with the tested", "scenarios/calm.py", ""),
+    ("values are frozen", "harness/x.py", "@dataclass\nclass Loose: ...\n"),
+    ("values are frozen", "harness/x.py", "@dataclass(frozen=True)\nclass Positional: ...\n"),
+]
+
+LEGAL: list[tuple[str, str, str]] = [
+    ("a file fits", "harness/full.py", "x = 1\n" * FILE_LINES_MAX),
+    ("a function fits a screen", "harness/x.py", "def tall():\n" + "    x = 1\n" * (FUNCTION_LINES_MAX - 1)),
+    ("a module names its public things", "harness/private.py", "def _hidden(): ...\n"),
+    ("a module names its public things", "harness/door.py", 'from a import b\n__all__ = ["b"]\n'),
+    ("a file is named for a noun", "reference_impl/database.py", ""),
+    ("a class is named for a noun", "harness/x.py", "class IOError: ...\nclass Implied: ...\n"),
+    ("lines end plainly", "Makefile", "all:\n\ttrue\n"),
+    ("tests do not wait", "harness/live/worker.py", "pause(1)\n"),
+    (
+        "values are frozen",
+        "harness/x.py",
+        '@dataclass(slots=True, kw_only=True)\nclass Entry:\n    """Mutable: its reply fills it."""\n',
+    ),
+]
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_the_repository_keeps_the_rule(name: str) -> None:
+    found = breaches(RULES[name])
+
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(("name", "path", "text"), BAD)
+def test_the_rule_convicts_a_bad_example(name: str, path: str, text: str) -> None:
+    assert list(RULES[name](PurePosixPath(path), text))
+
+
+@pytest.mark.parametrize(("name", "path", "text"), LEGAL)
+def test_the_rule_acquits_an_odd_but_legal_example(name: str, path: str, text: str) -> None:
+    assert not list(RULES[name](PurePosixPath(path), text))
+
+
+def test_every_rule_has_a_bad_example() -> None:
+    assert {name for name, _, _ in BAD} == set(RULES)

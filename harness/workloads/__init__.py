@@ -1,0 +1,1 @@
+"""Workloads: deterministic sources, one file a kind."""

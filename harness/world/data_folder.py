@@ -1,0 +1,128 @@
+"""A prepared, empty data folder for each server version: made once, copied for every world.
+
+Making one takes up to three seconds, copying it a twentieth. Invariant: a prepared folder appears in the cache
+whole or not at all, and no server ever runs on it; servers run on copies.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from harness.clock import Deadline
+from harness.errors import WorldError
+from harness.world.ledger import Ledger
+from harness.world.places import Places
+from harness.world.processes import run_to_end
+from harness.world.server_program import ServerProgram
+
+__all__ = ["copy_data_folder", "prepared_data_folder", "prepared_name", "redo_option"]
+
+LAYOUT = 1
+"""Counts up when folders are prepared otherwise than before."""
+MAKE_LIMIT_S = 120.0
+COPY_LIMIT_S = 60.0
+REDO_BYTES = 16 * 1024 * 1024
+"""Small redo logs keep a world's folder near 100 MB (`guide/infrastructure.md` 1.3)."""
+HEADROOM_BYTES = 64 * 1024 * 1024
+"""What a run may write on top of its copy before the disk is too full to start."""
+
+
+def prepared_name(server: ServerProgram) -> str:
+    """Which prepared folder a server takes: `mariadb-10.11.19-1`."""
+    return f"{server.flavour.lower()}-{server.version}-{LAYOUT}"
+
+
+def redo_option(server: ServerProgram) -> str:
+    """The size of the redo log; the same when a folder is made and when it is used, else the start is slow."""
+    return f"--innodb-log-file-size={REDO_BYTES}" if server.is_mariadb else f"--innodb-redo-log-capacity={REDO_BYTES}"
+
+
+def prepared_data_folder(
+    server: ServerProgram, *, places: Places, ledger: Ledger, say: Callable[[str], None]
+) -> Path:
+    """The prepared folder for `server`, made now if it is missing."""
+    ready = places.datadirs / prepared_name(server)
+    if ready.exists():
+        return ready
+    deadline = Deadline(MAKE_LIMIT_S)
+    # Beside the final place, to be renamed there; in the ledger, in case we die on the way.
+    making = places.datadirs / f".making-{ledger.run_id}"
+    ledger.note_folder(making)
+    try:
+        _initialise(server, making)
+        making.rename(ready)
+    except OSError:
+        if not ready.exists():  # otherwise another run was quicker, and its folder is as good
+            raise
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
+    say(f"prepared a data folder for {server.title} in {MAKE_LIMIT_S - deadline.left_s:.1f} s")
+    return ready
+
+
+def copy_data_folder(prepared: Path, target: Path) -> None:
+    """Copy a prepared folder for one world; blocks are shared where the file system can."""
+    needed = sum(file.stat().st_blocks * 512 for file in prepared.rglob("*") if file.is_file()) + HEADROOM_BYTES
+    free = shutil.disk_usage(target.parent).free
+    full = f"{target.parent} has {free >> 20} MB free; a world's data folder needs {needed >> 20} MB"
+    fix = "free some space there, or set FLOODMARK_CACHE to a folder on a larger disk"
+    if free < needed:
+        raise WorldError(f"the disk is full: {full}", fix=fix)
+    run_to_end(
+        ["cp", "-R", "-p", "--reflink=auto", str(prepared), str(target)],
+        what=f"copying the prepared data folder to {target}",
+        limit_s=COPY_LIMIT_S,
+        fix=fix,
+    )
+
+
+def _initialise(server: ServerProgram, folder: Path) -> None:
+    """Let the server's own tools make an empty data folder."""
+    run_to_end(
+        _mariadb_command(server, folder) if server.is_mariadb else _mysql_command(server, folder),
+        what=f"preparing a data folder for {server.title} in {folder}",
+        limit_s=MAKE_LIMIT_S,
+        fix="free space there, or set FLOODMARK_MYSQLD to another server",
+        environment=server.environment,
+    )
+    # The server's own id must not be shared by all copies; it makes a new one.
+    (folder / "auto.cnf").unlink(missing_ok=True)
+
+
+def _mysql_command(server: ServerProgram, folder: Path) -> list[str]:
+    return [
+        str(server.program),
+        "--no-defaults",
+        *server.location_options(),
+        "--initialize-insecure",
+        *server.user_option(),
+        f"--datadir={folder}",
+        redo_option(server),
+    ]
+
+
+def _mariadb_command(server: ServerProgram, folder: Path) -> list[str]:
+    installer = server.root / "usr" / "bin" / "mariadb-install-db" if server.root else _installer_beside(server)
+    base = ["--basedir=" + str(server.root / "usr")] if server.root else []
+    return [
+        str(installer),
+        "--no-defaults",
+        *base,
+        "--auth-root-authentication-method=normal",
+        "--skip-test-db",
+        "--skip-name-resolve",
+        *server.user_option(),
+        f"--datadir={folder}",
+        redo_option(server),
+    ]
+
+
+def _installer_beside(server: ServerProgram) -> Path:
+    """`mariadb-install-db` of an installed server: in the bin folder beside its sbin folder, or on the PATH."""
+    beside = server.program.resolve().parent.parent / "bin" / "mariadb-install-db"
+    found = str(beside) if beside.exists() else shutil.which("mariadb-install-db")
+    if found is None:
+        raise WorldError(f"{server.program} has no mariadb-install-db beside it", fix="floodmark setup")
+    return Path(found)

@@ -1,0 +1,204 @@
+"""The ledger of a run: every process, folder, port and container it makes, written down as it makes it.
+
+Invariants: a thing is in the ledger before it exists or in the act of its creation, so a SIGKILL at any moment
+leaves nothing unknown; a ledger whose owner lives is touched by nobody else; and what is undone is exactly what is
+written, processes by pid and start time, containers by the run's id in their labels.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.choices import fresh_seed
+from harness.errors import WorldError
+from harness.world.identity import Owner, ProcessIdentity, end_process, identify, this_owner
+from harness.world.places import Places
+
+__all__ = ["EngineSweep", "Ledger", "Reaped", "reap"]
+
+EngineSweep = Callable[[str], list[str]]
+"""Removes the containers and networks of one run (by its id) and says what it removed, a sentence each."""
+
+YOUNG = ".young"
+"""Suffix of a ledger that does not name its owner yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reaped:
+    """What was found of one dead run: what was removed, and what could not be, a sentence each."""
+
+    run_id: str
+    removed: tuple[str, ...]
+    left: tuple[str, ...] = ()
+
+
+class Ledger:
+    """The ledger of the run that this process owns. Mutable: it grows with each thing made."""
+
+    def __init__(self, *, places: Places, run_id: str, path: Path) -> None:
+        self.places = places
+        self.run_id = run_id
+        self.path = path
+        self.folder = places.runs / run_id
+        """The run's scratch folder; gone when the run is."""
+
+    @classmethod
+    def open(cls, places: Places) -> Ledger:
+        """Start a ledger owned by this process, and its scratch folder."""
+        places.make()
+        owner = this_owner()
+        run_id = f"{owner.process.pid}-{fresh_seed()}"
+        ledger = cls(places=places, run_id=run_id, path=places.runs / f"{run_id}.ledger")
+        # Under another name first: whoever sees the ledger sees its owner.
+        young = ledger.path.with_suffix(YOUNG)
+        _append(young, {"owner": asdict(owner)})
+        young.rename(ledger.path)
+        ledger.note_folder(ledger.folder)
+        ledger.folder.mkdir(mode=0o700)
+        return ledger
+
+    def note_process(self, pid: int) -> None:
+        """Write down a process that was just started; one that ended already needs no entry."""
+        who = identify(pid)
+        if who is not None:
+            _append(self.path, {"process": asdict(who)})
+
+    def note_folder(self, folder: Path) -> None:
+        """Write down a folder (or a file) that is about to be made."""
+        _append(self.path, {"folder": str(folder)})
+
+    def note_port(self, port: int) -> None:
+        """Write down a port whose lock is about to be taken."""
+        _append(self.path, {"port": port})
+
+    def note_engine(self) -> None:
+        """Write down that containers or networks labelled with this run's id are about to be made."""
+        _append(self.path, {"engine": True})
+
+    def close(self, sweep: EngineSweep) -> Reaped:
+        """Undo whatever is still there and end the ledger."""
+        return _undo_all(self.path, places=self.places, sweep=sweep)
+
+
+def reap(places: Places, sweep: EngineSweep) -> list[Reaped]:
+    """Undo what dead runs left. Living runs, and runs of other machines that share the folder, stay untouched."""
+    done = []
+    for path in sorted([*places.runs.glob("*.ledger"), *places.runs.glob(f"*{YOUNG}")]):
+        with _sole_reaper(path) as mine:
+            owner = _owner(path) if mine else None
+            if owner is not None and not owner.is_foreign() and not owner.is_alive():
+                done.append(_undo_all(path, places=places, sweep=sweep))
+    return done
+
+
+def _undo_all(path: Path, *, places: Places, sweep: EngineSweep) -> Reaped:
+    """Undo a ledger's entries, last first; the ledger goes when nothing is left of it."""
+    run_id = path.stem
+    removed: list[str] = []
+    left: list[str] = []
+    for entry in reversed(_entries(path)):
+        try:
+            removed += _undo(entry, run_id=run_id, places=places, sweep=sweep)
+        except (WorldError, OSError) as error:
+            left.append(str(error))
+    if not left:
+        path.unlink(missing_ok=True)
+    return Reaped(run_id=run_id, removed=tuple(removed), left=tuple(left))
+
+
+def _undo(entry: Mapping[str, Any], *, run_id: str, places: Places, sweep: EngineSweep) -> list[str]:
+    """Undo one entry and say what was removed; nothing, if it was gone already."""
+    match entry:
+        case {"process": {"pid": int(pid), "started": int(started)}}:
+            ended = end_process(ProcessIdentity(pid=pid, started=started))
+            return [f"process {pid}"] if ended else []
+        case {"folder": str(folder)}:
+            return _remove_folder(Path(folder))
+        case {"port": int(port)}:
+            return _unlock_port(places.ports / str(port), run_id=run_id)
+        case {"engine": True}:
+            return sweep(run_id)
+        case _:
+            return []
+
+
+def _remove_folder(folder: Path) -> list[str]:
+    if not folder.exists():
+        return []
+    if folder.is_dir():
+        shutil.rmtree(folder)
+    else:
+        folder.unlink()
+    return [f"folder {folder}"]
+
+
+def _unlock_port(lock: Path, *, run_id: str) -> list[str]:
+    # The entry precedes the lock, so the lock may belong to a run that was quicker.
+    if not lock.is_symlink() or str(lock.readlink()) != run_id:
+        return []
+    lock.unlink()
+    return [f"lock of port {lock.name}"]
+
+
+def _append(path: Path, entry: Mapping[str, Any]) -> None:
+    """One line in one write, so that a kill leaves whole lines only."""
+    line = json.dumps(entry, separators=(",", ":")) + "\n"
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            written = os.write(file, line.encode())
+            if written < len(line):
+                raise OSError(errno.ENOSPC, "only a part could be written")
+        finally:
+            os.close(file)
+    except OSError as error:
+        raise WorldError(
+            f"cannot write the run's ledger {path}: {error.strerror}",
+            fix="free some space, or set FLOODMARK_CACHE to a folder that you may write to",
+        ) from error
+
+
+def _entries(path: Path) -> list[Mapping[str, Any]]:
+    found = []
+    for line in path.read_text().splitlines():
+        try:
+            found.append(json.loads(line))
+        except json.JSONDecodeError:
+            continue  # a torn line: what it announced was not made yet
+    return found
+
+
+def _owner(path: Path) -> Owner | None:
+    """The owner that the ledger names; None when it names none that we understand, so nobody may call it dead."""
+    for entry in _entries(path):
+        match entry:
+            case {"owner": {"process": {"pid": int(pid), "started": int(started)}, "boot": boot, "machine": machine}}:
+                process = ProcessIdentity(pid=pid, started=started)
+                return Owner(process=process, boot=str(boot), machine=str(machine))
+    return None
+
+
+@contextmanager
+def _sole_reaper(path: Path) -> Iterator[bool]:
+    """Whether this process alone reaps this ledger while the block lasts."""
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:  # another reaper was quicker
+        yield False
+        return
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield path.exists()

@@ -1,0 +1,140 @@
+"""The local world: a database server and Toxiproxy's server as processes of ours, on private folders and free ports.
+
+Invariant: it needs no root, no container engine and no network; everything it starts listens on loopback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.choices import fresh_secret
+from harness.clock import monotonic_us
+from harness.errors import WorldError
+from harness.outcome import WorldDescription
+from harness.world.data_folder import copy_data_folder, prepared_data_folder
+from harness.world.ledger import Ledger
+from harness.world.mysql_server import MysqlServer, start_server
+from harness.world.ports import LOOPBACK, reserve_port
+from harness.world.processes import ChildProcess
+from harness.world.proof import proof_of
+from harness.world.proxy_program import find_proxy_program
+from harness.world.server_program import ServerProgram, find_server
+from harness.world.settings import WorldSettings
+from harness.world.toxiproxy import Toxiproxy
+from harness.world.world import LINKS, Address, Credentials, World
+
+__all__ = ["LocalParts", "find_local_parts", "open_local_world"]
+
+READY_LIMIT_S = 60.0
+"""How long a server may take to answer; a hundred times what it takes."""
+PROXY_LIMIT_S = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalParts:
+    """The programs that a local world is made of."""
+
+    server: ServerProgram
+    proxy: Path
+
+
+def find_local_parts(settings: WorldSettings) -> LocalParts:
+    """Both programs, or one error that names all that is missing."""
+    missing = []
+    server = proxy = None
+    try:
+        server = find_server(settings)
+    except WorldError as error:
+        if settings.server is not None:
+            raise
+        missing.append(error.what)
+    try:
+        proxy = find_proxy_program(settings)
+    except WorldError as error:
+        missing.append(error.what)
+    if server is None or proxy is None:
+        raise WorldError("; ".join(missing), fix="floodmark setup")
+    return LocalParts(server=server, proxy=proxy)
+
+
+@contextmanager
+def open_local_world(
+    parts: LocalParts,
+    *,
+    why: str,
+    ledger: Ledger,
+    ports: range | None,
+    say: Callable[[str], None],
+    begun_us: int,
+) -> Iterator[World]:
+    """A local world while the block lasts; `begun_us` is when it was asked for."""
+    app = Credentials(user="app", password=fresh_secret())
+    root = Credentials(user="root", password=fresh_secret())
+    prepared = prepared_data_folder(parts.server, places=ledger.places, ledger=ledger, say=say)
+    with ExitStack() as stack:
+        process, proxy = _start_proxy(parts.proxy, ledger=ledger, ports=ports, say=say)
+        stack.callback(process.stop)
+        data = ledger.folder / "data"
+        copy_data_folder(prepared, data)
+        server = start_server(
+            parts.server, data=data, port=reserve_port(ledger, among=ports), app=app, root=root, ledger=ledger
+        )
+        stack.callback(server.process.stop)  # killed, not asked: its folder goes anyway
+        process.wait_for(proxy.healthy, what="Toxiproxy to list its proxies", limit_s=PROXY_LIMIT_S)
+        links = _open_links(proxy, server.address, ledger=ledger, ports=ports)
+        _wait_until_ready(server, links=links, app=app)
+        description = WorldDescription(
+            kind="local",
+            why=why,
+            server=parts.server.title,
+            proxy=f"Toxiproxy {proxy.version()}",
+            ready_s=(monotonic_us() - begun_us) / 1_000_000,
+        )
+        yield World(
+            description=description,
+            links=links,
+            direct=server.address,
+            app=app,
+            root=root,
+            proxy=proxy,
+            folder=ledger.folder,
+            enrol=ledger.note_process,
+        )
+
+
+def _start_proxy(
+    program: Path, *, ledger: Ledger, ports: range | None, say: Callable[[str], None]
+) -> tuple[ChildProcess, Toxiproxy]:
+    control = Address(host=LOOPBACK, port=reserve_port(ledger, among=ports))
+    process = ChildProcess.start(
+        [str(program), f"-host={control.host}", f"-port={control.port}"],
+        name="Toxiproxy",
+        log=ledger.folder / "toxiproxy.log",
+        ledger=ledger,
+    )
+    return process, Toxiproxy(control, say=say)
+
+
+def _open_links(
+    proxy: Toxiproxy, upstream: Address, *, ledger: Ledger, ports: range | None
+) -> dict[str, Address]:
+    links = {link: Address(host=LOOPBACK, port=reserve_port(ledger, among=ports)) for link in LINKS}
+    for link, address in links.items():
+        proxy.create(
+            link, listen=f"{address.host}:{address.port}", upstream=f"{upstream.host}:{upstream.port}"
+        )
+    return links
+
+
+def _wait_until_ready(server: MysqlServer, *, links: dict[str, Address], app: Credentials) -> None:
+    """Ready is a `SELECT 1` as the user, directly and through every link; then the passwords' file goes."""
+    holds, lacks = proof_of({"directly": server.address, **links}, app)
+    try:
+        server.process.wait_for(holds, what=f"{server.process.name} to answer SELECT 1", limit_s=READY_LIMIT_S)
+    except WorldError as error:
+        error.add_note(f"last attempt, {lacks()}")
+        raise
+    server.secrets.unlink()

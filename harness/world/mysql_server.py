@@ -1,0 +1,117 @@
+"""A database server as a process of ours: a copy of a prepared data folder, a free port, users of this world only.
+
+Invariants: it listens on loopback only; its passwords are made for this world and reach it in a private file that
+is gone before the world opens, never on a command line or in a log; what it acknowledged survives its death.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.world.data_folder import redo_option
+from harness.world.ledger import Ledger
+from harness.world.ports import LOOPBACK
+from harness.world.processes import ChildProcess
+from harness.world.server_program import ServerProgram
+from harness.world.world import DATABASE, Address, Credentials
+
+__all__ = ["MysqlServer", "mysql_options", "start_server", "user_statements"]
+
+SOCKET_PATH_MAX = 107
+"""Bytes of a Unix socket's path, its end not counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MysqlServer:
+    """A started server; whether it is ready yet is for `proof.py` to say."""
+
+    process: ChildProcess
+    address: Address
+    secrets: Path
+    """The file with its users' passwords, to be removed once it is ready."""
+
+
+def start_server(
+    program: ServerProgram, *, data: Path, port: int, app: Credentials, root: Credentials, ledger: Ledger
+) -> MysqlServer:
+    """Start it; it may still be starting when this returns."""
+    secrets = ledger.folder / "users.sql"
+    _write_private(secrets, "".join(f"{line};\n" for line in user_statements(app=app, root=root)))
+    process = ChildProcess.start(
+        [
+            str(program.program),
+            "--no-defaults",
+            *program.location_options(),
+            *program.user_option(),
+            f"--datadir={data}",
+            f"--init-file={secrets}",
+            f"--port={port}",
+            f"--bind-address={LOOPBACK}",
+            f"--socket={_socket_path(ledger)}",
+            f"--pid-file={ledger.folder / 'server.pid'}",
+            f"--tmpdir={ledger.folder}",
+            redo_option(program),
+            *mysql_options(mariadb=program.is_mariadb),
+        ],
+        name=program.title,
+        log=ledger.folder / "server.log",
+        ledger=ledger,
+        environment=program.environment,
+    )
+    return MysqlServer(process=process, address=Address(host=LOOPBACK, port=port), secrets=secrets)
+
+
+def mysql_options(*, mariadb: bool) -> tuple[str, ...]:
+    """Options of every server of ours, in whichever world (measured: `guide/infrastructure.md` 1.3)."""
+    return (
+        "--performance-schema=OFF",  # halves the start
+        "--skip-log-bin",
+        "--skip-name-resolve",
+        "--character-set-server=utf8mb4",
+        "--innodb-buffer-pool-size=64M",
+        "--innodb-flush-log-at-trx-commit=1",  # an acknowledged commit survives a kill
+        "--max-connections=500",
+        *(() if mariadb else ("--mysqlx=OFF", "--secure-file-priv=NULL")),
+    )
+
+
+def user_statements(*, app: Credentials, root: Credentials) -> tuple[str, ...]:
+    """What a fresh server is told first: the database, its user, and root over TCP."""
+    return (
+        f"CREATE DATABASE IF NOT EXISTS `{DATABASE}`",
+        f"CREATE USER '{app.user}'@'%' IDENTIFIED BY '{app.password}'",
+        *app_grants(app.user),
+        f"ALTER USER 'root'@'localhost' IDENTIFIED BY '{root.password}'",
+        f"CREATE USER IF NOT EXISTS 'root'@'127.0.0.1' IDENTIFIED BY '{root.password}'",
+        # Prepared folders of MariaDB bring a root of this name without a password.
+        f"ALTER USER 'root'@'127.0.0.1' IDENTIFIED BY '{root.password}'",
+        "GRANT ALL ON *.* TO 'root'@'127.0.0.1' WITH GRANT OPTION",
+    )
+
+
+def app_grants(user: str) -> tuple[str, ...]:
+    """The application's user may do anything in our databases, and nothing elsewhere."""
+    return (
+        f"GRANT ALL ON `{DATABASE}`.* TO '{user}'@'%'",
+        f"GRANT ALL ON `{DATABASE}\\_%`.* TO '{user}'@'%'",
+    )
+
+
+def _socket_path(ledger: Ledger) -> Path:
+    """In the run's folder, unless that makes the path too long for a socket."""
+    path = ledger.folder / "server.sock"
+    if len(os.fsencode(path)) <= SOCKET_PATH_MAX:
+        return path
+    short = Path(tempfile.gettempdir()) / f"floodmark-{ledger.run_id}"
+    ledger.note_folder(short)
+    short.mkdir(mode=0o700)
+    return short / "server.sock"
+
+
+def _write_private(path: Path, text: str) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(file, "w") as stream:
+        stream.write(text)

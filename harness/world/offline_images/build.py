@@ -1,0 +1,94 @@
+"""Builds both images of the containers world where no registry answers: MySQL from Debian's packages, Toxiproxy from Go.
+
+Invariant: an image carries a digest of the recipe it was built by, so it is built again exactly when that changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from harness.errors import WorldError
+from harness.world.containers import OFFLINE_MYSQL, OFFLINE_TOXIPROXY, Engine
+from harness.world.processes import run_to_end
+
+__all__ = ["build_mysql_image", "build_toxiproxy_image", "is_current"]
+
+RECIPES = Path(__file__).parent
+RECIPE_LABEL = "floodmark.recipe"
+BASE = "floodmark/debian-mysql:base"
+SUITE = "sid"
+"""The only suite of Debian that carries MySQL."""
+MIRROR = "http://deb.debian.org/debian"
+PACKAGES_LIMIT_S = 900.0
+DEBIAN_OPTIONS = (
+    # A mirror may lag behind the date its index vouches for; signatures are checked all the same.
+    '--aptopt=Acquire::Check-Valid-Until "false"',
+    '--aptopt=Acquire::Languages "none"',
+    "--dpkgopt=path-exclude=/usr/share/doc/*",
+    "--dpkgopt=path-exclude=/usr/share/man/*",
+    "--dpkgopt=path-exclude=/usr/share/locale/*",
+)
+MYSQL_RECIPE = ("mysql.Dockerfile", "mysql-entrypoint.sh", "build.py")
+TOXIPROXY_RECIPE = ("toxiproxy.Dockerfile",)
+
+
+def is_current(engine: Engine, image: str) -> bool:
+    """Whether the image is here and was built by the recipe of today."""
+    recipe = MYSQL_RECIPE if image == OFFLINE_MYSQL else TOXIPROXY_RECIPE
+    return engine.label_of(image, RECIPE_LABEL) == _digest(recipe)
+
+
+def build_mysql_image(engine: Engine, *, path: str, say: Callable[[str], None]) -> None:
+    """MySQL with its data folder baked in; needs root, for mmdebstrap makes a whole system's files."""
+    _require_mmdebstrap(path)
+    with tempfile.TemporaryDirectory(prefix="floodmark-image-") as name:
+        folder = Path(name)
+        say(f"collecting MySQL and what it needs from Debian {SUITE}")
+        packages = folder / "packages.tar"
+        run_to_end(
+            ["mmdebstrap", "--variant=essential", "--include=mysql-server-core", *DEBIAN_OPTIONS, SUITE, str(packages), MIRROR],
+            what=f"collecting Debian {SUITE} packages for the MySQL image",
+            limit_s=PACKAGES_LIMIT_S,
+            fix=f"see that {MIRROR} can be reached and that {folder.parent} has 1 GB free",
+        )
+        say("baking the MySQL image")
+        engine.import_image(packages, BASE)
+        packages.unlink()
+        _build(engine, folder, image=OFFLINE_MYSQL, recipe=MYSQL_RECIPE, arguments={"BASE": BASE})
+
+
+def build_toxiproxy_image(engine: Engine, *, program: Path) -> None:
+    """Toxiproxy's static program, and nothing else."""
+    with tempfile.TemporaryDirectory(prefix="floodmark-image-") as name:
+        shutil.copy2(program, Path(name) / program.name)
+        _build(engine, Path(name), image=OFFLINE_TOXIPROXY, recipe=TOXIPROXY_RECIPE, arguments={})
+
+
+def _require_mmdebstrap(path: str) -> None:
+    fix = "run it as root on Debian (`apt-get install mmdebstrap`), or pull the published images, or use --world local"
+    if shutil.which("mmdebstrap", path=path) is None:
+        raise WorldError("the MySQL image cannot be built: there is no mmdebstrap here", fix=fix)
+    if os.geteuid() != 0:
+        raise WorldError("the MySQL image cannot be built: mmdebstrap needs root to make a system's files", fix=fix)
+
+
+def _build(
+    engine: Engine, folder: Path, *, image: str, recipe: tuple[str, ...], arguments: Mapping[str, str]
+) -> None:
+    for name in recipe:
+        shutil.copy(RECIPES / name, folder / name)
+    engine.build(
+        folder, dockerfile=recipe[0], image=image, arguments=arguments, labels={RECIPE_LABEL: _digest(recipe)}
+    )
+
+
+def _digest(recipe: tuple[str, ...]) -> str:
+    digest = hashlib.sha256()
+    for name in recipe:
+        digest.update((RECIPES / name).read_bytes())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,68 @@
+"""Free ports on loopback that stay free for others to find taken: each is locked for the life of its run.
+
+They lie outside the ephemeral range: there the kernel may hand a port to any client while the proxy
+that owns it has it closed (`guide/infrastructure.md` 3.2). Invariant: two runs of one cache never hold one port.
+"""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+from harness.choices import Choices, fresh_seed
+from harness.errors import WorldError
+from harness.world.ledger import Ledger
+
+__all__ = ["LOOPBACK", "preferred_range", "reserve_port"]
+
+LOOPBACK = "127.0.0.1"
+LOWEST = 20_000
+HIGHEST = 65_535
+TRIES_MAX = 300
+"""So many ports are tried before the range counts as full."""
+
+
+def reserve_port(ledger: Ledger, *, among: range | None = None) -> int:
+    """Reserve a port for the ledger's run; its lock goes when the run does."""
+    candidates = preferred_range() if among is None else among
+    start = Choices(fresh_seed(), "ports").index(len(candidates))
+    for step in range(min(len(candidates), TRIES_MAX)):
+        port = candidates[(start + step) % len(candidates)]
+        if _bindable(port) and _lock(port, ledger=ledger):
+            return port
+    raise WorldError(
+        f"no free port on {LOOPBACK} among {candidates[0]}-{candidates[-1]}: each one tried is taken",
+        fix="set FLOODMARK_PORTS to a range with free ports, like 21000-21999; `floodmark clean` frees those of dead runs",
+    )
+
+
+def preferred_range() -> range:
+    """The ports below the kernel's ephemeral range, or above it where there is no room below."""
+    source = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    low, high = (int(word) for word in source.read_text().split()) if source.exists() else (49_152, HIGHEST)
+    below, above = range(LOWEST, low), range(high + 1, HIGHEST + 1)
+    widest = max(below, above, key=len)
+    return widest if len(widest) >= TRIES_MAX else range(LOWEST, HIGHEST + 1)
+
+
+def _bindable(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the servers will: TIME_WAIT is no obstacle
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+    return True
+
+
+def _lock(port: int, *, ledger: Ledger) -> bool:
+    """Take the port's lock: a symbolic link to the run's id, which is made whole or not at all."""
+    lock = ledger.places.ports / str(port)
+    if lock.is_symlink():
+        return False
+    ledger.note_port(port)
+    try:
+        lock.symlink_to(ledger.run_id)
+    except FileExistsError:
+        return False
+    return True

@@ -1,0 +1,66 @@
+"""The proof that a database can be used: `SELECT 1`, as the user, by the way that the user takes.
+
+A port that accepts proves nothing: a proxy accepts before it has dialled, a stopped server while it is stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from typing import Any
+
+import pymysql
+
+from harness.world.world import DATABASE, Address, Credentials
+
+__all__ = ["ask", "open_connection", "proof_of"]
+
+TRY_LIMIT_S = 2.0
+"""One attempt's limit, for the connect and for each answer."""
+
+
+def open_connection(
+    address: Address, who: Credentials, *, database: str | None = DATABASE, limit_s: float = TRY_LIMIT_S
+) -> pymysql.connections.Connection[Any]:
+    """A connection on which no wait is without a limit."""
+    return pymysql.connect(
+        host=address.host,
+        port=address.port,
+        user=who.user,
+        password=who.password,
+        database=database,
+        ssl_disabled=True,
+        autocommit=True,
+        connect_timeout=limit_s,
+        read_timeout=limit_s,
+        write_timeout=limit_s,
+    )
+
+
+def ask(address: Address, who: Credentials, *statements: str, database: str | None = DATABASE) -> Sequence[Any]:
+    """Run the statements on a connection of their own; the rows of the last one."""
+    with closing(open_connection(address, who, database=database)) as connection, connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+        return list(cursor.fetchall())
+
+
+def proof_of(ways: Mapping[str, Address], who: Credentials) -> tuple[Callable[[], bool], Callable[[], str]]:
+    """A condition to wait for (every way answers `SELECT 1`), and what it still lacks, for the error."""
+    missing = dict(ways)
+    last: list[str] = []
+
+    def holds() -> bool:
+        for way in list(missing):
+            try:
+                answer = ask(missing[way], who, "SELECT 1")
+            except (pymysql.MySQLError, OSError) as error:
+                last[:] = [f"{way} at port {missing[way].port}: {error}"]
+                return False
+            if [tuple(row) for row in answer] != [(1,)]:
+                last[:] = [f"{way} answered {answer!r} to SELECT 1"]
+                return False
+            del missing[way]
+        return True
+
+    return holds, lambda: last[0] if last else "nothing was tried yet"

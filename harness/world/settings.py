@@ -1,0 +1,66 @@
+"""What a user may choose about worlds by environment variables; read once, then passed down as a value.
+
+Invariant: no other module of `harness.world` reads the environment.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import UsageError
+from harness.world.places import Places
+
+__all__ = ["WorldSettings"]
+
+PORT_LIMIT = 65_535
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorldSettings:
+    """The choices, with None for "not said"."""
+
+    places: Places
+    mysql_image: str | None = None
+    """`FLOODMARK_MYSQL_IMAGE`"""
+    toxiproxy_image: str | None = None
+    """`FLOODMARK_TOXIPROXY_IMAGE`"""
+    server: Path | None = None
+    """`FLOODMARK_MYSQLD`: a `mysqld` or `mariadbd` to use instead of the one that would be found."""
+    ports: range | None = None
+    """`FLOODMARK_PORTS`, as in `21000-21999`: take ports from here only."""
+    engine: str | None = None
+    """`DOCKER_HOST`: where the container engine listens, if not where it usually does."""
+    path: str = os.defpath
+    """`PATH`, for programs."""
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str] | None = None) -> WorldSettings:
+        """Read them; a value that makes no sense is a usage error."""
+        given = os.environ if environ is None else environ
+        server = given.get("FLOODMARK_MYSQLD")
+        return cls(
+            places=Places(root=_cache(given)),
+            mysql_image=given.get("FLOODMARK_MYSQL_IMAGE") or None,
+            toxiproxy_image=given.get("FLOODMARK_TOXIPROXY_IMAGE") or None,
+            server=Path(server) if server else None,
+            ports=_ports(given.get("FLOODMARK_PORTS", "")),
+            engine=given.get("DOCKER_HOST") or None,
+            path=given.get("PATH", os.defpath),
+        )
+
+
+def _cache(environ: Mapping[str, str]) -> Path:
+    named = environ.get("FLOODMARK_CACHE")
+    return Path(named).expanduser().absolute() if named else Path.home() / ".cache" / "floodmark"
+
+
+def _ports(text: str) -> range | None:
+    if not text:
+        return None
+    low, _, high = text.partition("-")
+    if not (low.isdecimal() and high.isdecimal() and 0 < int(low) <= int(high) <= PORT_LIMIT):
+        raise UsageError(f"FLOODMARK_PORTS={text} is no range of ports", fix="write it like 21000-21999")
+    return range(int(low), int(high) + 1)

@@ -1,0 +1,22 @@
+"""Planted defects: variants of the reference operator, each wrong in one way, to be convicted by a checker.
+
+Each module has a `build_operator` like the honest one's (`reference_impl.async_wait.build_operator`).
+Invariant: a mutant differs from the reference in the one thing that its name says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from reference_impl.async_wait import BuildOperator
+from reference_impl.mutants import snapshot_omits_completed, unordered_emission, watermarks_at_once
+
+__all__ = ["BUILDERS"]
+
+BUILDERS: Mapping[str, BuildOperator] = MappingProxyType({
+    "snapshot-omits-completed": snapshot_omits_completed.build_operator,
+    "unordered-emission": unordered_emission.build_operator,
+    "watermarks-at-once": watermarks_at_once.build_operator,
+})
+"""Each planted defect by name."""

@@ -1,0 +1,138 @@
+"""The task around the operator: it reads the source, cuts checkpoints at barriers, feeds the sink.
+
+Answers to Flink's `StreamTask` with one operator. Invariant: everything happens on this thread, as mail or as
+the default action; a barrier is handled between two elements, so no snapshot sees half a record; and a
+checkpoint leaves the running requests alone (A57).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from reference_impl.async_wait import AsyncWaitOperator
+from reference_impl.elements import Barrier, EndOfInput, QueueElement, StreamElement
+from reference_impl.loops import now_ms
+from reference_impl.mailbox_loop import MailboxLoop
+from reference_impl.timers import Timers
+
+__all__ = ["Checkpoint", "Coordinator", "Source", "StreamTask"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """A subtask's part of a checkpoint: where its source resumes, and what is replayed first (A56)."""
+
+    number: int
+    position: int
+    """The next source position to read after a restore."""
+    elements: tuple[QueueElement, ...]
+
+
+class Source(Protocol):
+    """A deterministic source that can be read from any position."""
+
+    def read(self, position: int) -> StreamElement:
+        """The element at `position`; `EndOfInput` behind the last."""
+
+    def barrier_before(self, position: int) -> Barrier | None:
+        """The barrier that cuts the stream just before `position`."""
+
+    def due_ms(self, position: int) -> int:
+        """When `position` may be read, on the loop's clock."""
+
+
+class Coordinator(Protocol):
+    """What the task tells of itself, and whom it hands its checkpoints; told before the effect."""
+
+    def takes(self, element: QueueElement) -> None:
+        """`element` enters the operator now."""
+
+    def completes(self, checkpoint: Checkpoint) -> None:
+        """Make the checkpoint, with all that was emitted before it, durable and visible, or raise."""
+
+    def source_exhausted(self) -> None:
+        """No element is left to read."""
+
+    def drained(self) -> None:
+        """Every element has left, and the last checkpoint is complete."""
+
+
+class StreamTask:
+    """One subtask: `run` returns when all input has been emitted and committed.
+
+    Collaborators come in ready made; the task owns none of them and closes none.
+    """
+
+    def __init__(
+        self,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        mailbox_loop: MailboxLoop,
+        timers: Timers,
+        operator: AsyncWaitOperator,
+        source: Source,
+        coordinator: Coordinator,
+    ) -> None:
+        self._loop = loop
+        self._mailbox_loop = mailbox_loop
+        self._timers = timers
+        self._operator = operator
+        self._source = source
+        self._coordinator = coordinator
+        self._position = 0
+        self._cut = 0
+        """The position before which the last barrier was handled; a restored one is not cut again."""
+        self._last_checkpoint = 0
+
+    def run(self, restored: Checkpoint | None = None) -> None:
+        """Restore, then read to the end. Raises what failed the task (A41, A47)."""
+        if restored is not None:
+            self._position = self._cut = restored.position
+            self._last_checkpoint = restored.number
+        elements: Sequence[QueueElement] = restored.elements if restored else ()
+        self._operator.open(elements)
+        self._mailbox_loop.run(self._next_element)
+
+    def _next_element(self) -> None:
+        """The default action: one barrier or one element, when it is due."""
+        barrier = self._source.barrier_before(self._position)
+        if barrier is not None and self._cut < self._position:
+            self._checkpoint(barrier.checkpoint)
+            return
+        wait_ms = self._source.due_ms(self._position) - now_ms(self._loop)
+        if wait_ms > 0:
+            self._sleep(wait_ms)
+            return
+        match self._source.read(self._position):
+            case EndOfInput():
+                self._finish()
+            case Barrier():
+                message = "a barrier takes no source position; give it through barrier_before"
+                raise ValueError(message)
+            case element:
+                self._coordinator.takes(element)
+                self._position += 1
+                self._operator.process(element)
+
+    def _sleep(self, wait_ms: int) -> None:
+        """Back to the mailbox until the next element is due."""
+        suspension = self._mailbox_loop.suspend_default_action()
+        self._timers.register(delay_ms=wait_ms, callback=suspension.resume)
+
+    def _checkpoint(self, number: int) -> None:
+        elements = tuple(self._operator.snapshot())
+        self._cut = self._position
+        self._last_checkpoint = number
+        checkpoint = Checkpoint(number=number, position=self._position, elements=elements)
+        self._coordinator.completes(checkpoint)
+
+    def _finish(self) -> None:
+        """Drain (A66), commit what the drain emitted, and leave the loop."""
+        self._coordinator.source_exhausted()
+        self._operator.end_input()
+        self._checkpoint(self._last_checkpoint + 1)
+        self._coordinator.drained()
+        self._mailbox_loop.finish()

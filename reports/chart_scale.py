@@ -1,0 +1,97 @@
+"""Scales, ticks and quantiles of the charts: numbers in, coordinates and labels out.
+
+Answers to d3-scale, as far as two charts need it. Invariant: a scale maps its whole domain into its range,
+monotonically, and a value outside is drawn at the edge rather than outside the chart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = ["LinearScale", "LogScale", "Tick", "bucket_of", "decade_ticks", "even_ticks", "points", "quantile"]
+
+_NICE_STEPS = (1, 2, 5, 10)
+
+
+@dataclass(frozen=True, slots=True)
+class LinearScale:
+    """From `low`..`high` to `start`..`end`, evenly."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        """The coordinate of `value`."""
+        width = self.high - self.low
+        share = (value - self.low) / width if width > 0 else 0.0
+        return self.start + min(1.0, max(0.0, share)) * (self.end - self.start)
+
+
+@dataclass(frozen=True, slots=True)
+class LogScale:
+    """From `low`..`high` (both above 0) to `start`..`end`, by ratio."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        """The coordinate of `value`; what is not above 0 is drawn at the low end."""
+        if value <= self.low:
+            return self.start
+        width = math.log(self.high) - math.log(self.low)
+        share = (math.log(value) - math.log(self.low)) / width if width > 0 else 0.0
+        return self.start + min(1.0, share) * (self.end - self.start)
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A line of the grid: where, and what it says."""
+
+    at: float
+    label: str
+
+
+def even_ticks(low: float, high: float, *, count: int = 8) -> tuple[float, ...]:
+    """Round values (1, 2 or 5 times a power of ten apart) inside `low`..`high`, about `count` of them."""
+    if high <= low:
+        return (low,)
+    step = _nice_step((high - low) / max(1, count))
+    first = math.ceil(low / step - 1e-9)
+    last = math.floor(high / step + 1e-9)
+    return tuple(round(k * step, 12) for k in range(first, last + 1))
+
+
+def _nice_step(rough: float) -> float:
+    magnitude = 10.0 ** math.floor(math.log10(rough))
+    return next((nice * magnitude for nice in _NICE_STEPS if nice * magnitude >= rough), 10 * magnitude)
+
+
+def decade_ticks(low: float, high: float) -> tuple[float, ...]:
+    """The powers of ten that enclose `low`..`high`, at least two."""
+    first = math.floor(math.log10(low) + 1e-9)
+    last = max(first + 1, math.ceil(math.log10(high) - 1e-9))
+    return tuple(10.0**k for k in range(first, last + 1))
+
+
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """The smallest value that at least `share` of the (sorted, not empty) values do not exceed."""
+    rank = math.ceil(share * len(ordered))
+    return ordered[min(len(ordered), max(1, rank)) - 1]
+
+
+def bucket_of(value: float, low: float, high: float, *, count: int) -> int:
+    """Which of `count` equal buckets of `low`..`high` holds `value`."""
+    share = (value - low) / (high - low) if high > low else 0.0
+    return min(count - 1, max(0, int(share * count)))
+
+
+def points(number: float) -> str:
+    """A coordinate as SVG takes it, a tenth of a pixel exact, as short as it goes."""
+    text = f"{number:.1f}"
+    return text.removesuffix(".0")

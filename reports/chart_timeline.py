@@ -1,0 +1,190 @@
+"""The timeline: a lane per subtask with calls in flight, outputs, watermarks, commits, kills, under fault bands.
+
+Answers to Jepsen's timeline.html. Invariant: what is drawn is a maximum or a count over a slice of time of what
+the history holds; the number of shapes is bounded by `slices`, however long the history.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from harness.outcome import FaultRecord
+from reports.chart_bands import Band, bands_of, label_rows, time_ticks
+from reports.chart_scale import LinearScale, Tick, bucket_of, points
+from reports.history_view import HistoryView, Lane
+
+__all__ = ["LaneDrawing", "Timeline", "timeline_of"]
+
+WIDTH = 1100
+_LEFT, _RIGHT = 96, 14
+_BAND_ROW = 15
+_LANE, _LANE_GAP = 84, 12
+_CALLS_HEIGHT, _OUTPUTS_HEIGHT = 46, 18
+_AXIS = 30
+_TROUBLE = frozenset({"fail", "timeout", "lost"})
+_MARKS_AT_MOST = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneDrawing:
+    """One subtask's shapes; paths are SVG path data, empty where there is nothing."""
+
+    s: int
+    top: float
+    calls_base: float
+    outputs_base: float
+    bottom: float
+    in_flight: str
+    most_in_flight: int
+    trouble: str
+    """Calls that ended in a failure, a timeout, or with their attempt."""
+    outputs: str
+    watermarks: str
+    commits: tuple[Tick, ...]
+    kills: tuple[Tick, ...]
+    restores: tuple[Tick, ...]
+    says: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """The whole drawing."""
+
+    width: int
+    height: float
+    left: float
+    right: float
+    top: float
+    lanes: tuple[LaneDrawing, ...]
+    bands: tuple[Band, ...]
+    ticks: tuple[Tick, ...]
+    says: str
+
+
+def timeline_of(view: HistoryView, faults: Sequence[FaultRecord], *, slices: int = 280) -> Timeline | None:
+    """The timeline of a history; None where it has no subtask."""
+    if not view.lanes:
+        return None
+    scale = LinearScale(0.0, view.span_us / 1e6, _LEFT, WIDTH - _RIGHT)
+    bands = bands_of(faults, scale=scale, origin_us=view.origin_us, end_us=view.end_us)
+    top = 8 + _BAND_ROW * label_rows(bands)
+    drawer = _LaneDrawer(view=view, scale=scale, slices=slices)
+    lanes = tuple(
+        drawer.draw(lane, top=top + 6 + index * (_LANE + _LANE_GAP))
+        for index, lane in enumerate(view.lanes.values())
+    )
+    return Timeline(
+        width=WIDTH,
+        height=lanes[-1].bottom + _AXIS,
+        left=_LEFT,
+        right=WIDTH - _RIGHT,
+        top=top,
+        lanes=lanes,
+        bands=bands,
+        ticks=time_ticks(scale),
+        says=" ".join(lane.says for lane in lanes) + " Faults: " + ("; ".join(b.title for b in bands) or "none"),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LaneDrawer:
+    """Turns lanes into shapes on one time scale."""
+
+    view: HistoryView
+    scale: LinearScale
+    slices: int
+
+    def draw(self, lane: Lane, *, top: float) -> LaneDrawing:
+        levels = self._in_flight(lane)
+        calls_base = top + _CALLS_HEIGHT
+        bottom = top + _LANE
+        marks = {what: self._marks(lane, what) for what in ("commit", "kill", "restore")}
+        return LaneDrawing(
+            s=lane.s,
+            top=top,
+            calls_base=calls_base,
+            outputs_base=bottom - 8,
+            bottom=bottom,
+            in_flight=self._area(levels, base=calls_base),
+            most_in_flight=max(levels, default=0),
+            trouble=self._ticks((c.end_us for c in lane.calls if c.result in _TROUBLE), calls_base + 2, 5),
+            outputs=self._bars(lane.outputs_us, base=bottom - 8),
+            watermarks=self._watermarks(lane, top=top, base=calls_base),
+            commits=marks["commit"],
+            kills=marks["kill"],
+            restores=marks["restore"],
+            says=(
+                f"Subtask {lane.s}: {len(lane.calls)} calls, {len(lane.outputs_us)} outputs, "
+                f"{len(marks['commit'])} commits, {len(marks['kill'])} kills."
+            ),
+        )
+
+    def _slice(self, at_us: int) -> int:
+        return bucket_of(at_us, self.view.origin_us, self.view.end_us, count=self.slices)
+
+    def _x_of_slice(self, index: int) -> float:
+        return self.scale(self.scale.high * index / self.slices)
+
+    def _x(self, at_us: int) -> float:
+        return self.scale((at_us - self.view.origin_us) / 1e6)
+
+    def _in_flight(self, lane: Lane) -> list[int]:
+        """The most calls that were open at once, in each slice."""
+        steps = [(call.begin_us, 1) for call in lane.calls] + [(call.end_us, -1) for call in lane.calls]
+        most = [0] * self.slices
+        level = at = 0
+        for t_us, step in sorted(steps):
+            index = self._slice(t_us)
+            for passed in range(at, index + 1):
+                most[passed] = max(most[passed], level)
+            level += step
+            most[index] = max(most[index], level)
+            at = index
+        return most if steps else []
+
+    def _area(self, levels: Sequence[int], *, base: float) -> str:
+        if not any(levels):
+            return ""
+        height = LinearScale(0, max(levels), base, base - _CALLS_HEIGHT + 4)
+        path = [f"M{points(self._x_of_slice(0))} {points(base)}"]
+        for index, level in enumerate(levels):
+            if index == 0 or level != levels[index - 1]:
+                path.append(f"H{points(self._x_of_slice(index))}V{points(height(level))}")
+        return "".join(path) + f"H{points(self._x_of_slice(self.slices))}V{points(base)}Z"
+
+    def _bars(self, moments_us: Sequence[int], *, base: float) -> str:
+        counts = [0] * self.slices
+        for at_us in moments_us:
+            counts[self._slice(at_us)] += 1
+        height = LinearScale(0, max(counts), 0, _OUTPUTS_HEIGHT)
+        return "".join(
+            f"M{points(self._x_of_slice(index))} {points(base)}v-{points(max(1.5, height(count)))}"
+            for index, count in enumerate(counts)
+            if count
+        )
+
+    def _ticks(self, moments_us: Iterable[int], top: float, length: float) -> str:
+        places = sorted({self._slice(at_us) for at_us in moments_us})
+        return "".join(f"M{points(self._x_of_slice(p))} {points(top)}v{points(length)}" for p in places)
+
+    def _watermarks(self, lane: Lane, *, top: float, base: float) -> str:
+        finite = [w for _, w in lane.watermarks if math.isfinite(w)]
+        if not finite:
+            return ""
+        height = LinearScale(min(finite), max(finite), base - 1, top + 3)
+        last_of_slice = {self._slice(at_us): (at_us, w) for at_us, w in lane.watermarks}
+        path = [f"M{points(self._x(lane.watermarks[0][0]))} {points(base - 1)}"]
+        path += [f"H{points(self._x(at_us))}V{points(height(w))}" for at_us, w in last_of_slice.values()]
+        return "".join(path)
+
+    def _marks(self, lane: Lane, what: str) -> tuple[Tick, ...]:
+        found = [mark for mark in lane.marks if mark.what == what][:_MARKS_AT_MOST]
+        return tuple(
+            Tick(
+                self._x(mark.at_us),
+                f"{what} {mark.number} at {(mark.at_us - self.view.origin_us) / 1e6:.3f} s",
+            )
+            for mark in found
+        )

@@ -1,0 +1,135 @@
+"""`junit.xml`: one test case for each run and invariant, readable by any CI server and any strict parser.
+
+Answers to pytest's own JUnit plugin. Invariant: red is exactly what the reading of the run calls not as expected:
+a planted defect that was convicted is green, and an `unknown` or `vacuous` that counts is an error, never a pass.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+
+from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
+
+from harness.outcome import RunOutcome
+from harness.verdict import InvariantVerdict, Outcome
+from reports.explain import as_text
+from reports.invariants import title_of
+from reports.reading import Tone, counts_towards
+from reports.run_section import RunSection
+from reports.visible import visible
+
+__all__ = ["junit_text"]
+
+Result = Failure | Error | Skipped
+
+
+def junit_text(sections: Sequence[RunSection], *, title: str) -> str:
+    """The XML document."""
+    document = JUnitXml(visible(title))
+    for section in sections:
+        document.add_testsuite(_suite(section))
+    document.update_statistics()
+    buffer = io.BytesIO()
+    document.write(buffer, pretty=True)
+    return buffer.getvalue().decode("utf-8")
+
+
+def _suite(section: RunSection) -> TestSuite:
+    outcome = section.outcome
+    suite = TestSuite(visible(_suite_name(outcome)))
+    for name, value in _properties(outcome):
+        suite.add_property(name, visible(value))
+    cases = [_case(section, verdict) for verdict in outcome.judgement.invariants]
+    cases.append(_whole(section, shown=any(_is_red(case) for case in cases)))
+    for case in cases:
+        suite.add_testcase(case)
+    suite.time = round(outcome.duration_s, 3)
+    return suite
+
+
+def _suite_name(outcome: RunOutcome) -> str:
+    variant = f" --mutant {outcome.mutant}" if outcome.mutant else ""
+    return f"{outcome.scenario} at {outcome.level}{variant} seed {outcome.seed}"
+
+
+def _properties(outcome: RunOutcome) -> Iterator[tuple[str, str]]:
+    yield "run id", outcome.run_id
+    yield "seed", str(outcome.seed)
+    yield "level", outcome.level
+    yield "world", f"{outcome.world.kind}: {outcome.world.server}, {outcome.world.proxy}"
+    yield "sut", outcome.sut
+    yield "again", outcome.again
+    if outcome.mutant:
+        yield "mutant", outcome.mutant
+
+
+def _case(section: RunSection, verdict: InvariantVerdict) -> TestCase:
+    outcome = section.outcome
+    title = title_of(verdict.invariant)
+    case = TestCase(visible(f"{verdict.invariant} {title}".strip()))
+    case.classname = visible(f"{outcome.scenario}.{outcome.level}")
+    case.time = 0.0
+    result = _result(section, verdict)
+    if result is not None:
+        case.result = [result]
+    elif verdict.outcome is Outcome.FAIL:
+        case.system_out = visible(f"{section.reading.sentence}\n\n{_told(section, verdict)}")
+    return case
+
+
+def _result(section: RunSection, verdict: InvariantVerdict) -> Result | None:
+    """What a CI server shows for one invariant; None is green."""
+    outcome = section.outcome
+    if outcome.convicts:
+        return _of_planted_defect(section, verdict)
+    match verdict.outcome:
+        case Outcome.PASS:
+            return None
+        case Outcome.FAIL:
+            return _red(Failure, section, verdict)
+        case Outcome.NOT_CLAIMED if not counts_towards(outcome, verdict):
+            return Skipped(visible(f"not claimed: {verdict.why}"))
+        case _ if counts_towards(outcome, verdict):
+            return _red(Error, section, verdict)
+        case _:
+            return Skipped(visible(f"{verdict.outcome}, does not decide this scenario: {verdict.why}"))
+
+
+def _of_planted_defect(section: RunSection, verdict: InvariantVerdict) -> Result | None:
+    """With a planted defect only a missing conviction is red."""
+    outcome = section.outcome
+    if verdict.outcome in {Outcome.FAIL, Outcome.PASS} and outcome.as_expected:
+        return None
+    if verdict.invariant in outcome.convicts and section.reading.tone is Tone.BAD:
+        return Failure(visible(section.reading.sentence), "not-convicted")
+    return Skipped(visible(f"{verdict.outcome}; {section.reading.sentence}"))
+
+
+def _red(kind: type[Failure] | type[Error], section: RunSection, verdict: InvariantVerdict) -> Failure | Error:
+    told = _told(section, verdict)
+    first = verdict.anomalies[0].say if verdict.anomalies else verdict.why
+    result = kind(visible(f"{verdict.invariant} {verdict.outcome}: {first}"), str(verdict.outcome))
+    result.text = visible(told)
+    return result
+
+
+def _told(section: RunSection, verdict: InvariantVerdict) -> str:
+    texts = (as_text(e) for e in section.explanations if e.invariant == verdict.invariant)
+    return next(texts, f"{verdict.invariant} is {verdict.outcome}: {verdict.why}\nAgain: {section.outcome.again}")
+
+
+def _whole(section: RunSection, *, shown: bool) -> TestCase:
+    """The run as a whole: red only for what no invariant shows (stopped early, nothing observed)."""
+    case = TestCase("the run as a whole")
+    case.classname = visible(f"{section.outcome.scenario}.{section.outcome.level}")
+    case.time = round(section.outcome.duration_s, 3)
+    if section.reading.tone is not Tone.GOOD and not shown:
+        error = Error(visible(section.reading.sentence), section.reading.word)
+        error.text = visible("\n".join([*section.threats, f"Again: {section.outcome.again}"]))
+        case.result = [error]
+    return case
+
+
+def _is_red(case: TestCase) -> bool:
+    return any(isinstance(result, Failure | Error) for result in case.result)

@@ -1,0 +1,74 @@
+"""What `--format json|markdown|github` prints: finished runs for programs, on standard output and nothing else.
+
+Answers to pytest-github-actions-annotate-failures. Invariant: `json` is one document of the schema of `run.json`;
+`github` is at most ten annotations, the worst first, each one line whatever its text holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal, assert_never
+
+from harness.outcome import RunOutcome
+from reports.explain import as_text, explain
+from reports.markdown import markdown_text
+from reports.reading import Tone, headline_of
+from reports.run_document import document_of, document_text
+from reports.run_section import RunSection, sections_of
+from reports.visible import visible
+
+__all__ = ["ANNOTATIONS_MAX", "MachineFormat", "render"]
+
+MachineFormat = Literal["json", "markdown", "github"]
+
+ANNOTATIONS_MAX = 10
+"""Of one kind and step; GitHub drops what is beyond."""
+
+
+def render(outcomes: Sequence[RunOutcome], form: MachineFormat, *, title: str = "Floodmark") -> str:
+    """The runs in one of the forms, ending in a newline."""
+    sections = sections_of(outcomes)
+    match form:
+        case "json":
+            return document_text(document_of(sections, title=title))
+        case "markdown":
+            return markdown_text(sections, title=title)
+        case "github":
+            return _github(sections)
+        case _:
+            assert_never(form)
+
+
+def _github(sections: Sequence[RunSection]) -> str:
+    wrong = [section for section in sections if section.reading.tone is Tone.BAD]
+    undecided = [section for section in sections if section.reading.tone is Tone.OPEN]
+    found = [line for section in wrong + undecided for line in _annotations(section)]
+    kept = found[:ANNOTATIONS_MAX]
+    headline = headline_of([section.outcome for section in sections])
+    more = f" {len(found) - len(kept)} more are in the report." if len(found) > len(kept) else ""
+    return "\n".join([*kept, f"::notice title=Floodmark::{_data(headline.sentence + more)}"]) + "\n"
+
+
+def _annotations(section: RunSection) -> Iterator[str]:
+    outcome = section.outcome
+    kind = "error" if section.reading.tone is Tone.BAD else "warning"
+    where = f"{outcome.scenario} at {outcome.level}, seed {outcome.seed}"
+    violated = outcome.judgement.convicted()
+    if not violated or outcome.convicts:
+        yield _annotation(kind, where, f"{section.reading.sentence}\nAgain: {outcome.again}")
+        return
+    for verdict in violated:
+        told = as_text(explain(outcome, verdict, section.view, limit=1))
+        yield _annotation(kind, f"{verdict.invariant} violated in {where}", told)
+
+
+def _annotation(kind: str, title: str, text: str) -> str:
+    return f"::{kind} title={_property(title)}::{_data(text)}"
+
+
+def _data(text: str) -> str:
+    return visible(text).replace("%", "%25").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,131 @@
+"""`summary.md`: the report for a pull request or a job summary, short enough for either.
+
+Answers to Bowtie's step summary. Invariant: text from a run stands in code or is escaped, so it can neither
+mention a person, link, nor break a table; the whole is at most `MARKDOWN_CHARS_MAX` characters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from harness.outcome import FaultRecord, RunOutcome
+from harness.verdict import InvariantVerdict
+from reports.explain import as_text, explain
+from reports.reading import Tone, counts_towards, headline_of
+from reports.run_section import RunSection
+from reports.visible import brief, visible, without_credentials
+
+__all__ = ["MARKDOWN_CHARS_MAX", "markdown_text"]
+
+MARKDOWN_CHARS_MAX = 60_000
+"""A comment on GitHub takes 65 536."""
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+.!|<>&~$-])")
+_RUNS_TOLD = 10
+_LINES_OF_FAILURE = 60
+_SIGNS = {Tone.GOOD: "✅", Tone.BAD: "❌", Tone.OPEN: "❔"}
+_WORST_FIRST = (Tone.BAD, Tone.OPEN, Tone.GOOD)
+
+
+def markdown_text(sections: Sequence[RunSection], *, title: str) -> str:
+    """The summary; whatever does not fit is left out from the end, and said."""
+    text = "\n".join(_lines(sections, title=title)) + "\n"
+    if len(text) <= MARKDOWN_CHARS_MAX:
+        return text
+    short = "\n".join(_lines(sections[:_RUNS_TOLD], title=title, told=0, all_runs=sections)) + "\n"
+    return short[:MARKDOWN_CHARS_MAX]
+
+
+def _lines(
+    sections: Sequence[RunSection],
+    *,
+    title: str,
+    told: int = _RUNS_TOLD,
+    all_runs: Sequence[RunSection] | None = None,
+) -> Iterator[str]:
+    everything = sections if all_runs is None else all_runs
+    headline = headline_of([section.outcome for section in everything])
+    yield f"## {_SIGNS[headline.tone]} {_plain(title)}: {headline.word}"
+    yield ""
+    yield _plain(headline.sentence)
+    yield ""
+    yield from _table(sections)
+    if len(everything) > len(sections):
+        yield f"\n{len(everything) - len(sections)} more runs are in the report."
+    for section in sorted(sections, key=lambda section: _WORST_FIRST.index(section.reading.tone))[:told]:
+        yield ""
+        yield from _run_lines(section)
+
+
+def _table(sections: Sequence[RunSection]) -> Iterator[str]:
+    yield "| | scenario | level | subject | seed | faults that bit | took |"
+    yield "|---|---|---|---|--:|---|--:|"
+    for section in sections:
+        outcome = section.outcome
+        bitten = sum(fault.bites for fault in outcome.faults)
+        cells = (
+            f"{_SIGNS[section.reading.tone]} {section.reading.word}",
+            _code(outcome.scenario),
+            _plain(outcome.level),
+            _subject(outcome),
+            str(outcome.seed),
+            f"{bitten} of {len(outcome.faults)}" if outcome.faults else "none planned",
+            f"{outcome.duration_s:.1f} s",
+        )
+        yield f"| {' | '.join(cells)} |"
+
+
+def _subject(outcome: RunOutcome) -> str:
+    return _code(outcome.sut) + (f" with planted {_code(outcome.mutant)}" if outcome.mutant else "")
+
+
+def _run_lines(section: RunSection) -> Iterator[str]:
+    outcome = section.outcome
+    yield f"### {_code(outcome.scenario)}: {section.reading.word}"
+    yield ""
+    yield _plain(section.reading.sentence)
+    if section.threats:
+        yield "\n**Threats to validity**\n"
+        yield from (f"- {_plain(line)}" for line in section.threats)
+    if outcome.faults:
+        yield "\n**Faults**\n"
+        yield from (f"- {_fault(fault)}" for fault in outcome.faults)
+    for verdict in outcome.judgement.convicted():
+        yield from _failure(section, verdict)
+    others = [v for v in outcome.judgement.invariants if counts_towards(outcome, v)]
+    yield "\n" + ", ".join(f"{verdict.invariant} {verdict.outcome}" for verdict in others)
+    yield f"\nAgain: {_code(outcome.again)}"
+
+
+def _fault(fault: FaultRecord) -> str:
+    evidence = _code(brief(without_credentials(fault.evidence), limit=200))
+    bit = f"bit, evidence {evidence}" if fault.bites else "**left no evidence**"
+    never = "**never began**" if fault.armed_us is None else bit
+    return f"{_code(fault.id)} ({_plain(fault.kind)}): {never}"
+
+
+def _failure(section: RunSection, verdict: InvariantVerdict) -> Iterator[str]:
+    text = as_text(explain(section.outcome, verdict, section.view, limit=1))
+    lines = text.splitlines()
+    kept = lines[:_LINES_OF_FAILURE]
+    fence = "`" * max(3, *(len(run) + 1 for run in re.findall(r"`+", text) or [""]))
+    expected = " (as it should be)" if verdict.invariant in section.outcome.convicts else ""
+    yield f"\n<details><summary>{verdict.invariant} violated{expected}</summary>\n"
+    yield f"{fence}text"
+    yield from kept
+    if len(lines) > len(kept):
+        yield f"... {len(lines) - len(kept)} more lines in the report"
+    yield f"{fence}\n\n</details>"
+
+
+def _plain(text: str) -> str:
+    """Text in which nothing is Markdown, HTML, a mention or a second line."""
+    flat = " ".join(visible(text).split())
+    return _SPECIAL.sub(r"\\\1", flat).replace("@", "`@`").replace("://", ":`//`")
+
+
+def _code(text: str) -> str:
+    """Text as a code span that also stays inside a table cell."""
+    flat = " ".join(visible(text).split()).replace("`", "'").replace("|", "\\|")
+    return f"`{flat or ' '}`"

@@ -1,0 +1,137 @@
+"""`index.html`: the report as one self-contained page that needs no script, no network and no server.
+
+Answers to Schemathesis' HTML report: verdict, then threats, then failures, then the rest. Invariant: every value
+passes `visible` and autoescape on its way into the page, and the page stays under `PAGE_BYTES_MAX` by drawing
+less of the runs that went as expected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from reports.chart_latency import LatencyChart, latency_of
+from reports.chart_scale import points
+from reports.chart_timeline import Timeline, timeline_of
+from reports.history_view import CheckpointRow
+from reports.invariants import OUTCOME_MEANING, describe_invariant, title_of
+from reports.reading import Tone, counts_of, counts_towards, headline_of
+from reports.run_section import RunSection
+from reports.threats import NOT_CLAIMED
+from reports.visible import brief, visible, without_credentials
+
+__all__ = ["PAGE_BYTES_MAX", "page_text", "templates"]
+
+PAGE_BYTES_MAX = 1_000_000
+_CHECKPOINT_ROWS = 40
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Detail:
+    """How much of each run is drawn."""
+
+    slices: int
+    points: int
+    good_runs_too: bool
+    stories: int
+
+
+_DETAILS = (
+    _Detail(slices=280, points=1500, good_runs_too=True, stories=10),
+    _Detail(slices=140, points=500, good_runs_too=True, stories=5),
+    _Detail(slices=140, points=500, good_runs_too=False, stories=3),
+    _Detail(slices=0, points=0, good_runs_too=False, stories=1),
+    _Detail(slices=0, points=0, good_runs_too=False, stories=0),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Drawn:
+    """A section with its charts, as the template takes it."""
+
+    anchor: str
+    section: RunSection
+    open: bool
+    timeline: Timeline | None
+    latency: LatencyChart | None
+    checkpoints: Sequence[CheckpointRow]
+    checkpoints_left_out: int
+    stories: int
+
+
+def page_text(sections: Sequence[RunSection], *, title: str) -> str:
+    """The page, in the most detail that fits `PAGE_BYTES_MAX` (the least detail in any case)."""
+    text = ""
+    for detail in _DETAILS:
+        text = _page(sections, title=title, detail=detail)
+        if len(text.encode("utf-8", "replace")) <= PAGE_BYTES_MAX:
+            break
+    return text
+
+
+def templates(*, autoescape: bool = True) -> Environment:
+    """The environment of every template here: undefined is an error, hidden characters are shown."""
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES, encoding="utf-8"),
+        autoescape=autoescape,
+        undefined=StrictUndefined,
+        finalize=_finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(brief=brief, points=points, title_of=title_of, sentence_of=describe_invariant)
+    environment.filters.update(facts=_facts, seconds=_seconds)
+    return environment
+
+
+def _finalize(value: object) -> object:
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _facts(values: Mapping[str, object]) -> list[tuple[str, str]]:
+    """A mapping as names and short values, credentials withheld."""
+    clean = without_credentials(values)
+    return [(name, value if isinstance(value, str) else brief(value, limit=160)) for name, value in clean.items()]
+
+
+def _seconds(at_us: int | None, origin_us: int = 0) -> str:
+    return "never" if at_us is None else f"{(at_us - origin_us) / 1e6:.3f} s"
+
+
+def _page(sections: Sequence[RunSection], *, title: str, detail: _Detail) -> str:
+    outcomes = [section.outcome for section in sections]
+    runs = [_drawn(section, index, len(sections), detail) for index, section in enumerate(sections, start=1)]
+    return templates().get_template("index.html.j2").render(
+        title=title,
+        headline=headline_of(outcomes),
+        counts=counts_of(outcomes),
+        tones=list(Tone),
+        runs=runs,
+        meanings=OUTCOME_MEANING,
+        not_claimed=NOT_CLAIMED,
+        style=Markup((_TEMPLATES / "page.css").read_text(encoding="utf-8")),  # noqa: S704  a file of ours
+        counts_towards=counts_towards,
+        detail=detail,
+    )
+
+
+def _drawn(section: RunSection, index: int, total: int, detail: _Detail) -> _Drawn:
+    wanted = detail.slices > 0 and (detail.good_runs_too or section.reading.tone is not Tone.GOOD)
+    faults, view = section.outcome.faults, section.view
+    rows = view.checkpoints
+    kept = rows if len(rows) <= _CHECKPOINT_ROWS else [*rows[: _CHECKPOINT_ROWS - 10], *rows[-10:]]
+    return _Drawn(
+        anchor=f"run-{index}",
+        section=section,
+        open=total <= 4 or section.reading.tone is not Tone.GOOD,
+        timeline=timeline_of(view, faults, slices=detail.slices) if wanted else None,
+        latency=latency_of(view, faults, shown=detail.points) if wanted else None,
+        checkpoints=kept,
+        checkpoints_left_out=len(rows) - len(kept),
+        stories=detail.stories,
+    )

@@ -1,0 +1,150 @@
+"""Finished runs on a terminal: verdicts first, then threats, failures, faults and counts.
+
+Answers to pytest's summary. Invariant: text of a run is never read as markup and never reaches the terminal with
+a control byte in it; without a terminal, or with `NO_COLOR`, the same words come without colour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TextIO
+
+from rich import box
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from harness.outcome import FaultRecord, RunOutcome
+from harness.verdict import Outcome
+from reports.explain import as_text, explain_all
+from reports.invariants import title_of
+from reports.reading import Reading, Tone, counts_towards, headline_of
+from reports.run_section import RunSection, sections_of
+from reports.visible import brief, visible, without_credentials
+
+__all__ = ["print_outcomes", "print_sections", "terminal"]
+
+_COLOURS = {Tone.GOOD: "green", Tone.BAD: "red", Tone.OPEN: "yellow"}
+_OUTCOME_COLOURS = {
+    Outcome.PASS: "green",
+    Outcome.FAIL: "red",
+    Outcome.UNKNOWN: "yellow",
+    Outcome.VACUOUS: "yellow",
+    Outcome.NOT_CLAIMED: "dim",
+}
+_ANOMALIES_SHOWN = 2
+_WIDTH_WITHOUT_TERMINAL = 110
+
+
+def terminal(stream: TextIO, *, color: bool | None = None) -> Console:
+    """A console on `stream`; `color` None means: on a terminal, unless `NO_COLOR` or `TERM=dumb` says not."""
+    is_terminal = stream.isatty()
+    return Console(
+        file=stream,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        no_color=None if color is None else not color,
+        force_terminal=True if color else None,
+        width=None if is_terminal else _WIDTH_WITHOUT_TERMINAL,
+        soft_wrap=not is_terminal,
+    )
+
+
+def print_outcomes(outcomes: Sequence[RunOutcome], *, console: Console) -> None:
+    """Read the histories and print the runs."""
+    print_sections(sections_of(outcomes), console=console)
+
+
+def print_sections(sections: Sequence[RunSection], *, console: Console) -> None:
+    """Print runs that are read already, and their sum where there are several."""
+    for section in sections:
+        _print_section(section, console)
+    if len(sections) != 1:
+        console.print(_headline(headline_of([section.outcome for section in sections])))
+
+
+def _print_section(section: RunSection, console: Console) -> None:
+    outcome = section.outcome
+    planted = f"  planted defect {outcome.mutant}" if outcome.mutant else ""
+    console.print(
+        _text(f"{outcome.scenario}  level {outcome.level}  seed {outcome.seed}{planted}", style="bold")
+    )
+    console.print(_headline(section.reading))
+    _print_lines("threats to validity", section.threats, console)
+    for told in explain_all(outcome, section.view, limit=_ANOMALIES_SHOWN):
+        console.print()
+        console.print(Padding(_text(as_text(told)), (0, 0, 0, 2)))
+    console.print()
+    console.print(_verdicts(outcome))
+    if outcome.faults:
+        console.print(_faults(outcome.faults, origin_us=section.view.origin_us))
+    _print_counts("counted by SQL", outcome.accounting, console)
+    _print_counts("counted in the history", outcome.judgement.accounting, console)
+    console.print(_text(f"  again: {outcome.again}"))
+    console.print()
+
+
+def _headline(reading: Reading) -> Text:
+    mark = _text(f"{reading.tone.sign} {reading.word.upper()}", style=f"bold {_COLOURS[reading.tone]}")
+    return mark.append(_text(f"  {reading.sentence}"))
+
+
+def _print_lines(heading: str, lines: Sequence[str], console: Console) -> None:
+    if lines:
+        console.print(_text(f"  {heading}:", style="yellow"))
+    for line in lines:
+        console.print(Padding(_text(f"- {line}"), (0, 0, 0, 4)))
+
+
+def _verdicts(outcome: RunOutcome) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=True)
+    for heading in ("invariant", "outcome"):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("observed", justify="right")
+    table.add_column("why")
+    for verdict in outcome.judgement.invariants:
+        aside = "" if counts_towards(outcome, verdict) else " (does not decide)"
+        meant = " (as it should be)" if _is_meant(outcome, verdict.invariant, verdict.outcome) else ""
+        table.add_row(
+            _text(f"{verdict.invariant} {title_of(verdict.invariant)}"),
+            _text(f"{verdict.outcome}{meant}{aside}", style=_OUTCOME_COLOURS[verdict.outcome]),
+            str(verdict.observed or "-"),
+            _text(verdict.why),
+        )
+    return table
+
+
+def _is_meant(outcome: RunOutcome, invariant: str, found: Outcome) -> bool:
+    return found is Outcome.FAIL and invariant in outcome.convicts
+
+
+def _faults(faults: Sequence[FaultRecord], *, origin_us: int) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=True)
+    for heading in ("fault", "armed", "healed", "bites"):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("evidence")
+    for fault in faults:
+        table.add_row(
+            _text(f"{fault.id} ({fault.kind})"),
+            _moment(fault.armed_us, origin_us),
+            _moment(fault.healed_us, origin_us),
+            _text("yes" if fault.bites else "NO", style="green" if fault.bites else "red"),
+            _text(brief(without_credentials(fault.evidence), limit=160) if fault.evidence else "none found"),
+        )
+    return table
+
+
+def _moment(at_us: int | None, origin_us: int) -> str:
+    return "never" if at_us is None else f"{(at_us - origin_us) / 1e6:.3f} s"
+
+
+def _print_counts(heading: str, counts: Mapping[str, int], console: Console) -> None:
+    if counts:
+        said = "  ".join(f"{name} {count}" for name, count in counts.items())
+        console.print(Padding(_text(f"{heading}: {said}"), (0, 0, 0, 2)))
+
+
+def _text(text: str, *, style: str = "") -> Text:
+    return Text(visible(text), style=style)

@@ -1,0 +1,144 @@
+"""How one finished run is to be read: its headline, and whether that is what was wanted.
+
+Invariant: a planted defect that was convicted by what is meant for it reads as a success and says so; only
+then, and for a `pass`, is anything green. Every form of a report takes its first words from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from harness.outcome import RunOutcome
+from harness.verdict import InvariantVerdict, Outcome
+
+__all__ = ["Reading", "Tone", "counts_of", "counts_towards", "headline_of", "read_run"]
+
+
+class Tone(StrEnum):
+    """Whether a run showed what it was to show."""
+
+    GOOD = "good"
+    BAD = "bad"
+    OPEN = "open"
+
+    @property
+    def sign(self) -> str:
+        """A mark beside the colour, for those who do not see it."""
+        return {Tone.GOOD: "✓", Tone.BAD: "✗", Tone.OPEN: "?"}[self]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """One run's first words."""
+
+    tone: Tone
+    word: str
+    """`conformant`, `violated`, `undecided`, `defect convicted`, `defect not convicted`."""
+    sentence: str
+
+
+def read_run(outcome: RunOutcome) -> Reading:
+    """The headline of a run, with what was expected of it."""
+    if outcome.convicts:
+        return _of_planted_defect(outcome)
+    return _of_reference(outcome)
+
+
+def _of_reference(outcome: RunOutcome) -> Reading:
+    convicted = [verdict.invariant for verdict in outcome.judgement.convicted()]
+    if outcome.judgement.outcome is Outcome.FAIL:
+        return Reading(tone=Tone.BAD, word="violated", sentence=f"This run violates {_names(convicted)}.")
+    if outcome.interrupted or outcome.error:
+        why = "The run was interrupted" if outcome.interrupted else "The run stopped early"
+        return Reading(tone=Tone.OPEN, word="undecided", sentence=f"{why}, so nothing is shown.")
+    if outcome.judgement.outcome is Outcome.PASS:
+        kept = sum(v.outcome is Outcome.PASS for v in outcome.judgement.invariants)
+        plural = "invariant holds" if kept == 1 else "invariants hold"
+        return Reading(
+            tone=Tone.GOOD, word="conformant", sentence=f"{kept} {plural} in this history; none is violated."
+        )
+    return Reading(tone=Tone.OPEN, word="undecided", sentence=_why_undecided(outcome))
+
+
+def _why_undecided(outcome: RunOutcome) -> str:
+    word = outcome.judgement.outcome
+    blamed = [
+        verdict.invariant
+        for verdict in outcome.judgement.invariants
+        if verdict.outcome is word and counts_towards(outcome, verdict)
+    ]
+    because = f" because of {_names(blamed)}" if blamed else ""
+    meaning = "too little happened to show anything" if word is Outcome.VACUOUS else "the history does not say"
+    return f"The verdict is {word}{because}: {meaning}. That is no pass."
+
+
+def _of_planted_defect(outcome: RunOutcome) -> Reading:
+    convicted = [verdict.invariant for verdict in outcome.judgement.convicted()]
+    meant = _names(outcome.convicts, joiner="or")
+    if outcome.as_expected:
+        found = _names([name for name in convicted if name in outcome.convicts])
+        return Reading(
+            tone=Tone.GOOD,
+            word="defect convicted",
+            sentence=f"Planted defect {outcome.mutant} convicted by {found}, as it should be.",
+        )
+    by_others = f" Only {_names(convicted)} convicted it, by chance." if convicted else ""
+    if outcome.interrupted or outcome.error:
+        return Reading(
+            tone=Tone.OPEN,
+            word="undecided",
+            sentence=f"The run ended before {meant} could convict planted defect {outcome.mutant}.{by_others}",
+        )
+    return Reading(
+        tone=Tone.BAD,
+        word="defect not convicted",
+        sentence=f"Planted defect {outcome.mutant} was to be convicted by {meant}, and was not.{by_others}",
+    )
+
+
+def counts_towards(outcome: RunOutcome, verdict: InvariantVerdict) -> bool:
+    """Whether this invariant's answer decides the run (`spec/history.md`, Overall)."""
+    decisive = _decisive(outcome.plan)
+    named = decisive is not None and verdict.invariant in decisive
+    match verdict.outcome:
+        case Outcome.FAIL | Outcome.PASS:
+            return True
+        case Outcome.UNKNOWN:
+            return named or decisive is None
+        case Outcome.VACUOUS:
+            return named or verdict.invariant == "V23"
+        case Outcome.NOT_CLAIMED:
+            return named
+
+
+def _decisive(plan: Mapping[str, object]) -> list[str] | None:
+    decisive = plan.get("decisive")
+    return [str(name) for name in decisive] if isinstance(decisive, list | tuple) else None
+
+
+def counts_of(outcomes: Sequence[RunOutcome]) -> dict[Tone, int]:
+    """How many runs showed what they were to show, did not, or left it open."""
+    tones = [read_run(outcome).tone for outcome in outcomes]
+    return {tone: tones.count(tone) for tone in Tone}
+
+
+def headline_of(outcomes: Sequence[RunOutcome]) -> Reading:
+    """The first line over all runs: bad beats open beats good; no run at all is open."""
+    if len(outcomes) == 1:
+        return read_run(outcomes[0])
+    counts = counts_of(outcomes)
+    sentence = f"{len(outcomes)} runs: {counts[Tone.GOOD]} as expected, {counts[Tone.BAD]} not, "
+    sentence += f"{counts[Tone.OPEN]} undecided."
+    if counts[Tone.BAD]:
+        return Reading(tone=Tone.BAD, word="not as expected", sentence=sentence)
+    if counts[Tone.OPEN] or not outcomes:
+        return Reading(tone=Tone.OPEN, word="undecided", sentence=sentence)
+    return Reading(tone=Tone.GOOD, word="as expected", sentence=sentence)
+
+
+def _names(names: Sequence[str], *, joiner: str = "and") -> str:
+    if len(names) < 2:
+        return names[0] if names else "nothing"
+    return f"{', '.join(names[:-1])} {joiner} {names[-1]}"

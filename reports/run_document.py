@@ -1,0 +1,234 @@
+"""`run.json`: finished runs as one JSON document with a schema, enough to judge, to compare and to run again.
+
+Answers to dbt's run_results.json. Invariant: the structs here are the schema (`schemas/run.v1.json` is made of
+them); a field is added, never changed, within a version; nothing in it is named or looks like a password.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from harness.errors import HistoryError
+from harness.outcome import FaultRecord, RunOutcome
+from harness.verdict import InvariantVerdict
+from reports.explain import as_text, explain
+from reports.reading import headline_of, read_run
+from reports.run_section import RunSection
+from reports.visible import without_credentials
+
+__all__ = ["Document", "RunDocument", "document_of", "document_text", "load_document", "schema_text"]
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A part of the document: a field that does not exist is an error."""
+
+
+class World(Part, frozen=True, kw_only=True):
+    """The infrastructure of a run."""
+
+    kind: str
+    why: str
+    server: str
+    proxy: str
+    ready_s: float
+
+
+class Fault(Part, frozen=True, kw_only=True):
+    """A disturbance; times are microseconds of the history's clock, null for what never came."""
+
+    id: str
+    kind: str
+    plan: dict[str, Any]
+    armed_us: int | None
+    healed_us: int | None
+    evidence: dict[str, Any]
+    bites: bool
+
+
+class Invariant(Part, frozen=True, kw_only=True):
+    """The answer of one checker, anomalies as `floodmark check --format json` prints them."""
+
+    invariant: str
+    verdict: Literal["pass", "fail", "unknown", "vacuous", "not-claimed"]
+    why: str
+    observed: int
+    anomalies: list[dict[str, Any]]
+    omitted: int
+    explanation: str
+    """The text of a failure, the same as on the terminal; empty otherwise."""
+
+
+class HistoryFile(Part, frozen=True, kw_only=True):
+    """The history beside this document."""
+
+    file: str
+    sha256: str
+    bytes: int
+
+
+class RunDocument(Part, frozen=True, kw_only=True):
+    """One run of one scenario."""
+
+    run_id: str
+    scenario: str
+    about: str
+    plan: dict[str, Any]
+    level: str
+    seed: int
+    sut: str
+    mutant: str | None
+    convicts: list[str]
+    world: World
+    verdict: Literal["pass", "fail", "unknown", "vacuous", "not-claimed"]
+    as_expected: bool
+    reading: str
+    sentence: str
+    invariants: list[Invariant]
+    warnings: list[str]
+    threats: list[str]
+    faults: list[Fault]
+    history: HistoryFile | None
+    started_at: str
+    duration_s: float
+    phases_s: dict[str, float]
+    accounting: dict[str, int]
+    """Counted in the database by SQL."""
+    counts: dict[str, int]
+    """Counted in the history."""
+    again: str
+    versions: dict[str, str]
+    error: str | None
+    interrupted: bool
+    extras: dict[str, Any]
+
+
+class Document(Part, frozen=True, kw_only=True):
+    """The whole file."""
+
+    schema_version: Literal[1]
+    title: str
+    reading: str
+    sentence: str
+    runs: list[RunDocument]
+
+
+def document_of(sections: Sequence[RunSection], *, title: str) -> Document:
+    """The document of the runs of one report."""
+    headline = headline_of([section.outcome for section in sections])
+    return Document(
+        schema_version=1,
+        title=title,
+        reading=headline.word,
+        sentence=headline.sentence,
+        runs=[_run(section) for section in sections],
+    )
+
+
+def document_text(document: Document) -> str:
+    """The file's text: indented, ASCII only, so that no payload acts on whoever prints it."""
+    return json.dumps(msgspec.to_builtins(document), indent=2, ensure_ascii=True, allow_nan=False) + "\n"
+
+
+def load_document(path: Path) -> Document:
+    """Read a `run.json` back, strictly; what does not follow the schema is a `HistoryError`."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Document)
+    except (msgspec.DecodeError, OSError) as error:
+        raise HistoryError(
+            f"{path} is no run document of schema version 1: {error}",
+            fix="name the run.json of a report folder, or the folder itself",
+        ) from error
+
+
+def schema_text() -> str:
+    """The JSON Schema of the document, as shipped in `schemas/run.v1.json`."""
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Floodmark run document, version 1",
+        **msgspec.json.schema(Document),
+    }
+    return json.dumps(schema, indent=2) + "\n"
+
+
+def _run(section: RunSection) -> RunDocument:
+    outcome = section.outcome
+    reading = read_run(outcome)
+    return RunDocument(
+        run_id=outcome.run_id,
+        scenario=outcome.scenario,
+        about=outcome.about,
+        plan=_free(outcome.plan),
+        level=outcome.level,
+        seed=outcome.seed,
+        sut=outcome.sut,
+        mutant=outcome.mutant,
+        convicts=list(outcome.convicts),
+        world=_world(outcome),
+        verdict=outcome.judgement.outcome.value,
+        as_expected=outcome.as_expected,
+        reading=reading.word,
+        sentence=reading.sentence,
+        invariants=[_invariant(section, verdict) for verdict in outcome.judgement.invariants],
+        warnings=list(outcome.judgement.warnings),
+        threats=list(section.threats),
+        faults=[_fault(fault) for fault in outcome.faults],
+        history=_history(section),
+        started_at=outcome.started_at,
+        duration_s=outcome.duration_s,
+        phases_s=dict(outcome.phases_s),
+        accounting=dict(outcome.accounting),
+        counts=dict(outcome.judgement.accounting),
+        again=outcome.again,
+        versions=dict(outcome.versions),
+        error=outcome.error,
+        interrupted=outcome.interrupted,
+        extras=_free(outcome.extras),
+    )
+
+
+def _world(outcome: RunOutcome) -> World:
+    world = outcome.world
+    return World(
+        kind=world.kind, why=world.why, server=world.server, proxy=world.proxy, ready_s=world.ready_s
+    )
+
+
+def _fault(fault: FaultRecord) -> Fault:
+    return Fault(
+        id=fault.id,
+        kind=fault.kind,
+        plan=_free(fault.plan),
+        armed_us=fault.armed_us,
+        healed_us=fault.healed_us,
+        evidence=_free(fault.evidence),
+        bites=fault.bites,
+    )
+
+
+def _invariant(section: RunSection, verdict: InvariantVerdict) -> Invariant:
+    failed = verdict.invariant in {v.invariant for v in section.outcome.judgement.convicted()}
+    told = as_text(explain(section.outcome, verdict, section.view)) if failed else ""
+    return Invariant(
+        invariant=verdict.invariant,
+        verdict=verdict.outcome.value,
+        why=verdict.why,
+        observed=verdict.observed,
+        anomalies=[anomaly.as_json() for anomaly in verdict.anomalies],
+        omitted=verdict.omitted,
+        explanation=told,
+    )
+
+
+def _history(section: RunSection) -> HistoryFile | None:
+    stored = section.stored
+    return stored and HistoryFile(file=stored.file, sha256=stored.sha256, bytes=stored.size)
+
+
+def _free(value: Mapping[str, Any]) -> dict[str, Any]:
+    """A mapping of the caller's as plain JSON without credentials."""
+    return dict(without_credentials(value))

@@ -1,0 +1,57 @@
+"""One run with everything that each form of a report shows of it: read once, shown four ways.
+
+Invariant: the history was streamed a single time; page, JUnit, JSON and terminal draw on the same values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.outcome import RunOutcome
+from reports.explain import Explanation, explain_all
+from reports.history_view import HistoryView, read_view
+from reports.reading import Reading, read_run
+from reports.threats import threats_to
+
+__all__ = ["RunSection", "StoredHistory", "section_of", "sections_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredHistory:
+    """The history file in the report's folder."""
+
+    file: str
+    """Relative to the folder."""
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSection:
+    """A run, its first words, its threats, its failures explained and its history read."""
+
+    outcome: RunOutcome
+    reading: Reading
+    threats: tuple[str, ...]
+    explanations: tuple[Explanation, ...]
+    view: HistoryView
+    stored: StoredHistory | None = None
+
+
+def section_of(outcome: RunOutcome, *, stored: StoredHistory | None = None) -> RunSection:
+    """Read the history of `outcome` and put together what a report says of it."""
+    view = read_view(outcome.history, judgement=outcome.judgement)
+    return RunSection(
+        outcome=outcome,
+        reading=read_run(outcome),
+        threats=threats_to(outcome, reading_problems=view.problems),
+        explanations=explain_all(outcome, view),
+        view=view,
+        stored=stored,
+    )
+
+
+def sections_of(outcomes: Sequence[RunOutcome]) -> tuple[RunSection, ...]:
+    """The sections of several runs, in their order, nothing stored."""
+    return tuple(section_of(outcome) for outcome in outcomes)

@@ -1,0 +1,1 @@
+"""Claims about the reports, on small histories written by hand."""

@@ -1,0 +1,83 @@
+"""Hostile text made visible: what a payload hides (NUL, ESC, bidi marks) is spelt out, secrets are withheld.
+
+Answers to pytest's escaping of control bytes in JUnit. Invariant: what leaves this module is valid in XML 1.0,
+moves no cursor, turns no reading direction, and changes nothing when it is passed through again.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+from xml.sax.saxutils import escape
+
+__all__ = ["WITHHELD", "brief", "visible", "without_credentials", "without_secrets"]
+
+WITHHELD = "[withheld]"
+
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffc\ufffe\uffff]"
+    "|[\ud800-\udfff]|[\U000e0000-\U000e0fff]"
+)
+_CREDENTIAL_NAME = re.compile(r"passw(or)?d|secret|credential|api_?key", re.IGNORECASE)
+_CREDENTIAL_TEXT = re.compile(
+    r"(?P<before>://[^\s:/@]*:|\bpass(?:word|wd)[\"']?\s*[=:]\s*[\"']?)[^\s\"'@&;,}]+", re.IGNORECASE
+)
+
+
+def visible(text: str) -> str:
+    """`text` with each control, bidi, zero-width or unpaired character as its escape (`\\x1b`, `\\u202e`)."""
+    return _HIDDEN.sub(_escape, text)
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def brief(value: object, *, limit: int = 60) -> str:
+    """Any JSON value on one line, cut at `limit` characters, visibly."""
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    text = visible(text).replace("\n", "\\n").replace("\t", "\\t")
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def without_credentials(value: Any) -> Any:
+    """A JSON value in which whatever is named like a password, or stands in a URL as one, is withheld.
+
+    What JSON cannot say (a NaN, an object of some library) is told as text.
+    """
+    match value:
+        case Mapping():
+            return {
+                str(name): WITHHELD if _CREDENTIAL_NAME.search(str(name)) else without_credentials(inner)
+                for name, inner in value.items()
+            }
+        case str():
+            return _CREDENTIAL_TEXT.sub(rf"\g<before>{WITHHELD}", value)
+        case float() if not math.isfinite(value):
+            return str(value)
+        case list() | tuple():
+            return [without_credentials(inner) for inner in value]
+        case None | bool() | int() | float():
+            return value
+        case _:
+            return str(value)
+
+
+def without_secrets(text: str, secrets: Sequence[str]) -> str:
+    """`text` without any of the known `secrets`, in plain, HTML, XML or JSON spelling; the last gate."""
+    spellings = {form for secret in secrets if secret for form in _spellings(secret)}
+    for spelling in sorted(spellings, key=len, reverse=True):
+        text = text.replace(spelling, WITHHELD)
+    return text
+
+
+def _spellings(secret: str) -> tuple[str, ...]:
+    in_html = html.escape(secret).replace("&#x27;", "&#39;").replace("&quot;", "&#34;")
+    return secret, in_html, html.escape(secret), escape(secret), json.dumps(secret)[1:-1]

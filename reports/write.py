@@ -1,0 +1,123 @@
+"""Write a report's folder: page, JUnit, JSON, Markdown and the histories beside them, each file whole or not at all.
+
+Invariant: a file appears under its name only when it is complete (temporary file, flush to disk, rename), and
+a secret that was named is in none of the files written here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from harness.errors import WorldError
+from harness.outcome import RunOutcome
+from reports.junit import junit_text
+from reports.markdown import markdown_text
+from reports.page import page_text
+from reports.run_document import document_of, document_text
+from reports.run_section import RunSection, StoredHistory, section_of
+from reports.visible import without_secrets
+
+__all__ = ["write_report"]
+
+_HISTORIES = "history"
+_CHUNK = 1 << 20
+
+
+def write_report(
+    outcomes: Sequence[RunOutcome], folder: Path, *, title: str, secrets: Sequence[str] = ()
+) -> Path:
+    """Write the report of `outcomes` into `folder` and answer the page's path.
+
+    The folder holds `index.html`, `junit.xml`, `run.json`, `summary.md` and the histories. `secrets` are
+    withheld wherever they turn up. A full disk or a folder that cannot be written is a `WorldError`.
+    """
+    with _disk_errors_named(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        sections = _sections(outcomes, folder)
+        texts = {
+            "run.json": document_text(document_of(sections, title=title)),
+            "junit.xml": junit_text(sections, title=title),
+            "summary.md": markdown_text(sections, title=title),
+            "index.html": page_text(sections, title=title),
+        }
+        for name, text in texts.items():
+            with _whole_file(folder / name) as file:
+                file.write(without_secrets(text, secrets).encode("utf-8", "backslashreplace"))
+    return folder / "index.html"
+
+
+def _sections(outcomes: Sequence[RunOutcome], folder: Path) -> tuple[RunSection, ...]:
+    taken: list[str] = []
+    return tuple(section_of(outcome, stored=_stored(outcome, folder, taken)) for outcome in outcomes)
+
+
+def _stored(outcome: RunOutcome, folder: Path, taken: list[str]) -> StoredHistory | None:
+    """The history in the folder, copied there unless it already is; None where there is no such file."""
+    source = outcome.history
+    if not source.is_file():
+        return None
+    if source.resolve().is_relative_to(folder.resolve()):
+        target = source.resolve()
+    else:
+        target = folder.resolve() / _HISTORIES / _free_name(outcome, taken)
+        target.parent.mkdir(exist_ok=True)
+        _copy(source, target)
+    digest, size = _fingerprint(target)
+    return StoredHistory(file=target.relative_to(folder.resolve()).as_posix(), sha256=digest, size=size)
+
+
+def _free_name(outcome: RunOutcome, taken: list[str]) -> str:
+    """`<run id>.jsonl`; a second run of one id gets a number."""
+    stem = re.sub(r"[^A-Za-z0-9_-]+", "-", outcome.run_id).strip("-") or "run"
+    suffix = "".join(s for s in outcome.history.suffixes if s in {".jsonl", ".gz", ".zst"}) or ".jsonl"
+    name = f"{stem}{suffix}"
+    if name in taken:
+        name = f"{stem}-{len(taken) + 1}{suffix}"
+    taken.append(name)
+    return name
+
+
+def _copy(source: Path, target: Path) -> None:
+    with source.open("rb") as read, _whole_file(target) as written:
+        while chunk := read.read(_CHUNK):
+            written.write(chunk)
+
+
+def _fingerprint(path: Path) -> tuple[str, int]:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest(), path.stat().st_size
+
+
+@contextmanager
+def _whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """A file that takes its name when the block ends well, and leaves nothing when it does not."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def _disk_errors_named(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        place = error.filename or folder
+        raise WorldError(
+            f"the report could not be written to {folder}: {error.strerror or error} ({place})",
+            fix="free some space, or name another folder with --report DIR",
+        ) from error

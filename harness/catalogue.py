@@ -77,5 +77,6 @@ def _unknown(names: list[str], shipped: dict[str, Path]) -> UsageError:
 
 def _nearest(name: str, shipped: dict[str, Path]) -> str:
     stem = Path(name).stem
-    close = get_close_matches(stem, [*shipped, "all"], n=1) or [it for it in shipped if stem and stem in it][:1]
+    inside = [known for known in shipped if stem and stem in known]
+    close = get_close_matches(stem, [*shipped, "all"], n=1) or inside[:1]
     return f"; did you mean `{close[0]}`?" if close else ""

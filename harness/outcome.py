@@ -15,6 +15,9 @@ from harness.verdict import Judgement, Outcome
 
 __all__ = ["FaultRecord", "RunOutcome", "WorldDescription"]
 
+_CONVICTIONS = {False: {Outcome.FAIL}, True: {Outcome.VACUOUS}}
+"""V23 never fails: a run without evidence is convicted by being vacuous."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorldDescription:
@@ -89,5 +92,5 @@ class RunOutcome:
         """Whether the reference passed, or the planted defect was convicted by what is meant for it."""
         if not self.convicts:
             return self.judgement.outcome is Outcome.PASS
-        found = {verdict.invariant for verdict in self.judgement.convicted()}
-        return bool(found.intersection(self.convicts))
+        meant = [verdict for verdict in self.judgement.invariants if verdict.invariant in self.convicts]
+        return any(verdict.outcome in _CONVICTIONS[verdict.invariant == "V23"] for verdict in meant)

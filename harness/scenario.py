@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, WithJsonSchema, model_validator
 
+from harness.invariants import JUDGED
 from harness.scenario_parts import (
     At,
     Call,
@@ -49,6 +50,9 @@ __all__ = [
 ]
 
 
+_Invariant = Annotated[str, WithJsonSchema({"type": "string", "enum": list(JUDGED)})]
+
+
 class Scenario(Part):
     """Everything that a run needs beside a world, a level, a system under test and a seed."""
 
@@ -62,7 +66,7 @@ class Scenario(Part):
     operator: Operator = Field(description="The settings of the operator under test.")
     workload: Workload = Field(description="What the source sends, and how fast.")
     faults: tuple[Fault, ...] = Field(default=(), description="What is done to it; none: the calm twin.")
-    decisive: tuple[str, ...] = Field(
+    decisive: tuple[_Invariant, ...] = Field(
         min_length=1, description="Invariants that it is about; one that shows nothing here is an error."
     )
     expects: Expectations = Field(

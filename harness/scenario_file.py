@@ -21,7 +21,7 @@ from harness.scenario import Scenario
 from harness.scenario_mistakes import Mistake, validated
 from harness.scenario_problems import Problem, ScenarioProblems, problem_at
 from harness.scenario_settings import apply_settings
-from harness.scenario_yaml import Document, read_yaml
+from harness.scenario_yaml import Document, Slip, read_yaml
 
 __all__ = ["Problem", "ScenarioProblems", "apply_settings", "dump", "load", "load_many", "loads"]
 
@@ -87,7 +87,7 @@ def _reading(text: str, file: str) -> _Reading:
     scenario = None if isinstance(found, list) else found
     mistakes = found if isinstance(found, list) else []
     problems = [
-        *(problem_at(s.place, file=file, lines=document.lines, say=s.say, hint=s.hint) for s in document.slips),
+        *(_slip(slip, document, file) for slip in document.slips),
         *(_problem(mistake, document, file) for mistake in mistakes),
     ]
     problems.sort(key=lambda problem: (problem.line, problem.column))
@@ -103,6 +103,10 @@ def _judged(document: Document) -> Scenario | list[Mistake]:
     if document.data is None and not document.slips:
         return [Mistake(path=(), say="this holds no scenario", hint="docs/scenarios.md shows one")]
     return validated(document.data)
+
+
+def _slip(slip: Slip, document: Document, file: str) -> Problem:
+    return problem_at(slip.place, file=file, lines=document.lines, say=slip.say, hint=slip.hint)
 
 
 def _problem(mistake: Mistake, document: Document, file: str) -> Problem:

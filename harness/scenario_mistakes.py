@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, get_args
@@ -52,7 +52,7 @@ def validated(data: object) -> Scenario | list[Mistake]:
 
 
 def _mistakes(error: ValidationError, data: object) -> Iterator[Mistake]:
-    """Of the fields, then of the rules between the parts that stand, for pydantic judges those last of all."""
+    """Of the fields, then of the rules between the parts that stand, which pydantic judges last of all."""
     told = [_mistake(details, data) for details in error.errors(include_url=False)]
     yield from told
     if isinstance(data, Mapping):
@@ -64,27 +64,18 @@ def _mistakes(error: ValidationError, data: object) -> Iterator[Mistake]:
 
 def _mistake(error: ErrorDetails, data: object) -> Mistake:
     path = _path(error["loc"], data)
-    context = error.get("ctx", {})
-    match error["type"]:
-        case "rule":
-            return Mistake(path=path, say=context["say"], hint=context["hint"])
-        case "written":
-            return Mistake(path=path, say=f"`{dotted(path, data)}`: {context['say']}", hint=context["hint"])
-        case "extra_forbidden":
-            return _unknown_field(path)
-        case "missing":
-            return _missing(path, data)
-        case "trigger":
-            return _no_trigger(path, error["input"])
-        case "literal_error":
-            return _not_a_choice(path, data, error["input"], context["expected"])
-        case "model_type":
-            return _no_mapping(path, data, error["input"])
-        case _:
-            return _other(path, data, error)
+    return _TOLD.get(error["type"], _other)(path, data, error)
 
 
-def _unknown_field(path: Path) -> Mistake:
+def _rule(path: Path, _data: object, error: ErrorDetails) -> Mistake:
+    return Mistake(path=path, say=error["ctx"]["say"], hint=error["ctx"]["hint"])
+
+
+def _written(path: Path, data: object, error: ErrorDetails) -> Mistake:
+    return Mistake(path=path, say=f"`{dotted(path, data)}`: {error['ctx']['say']}", hint=error["ctx"]["hint"])
+
+
+def _unknown_field(path: Path, _data: object, _error: ErrorDetails) -> Mistake:
     name = str(path[-1])
     fields = _fields_at(path[:-1])
     elsewhere = next((where for where in _parts() if name in _fields_at(where) and where != path[:-1]), None)
@@ -95,18 +86,22 @@ def _unknown_field(path: Path) -> Mistake:
     return Mistake(path=path, say=f"unknown field `{name}`", hint=hint, name=True)
 
 
-def _missing(path: Path, data: object) -> Mistake:
+def _missing(path: Path, data: object, _error: ErrorDetails) -> Mistake:
     around = f"`{dotted(path[:-1], data)}`" if len(path) > 1 else "the scenario"
     model = _model_at(path[:-1])
     field = model.model_fields.get(str(path[-1])) if model else None
-    hint = f"add `{path[-1]}`: {field.description}" if field and field.description else f"add `{path[-1]}`"
+    described = f": {field.description}" if field and field.description else ""
+    hint = f"add `{path[-1]}`{described}"
     return Mistake(path=path, say=f"{around} lacks `{path[-1]}`", hint=hint, name=True)
 
 
-def _no_trigger(path: Path, given: object) -> Mistake:
+def _no_trigger(path: Path, _data: object, error: ErrorDetails) -> Mistake:
+    given = error["input"]
     forms = "{at: 400ms}, {checkpoint: 3}, {call: 120} or {phase: snapshot-taken, hit: 3}"
     if not isinstance(given, Mapping):
-        return Mistake(path=path, say=f"`when` is a mapping, not {_shown(given)}", hint=f"write one of {forms}")
+        return Mistake(
+            path=path, say=f"`when` is a mapping, not {_shown(given)}", hint=f"write one of {forms}"
+        )
     known = [name for name in TRIGGERS if name in given]
     if len(known) > 1:
         say = f"`when` holds {len(known)} triggers ({', '.join(known)}), and a fault begins by one"
@@ -116,29 +111,45 @@ def _no_trigger(path: Path, given: object) -> Mistake:
     return Mistake(path=path, say="`when` holds no trigger", hint=f"{hint}write one of {forms}")
 
 
-def _not_a_choice(path: Path, data: object, given: object, expected: str) -> Mistake:
+def _not_a_choice(path: Path, data: object, error: ErrorDetails) -> Mistake:
+    expected = error["ctx"]["expected"]
     allowed = re.findall(r"'([^']*)'", expected) or [expected]
-    say = f"`{dotted(path, data)}` cannot be {_shown(given)}"
-    return Mistake(path=path, say=say, hint=meant(str(given), allowed))
+    say = f"`{dotted(path, data)}` cannot be {_shown(error['input'])}"
+    return Mistake(path=path, say=say, hint=meant(str(error["input"]), allowed))
 
 
-def _no_mapping(path: Path, data: object, given: object) -> Mistake:
+def _no_mapping(path: Path, data: object, error: ErrorDetails) -> Mistake:
     name = f"`{dotted(path, data)}`" if path else "a scenario"
     hint = f"its fields are {', '.join(_fields_at(path))}"
-    return Mistake(path=path, say=f"{name} is a mapping of fields, not {_shown(given)}", hint=hint)
+    return Mistake(path=path, say=f"{name} is a mapping of fields, not {_shown(error['input'])}", hint=hint)
+
+
+def _not_the_pattern(path: Path, data: object, error: ErrorDetails) -> Mistake:
+    """Names are the only texts with a pattern."""
+    say = f"`{dotted(path, data)}` cannot be {_shown(error['input'])}"
+    return Mistake(path=path, say=say, hint="lower case letters, digits and dashes, a letter first")
 
 
 def _other(path: Path, data: object, error: ErrorDetails) -> Mistake:
     """Any other complaint of pydantic's, as a sentence about the field."""
-    name = f"`{dotted(path, data)}`"
-    if error["type"] == "string_pattern_mismatch":
-        say = f"{name} cannot be {_shown(error['input'])}"
-        return Mistake(path=path, say=say, hint="lower case letters, digits and dashes, a letter first")
     say = re.sub(r"^(Input|List|Tuple|String|Value) ", "", error["msg"])
     for theirs, ours in _SAME_BUT_PLAIN.items():
         say = say.replace(theirs, ours)
     shown = "" if ", not " in say else f", not {_shown(error['input'])}"
-    return Mistake(path=path, say=f"{name} {say}{shown}")
+    return Mistake(path=path, say=f"`{dotted(path, data)}` {say}{shown}")
+
+
+_TOLD: dict[str, Callable[[Path, object, ErrorDetails], Mistake]] = {
+    "rule": _rule,
+    "written": _written,
+    "extra_forbidden": _unknown_field,
+    "missing": _missing,
+    "trigger": _no_trigger,
+    "literal_error": _not_a_choice,
+    "model_type": _no_mapping,
+    "string_pattern_mismatch": _not_the_pattern,
+}
+"""Who tells which kind of error; `_other` tells the rest."""
 
 
 def meant(name: str, known: Sequence[str]) -> str:

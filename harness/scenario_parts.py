@@ -137,7 +137,9 @@ class Operator(Part):
 class Workload(Part):
     """What the deterministic source sends to each subtask, and how fast."""
 
-    kind: Literal["lookups"] = Field(default="lookups", description="Each record asks the database for its key.")
+    kind: Literal["lookups"] = Field(
+        default="lookups", description="Each record asks the database for one key."
+    )
     records: Whole = Field(gt=0, le=1_000_000, description="Records of each subtask.")
     subtasks: Whole = Field(default=2, gt=0, le=16, description="Parallel instances of the operator.")
     keys: Whole = Field(default=100, gt=0, le=1_000_000, description="Distinct keys in the database's table.")
@@ -159,7 +161,7 @@ class Workload(Part):
 
     @property
     def checkpoints(self) -> int:
-        """Barriers that the source of one subtask sends: none before its first element, none after its last."""
+        """Barriers that the source of one subtask sends: none before its first element or after its last."""
         return (self.positions - 1) // self.checkpoint_every
 
 
@@ -190,7 +192,7 @@ class Phase(Part):
         description="`snapshot-taken`: the snapshot is made, its transaction has not committed; "
         "`committed`: it has; `call`: an external call begins."
     )
-    hit: Whole = Field(default=1, gt=0, description="The how manieth time, counted over the subtask's whole life.")
+    hit: Whole = Field(default=1, gt=0, description="Which time, counted over the whole life of the subtask.")
 
 
 When = At | CheckpointDone | Call | Phase
@@ -262,8 +264,9 @@ class Fault(Part):
     do: FaultName = Field(description="What is done; see `floodmark list faults`.")
     link: Link | None = Field(default=None, description="The connections that it disturbs.")
     direction: Literal["up", "down"] | None = Field(
-        default=None, description="`up`: on the way to the database; `down`: on the way back. "
-        "Absent: `latency` acts on the way back, `blackhole` on both."
+        default=None,
+        description="`up`: on the way to the database; `down`: on the way back. "
+        "Absent: `latency` acts on the way back, `blackhole` on both.",
     )
     delay: Span | None = Field(default=None, description="Of `latency`: how long each chunk is held.")
     jitter: Duration | None = Field(default=None, description="Of `latency`: more or less by at most this.")
@@ -273,8 +276,8 @@ class Fault(Part):
 
     @model_validator(mode="before")
     @classmethod
-    def _one_form_of_a_call(cls, data: object) -> object:
-        """For `kill_worker`, `call: 120` is short for `phase: call, hit: 120`; a fault holds the long form."""
+    def _one_form_of_a_call(cls, data: Any) -> Any:
+        """Of `kill_worker`, `call: 120` is short for `phase: call, hit: 120`; a fault holds the long form."""
         match data:
             case {"do": "kill_worker", "when": {"call": int(hit), **rest}} if hit > 0 and rest in (
                 {},
@@ -286,7 +289,8 @@ class Fault(Part):
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> Self:
-        refuse("Fault", [*field_breaches(self.do, self._given()), *self._trigger_breaches(), *self._jitter_breaches()])
+        alone = field_breaches(self.do, self._given())
+        refuse("Fault", [*alone, *self._trigger_breaches(), *self._jitter_breaches()])
         return self
 
     def _given(self) -> tuple[str, ...]:
@@ -300,10 +304,12 @@ class Fault(Part):
         match self.do, self.when:
             case "kill_worker", Call(subtask=int(other)) if other != self.subtask:
                 say = f"the call is of subtask {other}, the worker to kill is subtask {self.subtask}'s"
-                yield Breach(path=("when", "subtask"), say=say, hint="leave it out: it is the fault's own subtask")
+                hint = "leave it out: it is the fault's own subtask"
+                yield Breach(path=("when", "subtask"), say=say, hint=hint)
             case "kill_worker", At() | CheckpointDone() | Call():
                 say = "`kill_worker` waits for a phase or a call of its own subtask, not for this"
-                yield Breach(path=("when",), say=say, hint="write {phase: snapshot-taken, hit: 3} or {call: 120}")
+                hint = "write {phase: snapshot-taken, hit: 3} or {call: 120}"
+                yield Breach(path=("when",), say=say, hint=hint)
             case "latency" | "blackhole" | "down" | "reset", Phase():
                 say = f"`{self.do}` acts on a link, which reaches no `phase`"
                 hint = "write {at: 400ms}, {checkpoint: 3} or {call: 120}"

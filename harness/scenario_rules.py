@@ -7,7 +7,7 @@ a rule refuses only what is certain, and judges whatever parts stand, so that on
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any, TypeVar
@@ -134,7 +134,8 @@ def _triggers_that_never_come(parts: Standing) -> Iterator[Breach]:
         match fault.when:
             case At(at=at) if parts.budget is not None and at >= parts.budget:
                 say = f"the run is given up after {duration_text(parts.budget)}, before this begins"
-                yield Breach(path=("faults", index, "when", "at"), say=say, hint="raise `budget`, or begin sooner")
+                hint = "raise `budget`, or begin sooner"
+                yield Breach(path=("faults", index, "when", "at"), say=say, hint=hint)
             case CheckpointDone(checkpoint=wanted) if _beyond(parts.workload, wanted):
                 say = f"checkpoint {wanted} never comes: {_planned(parts.workload)}"
                 hint = "wait for an earlier one, or lower `workload.checkpoint_every`"
@@ -166,37 +167,79 @@ def _decisive(parts: Standing) -> Iterator[Breach]:
         elif name not in JUDGED:
             say = f"`{name}` has no checker yet, so nothing would be shown"
             yield Breach(path=path, say=say, hint=f"choose from {', '.join(JUDGED)}")
-        elif (reason := _vacuous(name, parts)) is not None:
-            yield Breach(path=path, say=f"`{name}` could show nothing here: {reason[0]}", hint=reason[1])
+        elif (blind := _blind(name, parts)) is not None:
+            yield Breach(path=path, say=f"`{name}` could show nothing here: {blind.say}", hint=blind.hint)
 
 
 def _unknown_invariant(path: tuple[str | int, ...], name: str) -> Breach:
     if name in NOT_ON_A_HISTORY:
-        return Breach(path=path, say=f"`{name}` cannot be decisive: {NOT_ON_A_HISTORY[name]}", hint="take it out")
+        say = f"`{name}` cannot be decisive: {NOT_ON_A_HISTORY[name]}"
+        return Breach(path=path, say=say, hint="take it out")
     close = get_close_matches(name.upper(), INVARIANTS, n=1)
     meant = f"did you mean `{close[0]}`? " if close else ""
     hint = f"{meant}see `floodmark list invariants`"
     return Breach(path=path, say=f"there is no invariant `{name}`", hint=hint)
 
 
-def _vacuous(name: str, parts: Standing) -> tuple[str, str] | None:
-    """Why invariant `name` could not be violated by this scenario, and what to do; None if it could."""
-    operator, workload, expects = parts.operator, parts.workload, parts.expects
-    match name:
-        case "V1" | "V3" if operator is not None and operator.mode != "ordered":
-            return "the operator is unordered", "take V2, or make the mode ordered"
-        case "V2" if operator is not None and operator.mode != "unordered":
-            return "the operator is ordered", "take V1, or make the mode unordered"
-        case "V4" | "V5" | "V6" | "V7" if workload is not None and workload.watermark_every == 0:
-            return "the workload sends no watermarks", "raise `workload.watermark_every` above 0"
-        case "V10" if workload is not None and workload.checkpoints == 0:
-            return "the workload ends before its first barrier", "lower `workload.checkpoint_every`"
-        case "V11" | "V13" if parts.calm:
-            return "without a fault no attempt follows another", "add a fault, or take it out"
-        case "V23" if parts.calm and expects == Expectations():
-            return "there is no fault and `expects` asks for nothing", "add `expects`"
-        case _:
-            return None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Blind:
+    """When some invariants could not be violated, so that to name them would show nothing."""
+
+    invariants: tuple[str, ...]
+    when: Callable[[Standing], bool]
+    say: str
+    hint: str
+
+
+_BLIND = (
+    _Blind(
+        invariants=("V1", "V3"),
+        when=lambda parts: parts.operator is not None and parts.operator.mode != "ordered",
+        say="the operator is unordered",
+        hint="take V2, or make the mode ordered",
+    ),
+    _Blind(
+        invariants=("V2",),
+        when=lambda parts: parts.operator is not None and parts.operator.mode != "unordered",
+        say="the operator is ordered",
+        hint="take V1, or make the mode unordered",
+    ),
+    _Blind(
+        invariants=("V2", "V4", "V5", "V6", "V7"),
+        when=lambda parts: parts.workload is not None and parts.workload.watermark_every == 0,
+        say="the workload sends no watermarks",
+        hint="raise `workload.watermark_every` above 0",
+    ),
+    _Blind(
+        invariants=("V10",),
+        when=lambda parts: parts.workload is not None and parts.workload.checkpoints == 0,
+        say="the workload ends before its first barrier",
+        hint="lower `workload.checkpoint_every`",
+    ),
+    _Blind(
+        invariants=("V11", "V13"),
+        when=lambda parts: parts.calm,
+        say="without a fault no attempt follows another",
+        hint="add a fault, or take it out",
+    ),
+    _Blind(
+        invariants=("V18",),
+        when=lambda _parts: True,
+        say="a scenario cannot give the bound that it is judged by",
+        hint="take it out",
+    ),
+    _Blind(
+        invariants=("V23",),
+        when=lambda parts: parts.calm and parts.expects == Expectations(),
+        say="there is no fault, and `expects` asks for nothing",
+        hint="add `expects`",
+    ),
+)
+
+
+def _blind(name: str, parts: Standing) -> _Blind | None:
+    """Why invariant `name` could not be violated by this scenario; None if it could."""
+    return next((blind for blind in _BLIND if name in blind.invariants and blind.when(parts)), None)
 
 
 def _expectations(parts: Standing) -> Iterator[Breach]:
@@ -208,7 +251,8 @@ def _expectations(parts: Standing) -> Iterator[Breach]:
         yield Breach(path=("expects", "records"), say=say, hint="ask for fewer, or send more")
     if workload is not None and _beyond(workload, wanted.checkpoints or 0):
         say = f"{wanted.checkpoints} checkpoints cannot be: {_planned(workload)}"
-        yield Breach(path=("expects", "checkpoints"), say=say, hint="ask for fewer, or lower `checkpoint_every`")
+        hint = "ask for fewer, or lower `checkpoint_every`"
+        yield Breach(path=("expects", "checkpoints"), say=say, hint=hint)
     if parts.calm and wanted.restores:
         say = "without a fault no attempt follows another, so nothing is restored"
         yield Breach(path=("expects", "restores"), say=say, hint="add a fault, or take this out")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,8 @@ def _draft_07(node: Any) -> Any:
     match node:
         case {"$ref": str(target), **beside}:
             reference = {"$ref": target.replace("#/$defs/", "#/definitions/")}
-            return {"allOf": [reference], **_cleaned(beside)} if beside.keys() - {"title"} else reference
+            rest = _cleaned(beside)
+            return {"allOf": [reference], **rest} if rest else reference
         case {"anyOf": [only, {"type": "null"}], **beside}:
             return _draft_07({**only, **beside})
         case dict():
@@ -98,7 +100,7 @@ def _draft_07(node: Any) -> Any:
             return node
 
 
-def _cleaned(node: dict[str, Any]) -> dict[str, Any]:
+def _cleaned(node: Mapping[Any, Any]) -> dict[str, Any]:
     """Titles that only repeat a field's name are noise; a field called `title` would be a mapping."""
     noise = isinstance(node.get("title"), str) and "$schema" not in node
     return {key: _draft_07(value) for key, value in node.items() if not (noise and key == "title")}

@@ -60,7 +60,8 @@ def _problem(place: Place, say: str, hint: str, settings: Sequence[str]) -> Prob
 def _parsed(text: str, number: int, slips: list[Slip]) -> _Setting | None:
     key, equals, written = text.partition("=")
     if not equals or not key.strip():
-        slips.append(Slip(place=(number, 1), say=f"`{text}` is not KEY=VALUE", hint="as in workload.records=100"))
+        say = f"`{text}` is not KEY=VALUE"
+        slips.append(Slip(place=(number, 1), say=say, hint="as in workload.records=100"))
         return None
     column = len(key) + 2
     document = read_yaml(written)

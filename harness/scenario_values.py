@@ -21,7 +21,8 @@ _NAME = r"^[a-z][a-z0-9-]*$"
 
 
 def _refused(kind: str, text: object, example: str) -> PydanticCustomError:
-    return PydanticCustomError("written", "{say}", {"say": f"{text!r} is not {kind}", "hint": f"write {example}"})
+    context = {"say": f"{text!r} is not {kind}", "hint": f"write {example}"}
+    return PydanticCustomError("written", "{say}", context)
 
 
 def _milliseconds(text: object) -> object:

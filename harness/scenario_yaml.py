@@ -40,7 +40,7 @@ class Slip:
 
 @dataclass(slots=True, kw_only=True)
 class Document:
-    """What a text says. Filled while reading."""
+    """What a text says. Mutable: filled while reading."""
 
     lines: list[str]
     data: Any = None

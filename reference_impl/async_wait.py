@@ -5,6 +5,9 @@ results have been handed to `emit`, and nowhere else; so a snapshot of the queue
 before it, is everything the operator ever took in (A59). All code here runs as mail or from the task's
 default action, on one thread, one at a time; a snapshot therefore never sees half a step.
 
+Deviation: a failed call fails the task in the mail of its outcome, and not in its caller's thread (A41), so
+that the probe has heard of the outcome before the task ends of it.
+
     process -> try_put (full: yield to mail) -> timer -> invoke ... handle -> mail -> emit one entry
 """
 

@@ -11,7 +11,6 @@ Deviation: urgent mail has a deque of its own, where Flink keeps it reversed at 
 is first and in order of arrival whatever the mix of takes (M16), without the holes of M17.
 """
 
-# ruff: noqa: A005 - the standard library's `mailbox` reads mail files; Flink's word is worth more here
 from __future__ import annotations
 
 import asyncio
@@ -32,9 +31,12 @@ MAX_PRIORITY = 2**31 - 1
 """Mail with it is seen by every take: control mail (M34)."""
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Mail:
-    """An action for the task's thread. Not frozen: each completion makes one; that trebles its cost."""
+    """An action for the task's thread.
+
+    Neither frozen nor keyword-only: each completion makes one, and that would treble its cost.
+    """
 
     action: Callable[[], None]
     priority: int
@@ -51,13 +53,16 @@ class MailboxState(Enum):
     CLOSED = "closed"
 
 
+_OPEN, _CLOSED = MailboxState.OPEN, MailboxState.CLOSED  # what is asked for each mail is asked briefly
+
+
 class Mailbox:
-    """Mail for the thread that built it. Mutable; a foreign thread may only call `put_from_thread`."""
+    """Mail for the thread that built it. Mutable; a foreign thread may only put."""
 
     def __init__(self, *, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._thread = get_ident()
-        self._state = MailboxState.OPEN
+        self._state = _OPEN
         self._urgent: deque[Mail] = deque()
         self._batch: deque[Mail] = deque()
         self._queue: deque[Mail] = deque()
@@ -82,18 +87,18 @@ class Mailbox:
         return get_ident() == self._thread
 
     def put(self, mail: Mail, *, urgent: bool = False) -> None:
-        """Add `mail` behind all others, or, if urgent, behind the other urgent ones (M2, M16)."""
-        self._require_task_thread("put (use put_from_thread)")
-        if self._state is not MailboxState.OPEN:
+        """Add `mail` behind all others, or, if urgent, behind the other urgent ones; from any thread (M2)."""
+        if self._state is not _OPEN:
             raise self._closed(f"cannot take in {mail.what!r}")
+        if get_ident() != self._thread:
+            self.put_from_thread(mail, urgent=urgent)
+            return
         (self._urgent if urgent else self._queue).append(mail)
         if self._parked:
             self._loop.stop()
 
     def put_from_thread(self, mail: Mail, *, urgent: bool = False) -> None:
-        """As `put`, from any thread; the mail arrives when the loop turns, unless it closes first."""
-        if self._state is not MailboxState.OPEN:
-            raise self._closed(f"cannot take in {mail.what!r}")
+        """By way of the loop: the mail arrives when that turns, unless the mailbox closes first."""
         try:
             self._loop.call_soon_threadsafe(self._arrive, mail, urgent)
         except RuntimeError as loop_closed:
@@ -111,8 +116,7 @@ class Mailbox:
 
     def try_take(self, priority: int = MIN_PRIORITY) -> Mail | None:
         """The first mail of at least `priority`: priorities filter, they do not sort (M7)."""
-        self._require_task_thread("take")
-        self._require_not_closed()
+        self._require_may_take()
         for mails in (self._urgent, self._batch, self._queue):
             mail = _take_visible(mails, priority)
             if mail is not None:
@@ -131,8 +135,7 @@ class Mailbox:
 
     def try_take_from_batch(self) -> Mail | None:
         """The next urgent mail, else the next of the batch, whatever its priority (M10)."""
-        self._require_task_thread("take")
-        self._require_not_closed()
+        self._require_may_take()
         if not self._urgent:
             return self._batch.popleft() if self._batch else None
         if not self._batch:
@@ -148,7 +151,7 @@ class Mailbox:
     def quiesce(self) -> None:
         """Take in nothing more, still give out what is there (M1)."""
         self._require_task_thread("quiesce")
-        if self._state is MailboxState.OPEN:
+        if self._state is _OPEN:
             self._state = MailboxState.QUIESCED
 
     def drain(self) -> list[Mail]:
@@ -161,7 +164,7 @@ class Mailbox:
     def close(self) -> list[Mail]:
         """End it; the undelivered mails, once (M5)."""
         self._require_task_thread("close")
-        self._state = MailboxState.CLOSED
+        self._state = _CLOSED
         return self.drain()
 
     def _park(self) -> None:
@@ -179,8 +182,10 @@ class Mailbox:
         if get_ident() != self._thread:
             raise WrongState(f"{what}: only the mailbox's own thread may do that")
 
-    def _require_not_closed(self) -> None:
-        if self._state is MailboxState.CLOSED:
+    def _require_may_take(self) -> None:
+        if get_ident() != self._thread:
+            self._require_task_thread("take")
+        if self._state is _CLOSED:
             raise self._closed("has no mail to give")
 
     def _closed(self, consequence: str) -> MailboxClosed:
@@ -202,18 +207,11 @@ class MailboxExecutor:
         self._mailbox = mailbox
         self._priority = priority
         self._urgent = urgent
-
-    def on_task_thread(self) -> bool:
-        """Whether the caller is on the mailbox's thread."""
-        return self._mailbox.on_task_thread()
+        self.on_task_thread = mailbox.on_task_thread
 
     def execute(self, action: Callable[[], None], what: str) -> None:
         """Run `action` as mail; what it raises fails the task. From any thread (M22)."""
-        mail = Mail(action=action, priority=self._priority, what=what)
-        if self._mailbox.on_task_thread():
-            self._mailbox.put(mail, urgent=self._urgent)
-        else:
-            self._mailbox.put_from_thread(mail, urgent=self._urgent)
+        self._mailbox.put(Mail(action, self._priority, what), urgent=self._urgent)
 
     def yield_(self) -> None:
         """Run one mail of this operator or of one further down, waiting for it if need be (M24, M25)."""

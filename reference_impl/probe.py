@@ -45,7 +45,8 @@ class Probe(Protocol):
 class SilentProbe:
     """Hears everything, says nothing."""
 
-    def called(self, record: Record, *, attempt: int) -> None: ...
+    def called(self, record: Record, *, attempt: int) -> None:
+        """Nothing."""
 
     def settled(
         self,
@@ -56,4 +57,5 @@ class SilentProbe:
         final: bool,
         results: Sequence[Any] | None = None,
         error: BaseException | None = None,
-    ) -> None: ...
+    ) -> None:
+        """Nothing."""

@@ -1,7 +1,7 @@
-"""Latency over time: each call as a point by how it ended, with the median and the 99th percentile as lines.
+"""Latency over time: each call as a point by how it ended, the median and the 99th percentile as lines.
 
-Answers to Jepsen's perf plots. Invariant: quantiles are exact, over all calls that got a reply and began in the
-slice; only the points are thinned out, evenly, and the chart says how many it shows.
+Answers to Jepsen's perf plots. Invariant: quantiles are exact, over all calls that got a reply and began in
+the slice; only the points are thinned out, evenly, and the chart says how many it shows.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ _PLOT = 240
 _BAND_ROW = 15
 _AXIS = 30
 _LEAST_MS = 0.1
+_SECOND_MS = 1000
 _SLICES = 60
 _RESULTS = ("ok", "unknown", "timeout", "fail", "lost")
 _MEANING = {"lost": "no reply: the attempt ended", "unknown": "outcome unknown"}
@@ -119,7 +120,8 @@ class _Plot:
         for index, values in enumerate(slices):
             if values:
                 x = self.x(self.x.high * (index + 0.5) / _SLICES)
-                path += f"{'M' if pen_up else 'L'}{points(x)} {points(self.y(quantile(sorted(values), share)))}"
+                y = self.y(quantile(sorted(values), share))
+                path += f"{'M' if pen_up else 'L'}{points(x)} {points(y)}"
             pen_up = not values
         return path
 
@@ -158,4 +160,4 @@ def _glyph(result: str) -> str:
 
 
 def _label(value_ms: float) -> str:
-    return f"{value_ms:g} ms" if value_ms < 1000 else f"{value_ms / 1000:g} s"
+    return f"{value_ms:g} ms" if value_ms < _SECOND_MS else f"{value_ms / _SECOND_MS:g} s"

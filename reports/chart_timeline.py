@@ -1,7 +1,7 @@
-"""The timeline: a lane per subtask with calls in flight, outputs, watermarks, commits, kills, under fault bands.
+"""The timeline: a lane per subtask with calls, outputs, watermarks, commits and kills, under fault bands.
 
-Answers to Jepsen's timeline.html. Invariant: what is drawn is a maximum or a count over a slice of time of what
-the history holds; the number of shapes is bounded by `slices`, however long the history.
+Answers to Jepsen's timeline.html. Invariant: what is drawn is a maximum or a count over a slice of time of
+what the history holds; the number of shapes is bounded by `slices`, however long the history.
 """
 
 from __future__ import annotations
@@ -75,6 +75,7 @@ def timeline_of(view: HistoryView, faults: Sequence[FaultRecord], *, slices: int
         drawer.draw(lane, top=top + 6 + index * (_LANE + _LANE_GAP))
         for index, lane in enumerate(view.lanes.values())
     )
+    told = [lane.says for lane in lanes] + [f"Fault {band.title}." for band in bands]
     return Timeline(
         width=WIDTH,
         height=lanes[-1].bottom + _AXIS,
@@ -84,7 +85,7 @@ def timeline_of(view: HistoryView, faults: Sequence[FaultRecord], *, slices: int
         lanes=lanes,
         bands=bands,
         ticks=time_ticks(scale),
-        says=" ".join(lane.says for lane in lanes) + " Faults: " + ("; ".join(b.title for b in bands) or "none"),
+        says=" ".join(told),
     )
 
 

@@ -20,11 +20,13 @@ ANOMALIES_IN_FULL = 10
 """Of each invariant; the rest are counted by class."""
 
 _AROUND = 5
-_AROUND_MANY = 2
+_AROUND_FEWER = 2
+"""Before and after each witness: wide around few of them, narrow around many."""
+_FEW_WITNESSES = 2
 _WITNESSES = 8
 """At most so many witnesses of one anomaly are looked up."""
 _LINEAGE = 24
-_LIFE_FOLLOWED = 8
+_LIFE_FOLLOWED = 6
 """After an event of a record, so many events of its subtask's life are shown with it."""
 _LIFE = frozenset({"start", "restore", "snap", "commit", "kill", "failed", "close"})
 
@@ -128,7 +130,7 @@ class Excerpts:
         window = self._windows.get(anomaly.s, self._windows[None])
         if any(n not in window.place_of for n in witnesses):
             window = self._windows[None]
-        reach = _AROUND if len(witnesses) <= 2 else _AROUND_MANY
+        reach = _AROUND if len(witnesses) <= _FEW_WITNESSES else _AROUND_FEWER
         centres = [window.place_of[n] for n in witnesses if n in window.place_of]
         places = sorted({p for c in centres for p in range(c - reach, c + reach + 1) if p in window.kept})
         return tuple(self._lines([(p, window.kept[p]) for p in places], anomaly))

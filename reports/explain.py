@@ -1,4 +1,4 @@
-"""The text of a failure: what was violated, where, the events that show it, what still holds, how to see it again.
+"""The text of a failure: what was violated, the events that show it, what still holds, how to see it again.
 
 Answers to Elle's explanations. Invariant: terminal, JUnit, page and JSON share these words; every line is a
 fact of the history or of the verdict, and no cause is named that was not computed.
@@ -130,7 +130,8 @@ def as_text(explanation: Explanation) -> str:
 
 def _lines(told: Explanation) -> Iterator[str]:
     title = f"  {told.title}" if told.title else ""
-    yield f"{told.invariant} VIOLATED{title}: {told.statement}"
+    yield f"{told.invariant} VIOLATED{title}"
+    yield f"  {told.statement}"
     planted = f"  planted defect {told.mutant}" if told.mutant else ""
     yield f"  scenario {told.scenario}  level {told.level}  seed {told.seed}{planted}"
     if told.expected:

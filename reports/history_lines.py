@@ -51,7 +51,7 @@ class HistoryLines:
 def _opened(path: Path) -> IO[bytes]:
     match path.suffix:
         case ".gz":
-            return io.BufferedReader(gzip.open(path, "rb"))  # type: ignore[arg-type]  # GzipFile is a raw reader
+            return io.BufferedReader(gzip.open(path, "rb"))
         case ".zst":
             import zstandard  # noqa: PLC0415  only histories in this form need it
 

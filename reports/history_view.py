@@ -19,9 +19,9 @@ from reports.history_lines import HistoryLines
 __all__ = ["CallSpan", "CheckpointRow", "HistoryView", "Lane", "Mark", "read_view"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallSpan:
-    """One external call: from `call` to the first `res` (`ok`, `fail`, ...), or to its attempt's end (`lost`)."""
+    """One external call: from `call` to its first `res` (`ok`, ...), or to its attempt's end (`lost`)."""
 
     begin_us: int
     end_us: int
@@ -53,7 +53,7 @@ class Lane:
     def close_calls(self, *, below: int, at_us: int) -> None:
         """The calls of the attempts up to `below` will have no reply that counts."""
         for key in [key for key in self.open_calls if key[0] <= below]:
-            self.calls.append(CallSpan(self.open_calls.pop(key), at_us, "lost"))
+            self.calls.append(CallSpan(begin_us=self.open_calls.pop(key), end_us=at_us, result="lost"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +159,8 @@ class _Reading:
         key = (event.get("a", 0), event.get("id"))
         begin_us = lane.open_calls.pop(key, None)
         if begin_us is not None:
-            lane.calls.append(CallSpan(begin_us, event["t"], str(event.get("r", "unknown"))))
+            result = str(event.get("r", "unknown"))
+            lane.calls.append(CallSpan(begin_us=begin_us, end_us=event["t"], result=result))
 
     def _done(self, event: JsonEvent) -> None:
         for s in [s for s, c in self._snaps if c == event.get("c")]:

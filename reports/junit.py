@@ -1,7 +1,7 @@
 """`junit.xml`: one test case for each run and invariant, readable by any CI server and any strict parser.
 
-Answers to pytest's own JUnit plugin. Invariant: red is exactly what the reading of the run calls not as expected:
-a planted defect that was convicted is green, and an `unknown` or `vacuous` that counts is an error, never a pass.
+Answers to pytest's own JUnit plugin. Invariant: red is exactly what the reading of the run calls not as
+expected: a planted defect that was convicted is green, and an `unknown` or `vacuous` that counts is an error.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _of_planted_defect(section: RunSection, verdict: InvariantVerdict) -> Result
     return Skipped(visible(f"{verdict.outcome}; {section.reading.sentence}"))
 
 
-def _red(kind: type[Failure] | type[Error], section: RunSection, verdict: InvariantVerdict) -> Failure | Error:
+def _red(kind: type[Failure | Error], section: RunSection, verdict: InvariantVerdict) -> Failure | Error:
     told = _told(section, verdict)
     first = verdict.anomalies[0].say if verdict.anomalies else verdict.why
     result = kind(visible(f"{verdict.invariant} {verdict.outcome}: {first}"), str(verdict.outcome))
@@ -116,7 +116,8 @@ def _red(kind: type[Failure] | type[Error], section: RunSection, verdict: Invari
 
 def _told(section: RunSection, verdict: InvariantVerdict) -> str:
     texts = (as_text(e) for e in section.explanations if e.invariant == verdict.invariant)
-    return next(texts, f"{verdict.invariant} is {verdict.outcome}: {verdict.why}\nAgain: {section.outcome.again}")
+    undecided = f"{verdict.invariant} is {verdict.outcome}: {verdict.why}\nAgain: {section.outcome.again}"
+    return next(texts, undecided)
 
 
 def _whole(section: RunSection, *, shown: bool) -> TestCase:

@@ -1,7 +1,7 @@
-"""What `--format json|markdown|github` prints: finished runs for programs, on standard output and nothing else.
+"""What `--format json|markdown|github` prints: finished runs for programs, and nothing else.
 
-Answers to pytest-github-actions-annotate-failures. Invariant: `json` is one document of the schema of `run.json`;
-`github` is at most ten annotations, the worst first, each one line whatever its text holds.
+Answers to pytest-github-actions-annotate-failures. Invariant: `json` is one document of the schema of
+`run.json`; `github` is at most ten annotations, the worst first, each one line whatever its text holds.
 """
 
 from __future__ import annotations

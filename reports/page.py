@@ -1,7 +1,7 @@
 """`index.html`: the report as one self-contained page that needs no script, no network and no server.
 
-Answers to Schemathesis' HTML report: verdict, then threats, then failures, then the rest. Invariant: every value
-passes `visible` and autoescape on its way into the page, and the page stays under `PAGE_BYTES_MAX` by drawing
+Answers to Schemathesis' HTML report: verdict, then threats, then failures, then the rest. Invariant: every
+value passes `visible` and autoescape on its way into the page, and the page stays under `PAGE_BYTES_MAX` by drawing
 less of the runs that went as expected.
 """
 
@@ -28,6 +28,9 @@ __all__ = ["PAGE_BYTES_MAX", "page_text", "templates"]
 
 PAGE_BYTES_MAX = 1_000_000
 _CHECKPOINT_ROWS = 40
+_RUNS_OPEN = 4
+"""Up to so many runs are all unfolded; of more, those that did not go as expected."""
+_FACT_CHARS = 160
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
@@ -61,6 +64,7 @@ class _Drawn:
     latency: LatencyChart | None
     checkpoints: Sequence[CheckpointRow]
     checkpoints_left_out: int
+    longest_gap: CheckpointRow | None
     stories: int
 
 
@@ -74,11 +78,11 @@ def page_text(sections: Sequence[RunSection], *, title: str) -> str:
     return text
 
 
-def templates(*, autoescape: bool = True) -> Environment:
+def templates() -> Environment:
     """The environment of every template here: undefined is an error, hidden characters are shown."""
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATES, encoding="utf-8"),
-        autoescape=autoescape,
+        autoescape=True,
         undefined=StrictUndefined,
         finalize=_finalize,
         trim_blocks=True,
@@ -96,7 +100,7 @@ def _finalize(value: object) -> object:
 def _facts(values: Mapping[str, object]) -> list[tuple[str, str]]:
     """A mapping as names and short values, credentials withheld."""
     clean = without_credentials(values)
-    return [(name, value if isinstance(value, str) else brief(value, limit=160)) for name, value in clean.items()]
+    return [(name, v if isinstance(v, str) else brief(v, limit=_FACT_CHARS)) for name, v in clean.items()]
 
 
 def _seconds(at_us: int | None, origin_us: int = 0) -> str:
@@ -128,10 +132,11 @@ def _drawn(section: RunSection, index: int, total: int, detail: _Detail) -> _Dra
     return _Drawn(
         anchor=f"run-{index}",
         section=section,
-        open=total <= 4 or section.reading.tone is not Tone.GOOD,
+        open=total <= _RUNS_OPEN or section.reading.tone is not Tone.GOOD,
         timeline=timeline_of(view, faults, slices=detail.slices) if wanted else None,
         latency=latency_of(view, faults, shown=detail.points) if wanted else None,
         checkpoints=kept,
         checkpoints_left_out=len(rows) - len(kept),
+        longest_gap=max((r for r in rows if r.gap_us is not None), key=lambda r: r.gap_us or 0, default=None),
         stories=detail.stories,
     )

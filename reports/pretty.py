@@ -1,7 +1,7 @@
 """Finished runs on a terminal: verdicts first, then threats, failures, faults and counts.
 
-Answers to pytest's summary. Invariant: text of a run is never read as markup and never reaches the terminal with
-a control byte in it; without a terminal, or with `NO_COLOR`, the same words come without colour.
+Answers to pytest's summary. Invariant: text of a run is never read as markup and never reaches the terminal
+with a control byte in it; without a terminal, or with `NO_COLOR`, the same words come without colour.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def _why_undecided(outcome: RunOutcome) -> str:
         if verdict.outcome is word and counts_towards(outcome, verdict)
     ]
     because = f" because of {_names(blamed)}" if blamed else ""
-    meaning = "too little happened to show anything" if word is Outcome.VACUOUS else "the history does not say"
+    meaning = "too little happened" if word is Outcome.VACUOUS else "the history does not say"
     return f"The verdict is {word}{because}: {meaning}. That is no pass."
 
 
@@ -89,7 +89,7 @@ def _of_planted_defect(outcome: RunOutcome) -> Reading:
         return Reading(
             tone=Tone.OPEN,
             word="undecided",
-            sentence=f"The run ended before {meant} could convict planted defect {outcome.mutant}.{by_others}",
+            sentence=f"The run ended before {meant} could convict {outcome.mutant}.{by_others}",
         )
     return Reading(
         tone=Tone.BAD,
@@ -139,6 +139,7 @@ def headline_of(outcomes: Sequence[RunOutcome]) -> Reading:
 
 
 def _names(names: Sequence[str], *, joiner: str = "and") -> str:
-    if len(names) < 2:
-        return names[0] if names else "nothing"
-    return f"{', '.join(names[:-1])} {joiner} {names[-1]}"
+    if not names:
+        return "nothing"
+    *before, last = names
+    return f"{', '.join(before)} {joiner} {last}" if before else last

@@ -1,7 +1,7 @@
 """`run.json`: finished runs as one JSON document with a schema, enough to judge, to compare and to run again.
 
-Answers to dbt's run_results.json. Invariant: the structs here are the schema (`schemas/run.v1.json` is made of
-them); a field is added, never changed, within a version; nothing in it is named or looks like a password.
+Answers to dbt's run_results.json. Invariant: the structs here are the schema (`schemas/run.v1.json` is made
+of them); a field is added, never changed, within a version; nothing in it is named or looks like a password.
 """
 
 from __future__ import annotations
@@ -226,7 +226,9 @@ def _invariant(section: RunSection, verdict: InvariantVerdict) -> Invariant:
 
 def _history(section: RunSection) -> HistoryFile | None:
     stored = section.stored
-    return stored and HistoryFile(file=stored.file, sha256=stored.sha256, bytes=stored.size)
+    if stored is None:
+        return None
+    return HistoryFile(file=stored.file, sha256=stored.sha256, bytes=stored.size)
 
 
 def _free(value: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Hostile text made visible: what a payload hides (NUL, ESC, bidi marks) is spelt out, secrets are withheld.
 
-Answers to pytest's escaping of control bytes in JUnit. Invariant: what leaves this module is valid in XML 1.0,
-moves no cursor, turns no reading direction, and changes nothing when it is passed through again.
+Answers to pytest's escaping of control bytes in JUnit. Invariant: what leaves this module is valid in XML
+1.0, moves no cursor, turns no reading direction, and changes nothing when it is passed through again.
 """
 
 from __future__ import annotations
@@ -29,15 +29,12 @@ _CREDENTIAL_TEXT = re.compile(
 
 
 def visible(text: str) -> str:
-    """`text` with each control, bidi, zero-width or unpaired character as its escape (`\\x1b`, `\\u202e`)."""
+    r"""`text` with each control, bidi, zero-width or unpaired character as its escape (`\x1b`, `\u202e`)."""
     return _HIDDEN.sub(_escape, text)
 
 
 def _escape(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    if code < 0x100:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return match[0].encode("unicode_escape").decode("ascii")
 
 
 def brief(value: object, *, limit: int = 60) -> str:

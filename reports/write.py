@@ -1,4 +1,4 @@
-"""Write a report's folder: page, JUnit, JSON, Markdown and the histories beside them, each file whole or not at all.
+"""Write a report's folder: page, JUnit, JSON, Markdown and the histories, each file whole or not at all.
 
 Invariant: a file appears under its name only when it is complete (temporary file, flush to disk, rename), and
 a secret that was named is in none of the files written here.
@@ -28,6 +28,8 @@ __all__ = ["write_report"]
 
 _HISTORIES = "history"
 _CHUNK = 1 << 20
+_READABLE = 0o644
+"""A temporary file is its owner's alone; a report is for whoever may read the folder."""
 
 
 def write_report(
@@ -98,16 +100,17 @@ def _fingerprint(path: Path) -> tuple[str, int]:
 @contextmanager
 def _whole_file(path: Path) -> Iterator[IO[bytes]]:
     """A file that takes its name when the block ends well, and leaves nothing when it does not."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
+        temporary.chmod(_READABLE)
+        temporary.replace(path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 

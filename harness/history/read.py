@@ -107,7 +107,8 @@ class HistoryReader:
             return None
         given = self._understood(line.number, line.raw, value)
         if given is None:
-            self._rules.unread()
+            if line.raw.strip(_WHITE):
+                self._rules.unread()
             return None
         fields = well_formed(given)
         for complaint in fields.complaints:

@@ -22,7 +22,10 @@ ROOT = Path(__file__).parents[2]
 FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 60
 
-_TEXT = {".py", ".md", ".yaml", ".toml", ".ini", ".txt", ".html", ".css", ".js", ".json", ".cfg", ""}
+_TEXT = {
+    "", ".Dockerfile", ".cfg", ".css", ".html", ".ini", ".js",
+    ".json", ".md", ".py", ".sh", ".toml", ".txt", ".yaml",
+}  # fmt: skip
 _NOT_OURS = {".git", ".tox", ".venv", "__pycache__", "build", "dist", "out", "spark-warehouse"}
 _BANNED_WORDS = {
     "abstract", "base", "common", "helper", "helpers", "impl", "manager", "managers", "misc", "util", "utils",

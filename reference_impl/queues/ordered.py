@@ -33,7 +33,7 @@ class OrderedQueue:
     @property
     def has_completed(self) -> bool:
         """Whether the head is done."""
-        return bool(self._entries) and self._entries[0].done
+        return bool(self._entries) and self._entries[0].results is not None
 
     def emit_completed(self, emit: Emit) -> None:
         """The head, if it is done."""

@@ -46,7 +46,7 @@ def test_what_the_coroutine_returns_is_emitted() -> None:
     assert rig.values() == [1, 2, 2, 4]
 
 
-def test_what_the_coroutine_raises_fails_the_record_and_frees_its_slot_A41() -> None:
+def test_what_the_coroutine_raises_fails_the_record_and_frees_its_slot_a41() -> None:
     async def burst(value: int) -> list[Any]:
         raise ArithmeticError(value)
 
@@ -59,7 +59,7 @@ def test_what_the_coroutine_raises_fails_the_record_and_frees_its_slot_A41() -> 
 
 
 @pytest.mark.parametrize("turns", [0, 1, 2])
-def test_a_cancelled_coroutine_fails_its_record_wherever_it_stands_B9(turns: int) -> None:
+def test_a_cancelled_coroutine_fails_its_record_wherever_it_stands_b9(turns: int) -> None:
     with real_loop() as loop:
         rig = lifted(loop, from_coroutine(for_ever, loop=loop))
         rig.process(record(1))
@@ -74,7 +74,7 @@ def test_a_cancelled_coroutine_fails_its_record_wherever_it_stands_B9(turns: int
 
 
 @pytest.mark.parametrize("answer", [None, "text"])
-def test_a_coroutine_that_returns_no_list_fails_its_record_A35(answer: Any) -> None:
+def test_a_coroutine_that_returns_no_list_fails_its_record_a35(answer: Any) -> None:
     async def wrong(value: int) -> list[Any]:
         return answer  # type: ignore[no-any-return]
 
@@ -86,7 +86,7 @@ def test_a_coroutine_that_returns_no_list_fails_its_record_A35(answer: Any) -> N
     assert isinstance(cause(rig), TypeError)
 
 
-def test_a_function_that_is_not_asynchronous_fails_the_task_at_its_call_A34() -> None:
+def test_a_function_that_is_not_asynchronous_fails_the_task_at_its_call_a34() -> None:
     def plain(value: int) -> list[Any]:
         return [value]
 
@@ -96,7 +96,7 @@ def test_a_function_that_is_not_asynchronous_fails_the_task_at_its_call_A34() ->
             rig.process(record(1))
 
 
-def test_a_timeout_fails_the_record_and_cancels_its_task_A44() -> None:
+def test_a_timeout_fails_the_record_and_cancels_its_task_a44() -> None:
     with real_loop() as loop:
         rig = lifted(loop, from_coroutine(for_ever, loop=loop), timeout_ms=1)
         rig.process(record(1))
@@ -110,7 +110,7 @@ def test_a_timeout_fails_the_record_and_cancels_its_task_A44() -> None:
     assert rig.happened == [("called", 1), ("timeout", 1)]
 
 
-def test_a_timeout_may_be_answered_by_a_substitute_A45() -> None:
+def test_a_timeout_may_be_answered_by_a_substitute_a45() -> None:
     with real_loop() as loop:
         function = from_coroutine(for_ever, loop=loop, on_timeout=lambda value: [f"default of {value}"])
         rig = lifted(loop, function, timeout_ms=1)
@@ -120,7 +120,7 @@ def test_a_timeout_may_be_answered_by_a_substitute_A45() -> None:
     assert (rig.values(), rig.failures) == (["default of 1"], [])
 
 
-def test_a_substitute_that_raises_fails_the_task_A47() -> None:
+def test_a_substitute_that_raises_fails_the_task_a47() -> None:
     def burst(value: int) -> list[Any]:
         raise ArithmeticError
 
@@ -132,7 +132,7 @@ def test_a_substitute_that_raises_fails_the_task_A47() -> None:
             rig.operator.end_input()
 
 
-def test_closing_the_operator_cancels_the_running_tasks_A69() -> None:
+def test_closing_the_operator_cancels_the_running_tasks_a69() -> None:
     with real_loop() as loop:
         rig = lifted(loop, from_coroutine(for_ever, loop=loop))
         rig.process(record(1))

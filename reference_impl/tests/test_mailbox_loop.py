@@ -40,7 +40,7 @@ def bench() -> Iterator[Bench]:
         yield Bench(Mailbox(loop=loop))
 
 
-def test_all_mail_runs_before_the_default_action_M31(bench: Bench) -> None:
+def test_all_mail_runs_before_the_default_action_m31(bench: Bench) -> None:
     bench.mail("a")
     bench.mail("b")
 
@@ -49,7 +49,7 @@ def test_all_mail_runs_before_the_default_action_M31(bench: Bench) -> None:
     assert bench.ran == ["a", "b", "default"]
 
 
-def test_mail_that_keeps_putting_mail_does_not_starve_the_default_action_M13(bench: Bench) -> None:
+def test_mail_that_keeps_putting_mail_does_not_starve_the_default_action_m13(bench: Bench) -> None:
     def again() -> None:
         bench.ran.append("mail")
         bench.executor.execute(again, "again")
@@ -61,7 +61,7 @@ def test_mail_that_keeps_putting_mail_does_not_starve_the_default_action_M13(ben
     assert bench.ran[:4] == ["mail", "default", "mail", "default"]
 
 
-def test_a_finished_loop_returns_at_once_M33(bench: Bench) -> None:
+def test_a_finished_loop_returns_at_once_m33(bench: Bench) -> None:
     bench.run()
     bench.ran.clear()
 
@@ -70,7 +70,7 @@ def test_a_finished_loop_returns_at_once_M33(bench: Bench) -> None:
     assert bench.ran == []
 
 
-def test_a_suspended_loop_can_be_run_again_M33(bench: Bench) -> None:
+def test_a_suspended_loop_can_be_run_again_m33(bench: Bench) -> None:
     bench.mailbox_loop.suspend()
     bench.mail("a")
     bench.run()
@@ -81,14 +81,14 @@ def test_a_suspended_loop_can_be_run_again_M33(bench: Bench) -> None:
     assert bench.ran == ["a", "default"]
 
 
-def test_a_loop_needs_an_open_mailbox_M29(bench: Bench) -> None:
+def test_a_loop_needs_an_open_mailbox_m29(bench: Bench) -> None:
     bench.mailbox.quiesce()
 
     with pytest.raises(WrongState, match="must be open"):
         bench.run()
 
 
-def test_control_of_a_closed_mailbox_is_dropped_in_silence_M34(bench: Bench) -> None:
+def test_control_of_a_closed_mailbox_is_dropped_in_silence_m34(bench: Bench) -> None:
     bench.mailbox.close()
 
     bench.mailbox_loop.finish()
@@ -108,7 +108,7 @@ def test_what_a_mail_raises_leaves_the_loop(bench: Bench) -> None:
     assert bench.ran == []
 
 
-def test_a_reported_error_overtakes_other_mail_M35(bench: Bench) -> None:
+def test_a_reported_error_overtakes_other_mail_m35(bench: Bench) -> None:
     bench.mail("a")
     bench.mailbox_loop.report_error(ArithmeticError())
 
@@ -117,7 +117,7 @@ def test_a_reported_error_overtakes_other_mail_M35(bench: Bench) -> None:
     assert bench.ran == []
 
 
-def test_an_error_reported_to_a_closed_mailbox_is_not_lost_M35(bench: Bench) -> None:
+def test_an_error_reported_to_a_closed_mailbox_is_not_lost_m35(bench: Bench) -> None:
     bench.mailbox.close()
 
     with pytest.raises(MailboxClosed) as raised:
@@ -126,7 +126,7 @@ def test_an_error_reported_to_a_closed_mailbox_is_not_lost_M35(bench: Bench) -> 
     assert isinstance(raised.value.__cause__, ArithmeticError)
 
 
-def test_a_suspended_default_action_waits_for_its_resumption_M30(bench: Bench) -> None:
+def test_a_suspended_default_action_waits_for_its_resumption_m30(bench: Bench) -> None:
     def default_action() -> None:
         bench.ran.append("default")
         if bench.ran.count("default") == 2:
@@ -141,7 +141,7 @@ def test_a_suspended_default_action_waits_for_its_resumption_M30(bench: Bench) -
     assert bench.ran == ["default", "mail", "default"]
 
 
-def test_a_foreign_thread_may_resume_the_default_action_M36(bench: Bench) -> None:
+def test_a_foreign_thread_may_resume_the_default_action_m36(bench: Bench) -> None:
     def default_action() -> None:
         bench.ran.append("default")
         if bench.ran.count("default") == 2:
@@ -155,7 +155,7 @@ def test_a_foreign_thread_may_resume_the_default_action_M36(bench: Bench) -> Non
     assert bench.ran == ["default", "default"]
 
 
-def test_a_stale_suspension_does_not_end_a_newer_one_M36(bench: Bench) -> None:
+def test_a_stale_suspension_does_not_end_a_newer_one_m36(bench: Bench) -> None:
     stale = bench.mailbox_loop.suspend_default_action()
     stale.resume()
     stale.resume()
@@ -167,7 +167,7 @@ def test_a_stale_suspension_does_not_end_a_newer_one_M36(bench: Bench) -> None:
         bench.mailbox_loop.suspend_default_action()
 
 
-def test_resuming_after_the_close_is_harmless_M36(bench: Bench) -> None:
+def test_resuming_after_the_close_is_harmless_m36(bench: Bench) -> None:
     suspension = bench.mailbox_loop.suspend_default_action()
     bench.mailbox.close()
     thread = threading.Thread(target=suspension.resume)
@@ -187,7 +187,7 @@ def test_the_event_loop_gets_its_turn_though_the_default_action_never_waits(benc
     assert "mail" in bench.ran
 
 
-def test_a_drain_runs_what_is_there_and_not_what_that_puts_M38(bench: Bench) -> None:
+def test_a_drain_runs_what_is_there_and_not_what_that_puts_m38(bench: Bench) -> None:
     bench.executor.execute(lambda: bench.mail("later"), "first")
 
     bench.mailbox_loop.drain()

@@ -36,7 +36,7 @@ def bench() -> Iterator[Bench]:
         yield Bench(Mailbox(loop=loop))
 
 
-def test_an_outcome_is_settled_as_mail_and_not_in_the_callers_frame_A37(bench: Bench) -> None:
+def test_an_outcome_is_settled_as_mail_and_not_in_the_callers_frame_a37(bench: Bench) -> None:
     bench.handle.complete(["a"])
     assert bench.settled == []
 
@@ -45,7 +45,7 @@ def test_an_outcome_is_settled_as_mail_and_not_in_the_callers_frame_A37(bench: B
     assert bench.settled == [(("a",), None)]
 
 
-def test_the_first_outcome_wins_A36(bench: Bench) -> None:
+def test_the_first_outcome_wins_a36(bench: Bench) -> None:
     error = ArithmeticError()
     bench.handle.fail(error)
     bench.handle.complete(["late"])
@@ -56,7 +56,7 @@ def test_the_first_outcome_wins_A36(bench: Bench) -> None:
     assert bench.settled == [((), error)]
 
 
-def test_a_handle_is_done_before_its_mail_has_run_A43(bench: Bench) -> None:
+def test_a_handle_is_done_before_its_mail_has_run_a43(bench: Bench) -> None:
     assert not bench.handle.done
 
     bench.handle.complete([])
@@ -65,7 +65,7 @@ def test_a_handle_is_done_before_its_mail_has_run_A43(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("results", [None, "text", {"a": 1}, 7])
-def test_anything_but_a_list_is_refused_and_leaves_the_handle_open_A35(bench: Bench, results: Any) -> None:
+def test_anything_but_a_list_is_refused_and_leaves_the_handle_open_a35(bench: Bench, results: Any) -> None:
     with pytest.raises(TypeError, match="list of results"):
         bench.handle.complete(results)
 
@@ -95,7 +95,7 @@ def test_a_foreign_thread_completes_on_the_tasks_thread(bench: Bench) -> None:
     assert bench.settled == [(("a",), None)]
 
 
-def test_of_two_threads_one_wins_A36(bench: Bench) -> None:
+def test_of_two_threads_one_wins_a36(bench: Bench) -> None:
     threads = [threading.Thread(target=bench.handle.complete, args=([name],)) for name in "ab"]
     for thread in threads:
         thread.start()
@@ -108,7 +108,7 @@ def test_of_two_threads_one_wins_A36(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("foreign", [True, False])
-def test_an_outcome_for_a_closed_mailbox_is_ignored_A38_A68(bench: Bench, foreign: bool) -> None:
+def test_an_outcome_for_a_closed_mailbox_is_ignored_a38_a68(bench: Bench, *, foreign: bool) -> None:
     raised: list[BaseException] = []
     bench.mailbox.close()
 

@@ -36,7 +36,7 @@ def bench() -> Iterator[Bench]:
         yield Bench(loop)
 
 
-def test_a_callback_runs_as_mail_T2(bench: Bench) -> None:
+def test_a_callback_runs_as_mail_t2(bench: Bench) -> None:
     bench.register("a")
     bench.turn()
     assert (bench.fired, len(bench.mailbox)) == ([], 1)
@@ -46,7 +46,7 @@ def test_a_callback_runs_as_mail_T2(bench: Bench) -> None:
     assert bench.fired == ["a"]
 
 
-def test_a_timer_does_not_fire_early_T1(bench: Bench) -> None:
+def test_a_timer_does_not_fire_early_t1(bench: Bench) -> None:
     before_us = round(bench.loop.time() * 1_000_000)
     bench.register("a", delay_ms=2)
 
@@ -55,7 +55,7 @@ def test_a_timer_does_not_fire_early_T1(bench: Bench) -> None:
     assert round(bench.loop.time() * 1_000_000) - before_us >= 2_000
 
 
-def test_a_cancelled_timer_does_not_fire_and_does_not_count_T3(bench: Bench) -> None:
+def test_a_cancelled_timer_does_not_fire_and_does_not_count_t3(bench: Bench) -> None:
     timer = bench.timers.register(0, lambda: bench.fired.append("a"))
 
     timer.cancel()
@@ -65,7 +65,7 @@ def test_a_cancelled_timer_does_not_fire_and_does_not_count_T3(bench: Bench) -> 
     assert (len(bench.mailbox), len(bench.timers)) == (0, 0)
 
 
-def test_a_cancellation_after_the_firing_comes_too_late_for_its_mail_T3(bench: Bench) -> None:
+def test_a_cancellation_after_the_firing_comes_too_late_for_its_mail_t3(bench: Bench) -> None:
     timer = bench.timers.register(0, lambda: bench.fired.append("a"))
     bench.turn()
 
@@ -75,7 +75,7 @@ def test_a_cancellation_after_the_firing_comes_too_late_for_its_mail_T3(bench: B
     assert bench.fired == ["a"]
 
 
-def test_a_timer_that_fires_into_a_closed_mailbox_is_no_failure_T5(bench: Bench) -> None:
+def test_a_timer_that_fires_into_a_closed_mailbox_is_no_failure_t5(bench: Bench) -> None:
     raised: list[dict[str, object]] = []
     bench.loop.set_exception_handler(lambda _loop, what: raised.append(what))
     bench.register("a")
@@ -86,7 +86,7 @@ def test_a_timer_that_fires_into_a_closed_mailbox_is_no_failure_T5(bench: Bench)
     assert (raised, len(bench.timers)) == ([], 0)
 
 
-def test_quiesced_timers_fire_no_more_T6_T7(bench: Bench) -> None:
+def test_quiesced_timers_fire_no_more_t6_t7(bench: Bench) -> None:
     bench.register("pending")
     bench.timers.quiesce()
     bench.register("late")
@@ -96,7 +96,7 @@ def test_quiesced_timers_fire_no_more_T6_T7(bench: Bench) -> None:
     assert (len(bench.mailbox), len(bench.timers)) == (0, 0)
 
 
-def test_mail_of_a_timer_that_fired_before_the_quiesce_still_runs_T6(bench: Bench) -> None:
+def test_mail_of_a_timer_that_fired_before_the_quiesce_still_runs_t6(bench: Bench) -> None:
     bench.register("a")
     bench.turn()
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from harness.errors import WorldError
 from harness.world.containers import OFFLINE_MYSQL, OFFLINE_TOXIPROXY, Engine
 from harness.world.processes import run_to_end
+from harness.world.proxy_program import TOXIPROXY_VERSION
 
 __all__ = ["build_mysql_image", "build_toxiproxy_image", "is_current"]
 
@@ -33,7 +34,7 @@ DEBIAN_OPTIONS = (
     "--dpkgopt=path-exclude=/usr/share/man/*",
     "--dpkgopt=path-exclude=/usr/share/locale/*",
 )
-MYSQL_RECIPE = ("mysql.Dockerfile", "mysql-entrypoint.sh", "build.py")
+MYSQL_RECIPE = ("mysql.Dockerfile", "mysql-entrypoint.sh")
 TOXIPROXY_RECIPE = ("toxiproxy.Dockerfile",)
 
 
@@ -88,7 +89,7 @@ def _build(
 
 
 def _digest(recipe: tuple[str, ...]) -> str:
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(" ".join([SUITE, *DEBIAN_OPTIONS, TOXIPROXY_VERSION]).encode())
     for name in recipe:
         digest.update((RECIPES / name).read_bytes())
     return digest.hexdigest()[:16]

@@ -1,0 +1,1 @@
+"""The benchmarks: ratios within one run, never absolute promises."""

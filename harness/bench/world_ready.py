@@ -1,0 +1,31 @@
+"""How long a world takes from nothing to a proxied `SELECT 1`, by its own measure."""
+
+from __future__ import annotations
+
+from statistics import median
+
+from harness.bench.row import Row
+from harness.world.opening import open_world
+
+__all__ = ["ready_row"]
+
+_ROUNDS = 5
+_GOALS_S = {"containers": 2.5, "local": 1.5}
+
+
+def ready_row(kind: str) -> Row:
+    """Open a `kind` world five times. Raises WorldError if this machine has none."""
+    took, server = [], ""
+    for _ in range(_ROUNDS):
+        with open_world(kind, announce=lambda text: None, offline=True) as world:
+            took.append(world.description.ready_s)
+            server = f"{world.description.server}, {world.description.proxy}"
+    return Row(
+        name=f"world {kind} ready",
+        value=median(took),
+        unit="s",
+        rounds=_ROUNDS,
+        goal=_GOALS_S[kind],
+        larger_is_better=False,
+        detail=f"{server}; {min(took):.2f}..{max(took):.2f} s",
+    )

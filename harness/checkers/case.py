@@ -1,0 +1,101 @@
+"""The case: a traced history and the notions that checkers share, each worked out once and only if asked.
+
+Invariant: nothing here judges; a `SubtaskView` depends on its own subtask and on the coordinator's events only,
+which is what lets checkers examine subtasks apart from each other.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from harness.checkers.attempt_input import AttemptInput
+from harness.checkers.chain import Chain, Checkpoints
+from harness.checkers.effective_output import Shown, effective_output
+from harness.checkers.expected_outputs import ExpectedOutputs
+from harness.checkers.subtask_input import SubtaskInput
+from harness.checkers.trace import Subtask, Trace
+from harness.checkers.which_watermark import positions_of_emissions
+from harness.history.event import Owm
+from harness.history.header import Header
+
+__all__ = ["Case", "SubtaskView"]
+
+
+class SubtaskView:
+    """One subtask with its notions."""
+
+    def __init__(self, subtask: Subtask, case: Case) -> None:
+        self.subtask = subtask
+        self.case = case
+        self.s = subtask.s
+
+    @cached_property
+    def source(self) -> SubtaskInput:
+        """What its source held."""
+        return SubtaskInput(self.subtask)
+
+    @cached_property
+    def checkpoints(self) -> Checkpoints:
+        """Its snaps, and which of them count."""
+        trace = self.case.trace
+        return Checkpoints(
+            self.subtask, sink=self.case.header.sink, dones=trace.dones, retires=trace.retires
+        )
+
+    @cached_property
+    def chain(self) -> Chain:
+        """The attempts that made its final state."""
+        return Chain(self.subtask, self.checkpoints)
+
+    @cached_property
+    def output(self) -> list[Shown]:
+        """O*."""
+        return effective_output(
+            self.subtask, sink=self.case.header.sink, checkpoints=self.checkpoints, chain=self.chain
+        )
+
+    @cached_property
+    def output_marks(self) -> list[int | None]:
+        """For each entry of O* the position that it stands for as a watermark."""
+        return positions_of_emissions((shown.emission for shown in self.output), self.source.positions_of)
+
+    @cached_property
+    def expected(self) -> ExpectedOutputs:
+        """What each record must yield."""
+        return ExpectedOutputs(self.subtask, source=self.source, output=self.output, chain=self.chain)
+
+    @cached_property
+    def inputs(self) -> dict[int, AttemptInput]:
+        """The input of each attempt."""
+        return {a: AttemptInput(attempt, self.source) for a, attempt in self.subtask.attempts.items()}
+
+
+class Case:
+    """A whole history, ready to be judged."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.header: Header = trace.header
+        self.views = [SubtaskView(trace.subtasks[s], self) for s in sorted(trace.subtasks)]
+
+    @cached_property
+    def finished(self) -> bool:
+        """Whether there is a subtask, and the last attempt of every one has ended."""
+        last = [view.subtask.last for view in self.views]
+        attempts = [attempt for attempt in last if attempt is not None]
+        return bool(attempts) and all(attempt.ended is not None for attempt in attempts)
+
+    @cached_property
+    def took_anything(self) -> bool:
+        """Whether any record was accepted or any watermark taken in."""
+        return any(view.source.records or view.source.watermarks for view in self.views)
+
+    @cached_property
+    def watermarks_seen(self) -> bool:
+        """Whether a watermark came in or left anywhere."""
+        return any(view.source.watermarks or _emits_a_watermark(view.subtask) for view in self.views)
+
+
+def _emits_a_watermark(subtask: Subtask) -> bool:
+    emissions = (e for attempt in subtask.attempts.values() for e in attempt.emissions)
+    return any(isinstance(emission, Owm) for emission in emissions)

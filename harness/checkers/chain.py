@@ -1,0 +1,100 @@
+"""Which snap is meant, which checkpoints are completed, and the chain of attempts that made the final state.
+
+Answers to "Which snap", "Completed" and "Chain" of `spec/history.md`. Invariant: a completion, commit or restore
+means the snap of the attempt it names, else of the highest attempt, taken before it; one without means nothing.
+Memory grows with attempts and snaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import UNSET
+
+from harness.checkers.trace import Attempt, Cut, Subtask
+from harness.history.event import Commit, Done, Retire
+from harness.history.header import Sink
+
+__all__ = ["Chain", "Checkpoints"]
+
+
+class Checkpoints:
+    """The snaps of one subtask and what became of them."""
+
+    def __init__(self, subtask: Subtask, *, sink: Sink, dones: Sequence[Done], retires: Sequence[Retire]) -> None:
+        self._subtask = subtask
+        self._cuts: dict[int, list[Cut]] = {}
+        for attempt in sorted(subtask.attempts.values(), key=lambda attempt: -attempt.a):
+            for cut in attempt.cuts:
+                self._cuts.setdefault(cut.snap.c, []).append(cut)
+        self._retires = retires
+        self.completions: dict[tuple[int, int], int] = {}
+        """(attempt, checkpoint) -> `n` of the event by which that snap was first completed."""
+        self._completed: dict[int, int] = {}
+        completers: Sequence[Done | Commit] = subtask.commits if sink == "atomic" else dones
+        for event in completers:
+            self._complete(event, alone=sink != "atomic")
+
+    def cut_before(
+        self, c: int, n: int, *, attempt: int | None = None, below: int | None = None
+    ) -> Cut | None:
+        """The snap of `c` taken before `n`: by `attempt`, else by the highest attempt (under `below`)."""
+        for cut in self._cuts.get(c, ()):
+            named = attempt is None or cut.snap.a == attempt
+            if named and cut.snap.n < n and (below is None or cut.snap.a < below):
+                return cut
+        return None
+
+    def cut_committed(self, commit: Commit) -> Cut | None:
+        """The snap whose epoch a commit shows."""
+        named = None if commit.a is UNSET else commit.a
+        return self.cut_before(commit.c, commit.n, attempt=named)
+
+    def cut_restored(self, attempt: Attempt) -> Cut | None:
+        """The snap that an attempt starts from; None if there is none, or it starts from nothing."""
+        if attempt.start is None or attempt.start.from_ is None:
+            return None
+        return self.cut_before(attempt.start.from_, attempt.start.n, below=attempt.a)
+
+    def completed_by(self, c: int, n: int) -> bool:
+        """Whether checkpoint `c` had been completed before the event `n`."""
+        return self._completed.get(c, n) < n
+
+    def retired_by(self, c: int, n: int) -> int | None:
+        """The `retire` before `n` after which `c` must not be restored."""
+        return next((retire.n for retire in self._retires if retire.c >= c and retire.n < n), None)
+
+    @property
+    def distinct(self) -> Iterator[int]:
+        """The numbers of the completed checkpoints."""
+        return iter(self._completed)
+
+    def _complete(self, event: Done | Commit, *, alone: bool) -> None:
+        """A `done` completes by itself, also for a subtask without a snap; a commit needs what it shows."""
+        cut = self.cut_committed(event) if isinstance(event, Commit) else self.cut_before(event.c, event.n)
+        if cut is not None:
+            self.completions.setdefault((cut.snap.a, event.c), event.n)
+        if alone or cut is not None:
+            self._completed.setdefault(event.c, event.n)
+
+
+class Chain:
+    """From the last attempt back through the snaps that were restored."""
+
+    def __init__(self, subtask: Subtask, checkpoints: Checkpoints) -> None:
+        self.links: list[tuple[Attempt, Cut | None]] = []
+        """From the far end to the last attempt: each with the snap by which it is in the chain."""
+        attempt, cut = subtask.last, None
+        while attempt is not None:
+            self.links.append((attempt, cut))
+            cut = checkpoints.cut_restored(attempt)
+            attempt = None if cut is None else subtask.attempts[cut.snap.a]
+        self.links.reverse()
+        self._until = {attempt.a: None if cut is None else cut.snap.n for attempt, cut in self.links}
+
+    def holds(self, a: int, n: int) -> bool:
+        """Whether an emission or outcome `n` of attempt `a` stands in the chain."""
+        if a not in self._until:
+            return False
+        until = self._until[a]
+        return until is None or n < until

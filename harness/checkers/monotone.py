@@ -1,0 +1,106 @@
+"""V4 monotone: watermarks never go back, unless the source itself does.
+
+Invariant judged: in O*, and inside each attempt, no watermark w2 follows a w1 > w2 unless somewhere in the source
+an occurrence of w2 follows one of w1. Surplus watermarks are V7's and are passed over. O(n log n); memory
+grows with the watermarks of one sequence.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Iterable, Iterator, Sequence
+
+from harness.checkers.case import Case, SubtaskView
+from harness.checkers.invariant import Findings, Invariant
+from harness.checkers.subtask_input import SubtaskInput
+from harness.checkers.which_watermark import positions_of_emissions
+from harness.history.event import Emission, Owm
+from harness.history.values import height, shown
+from harness.verdict import Anomaly
+
+__all__ = ["Monotone"]
+
+
+class Monotone(Invariant):
+    """V4."""
+
+    name = "V4"
+    vacuous = "no watermark came in or left"
+
+    def examine(self, view: SubtaskView) -> Findings:
+        """Each `owm` that goes back, told once though it may do so in its attempt and in O*."""
+        found: dict[int, Anomaly] = {}
+        output = [entry.emission for entry in view.output]
+        sequences = [_standing(output, view.output_marks)]
+        for a, attempt in view.subtask.attempts.items():
+            marks = positions_of_emissions(attempt.emissions, view.inputs[a].positions_of)
+            sequences.append(_standing(attempt.emissions, marks))
+        for sequence in sequences:
+            for owm, higher in _going_back(sequence, view.source):
+                found.setdefault(owm.n, _back(view, owm, higher))
+        left = sum(len(sequence) for sequence in sequences[1:])
+        return Findings(anomalies=tuple(found.values()), observed=left)
+
+    def across(self, case: Case) -> Findings:
+        """Whether there was any watermark at all."""
+        return Findings(exposed=case.watermarks_seen)
+
+
+def _standing(emissions: Iterable[Emission], marks: Sequence[int | None]) -> list[Owm]:
+    pairs = zip(emissions, marks, strict=True)
+    return [e for e, mark in pairs if mark is not None and isinstance(e, Owm)]
+
+
+def _going_back(sequence: list[Owm], source: SubtaskInput) -> Iterator[tuple[Owm, Owm]]:
+    """Each watermark that a higher one went before, though the source never has it after that one."""
+    front = _Front()
+    for owm in sequence:
+        places = source.positions_of.get(owm.w)
+        higher = front.higher_than(owm)
+        if higher is not None and (places is None or higher[0] > places[-1]):
+            yield owm, higher[1]
+        front.add(places[0] if places else -1, owm)
+
+
+class _Front:
+    """Of the watermarks seen, those that no other beats in both value and first position. Mutable.
+
+    Sorted by value, so first positions fall from left to right: the best witness against a watermark is the
+    first entry above it.
+    """
+
+    def __init__(self) -> None:
+        self._entries: list[tuple[float, int, int, Owm]] = []
+
+    def higher_than(self, owm: Owm) -> tuple[int, Owm] | None:
+        """Of the watermarks above, the one whose first position is last."""
+        index = bisect_right(self._entries, height(owm.w), key=lambda entry: entry[0])
+        if index == len(self._entries):
+            return None
+        _, first, _, higher = self._entries[index]
+        return first, higher
+
+    def add(self, first: int, owm: Owm) -> None:
+        above = self.higher_than(owm)
+        value = height(owm.w)
+        index = bisect_right(self._entries, value, key=lambda entry: entry[0])
+        same_value = index > 0 and self._entries[index - 1][0] == value
+        if same_value or (above is not None and above[0] >= first):
+            return
+        while index > 0 and self._entries[index - 1][1] <= first:
+            index -= 1
+            del self._entries[index]
+        insort(self._entries, (value, first, owm.n, owm), key=lambda entry: entry[0])
+
+
+def _back(view: SubtaskView, owm: Owm, higher: Owm) -> Anomaly:
+    return Anomaly(
+        kind="watermark-back",
+        s=view.s,
+        w=owm.w,
+        events=(higher.n, owm.n),
+        say=(
+            f"watermark {shown(owm.w)} leaves after {shown(higher.w)}, which is higher,"
+            f" and nowhere in the source of subtask {view.s} does it follow that one"
+        ),
+    )

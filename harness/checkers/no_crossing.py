@@ -1,0 +1,77 @@
+"""V5 no crossing: a watermark leaves only when everything that came in ahead of it is resolved.
+
+Answers to flink-agents#178 and FLINK-40517. Invariant judged: inside an attempt, at each `owm`, every record of the
+attempt's input with a lower position is resolved. A record that is taken in only later counts as well. Each
+record is looked at once, plus once if its outcome reopens it: O(n log n); grows with the attempt's input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
+
+from harness.checkers.attempt_input import AttemptInput
+from harness.checkers.case import Case, SubtaskView
+from harness.checkers.invariant import Findings, Invariant
+from harness.checkers.progress import Progress
+from harness.checkers.trace import Attempt
+from harness.history.event import Id, Owm
+from harness.history.values import shown
+from harness.verdict import Anomaly
+
+__all__ = ["NoCrossing"]
+
+
+class NoCrossing(Invariant):
+    """V5."""
+
+    name = "V5"
+    vacuous = "no watermark came in or left"
+
+    def examine(self, view: SubtaskView) -> Findings:
+        """Each record that a watermark behind it has crossed, in each attempt."""
+        anomalies: list[Anomaly] = []
+        left = 0
+        for a, attempt in view.subtask.attempts.items():
+            anomalies += _crossed(view, attempt, view.inputs[a])
+            left += len(view.inputs[a].left)
+        return Findings(anomalies=tuple(anomalies), observed=left)
+
+    def across(self, case: Case) -> Findings:
+        """Whether there was any watermark at all."""
+        return Findings(exposed=case.watermarks_seen)
+
+
+def _crossed(view: SubtaskView, attempt: Attempt, taken: AttemptInput) -> Iterator[Anomaly]:
+    progress = Progress(view.source)
+    ahead = [(pos, order, record) for order, (record, pos) in enumerate(taken.records.items()) if pos is not None]
+    orders = {record: (pos, order, record) for pos, order, record in ahead}
+    heapify(ahead)
+    for event in attempt.events:
+        if isinstance(event, Owm):
+            mark = taken.left.get(event.n)
+            while mark is not None and ahead and ahead[0][0] < mark:
+                _, _, record = heappop(ahead)
+                if not progress.resolved(record):
+                    del orders[record]
+                    yield _anomaly(view, attempt, record, event)
+            continue
+        record_touched = progress.step(event)
+        if record_touched in orders and not progress.resolved(record_touched):
+            # Only an outcome can reopen a record that had been resolved by its `expect`.
+            heappush(ahead, orders[record_touched])
+
+
+def _anomaly(view: SubtaskView, attempt: Attempt, record: Id, owm: Owm) -> Anomaly:
+    taken = view.source.records.get(record)
+    return Anomaly(
+        kind="crossed",
+        s=view.s,
+        id=record,
+        w=owm.w,
+        events=tuple(sorted({owm.n} | ({taken.n} if taken else set()))),
+        say=(
+            f"watermark {shown(owm.w)} leaves attempt {attempt.a} of subtask {view.s} while record"
+            f" {shown(record)} (position {view.source.position(record)}), which precedes it, is unresolved"
+        ),
+    )

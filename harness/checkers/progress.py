@@ -1,0 +1,73 @@
+"""The progress of an attempt at a moment: which records have an outcome, what of them has left, who is resolved.
+
+Answers to "Resolved" of `spec/history.md`. Mutable: whoever walks an attempt's events feeds them in order and asks
+in between. Invariant: it looks at this attempt alone. Memory grows with the records of the attempt.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import UNSET
+
+from harness.checkers.expected_outputs import outputs_by
+from harness.checkers.subtask_input import SubtaskInput
+from harness.checkers.trace import Settled
+from harness.history.event import Dead, Event, Id, Out, Res
+
+__all__ = ["Progress"]
+
+
+class Progress:
+    """What has become of the records by now."""
+
+    def __init__(self, source: SubtaskInput) -> None:
+        self._source = source
+        self._left: dict[Id, set[int]] = {}
+        self._outcomes: dict[Id, Settled] = {}
+
+    def step(self, event: Event) -> Id | None:
+        """Take an event; returns the record whose standing it may have changed."""
+        match event:
+            case Out():
+                self._left.setdefault(event.id, set()).add(event.j)
+            case Res(final=True) | Dead():
+                self._outcomes.setdefault(event.id, event)
+            case _:
+                return None
+        return event.id
+
+    def has_left(self, record: Id) -> bool:
+        """Whether any output of it has left."""
+        return record in self._left
+
+    def has_outcome(self, record: Id) -> bool:
+        """Whether it has been decided what becomes of it."""
+        return record in self._outcomes
+
+    def wanted(self, record: Id) -> list[Any] | None:
+        """Its outputs by its outcome in this attempt, by its `expect` while it has none; None: unknown."""
+        expect = self._source.expect(record)
+        outcome = self._outcomes.get(record)
+        if outcome is not None:
+            return outputs_by(outcome, expect)
+        return None if expect is UNSET else expect
+
+    def count_left(self, record: Id) -> int:
+        """How many of its wanted outputs have left; of unknown ones, those that have."""
+        wanted = self.wanted(record)
+        left = self._left.get(record, set())
+        return len(left) if wanted is None else sum(j < len(wanted) for j in left)
+
+    def all_left(self, record: Id) -> bool:
+        """Whether all of at least one output have left; where outputs are unknown, what has left is all."""
+        wanted = self.wanted(record)
+        count = self.count_left(record)
+        return count > 0 and (wanted is None or count == len(wanted))
+
+    def resolved(self, record: Id) -> bool:
+        """Whether nothing of it is open any more."""
+        wanted = self.wanted(record)
+        if record in self._outcomes:
+            return not wanted or self.count_left(record) == len(wanted)
+        return bool(wanted) and self.all_left(record)

@@ -1,0 +1,171 @@
+"""The trace: a history filed by subtask and attempt, the state of the one fold that all checkers share.
+
+Answers to `jepsen.history`'s indexed histories. The fold is `Trace(header)`, `step`, `merge`; a checker is what
+is done with its result (`invariant`). Invariant: events are filed as they came, nothing is concluded here.
+Memory grows with the history: in this version the judge keeps it whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple, Self
+
+from harness.history.event import (
+    Abort,
+    Commit,
+    Dead,
+    Done,
+    Effect,
+    Emission,
+    Ended,
+    Event,
+    FaultEvent,
+    GiveUp,
+    Id,
+    OfAttempt,
+    Out,
+    Owm,
+    Res,
+    Restore,
+    Retire,
+    Snap,
+    Start,
+)
+from harness.history.header import Header
+
+__all__ = ["Attempt", "Cut", "Settled", "Subtask", "Trace"]
+
+Settled = Res | Dead
+"""What may be the outcome of a record in an attempt."""
+
+
+class Cut(NamedTuple):
+    """A snap, and its epoch: the emissions of its attempt from `since` up to `emitted`."""
+
+    snap: Snap
+    since: int
+    emitted: int
+
+
+class Attempt:
+    """One attempt of one subtask. Mutable while it is filed."""
+
+    def __init__(self, s: int, a: int) -> None:
+        self.s = s
+        self.a = a
+        self.start: Start | None = None
+        self.restore: Restore | None = None
+        self.events: list[OfAttempt] = []
+        self.emissions: list[Emission] = []
+        self.cuts: list[Cut] = []
+        self.outcomes: dict[Id, Settled] = {}
+        """The earliest final `res` or `dead` of each record."""
+        self.ended: int | None = None
+        """The event by which it had drained."""
+
+    def file(self, event: OfAttempt) -> None:
+        """Take the next event of this attempt."""
+        self.events.append(event)
+        match event:
+            case Out() | Owm():
+                self.emissions.append(event)
+            case Res(final=True) | Dead():
+                self.outcomes.setdefault(event.id, event)
+            case Snap():
+                since = self.cuts[-1].emitted if self.cuts else 0
+                self.cuts.append(Cut(event, since, len(self.emissions)))
+            case Start():
+                self.start = event
+            case Restore():
+                self.restore = event
+            case Ended():
+                self.ended = event.n if self.ended is None else self.ended
+            case _:
+                pass
+
+    def merge(self, later: Self) -> None:
+        """Take what the same attempt left in the next piece of the history."""
+        for event in later.events:
+            self.file(event)
+
+
+class Subtask:
+    """Everything of one subtask, attempts in rising order. Mutable while it is filed."""
+
+    def __init__(self, s: int) -> None:
+        self.s = s
+        self.attempts: dict[int, Attempt] = {}
+        self.commits: list[Commit] = []
+
+    def attempt(self, a: int) -> Attempt:
+        """The attempt `a`, new if it was not known."""
+        if a not in self.attempts:
+            self.attempts[a] = Attempt(self.s, a)
+        return self.attempts[a]
+
+    @property
+    def last(self) -> Attempt | None:
+        """The highest attempt; None where only the sink knows this subtask."""
+        return self.attempts[max(self.attempts)] if self.attempts else None
+
+
+class Trace:
+    """A whole history, or a piece of one, filed. Mutable: the state of the fold."""
+
+    def __init__(self, header: Header) -> None:
+        self.header = header
+        self.subtasks: dict[int, Subtask] = {}
+        self.dones: list[Done] = []
+        self.aborts: list[Abort] = []
+        self.retires: list[Retire] = []
+        self.faults: list[FaultEvent] = []
+        self.effects: list[Effect] = []
+        self.giveups: list[GiveUp] = []
+        self.events = 0
+
+    def step(self, event: Event) -> None:
+        """Take the next event of the history."""
+        self.events += 1
+        match event:
+            case Done():
+                self.dones.append(event)
+            case Commit():
+                self._subtask(event.s).commits.append(event)
+            case Effect():
+                self.effects.append(event)
+            case FaultEvent():
+                self.faults.append(event)
+            case Abort():
+                self.aborts.append(event)
+            case Retire():
+                self.retires.append(event)
+            case GiveUp():
+                self.giveups.append(event)
+            case _:
+                self._subtask(event.s).attempt(event.a).file(event)
+
+    def extend(self, events: Iterable[Event]) -> Self:
+        """Take many events in order."""
+        for event in events:
+            self.step(event)
+        return self
+
+    def merge(self, later: Trace) -> None:
+        """Append the trace of the piece of the history that follows this one's."""
+        for s, other in later.subtasks.items():
+            mine = self._subtask(s)
+            mine.commits += other.commits
+            for a, attempt in other.attempts.items():
+                mine.attempt(a).merge(attempt)
+        self.dones += later.dones
+        self.aborts += later.aborts
+        self.retires += later.retires
+        self.faults += later.faults
+        self.effects += later.effects
+        self.giveups += later.giveups
+        self.events += later.events
+
+    def _subtask(self, s: int) -> Subtask:
+        if s not in self.subtasks:
+            self.subtasks[s] = Subtask(s)
+        return self.subtasks[s]

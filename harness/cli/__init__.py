@@ -1,0 +1,1 @@
+"""The command line: one file a command, wired together by `harness.cli.main`."""

@@ -1,0 +1,57 @@
+"""`floodmark clean`: remove what killed runs left behind. Ours only; living runs are never disturbed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from harness.world.ledger import Reaped
+    from harness.world.settings import WorldSettings
+
+__all__ = ["clean"]
+
+
+@click.command()
+@click.option("--cache", is_flag=True, help="Remove the cache as well: unpacked servers, the proxy, data folders.")
+def clean(*, cache: bool) -> None:
+    """Remove the processes, containers, networks, folders and port locks of runs that were killed."""
+    from harness.world.settings import WorldSettings
+
+    settings = WorldSettings.from_environment()
+    found = _reaped(settings)
+    for run in found:
+        for removed in run.removed:
+            click.echo(f"removed {removed} of run {run.run_id}")
+        for left in run.left:
+            click.echo(f"could not remove, of run {run.run_id}: {left}", err=True)
+    if cache:
+        _remove_cache(settings)
+    if not any(run.removed or run.left for run in found):
+        click.echo("nothing of a dead run was left")
+
+
+def _reaped(settings: WorldSettings) -> list[Reaped]:
+    """By the ledgers first; then by the containers' own labels, for runs whose ledger is gone."""
+    from harness.errors import WorldError
+    from harness.world.containers import find_engine, sweep_dead_owners, sweep_run
+    from harness.world.ledger import reap
+
+    found = reap(settings.places, sweep_run)
+    try:
+        engine = find_engine(settings)
+    except WorldError:  # no engine, no containers
+        return found
+    return [*found, *sweep_dead_owners(engine)]
+
+
+def _remove_cache(settings: WorldSettings) -> None:
+    """Everything but the ledgers and folders of runs that live."""
+    import shutil
+
+    places = settings.places
+    for folder in (places.servers, places.bin, places.datadirs):
+        if folder.exists():
+            shutil.rmtree(folder)
+            click.echo(f"removed {folder}")

@@ -1,0 +1,68 @@
+"""`floodmark demo`: the newcomer's first run, one scenario twice: the reference, then a planted defect.
+
+Invariant: it answers 0 only if both were seen: the reference passed, and the defect was convicted by the
+invariant meant for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harness.cli.options import run_options
+
+if TYPE_CHECKING:
+    from harness.campaign import Finished
+    from harness.errors import Exit
+
+__all__ = ["demo"]
+
+_SCENARIO = "kill-between-snapshot-and-commit"
+_MUTANT = "snapshot-omits-completed"
+
+
+@click.command()
+@click.option("--level", envvar="FLOODMARK_LEVEL", type=click.Choice(["live", "spark"]), default="spark",
+              show_default=True, help="live: one plain process a subtask; spark: PySpark tasks.")  # fmt: skip
+@run_options
+def demo(*, level: str, proxy: str, seed: int | None, **options: Any) -> int:
+    """Run one scenario twice: the reference operator must pass, a planted defect must be convicted.
+
+    Exit code: 0 if both happened, 1 if the defect escaped or the reference was convicted, 10 if a run was
+    undecided, 11 if the environment failed.
+    """
+    from harness.choices import fresh_seed  # noqa: PLC0415 - keeps --help fast
+    from harness.cli.campaigning import go  # noqa: PLC0415
+    from harness.errors import Exit  # noqa: PLC0415
+    from harness.run import Order  # noqa: PLC0415
+    from harness.scenario_file import load_many  # noqa: PLC0415
+
+    del proxy
+    (scenario,) = load_many([_SCENARIO])
+    number = seed if seed is not None else fresh_seed()
+    again = f"floodmark run {_SCENARIO} --level {level} --world {options['world']} --seed {number}"
+    orders = [
+        Order(scenario=scenario, level=level, seed=number, again=again),
+        Order(scenario=scenario, level=level, seed=number, mutant=_MUTANT, again=f"{again} --mutant {_MUTANT}"),
+    ]
+    finished = go(orders, title=f"demo: {_SCENARIO}", **options)
+    return Exit.HOLD if _saw_both(finished) else _worse(finished)
+
+
+def _saw_both(finished: Finished) -> bool:
+    return len(finished.outcomes) == finished.asked and all(outcome.as_expected for outcome in finished.outcomes)
+
+
+def _worse(finished: Finished) -> Exit:
+    """The exit code of a demo that did not show what it is meant to show: never that of success."""
+    from harness.errors import Exit  # noqa: PLC0415
+    from harness.verdict import Outcome  # noqa: PLC0415
+
+    if finished.interrupted:
+        return Exit.INTERRUPTED
+    if finished.error is not None:
+        return finished.error.exit_code
+    unexpected = [outcome for outcome in finished.outcomes if not outcome.as_expected]
+    undecided = any(o.judgement.outcome in {Outcome.UNKNOWN, Outcome.VACUOUS} for o in unexpected)
+    return Exit.UNDECIDED if undecided or not unexpected else Exit.VIOLATION

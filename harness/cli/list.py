@@ -1,0 +1,124 @@
+"""`floodmark list`: what there is, by name, with one sentence each.
+
+Answers to Sonobuoy's and Maelstrom's listings. Invariant: every listing is read from the place that the
+program itself uses, so a name that is listed is a name that works.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import click
+
+__all__ = ["list_"]
+
+Row = Mapping[str, Any]
+"""`name` and `about`, then whatever else that kind of thing tells."""
+
+
+@click.command(name="list")
+@click.argument("kind", type=click.Choice(["scenarios", "faults", "invariants", "suts", "mutants"]))
+@click.option(
+    "--format",
+    "form",
+    envvar="FLOODMARK_FORMAT",
+    type=click.Choice(["pretty", "json", "markdown", "github"]),
+    default="pretty",
+    show_default=True,
+    help="Of what is printed on standard output.",
+)
+def list_(kind: str, form: str) -> None:
+    """List what there is of one KIND, with one sentence each."""
+    rows = _LISTINGS[kind]()
+    match form:
+        case "json":
+            click.echo(json.dumps({kind: rows}, ensure_ascii=False, indent=2))
+        case "markdown" | "github":
+            click.echo(_table(rows))
+        case _:
+            click.echo(_columns(rows))
+
+
+def _scenarios() -> Sequence[Row]:
+    from harness.scenario_file import load_many  # noqa: PLC0415 - pydantic and the YAML reader take their time
+
+    return [
+        {
+            "name": scenario.scenario,
+            "about": scenario.about,
+            "levels": list(scenario.levels),
+            "faults": list(dict.fromkeys(fault.do for fault in scenario.faults)),
+            "decisive": list(scenario.decisive),
+            "tags": list(scenario.tags),
+        }
+        for scenario in load_many(["all"])
+    ]
+
+
+def _faults() -> Sequence[Row]:
+    from harness.faults.vocabulary import FAULTS  # noqa: PLC0415 - only this listing needs it
+
+    return [{"name": kind.name, "about": kind.about, "evidence": kind.evidence} for kind in FAULTS.values()]
+
+
+def _invariants() -> Sequence[Row]:
+    from harness.invariants import INVARIANTS, JUDGED  # noqa: PLC0415 - only this listing needs it
+
+    return [{"name": name, "about": about, "judged": name in JUDGED} for name, about in INVARIANTS.items()]
+
+
+def _suts() -> Sequence[Row]:
+    from harness.sut.registry import SUTS  # noqa: PLC0415 - only this listing needs it
+
+    return [{"name": name, "about": about} for name, about in SUTS.items()]
+
+
+def _mutants() -> Sequence[Row]:
+    from harness.sut.mutants import MUTANTS  # noqa: PLC0415 - needs the database's client
+
+    return [
+        {
+            "name": mutant.name,
+            "about": mutant.about,
+            "convicted_by": list(mutant.convicted_by),
+            "scenario": mutant.scenario,
+        }
+        for mutant in MUTANTS.values()
+    ]
+
+
+_LISTINGS: Mapping[str, Callable[[], Sequence[Row]]] = {
+    "scenarios": _scenarios,
+    "faults": _faults,
+    "invariants": _invariants,
+    "suts": _suts,
+    "mutants": _mutants,
+}
+
+
+def _columns(rows: Sequence[Row]) -> str:
+    """Names and sentences in two columns; the rest is for machines and tables."""
+    width = max(len(row["name"]) for row in rows)
+    return "\n".join(f"{row['name']:<{width}}  {_first_upper(row['about'])}" for row in rows)
+
+
+def _table(rows: Sequence[Row]) -> str:
+    heads = list(rows[0])
+    lines = [heads, ["---"] * len(heads), *([_cell(row[head]) for head in heads] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _cell(value: Any) -> str:
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case str():
+            return _first_upper(value).replace("|", "\\|") if " " in value else f"`{value}`"
+        case _:
+            return ", ".join(f"`{item}`" for item in value)
+
+
+def _first_upper(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]

@@ -1,0 +1,101 @@
+"""The command `floodmark`: finds the subcommand, and turns every ending into its documented exit code.
+
+Answers to `spec/command-line.md`. Invariant: nothing heavy is imported before a command runs, so `--help`
+answers at once; no ending leaves with an undocumented exit code, and a defect of ours says that it is one.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+
+import click
+
+from harness.cli.settings import project_settings
+from harness.errors import Exit, FloodmarkError
+
+__all__ = ["main"]
+
+_COMMANDS: Mapping[str, str] = {
+    "demo": "The newcomer's first run: the reference passes, a planted defect is convicted.",
+    "run": "Run scenarios, judge them, write a report.",
+    "check": "Judge histories, from anywhere.",
+    "list": "What there is: scenarios, faults, invariants, suts, mutants.",
+    "doctor": "What works here and what does not, each with its fix.",
+    "setup": "Get what a world lacks, into a cache.",
+    "clean": "Remove what a killed run left behind; ours only.",
+    "bench": "The performance table, as ratios within one run.",
+}
+"""Name -> one sentence; each is the command of that name in the module of that name."""
+
+
+class _Commands(click.Group):
+    """Imports a command's module when it is called for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order in which a newcomer meets them."""
+        del ctx
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, or None with click's own suggestion."""
+        del ctx
+        if cmd_name not in _COMMANDS:
+            return None
+        module = importlib.import_module(f"harness.cli.{cmd_name}")
+        command: click.Command = getattr(module, cmd_name if cmd_name != "list" else "list_")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Without importing any of them."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="floodmark", message="floodmark %(version)s")
+def floodmark() -> None:
+    """Prove, or refute with a counterexample, that an asynchronous stream operator keeps its promises.
+
+    Exit codes: 0 all hold, 1 a violation, 2 interrupted, 3 internal error, 4 bad usage, scenario or history,
+    5 nothing ran, 10 unknown or vacuous, 11 the environment failed.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; what it answers is the process's exit code."""
+    try:
+        settings = project_settings(_COMMANDS)
+        answer = floodmark.main(
+            args=list(arguments) if arguments is not None else None,
+            prog_name="floodmark",
+            standalone_mode=False,
+            default_map=settings,
+        )
+    except FloodmarkError as error:
+        _say(f"floodmark: {error}")
+        return error.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        return Exit.USAGE
+    except click.ClickException as error:
+        error.show(sys.stderr)
+        return Exit.USAGE
+    except (KeyboardInterrupt, click.Abort):
+        _say("floodmark: interrupted")
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        sys.stderr.close()  # whoever read us has gone; say nothing more
+        return Exit.INTERNAL
+    except Exception as error:  # noqa: BLE001 - the last door: a defect of ours must have its exit code
+        traceback.print_exc()
+        _say(f"floodmark: internal error ({type(error).__name__}); please report it with the lines above")
+        return Exit.INTERNAL
+    return answer if isinstance(answer, int) else Exit.HOLD
+
+
+def _say(text: str) -> None:
+    click.echo(text, err=True)

@@ -1,0 +1,52 @@
+"""Defaults of a project: `[tool.floodmark]` in the nearest pyproject.toml, below environment and command line.
+
+Invariant: a setting that no command has is an error, for it would be believed to act.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from harness.errors import UsageError
+
+__all__ = ["OPTIONS", "project_settings"]
+
+OPTIONS = (
+    "level", "world", "proxy", "sut", "seed", "runs", "jobs", "mutant", "report", "format", "keep", "budget",
+    "set", "offline", "quiet", "verbose", "no-color",
+)  # fmt: skip
+"""The options of `spec/command-line.md` that a project may set."""
+
+_PARAMETERS = {"set": "settings", "format": "form", "no-color": "no_color"}
+"""Options whose parameter has another name."""
+
+
+def project_settings(commands: Iterable[str]) -> dict[str, Any]:
+    """The settings for every command, as click's `default_map`; empty if no pyproject.toml has any."""
+    file = next((f for folder in _upward(Path.cwd()) if (f := folder / "pyproject.toml").is_file()), None)
+    if file is None:
+        return {}
+    try:
+        found = tomllib.loads(file.read_text("utf-8")).get("tool", {}).get("floodmark", {})
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        message = f"{file}: {error}"
+        raise UsageError(message, fix="mend the file, or run floodmark from another folder") from error
+    settings = {_known(name, file): value for name, value in found.items()}
+    return {command: dict(settings) for command in commands}
+
+
+def _known(name: str, file: Path) -> str:
+    if name not in OPTIONS:
+        close = get_close_matches(name, OPTIONS, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(OPTIONS)}"
+        message = f"{file}: [tool.floodmark] has no setting {name!r}"
+        raise UsageError(message, fix=hint)
+    return _PARAMETERS.get(name, name.replace("-", "_"))
+
+
+def _upward(folder: Path) -> list[Path]:
+    return [folder, *folder.parents]

@@ -1,0 +1,56 @@
+"""`floodmark setup`: get what a world lacks, by ordinary package clients, into the cache; say each step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from harness.world.provision import Step
+    from harness.world.settings import WorldSettings
+
+__all__ = ["setup"]
+
+
+@click.command()
+@click.option(
+    "--world",
+    type=click.Choice(["auto", "local", "containers"]),
+    default="auto",
+    show_default=True,
+    help="Which world to get ready. auto: the local one, and a word on containers.",
+)
+@click.option(
+    "--offline-images",
+    is_flag=True,
+    help="Build the images of the containers world here, where no registry answers (Debian, root).",
+)
+@click.option("--rebuild", is_flag=True, help="Make again what is there already.")
+def setup(*, world: str, offline_images: bool, rebuild: bool) -> None:
+    """Get what a world lacks: a database server, a proxy, images.
+
+    What is installed is used; the rest goes into the cache (~/.cache/floodmark, or $FLOODMARK_CACHE). Nothing is
+    installed into the system, and root is needed for --offline-images only.
+    """
+    from harness.world.settings import WorldSettings
+
+    settings = WorldSettings.from_environment()
+    for step in _steps(settings, world=world, offline_images=offline_images, rebuild=rebuild):
+        click.echo(str(step))
+
+
+def _steps(settings: WorldSettings, *, world: str, offline_images: bool, rebuild: bool) -> Iterator[Step]:
+    from harness.world.provision import provide_images, provide_local_world, provide_offline_images
+
+    if world != "containers":
+        yield from provide_local_world(settings, rebuild=rebuild, say=_progress)
+    if offline_images:
+        yield from provide_offline_images(settings, rebuild=rebuild, say=_progress)
+    elif world == "containers":
+        yield from provide_images(settings, say=_progress)
+
+
+def _progress(sentence: str) -> None:
+    click.echo(f"  {sentence} ...", err=True)

@@ -1,0 +1,193 @@
+"""The pytest plugin: `pytest scenarios/` collects each scenario file as a test, once a level.
+
+Answers to `pytest.Item` collection of non-Python tests. Invariant: an item passes only if its run's verdict is
+`pass`; `vacuous` and `unknown` fail it, with the reason; a world or a JVM is started only when the first item
+needs it, once a session, and ended with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from harness.outcome import RunOutcome
+    from harness.scenario import Scenario
+
+__all__ = ["ScenarioFile", "ScenarioItem"]
+
+_SHARED = pytest.StashKey["Shared"]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options, in a group of their own."""
+    group = parser.getgroup("floodmark", "scenarios as tests")
+    group.addoption("--floodmark-level", choices=["live", "spark", "all"], default="live",
+                    help="levels at which scenario files are collected (default: live)")  # fmt: skip
+    group.addoption("--floodmark-world", choices=["auto", "containers", "local"], default="auto",
+                    help="where the database and its proxy come from (default: auto)")  # fmt: skip
+    group.addoption("--floodmark-seed", type=int, default=None, help="seed of every run (default: a new one)")
+    group.addoption("--floodmark-report", type=Path, default=None,
+                    help="folder of the report (default: reports/out/<run id>)")  # fmt: skip
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Every YAML file in a folder named `scenarios`, or named on the command line, is a scenario."""
+    if file_path.suffix not in {".yaml", ".yml"}:
+        return None
+    if "scenarios" not in file_path.parts and not parent.session.isinitpath(file_path):
+        return None
+    return ScenarioFile.from_parent(parent, path=file_path)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Close what the items opened, write the report, and answer with the worst verdict's exit code.
+
+    A failure that is no verdict (of another test, say) keeps pytest's own 1.
+    """
+    shared = session.config.stash.get(_SHARED, None)
+    if shared is None:
+        return
+    shared.close()
+    code = shared.exit_code
+    if code is not None and session.exitstatus == pytest.ExitCode.TESTS_FAILED and session.testsfailed == shared.not_proven:
+        session.exitstatus = code
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Where the report is."""
+    shared = config.stash.get(_SHARED, None)
+    if shared is not None and shared.page is not None:
+        terminalreporter.section("floodmark")
+        terminalreporter.write_line(f"seed     {shared.seed}")
+        terminalreporter.write_line(f"report   {shared.page}")
+
+
+class ScenarioFile(pytest.File):
+    """One scenario file; an item a level that was asked for and that it runs at."""
+
+    def collect(self) -> Iterator[ScenarioItem]:
+        """Raises the file's mistakes, all at once, as a collection error."""
+        from harness.errors import FloodmarkError  # noqa: PLC0415 - only when a scenario is met
+        from harness.scenario_file import load  # noqa: PLC0415
+
+        try:
+            scenario = load(self.path)
+        except FloodmarkError as error:
+            raise self.CollectError(str(error)) from error
+        asked = self.config.getoption("--floodmark-level")
+        for level in scenario.levels:
+            if asked in {"all", level}:
+                yield ScenarioItem.from_parent(
+                    self, name=f"{scenario.scenario}[{level}]", scenario=scenario, level=level
+                )
+
+
+class ScenarioItem(pytest.Item):
+    """One scenario at one level."""
+
+    def __init__(self, *, scenario: Scenario, level: str, **rest: Any) -> None:
+        super().__init__(**rest)
+        self._scenario = scenario
+        self._level = level
+        self.add_marker(pytest.mark.spark if level == "spark" else pytest.mark.real)
+        self.add_marker(pytest.mark.timeout(scenario.budget / 1000 + 120))
+
+    def runtest(self) -> None:
+        """Run it; anything but `pass` is a failure."""
+        from harness.verdict import Outcome  # noqa: PLC0415
+
+        outcome = _shared(self.config).run(self._scenario, self._level)
+        if outcome.judgement.outcome is not Outcome.PASS:
+            raise NotProven(outcome)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """The verdict as the command line prints it."""
+        if isinstance(excinfo.value, NotProven):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        """The file and the scenario's name."""
+        return self.path, None, self.name
+
+
+class NotProven(Exception):
+    """A run that did not pass; its text is the whole explanation."""
+
+    def __init__(self, outcome: RunOutcome) -> None:
+        import io  # noqa: PLC0415
+
+        from reports.pretty import print_outcomes, terminal  # noqa: PLC0415
+
+        text = io.StringIO()
+        print_outcomes([outcome], console=terminal(text))
+        super().__init__(text.getvalue())
+
+
+def _shared(config: pytest.Config) -> Shared:
+    if _SHARED not in config.stash:
+        config.stash[_SHARED] = Shared(config)
+    return config.stash[_SHARED]
+
+
+class Shared:
+    """What all items of a session share: the stage, and what came of the runs. Mutable."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        from harness.choices import fresh_seed  # noqa: PLC0415 - only when a scenario runs
+        from harness.run import Observer, Stop  # noqa: PLC0415
+        from harness.stage import StagePlan, new_run_id, open_stage  # noqa: PLC0415
+
+        seed, report = config.getoption("--floodmark-seed"), config.getoption("--floodmark-report")
+        run_id = new_run_id()
+        self.seed = fresh_seed() if seed is None else seed
+        self._folder = Path("reports", "out", run_id) if report is None else report
+        plan = StagePlan(run_id=run_id, report=self._folder, world=config.getoption("--floodmark-world"))
+        self._stack = ExitStack()
+        self._stage = self._stack.enter_context(open_stage(plan, observer=Observer(), stop=Stop()))
+        self._outcomes: list[RunOutcome] = []
+        self.environment_failed = False
+        self.not_proven = 0
+        """How many items failed by their verdict, or for want of a world."""
+        self.page: Path | None = None
+
+    def run(self, scenario: Scenario, level: str) -> RunOutcome:
+        """One run. Raises WorldError."""
+        from harness.errors import WorldError  # noqa: PLC0415
+        from harness.run import Order  # noqa: PLC0415
+        from harness.verdict import Outcome  # noqa: PLC0415
+
+        again = f"floodmark run {scenario.scenario} --level {level} --seed {self.seed}"
+        try:
+            outcome = self._stage.run(Order(scenario=scenario, level=level, seed=self.seed, again=again))
+        except WorldError:
+            self.environment_failed = True
+            self.not_proven += 1
+            raise
+        self._outcomes.append(outcome)
+        self.not_proven += outcome.judgement.outcome is not Outcome.PASS
+        return outcome
+
+    @property
+    def exit_code(self) -> int | None:
+        """What the session answers instead of pytest's own code; None if the runs give no reason to."""
+        from harness.errors import Exit  # noqa: PLC0415
+        from harness.verdict import worst  # noqa: PLC0415
+
+        code = worst(outcome.judgement.outcome for outcome in self._outcomes).exit_code if self._outcomes else None
+        if code in {None, Exit.HOLD}:
+            return Exit.ENVIRONMENT if self.environment_failed else None
+        return code
+
+    def close(self) -> None:
+        """Close the stage, then write the report of what ran."""
+        from reports.write import write_report  # noqa: PLC0415
+
+        self._stack.close()
+        if self._outcomes:
+            self.page = write_report(self._outcomes, self._folder, title="pytest")

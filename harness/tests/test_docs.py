@@ -1,0 +1,109 @@
+"""The pages tell the truth: what they name exists, and `docs/tour.md` names everything there is."""
+
+from __future__ import annotations
+
+import configparser
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+
+import click
+import pytest
+
+from harness.cli.main import floodmark
+from harness.tests.tidy import ROOT, our_files
+
+TOUR_LINES_MAX = 150
+DECISION_LINES_MAX = 40
+
+PAGES: Mapping[str, str] = {str(path): text for path, text in our_files() if path.suffix == ".md"}
+MODULES: Sequence[PurePosixPath] = [
+    path
+    for path, _ in our_files()
+    if path.suffix == ".py" and len(path.parts) > 1 and not {"tests", "__init__.py"}.intersection(path.parts)
+]
+
+
+def code(page: str) -> Iterator[str]:
+    """What `page` shows as code: each line of a fenced block, each span between backticks."""
+    fenced = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+    for block in fenced.findall(page):
+        yield from block.splitlines()[1:-1]
+    yield from re.findall(r"`([^`\n]+)`", fenced.sub("", page))
+
+
+def named(pattern: str, page: str) -> set[str]:
+    """The first group of `pattern` wherever it stands at the start of a piece of code."""
+    return {found[1] for line in code(page) if (found := re.match(pattern, line.strip()))}
+
+
+def tour_sections() -> Mapping[str, set[str]]:
+    """The tour's folders, each with the files that its section names."""
+    parts = re.split(r"^#+ .*`([\w/.]+)/`.*$", PAGES["docs/tour.md"], flags=re.MULTILINE)
+    return {
+        folder: set(re.findall(r"`([\w/]+\.py)`", body))
+        for folder, body in zip(parts[1::2], parts[2::2], strict=True)
+    }
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_make_targets_that_a_page_names_exist(page: str) -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
+
+    assert named(r"(?:\$ )?make ([a-z]+)\b", PAGES[page]) <= targets
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_tox_environments_that_a_page_names_exist(page: str) -> None:
+    tox = configparser.ConfigParser()
+    tox.read(ROOT / "tox.ini")
+    environments = {name.removeprefix("testenv:") for name in tox.sections()}
+
+    assert named(r"(?:\$ )?(?:\.venv/bin/)?tox -e ([a-z]+)\b", PAGES[page]) <= environments
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_commands_that_a_page_names_exist(page: str) -> None:
+    commands = set(floodmark.list_commands(click.Context(floodmark)))
+
+    assert named(r"(?:\$ )?(?:\.venv/bin/)?floodmark ([a-z]+)\b", PAGES[page]) <= commands
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_links_of_a_page_lead_somewhere(page: str) -> None:
+    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", PAGES[page])
+    inside = [link for link in links if not re.match(r"[a-z]+:", link)]
+
+    assert not [link for link in inside if not ((ROOT / page).parent / link).exists()]
+
+
+def test_the_tour_names_every_module() -> None:
+    sections = tour_sections()
+
+    missing = [str(path) for path in MODULES if path.name not in sections.get(str(path.parent), set())]
+
+    assert not missing, "docs/tour.md lacks:\n" + "\n".join(missing)
+
+
+def test_the_tour_names_nothing_that_is_gone() -> None:
+    there = {str(path) for path in MODULES}
+
+    ghosts = [f"{folder}/{name}" for folder, names in tour_sections().items() for name in sorted(names)]
+
+    assert not [ghost for ghost in ghosts if ghost not in there]
+
+
+def test_the_tour_stays_short() -> None:
+    assert len(PAGES["docs/tour.md"].splitlines()) <= TOUR_LINES_MAX
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("docs/decisions/")])
+def test_a_decision_fits_a_screen(page: str) -> None:
+    assert len(PAGES[page].splitlines()) <= DECISION_LINES_MAX
+
+
+def test_code_is_found_in_spans_and_in_blocks_but_not_in_prose() -> None:
+    page = "make hay, or `make demo`:\n\n```\n$ make test\n```\n"
+
+    assert named(r"(?:\$ )?make ([a-z]+)\b", page) == {"demo", "test"}

@@ -1,0 +1,46 @@
+"""The containers world: MySQL and Toxiproxy in containers, through testcontainers.
+
+This front door is light: it looks whether an engine can be there at all before anything of Docker is imported, which
+takes half a second and may not be installed. Invariant: nobody outside this package talks to the engine.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.errors import WorldError
+from harness.world.settings import WorldSettings
+
+if TYPE_CHECKING:
+    from harness.world.containers.engine import Engine
+
+__all__ = ["find_engine", "sweep_run"]
+
+USUAL_SOCKET = Path("/var/run/docker.sock")
+
+
+def find_engine(settings: WorldSettings) -> Engine:
+    """The engine, or an error that says why there is none; quick where there is none."""
+    if importlib.util.find_spec("docker") is None or importlib.util.find_spec("testcontainers") is None:
+        raise WorldError(
+            "no container engine can be asked: the client is not installed",
+            fix="pip install 'floodmark[containers]'",
+        )
+    if settings.engine is None and not USUAL_SOCKET.exists():
+        raise WorldError(
+            f"no container engine: {USUAL_SOCKET} does not exist and DOCKER_HOST is not set",
+            fix="start one (`systemctl start docker`), or use --world local",
+        )
+    from harness.world.containers.engine import connect  # noqa: PLC0415 - see the module
+
+    return connect()
+
+
+def sweep_run(run_id: str) -> list[str]:
+    """Remove the containers and networks of one run; a `harness.world.ledger.EngineSweep`."""
+    from harness.world.containers.engine import connect  # noqa: PLC0415 - see the module
+    from harness.world.containers.sweep import sweep_run as sweep  # noqa: PLC0415
+
+    return sweep(connect(), run_id)

@@ -1,0 +1,131 @@
+"""The container engine: a client that answered, with the few acts that our worlds need of it.
+
+Invariant: every call has a limit, and every failure of the engine rises as a `WorldError` that says what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import docker  # type: ignore[import-untyped]  # it ships no types
+from docker.errors import DockerException, ImageNotFound  # type: ignore[import-untyped]  # it ships no types
+from requests.exceptions import RequestException
+
+from harness.errors import WorldError
+
+__all__ = ["Engine", "connect"]
+
+PING_LIMIT_S = 3
+CALL_LIMIT_S = 30
+REGISTRY_LIMIT_S = 8
+"""How long a registry may take to say whether it has an image."""
+PULL_LIMIT_S = 300
+BUILD_LIMIT_S = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """A container engine that answered."""
+
+    client: Any
+    title: str
+    """`Docker 20.10.24`."""
+
+    def has(self, image: str) -> bool:
+        """Whether the image is here."""
+        try:
+            self.client.images.get(image)
+        except ImageNotFound:
+            return False
+        return True
+
+    def label_of(self, image: str, label: str) -> str | None:
+        """What an image that is here says of itself under a label; None if it is not here or says nothing."""
+        if not self.has(image):
+            return None
+        labels: Mapping[str, str] = self.client.images.get(image).labels
+        return labels.get(label)
+
+    def is_in_registry(self, image: str) -> bool:
+        """Whether a registry says in time that it has the image."""
+        try:
+            _client(REGISTRY_LIMIT_S).images.get_registry_data(image)
+        except (DockerException, RequestException):
+            return False
+        return True
+
+    def pull(self, image: str) -> None:
+        """Get an image from its registry."""
+        try:
+            _client(PULL_LIMIT_S).images.pull(image)
+        except (DockerException, RequestException) as error:
+            raise WorldError(
+                f"image {image} could not be pulled: {brief(error)}", fix="see the engine's log and its free disk space"
+            ) from error
+
+    def import_image(self, files: Path, image: str) -> None:
+        """Make an image of a tar file that holds a whole file system."""
+        repository, _, tag = image.partition(":")
+        try:
+            _client(BUILD_LIMIT_S).api.import_image_from_file(str(files), repository=repository, tag=tag)
+        except (DockerException, RequestException) as error:
+            raise WorldError(
+                f"the engine could not import {image}: {brief(error)}",
+                fix="see the engine's log and its free disk space",
+            ) from error
+
+    def build(
+        self,
+        folder: Path,
+        *,
+        dockerfile: str,
+        image: str,
+        arguments: Mapping[str, str],
+        labels: Mapping[str, str],
+    ) -> None:
+        """Build an image from a folder, with the engine's own (legacy) builder."""
+        try:
+            _client(BUILD_LIMIT_S).images.build(
+                path=str(folder),
+                dockerfile=dockerfile,
+                tag=image,
+                buildargs=dict(arguments),
+                labels=dict(labels),
+                rm=True,
+                forcerm=True,
+                timeout=BUILD_LIMIT_S,
+            )
+        except (DockerException, RequestException) as error:
+            raise WorldError(
+                f"the engine could not build {image}: {brief(error)}",
+                fix="see the engine's log and its free disk space",
+            ) from error
+
+    def _limited(self, limit_s: int) -> Any:
+        """The engine's images, by a client with this limit on each call."""
+        return docker.from_env(timeout=limit_s).images
+
+
+def _client(limit_s: int) -> Any:
+    """A client of its own for acts whose limit differs from the others'."""
+    return docker.from_env(timeout=limit_s)
+
+
+def connect() -> Engine:
+    """The engine, if it answers."""
+    try:
+        title = f"Docker {docker.from_env(timeout=PING_LIMIT_S).version()['Version'].partition('+')[0]}"
+        return Engine(client=docker.from_env(timeout=CALL_LIMIT_S), title=title)
+    except (DockerException, RequestException, OSError) as error:
+        raise WorldError(
+            f"no container engine answers within {PING_LIMIT_S} s: {brief(error)}",
+            fix="start one (`systemctl start docker`), or use --world local",
+        ) from error
+
+
+def brief(error: Exception) -> str:
+    """The error in one line."""
+    return " ".join(str(error).split())[:200]

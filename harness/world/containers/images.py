@@ -1,0 +1,77 @@
+"""Which images a containers world starts: those that settings name, else the published ones, else our own.
+
+Invariant: an image is pulled only where that is allowed and a registry says in time that it has it; what was taken
+instead of a published image, and why, is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from harness.errors import WorldError
+from harness.world.containers.engine import Engine
+from harness.world.settings import WorldSettings
+
+__all__ = ["OFFLINE_MYSQL", "OFFLINE_TOXIPROXY", "Images", "choose_images"]
+
+PUBLISHED_MYSQL = "mysql:8.4"
+PUBLISHED_TOXIPROXY = "ghcr.io/shopify/toxiproxy:2.12.0"
+OFFLINE_MYSQL = "floodmark/mysql:offline"
+OFFLINE_TOXIPROXY = "floodmark/toxiproxy:offline"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Images:
+    """The images a containers world starts, and why these."""
+
+    mysql: str
+    toxiproxy: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """One of the two, before the choice."""
+
+    setting: str
+    named: str | None
+    published: str
+    own: str
+
+
+def choose_images(
+    engine: Engine, settings: WorldSettings, *, offline: bool, say: Callable[[str], None]
+) -> Images:
+    """The images to start, here when this returns; an error names what is missing and the ways to get it."""
+    mysql = _Part(
+        setting="FLOODMARK_MYSQL_IMAGE",
+        named=settings.mysql_image,
+        published=PUBLISHED_MYSQL,
+        own=OFFLINE_MYSQL,
+    )
+    toxiproxy = _Part(
+        setting="FLOODMARK_TOXIPROXY_IMAGE",
+        named=settings.toxiproxy_image,
+        published=PUBLISHED_TOXIPROXY,
+        own=OFFLINE_TOXIPROXY,
+    )
+    chosen = [_choose(part, engine=engine, offline=offline, say=say) for part in (mysql, toxiproxy)]
+    return Images(mysql=chosen[0][0], toxiproxy=chosen[1][0], why="; ".join(why for _, why in chosen))
+
+
+def _choose(part: _Part, *, engine: Engine, offline: bool, say: Callable[[str], None]) -> tuple[str, str]:
+    """The image for one part, and why."""
+    image = part.named or part.published
+    if engine.has(image):
+        return image, f"image {image} is present"
+    if part.named is None and engine.has(part.own):
+        return part.own, f"image {part.own} is present (built here) and {part.published} is not"
+    fix = f"floodmark setup --world containers --offline-images (or name an image that is here in {part.setting})"
+    if offline:
+        raise WorldError(f"image {image} is not present, and --offline forbids to pull it", fix=fix)
+    if not engine.is_in_registry(image):
+        raise WorldError(f"image {image} is not present, and no registry answered that it has it", fix=fix)
+    say(f"pulling {image}")
+    engine.pull(image)
+    return image, f"image {image} was pulled"

@@ -1,0 +1,133 @@
+"""A database server without root: the distribution's own packages, downloaded and unpacked into the cache.
+
+apt gets private state, so it needs no root and starts from empty lists; the system's sources, keys and proxy settings
+hold. Invariant: nothing outside the cache is written, and a server appears there only once it has run.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from harness.errors import WorldError
+from harness.world.processes import run_to_end
+from harness.world.server_program import MANIFEST, NAMES, ServerProgram, unpacked_program
+from harness.world.settings import WorldSettings
+
+__all__ = ["unpack_server"]
+
+UPDATE_LIMIT_S = 300.0
+DOWNLOAD_LIMIT_S = 600.0
+UNPACK_LIMIT_S = 120.0
+SERVERS = (
+    ("mysql-server-core",),
+    ("mysql-server-core-8.4",),
+    ("mysql-server-core-8.0",),
+    ("mariadb-server-core", "mariadb-client-core"),  # the second holds what the first's installer calls
+)
+"""What to ask the distribution for, the first that it carries."""
+NEVER_UNPACKED = re.compile(r"libc6|libc-bin|gcc-\d+-base")
+"""A C library must match the system's loader, and the system has one that the packages can use."""
+FIX = (
+    "see that the package mirrors can be reached; or install MySQL or MariaDB yourself, name its program in "
+    "FLOODMARK_MYSQLD, or use --world containers"
+)
+
+
+def unpack_server(settings: WorldSettings, *, say: Callable[[str], None]) -> ServerProgram:
+    """Get a server into the cache and return it."""
+    _require_apt(settings.path)
+    with tempfile.TemporaryDirectory(dir=settings.places.servers, prefix=".unpacking-") as name:
+        folder = Path(name)
+        apt = ["env", f"APT_CONFIG={_private_configuration(folder)}"]
+        say("reading the distribution's package lists")
+        lists = _update(apt)
+        packages = _packages(apt, lists=lists)
+        say(f"downloading {', '.join(packages)}")
+        archives, root = folder / "archives", folder / "root"
+        archives.mkdir()
+        run_to_end([*apt, "apt-get", "download", *packages], what="downloading the server's packages",
+                   limit_s=DOWNLOAD_LIMIT_S, fix=FIX, cwd=archives)
+        for archive in sorted(archives.glob("*.deb")):
+            run_to_end(["dpkg-deb", "--extract", str(archive), str(root)], what=f"unpacking {archive.name}",
+                       limit_s=UNPACK_LIMIT_S, fix="free space in the cache, or set FLOODMARK_CACHE")
+        return _adopt(root, settings=settings)
+
+
+def _require_apt(path: str) -> None:
+    missing = [program for program in ("apt-get", "dpkg-deb") if shutil.which(program, path=path) is None]
+    if missing:
+        raise WorldError(
+            f"a server can be unpacked on Debian and its kin only; there is no {' and no '.join(missing)} here",
+            fix="install MySQL or MariaDB so that mysqld is on the PATH, name it in FLOODMARK_MYSQLD, "
+                "or use --world containers",
+        )
+
+
+def _private_configuration(folder: Path) -> Path:
+    """An apt configuration with state of its own and no hooks, but the system's ways to its mirrors."""
+    for inside in ("lists/partial", "cache/archives/partial"):
+        (folder / inside).mkdir(parents=True)
+    system = run_to_end(["apt-config", "dump"], what="reading apt's configuration", limit_s=UPDATE_LIMIT_S, fix=FIX)
+    lines = [line for line in system.splitlines() if line.startswith("Acquire::") and "Languages" not in line]
+    lines += [
+        f'Dir::State "{folder}";',
+        f'Dir::State::Lists "{folder}/lists";',
+        'Dir::State::Status "/var/lib/dpkg/status";',
+        f'Dir::Cache "{folder}/cache";',
+        'Dir::Etc::Parts "/dev/null";',
+        'Dir::Etc::Main "/dev/null";',
+        'Acquire::Languages "none";',
+        'APT::Sandbox::User "root";',
+        'Debug::NoLocking "true";',
+    ]
+    path = folder / "apt.conf"
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path
+
+
+def _update(apt: Sequence[str]) -> str:
+    """Read the lists; some other source may be broken without harm, so the answer matters only if a package lacks."""
+    try:
+        return run_to_end([*apt, "apt-get", "update"], what="reading package lists", limit_s=UPDATE_LIMIT_S, fix=FIX)
+    except WorldError as error:
+        return error.what
+
+
+def _packages(apt: Sequence[str], *, lists: str) -> list[str]:
+    """The server's packages, and those of what they need that this system lacks."""
+    for wanted in SERVERS:
+        try:
+            plan = run_to_end(
+                [*apt, "apt-get", "install", "--simulate", "--no-install-recommends", *wanted],
+                what="asking for " + wanted[0], limit_s=UPDATE_LIMIT_S, fix=FIX,
+            )
+        except WorldError:
+            continue
+        needed = re.findall(r"^Inst (\S+)", plan, flags=re.MULTILINE)
+        return sorted({*wanted, *(name for name in needed if not NEVER_UNPACKED.fullmatch(name))})
+    asked = ", ".join(wanted[0] for wanted in SERVERS)
+    tail = "".join(f"\n    {line}" for line in lists.splitlines()[-4:])
+    raise WorldError(f"the distribution's mirrors gave none of {asked}; reading their lists ended with{tail}", fix=FIX)
+
+
+def _adopt(root: Path, *, settings: WorldSettings) -> ServerProgram:
+    """Make the unpacked folder one of the cache's servers, if the server in it runs."""
+    program = next((path for name in NAMES if (path := root / "usr" / "sbin" / name).exists()), None)
+    if program is None:
+        raise WorldError(f"the packages hold neither {' nor '.join(NAMES)}", fix=FIX)
+    (root / MANIFEST).write_text(json.dumps({"program": str(program.relative_to(root))}))
+    found = unpacked_program(root)
+    if found is None:
+        raise WorldError(f"{program.name} was unpacked but does not run here: a library may be missing", fix=FIX)
+    home = settings.places.servers / f"{found.flavour.lower()}-{found.version}"
+    if home.exists():
+        shutil.rmtree(home)
+    root.rename(home)
+    settled = unpacked_program(home)  # asked again: every path in it has changed
+    assert settled is not None, "a server that ran must run after its folder was renamed"
+    return settled

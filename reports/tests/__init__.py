@@ -1,1 +1,0 @@
-"""Claims about the reports, on small histories written by hand."""

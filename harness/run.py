@@ -10,19 +10,23 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+import pymysql
+
 from harness.checkers.judge import judge_file
 from harness.clock import Deadline, monotonic_us, pause, utc_now
-from harness.database.audit import TableAudit, read_audit
+from harness.database.audit import AuditRow, TableAudit, read_audit
 from harness.database.schema import prepare_database, run_database
-from harness.errors import HarnessError
+from harness.errors import HarnessError, WorldError
 from harness.execution import Execution, LevelRunner
+from harness.faults.fault import Evidence
 from harness.faults.findings import fault_events, findings
 from harness.faults.schedule import Schedule
-from harness.history.follower import Follower
-from harness.history.merge import Leftovers, merge, read_leftovers, write_history
+from harness.history.follower import Follower, Progress
+from harness.history.merge import Leftovers, Line, merge, read_leftovers, write_history
 from harness.history.recorder import HARNESS_FILE, Recorder
 from harness.outcome import FaultRecord, RunOutcome
 from harness.plan import Crash, Endpoint, RunPlan
@@ -38,6 +42,8 @@ from harness.world.world import World
 __all__ = ["Observer", "Order", "Stop", "perform"]
 
 _POLL_S = 0.01
+_TELL_EVERY = 20
+_NO_LIMIT_S = float("inf")
 
 
 class Stop(threading.Event):
@@ -50,8 +56,10 @@ class Observer:
     def phase(self, name: str, text: str) -> None:
         """A phase begins, a fault is armed or healed: worth a line."""
 
-    def standing(self, *, in_flight: int, lag: int, epoch: int, faults: Sequence[str], elapsed_s: float) -> None:
-        """How it stands now; called often."""
+    def standing(
+        self, *, in_flight: int, lag: int, epoch: int, faults: Mapping[str, bool], elapsed_s: float
+    ) -> None:
+        """How it stands now: `faults` are those that act, and whether each bites; a few times a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,51 +101,61 @@ def perform(
     """
     started_at, began_us = utc_now().isoformat(timespec="seconds"), monotonic_us()
     raw = folder / "raw"
-    raw.mkdir(parents=True)
-    workload = order.scenario.workload
-    rows = customer_rows(keys=workload.keys, seed=order.seed)
+    raw.mkdir()
+    scenario = order.scenario
+    rows = customer_rows(keys=scenario.workload.keys, seed=order.seed)
     name = f"fm_{run_id.replace('-', '_')}"
     with run_database(_root(world, ""), name=name, owner=world.app.user):
         root = _root(world, name)
-        prepare_database(root, subtasks=workload.subtasks, rows=rows)
+        prepare_database(root, subtasks=scenario.workload.subtasks, rows=rows)
         plan = _plan(order, run_id=run_id, world=world, database=name, raw=raw, rows=rows)
         with Recorder(raw / HARNESS_FILE) as recorder:
-            ending = _monitor(
-                order, plan, world=world, runner=runner, logs=folder, recorder=recorder,
-                observer=observer, stop=stop, limit_s=limit_s,
-            )  # fmt: skip
+            watch = _Watch(order=order, plan=plan, recorder=recorder, observer=observer)
+            ending = watch.over(world=world, runner=runner, logs=folder, stop=stop, limit_s=limit_s)
         ran_us = monotonic_us()
         observer.phase("judge", "merging and judging what was recorded")
-        audit = read_audit(root, offered=workload.records * workload.subtasks)
+        audit = _audit(root, scenario, ending)
     leftovers = read_leftovers(raw)
-    faults = findings(order.scenario, leftovers.lines)
+    faults = findings(scenario, leftovers.lines)
     history = folder / "history.jsonl"
     _merge(order, leftovers, faults, audit, history)
-    judgement = _judge(history)
     return RunOutcome(
         run_id=run_id,
-        scenario=order.scenario.scenario,
-        about=order.scenario.about,
-        plan=order.scenario.model_dump(mode="json", by_alias=True, exclude_none=True),
+        scenario=scenario.scenario,
+        about=scenario.about,
+        plan=scenario.model_dump(mode="json", by_alias=True),
         level=order.level,
         seed=order.seed,
         sut=order.sut,
         mutant=order.mutant,
         convicts=MUTANTS[order.mutant].convicted_by if order.mutant else (),
         world=world.description,
-        judgement=judgement,
+        judgement=_judge(history),
         faults=_on_history_clock(faults, leftovers),
         history=history,
         started_at=started_at,
         duration_s=(monotonic_us() - began_us) / 1e6,
         phases_s={"run": (ran_us - began_us) / 1e6, "judge": (monotonic_us() - ran_us) / 1e6},
-        accounting=audit.counts,
+        accounting=audit.counts if audit else {},
         again=order.again,
         versions=versions(order.level),
-        threats=leftovers.warnings,
+        threats=leftovers.warnings + (() if audit else ("the database did not answer the audit",)),
         error=ending.error,
         interrupted=ending.interrupted,
     )
+
+
+def _audit(root: Endpoint, scenario: Scenario, ending: _Ending) -> TableAudit | None:
+    """What the tables hold; None if the database does not answer and the run was given up anyway."""
+    workload = scenario.workload
+    offered, ordered = workload.records * workload.subtasks, scenario.operator.mode == "ordered"
+    try:
+        return read_audit(root, offered=offered, ordered=ordered)
+    except (pymysql.MySQLError, OSError) as error:
+        if ending.error is not None:
+            return None
+        message = f"the run is over, but the database does not answer the audit: {error}"
+        raise WorldError(message, fix="look at the server's log; run it again with --keep always") from error
 
 
 def _root(world: World, database: str) -> Endpoint:
@@ -202,64 +220,74 @@ def _crash(fault: Fault) -> Crash:
     raise HarnessError(message)
 
 
-def _monitor(
-    order: Order,
-    plan: RunPlan,
-    *,
-    world: World,
-    runner: LevelRunner,
-    logs: Path,
-    recorder: Recorder,
-    observer: Observer,
-    stop: Stop,
-    limit_s: float | None,
-) -> _Ending:
-    """Start the subtasks, follow them, act out the schedule, until all is done or the budget is over."""
-    scenario = order.scenario
-    follower = Follower(Path(plan.folder))
-    reaper = AttemptReaper(recorder)
-    budget_s = min(scenario.budget / 1000, limit_s if limit_s is not None else scenario.budget / 1000)
-    deadline, began_us = Deadline(budget_s), monotonic_us()
-    mutant = _mutant(order)
-    acts = scenario if mutant is None or not mutant.arms_nothing else scenario.model_copy(update={"faults": []})
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Watch:
+    """The watch over one run's subtasks."""
 
-    def note(kind: str, fault: str) -> int:
-        recorder.record(kind, f=fault)
-        observer.phase("fault", f"{fault} {'armed' if kind == '~armed' else 'healing'}")
+    order: Order
+    plan: RunPlan
+    recorder: Recorder
+    observer: Observer
+
+    def over(
+        self, *, world: World, runner: LevelRunner, logs: Path, stop: Stop, limit_s: float | None
+    ) -> _Ending:
+        """Start the subtasks, follow them, act out the schedule, until all is done or the budget is over."""
+        scenario = self.order.scenario
+        follower, reaper = Follower(Path(self.plan.folder)), AttemptReaper(self.recorder)
+        budget_s = min(scenario.budget / 1000, _NO_LIMIT_S if limit_s is None else limit_s)
+        self.observer.phase("run", f"{scenario.scenario} at level {self.order.level}, seed {self.order.seed}")
+        with (
+            _started(runner, self.plan, scenario, logs) as execution,
+            Schedule(self._acts(), control=world.proxy, note=self._note) as schedule,
+        ):
+            deadline, turn = Deadline(budget_s), count()
+            while True:
+                progress = follower.poll()
+                state = execution.poll()
+                reaper.look(progress)
+                why = state.error or _why_stop(stop, deadline)
+                if why is not None or not state.running:
+                    break
+                schedule.step(progress, now_us=monotonic_us())
+                if next(turn) % _TELL_EVERY == 0:
+                    self._tell(progress, schedule, elapsed_s=budget_s - deadline.left_s)
+                pause(_POLL_S)
+        reaper.look(follower.poll())
+        if why is not None:
+            self.recorder.record("giveup", why=why)
+        return _Ending(error=why, interrupted=stop.is_set())
+
+    def _acts(self) -> Scenario:
+        """The scenario as it is acted out: without its faults, if that is the planted defect."""
+        mutant = _mutant(self.order)
+        scenario = self.order.scenario
+        return scenario.model_copy(update={"faults": []}) if mutant and mutant.arms_nothing else scenario
+
+    def _note(self, kind: str, fault: str, evidence: Evidence) -> int:
+        self.recorder.record(kind, f=fault)
+        if kind == "~armed":
+            self.observer.phase("fault", f"{fault} is armed")
+        else:
+            left = ", ".join(f"{name} {value}" for name, value in evidence.items())
+            self.observer.phase("fault", f"{fault} heals; " + (f"it bit: {left}" if left else "no evidence so far"))
         return monotonic_us()
 
-    observer.phase("run", f"{scenario.scenario} at level {order.level}, seed {order.seed}")
-    with _started(runner, plan, scenario, logs) as execution, Schedule(acts, control=world.proxy, note=note) as schedule:
-        while True:
-            progress = follower.poll()
-            state = execution.poll()
-            reaper.look(progress)
-            if not state.running:
-                why = state.error
-                break
-            why = _why_stop(stop, deadline, budget_s)
-            if why is not None:
-                break
-            now_us = monotonic_us()
-            schedule.step(progress, now_us=now_us)
-            lag = scenario.workload.records * scenario.workload.subtasks - progress.emitted
-            observer.standing(
-                in_flight=progress.in_flight, lag=max(0, lag), epoch=progress.epoch,
-                faults=schedule.active, elapsed_s=(now_us - began_us) / 1e6,
-            )  # fmt: skip
-            pause(_POLL_S)
-    reaper.look(follower.poll())
-    if why is not None:
-        recorder.record("giveup", why=why)
-    return _Ending(error=why, interrupted=stop.is_set())
+    def _tell(self, progress: Progress, schedule: Schedule, *, elapsed_s: float) -> None:
+        workload = self.order.scenario.workload
+        self.observer.standing(
+            in_flight=progress.in_flight,
+            lag=max(0, workload.records * workload.subtasks - progress.emitted),
+            epoch=progress.epoch,
+            faults=schedule.active(now_us=monotonic_us()),
+            elapsed_s=elapsed_s,
+        )
 
 
-def _why_stop(stop: Stop, deadline: Deadline, budget_s: float) -> str | None:
+def _why_stop(stop: Stop, deadline: Deadline) -> str | None:
     if stop.is_set():
         return "interrupted"
-    if deadline.passed:
-        return f"the budget of {budget_s:.0f} s is over"
-    return None
+    return f"the budget of {deadline.seconds:.0f} s is over" if deadline.passed else None
 
 
 @contextmanager
@@ -272,25 +300,34 @@ def _started(runner: LevelRunner, plan: RunPlan, scenario: Scenario, logs: Path)
 
 
 def _merge(
-    order: Order, leftovers: Leftovers, faults: Sequence[FaultRecord], audit: TableAudit, history: Path
+    order: Order, leftovers: Leftovers, faults: Sequence[FaultRecord], audit: TableAudit | None, history: Path
 ) -> None:
-    committed = {(row.subtask, row.epoch): row.token for row in audit.epochs}
-    effects = [
-        {"k": "effect", "s": row.subtask, "id": row.id, "j": row.j, "v": row.value, "token": row.token, "seq": row.seq}
-        for row in audit.rows
-    ]
+    committed = {(row.subtask, row.epoch): row.token for row in audit.epochs} if audit else {}
+    effects = [_effect(row) for row in audit.rows] if audit else []
     events = merge(leftovers, faults=fault_events(faults), committed=committed, effects=effects)
-    write_history(history, _header(order), events)
+    write_history(history, _header(order, audited=audit is not None), events)
 
 
-def _header(order: Order) -> Mapping[str, Any]:
+def _effect(row: AuditRow) -> Line:
+    return {
+        "k": "effect",
+        "s": row.subtask,
+        "id": row.id,
+        "j": row.j,
+        "v": row.value,
+        "token": row.token,
+        "seq": row.seq,
+    }
+
+
+def _header(order: Order, *, audited: bool) -> Mapping[str, Any]:
     scenario = order.scenario
     operator, expects = scenario.operator, scenario.expects.model_dump(exclude_none=True)
     return {
         "history": 1,
         "operator": {"mode": operator.mode, "capacity": operator.capacity, "timeout_ms": operator.timeout},
         "sink": "atomic",
-        "effects": "outputs",
+        **({"effects": "outputs"} if audited else {}),
         "fenced": True,
         "expects": {**expects, "faults": [fault.id for fault in scenario.faults]},
         "decisive": list(scenario.decisive),

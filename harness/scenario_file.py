@@ -14,6 +14,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
 from harness.catalogue import resolve
 from harness.errors import UsageError
@@ -145,11 +146,24 @@ def dump(scenario: Scenario) -> str:
 
 def _laid_out(data: dict[str, Any]) -> CommentedMap:
     """As the shipped files are: a trigger and a list of words take one line."""
-    laid = CommentedMap(data)
+    laid = CommentedMap(_quoted(data))
     for name in ("tags", "levels", "decisive"):
-        laid[name] = CommentedSeq(data[name])
+        laid[name] = CommentedSeq(laid[name])
         laid[name].fa.set_flow_style()
-    for fault in data["faults"]:
+    for fault in laid["faults"]:
         fault["when"] = CommentedMap(fault["when"])
         fault["when"].fa.set_flow_style()
     return laid
+
+
+def _quoted(value: Any) -> Any:
+    """With escapes where a text needs them: ruamel.yaml writes U+0085 so that it reads as a blank."""
+    match value:
+        case dict():
+            return {_quoted(name): _quoted(inner) for name, inner in value.items()}
+        case list():
+            return [_quoted(item) for item in value]
+        case str() if not value.isprintable():
+            return DoubleQuotedScalarString(value)
+        case _:
+            return value

@@ -175,7 +175,8 @@ def _path(loc: tuple[int | str, ...], data: object) -> Path:
     here = data
     for position, step in enumerate(loc):
         inside = _inside(here, step)
-        if step in TAGS or (inside is _NOTHING and position < len(loc) - 1):
+        missing = position == len(loc) - 1 and isinstance(here, Mapping)
+        if step in TAGS or (inside is _NOTHING and not missing):
             continue
         steps.append(step)
         here = inside

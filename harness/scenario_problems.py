@@ -58,7 +58,7 @@ class ScenarioProblems(ScenarioError):
 
 @dataclass(slots=True, kw_only=True)
 class Places:
-    """Where each field was written: its name (`keys`) and its value (`values`). Mutable: filled by a reader."""
+    """Where each field was written: its name (`keys`), its value (`values`). Mutable: filled by a reader."""
 
     keys: dict[Path, Place] = field(default_factory=dict)
     values: dict[Path, Place] = field(default_factory=dict)

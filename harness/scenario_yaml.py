@@ -73,7 +73,8 @@ def _not_yaml(error: Exception, text: str) -> Slip:
             return Slip(place=_place(mark), say=say, hint=_cure(str(error.problem)))
         case ReaderError():
             before = _BREAKS.split(text[: error.position])
-            say = f"character {error.character!r} is not allowed in YAML"
+            shown = chr(error.character) if isinstance(error.character, int) else error.character
+            say = f"character {shown!r} is not allowed in YAML"
             return Slip(place=(len(before), len(before[-1]) + 1), say=say, hint="take it out")
         case RecursionError():
             return Slip(place=(1, 1), say="this is nested too deeply to be a scenario")

@@ -6,6 +6,7 @@ left when the stage closes is the reports.
 
 from __future__ import annotations
 
+import errno
 import shutil
 import threading
 from collections.abc import Iterator
@@ -93,8 +94,8 @@ class Stage:
             world = self._free_worlds.pop() if self._free_worlds else self._open_world()
             runner = self._runners.get(order.level) or self._open_spark()
         scratch = self._ledger.folder / run_id
-        scratch.mkdir()
         try:
+            scratch.mkdir()
             outcome = perform(
                 order,
                 run_id=run_id,
@@ -105,6 +106,11 @@ class Stage:
                 stop=self._stop,
                 limit_s=limit_s,
             )
+        except OSError as error:
+            if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+                raise
+            message = f"the disk is full: run {run_id} cannot write to {scratch}"
+            raise WorldError(message, fix="free some space there, or set FLOODMARK_CACHE to another disk") from error
         finally:
             self._free_worlds.append(world)
         return self._kept(outcome, scratch)

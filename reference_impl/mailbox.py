@@ -17,7 +17,6 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import Enum
 from threading import get_ident
 
@@ -31,18 +30,19 @@ MAX_PRIORITY = 2**31 - 1
 """Mail with it is seen by every take: control mail (M34)."""
 
 
-@dataclass(slots=True, eq=False)
 class Mail:
-    """An action for the task's thread.
+    """An action for the task's thread. A plain class: every completion makes one, so it has to be cheap.
 
-    Neither frozen nor keyword-only: each completion makes one, and that would treble its cost.
+    `priority` is the place of its operator in the chain: an upstream operator's mail has the smaller number
+    (M7). `what` is for people.
     """
 
-    action: Callable[[], None]
-    priority: int
-    """The place of its operator in the chain: an upstream operator's mail has the smaller number (M7)."""
-    what: str
-    """For people."""
+    __slots__ = ("action", "priority", "what")
+
+    def __init__(self, action: Callable[[], None], priority: int, what: str) -> None:
+        self.action = action
+        self.priority = priority
+        self.what = what
 
 
 class MailboxState(Enum):
@@ -91,18 +91,18 @@ class Mailbox:
         if self._state is not _OPEN:
             raise self._closed(f"cannot take in {mail.what!r}")
         if get_ident() != self._thread:
-            self.put_from_thread(mail, urgent=urgent)
+            self._put_from_thread(mail, urgent)
             return
         (self._urgent if urgent else self._queue).append(mail)
         if self._parked:
             self._loop.stop()
 
-    def put_from_thread(self, mail: Mail, *, urgent: bool = False) -> None:
+    def _put_from_thread(self, mail: Mail, urgent: bool) -> None:  # noqa: FBT001 - as its caller has it
         """By way of the loop: the mail arrives when that turns, unless the mailbox closes first."""
         try:
             self._loop.call_soon_threadsafe(self._arrive, mail, urgent)
         except RuntimeError as loop_closed:
-            raise self._closed(f"cannot take in {mail.what!r}") from loop_closed
+            raise MailboxClosed(f"the loop is closed and cannot bring in {mail.what!r}") from loop_closed
 
     def _arrive(self, mail: Mail, urgent: bool) -> None:  # noqa: FBT001 - call_soon passes no keywords
         with suppress(MailboxClosed):  # its sender has long gone on
@@ -183,8 +183,7 @@ class Mailbox:
             raise WrongState(f"{what}: only the mailbox's own thread may do that")
 
     def _require_may_take(self) -> None:
-        if get_ident() != self._thread:
-            self._require_task_thread("take")
+        self._require_task_thread("take")
         if self._state is _CLOSED:
             raise self._closed("has no mail to give")
 

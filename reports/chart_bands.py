@@ -68,4 +68,4 @@ def label_rows(bands: Sequence[Band]) -> int:
 
 def time_ticks(scale: LinearScale) -> tuple[Tick, ...]:
     """The seconds to be marked on a time axis."""
-    return tuple(Tick(scale(value), f"{value:g} s") for value in even_ticks(scale.low, scale.high))
+    return tuple(Tick(at=scale(value), label=f"{value:g} s") for value in even_ticks(scale.low, scale.high))

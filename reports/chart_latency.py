@@ -63,11 +63,11 @@ def latency_of(view: HistoryView, faults: Sequence[FaultRecord], *, shown: int =
     calls = sorted((c for lane in view.lanes.values() for c in lane.calls), key=lambda c: c.begin_us)
     if not calls:
         return None
-    x = LinearScale(0.0, view.span_us / 1e6, _LEFT, WIDTH - _RIGHT)
+    x = LinearScale(low=0.0, high=view.span_us / 1e6, start=_LEFT, end=WIDTH - _RIGHT)
     bands = bands_of(faults, scale=x, origin_us=view.origin_us, end_us=view.end_us)
     top = 10 + _BAND_ROW * label_rows(bands)
     decades = decade_ticks(max(_LEAST_MS, min(map(_ms, calls))), max(_LEAST_MS, *map(_ms, calls)))
-    y = LogScale(decades[0], decades[-1], top + _PLOT, top + 6)
+    y = LogScale(low=decades[0], high=decades[-1], start=top + _PLOT, end=top + 6)
     plot = _Plot(view=view, x=x, y=y, calls=calls)
     return LatencyChart(
         width=WIDTH,
@@ -81,7 +81,7 @@ def latency_of(view: HistoryView, faults: Sequence[FaultRecord], *, shown: int =
         p99=plot.line(0.99),
         bands=bands,
         x_ticks=time_ticks(x),
-        y_ticks=tuple(Tick(y(value), _label(value)) for value in decades),
+        y_ticks=tuple(Tick(at=y(value), label=_label(value)) for value in decades),
         says=plot.says(),
     )
 

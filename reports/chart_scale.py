@@ -15,7 +15,7 @@ __all__ = ["LinearScale", "LogScale", "Tick", "bucket_of", "decade_ticks", "even
 _NICE_STEPS = (1, 2, 5, 10)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LinearScale:
     """From `low`..`high` to `start`..`end`, evenly."""
 
@@ -31,7 +31,7 @@ class LinearScale:
         return self.start + min(1.0, max(0.0, share)) * (self.end - self.start)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogScale:
     """From `low`..`high` (both above 0) to `start`..`end`, by ratio."""
 
@@ -49,7 +49,7 @@ class LogScale:
         return self.start + min(1.0, share) * (self.end - self.start)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
     """A line of the grid: where, and what it says."""
 

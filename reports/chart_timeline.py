@@ -67,7 +67,7 @@ def timeline_of(view: HistoryView, faults: Sequence[FaultRecord], *, slices: int
     """The timeline of a history; None where it has no subtask."""
     if not view.lanes:
         return None
-    scale = LinearScale(0.0, view.span_us / 1e6, _LEFT, WIDTH - _RIGHT)
+    scale = LinearScale(low=0.0, high=view.span_us / 1e6, start=_LEFT, end=WIDTH - _RIGHT)
     bands = bands_of(faults, scale=scale, origin_us=view.origin_us, end_us=view.end_us)
     top = 8 + _BAND_ROW * label_rows(bands)
     drawer = _LaneDrawer(view=view, scale=scale, slices=slices)
@@ -148,7 +148,7 @@ class _LaneDrawer:
     def _area(self, levels: Sequence[int], *, base: float) -> str:
         if not any(levels):
             return ""
-        height = LinearScale(0, max(levels), base, base - _CALLS_HEIGHT + 4)
+        height = LinearScale(low=0, high=max(levels), start=base, end=base - _CALLS_HEIGHT + 4)
         path = [f"M{points(self._x_of_slice(0))} {points(base)}"]
         for index, level in enumerate(levels):
             if index == 0 or level != levels[index - 1]:
@@ -159,7 +159,7 @@ class _LaneDrawer:
         counts = [0] * self.slices
         for at_us in moments_us:
             counts[self._slice(at_us)] += 1
-        height = LinearScale(0, max(counts), 0, _OUTPUTS_HEIGHT)
+        height = LinearScale(low=0, high=max(counts), start=0, end=_OUTPUTS_HEIGHT)
         return "".join(
             f"M{points(self._x_of_slice(index))} {points(base)}v-{points(max(1.5, height(count)))}"
             for index, count in enumerate(counts)
@@ -174,7 +174,7 @@ class _LaneDrawer:
         finite = [w for _, w in lane.watermarks if math.isfinite(w)]
         if not finite:
             return ""
-        height = LinearScale(min(finite), max(finite), base - 1, top + 3)
+        height = LinearScale(low=min(finite), high=max(finite), start=base - 1, end=top + 3)
         last_of_slice = {self._slice(at_us): (at_us, w) for at_us, w in lane.watermarks}
         path = [f"M{points(self._x(lane.watermarks[0][0]))} {points(base - 1)}"]
         path += [f"H{points(self._x(at_us))}V{points(height(w))}" for at_us, w in last_of_slice.values()]
@@ -184,8 +184,8 @@ class _LaneDrawer:
         found = [mark for mark in lane.marks if mark.what == what][:_MARKS_AT_MOST]
         return tuple(
             Tick(
-                self._x(mark.at_us),
-                f"{what} {mark.number} at {(mark.at_us - self.view.origin_us) / 1e6:.3f} s",
+                at=self._x(mark.at_us),
+                label=f"{what} {mark.number} at {(mark.at_us - self.view.origin_us) / 1e6:.3f} s",
             )
             for mark in found
         )

@@ -28,7 +28,7 @@ def junit_text(sections: Sequence[RunSection], *, title: str) -> str:
     """The XML document."""
     document = JUnitXml(visible(title))
     for section in sections:
-        document.add_testsuite(_suite(section))
+        document.append(_suite(section))  # add_testsuite would merge runs of one name into one
     document.update_statistics()
     buffer = io.BytesIO()
     document.write(buffer, pretty=True)

@@ -1,14 +1,15 @@
 """`index.html`: the report as one self-contained page that needs no script, no network and no server.
 
 Answers to Schemathesis' HTML report: verdict, then threats, then failures, then the rest. Invariant: every
-value passes `visible` and autoescape on its way into the page, and the page stays under `PAGE_BYTES_MAX` by drawing
-less of the runs that went as expected.
+value passes `visible` and autoescape on its way into the page, and the page stays under `PAGE_BYTES_MAX` by
+drawing less of the runs that went as expected.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -78,6 +79,7 @@ def page_text(sections: Sequence[RunSection], *, title: str) -> str:
     return text
 
 
+@cache
 def templates() -> Environment:
     """The environment of every template here: undefined is an error, hidden characters are shown."""
     environment = Environment(

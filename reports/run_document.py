@@ -21,7 +21,19 @@ from reports.reading import headline_of, read_run
 from reports.run_section import RunSection
 from reports.visible import without_credentials
 
-__all__ = ["Document", "RunDocument", "document_of", "document_text", "load_document", "schema_text"]
+__all__ = [
+    "Document",
+    "Fault",
+    "HistoryFile",
+    "Invariant",
+    "Part",
+    "RunDocument",
+    "World",
+    "document_of",
+    "document_text",
+    "load_document",
+    "schema_text",
+]
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -12,7 +12,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
-from xml.sax.saxutils import escape
 
 __all__ = ["WITHHELD", "brief", "visible", "without_credentials", "without_secrets"]
 
@@ -68,13 +67,14 @@ def without_credentials(value: Any) -> Any:
 
 
 def without_secrets(text: str, secrets: Sequence[str]) -> str:
-    """`text` without any of the known `secrets`, in plain, HTML, XML or JSON spelling; the last gate."""
-    spellings = {form for secret in secrets if secret for form in _spellings(secret)}
-    for spelling in sorted(spellings, key=len, reverse=True):
-        text = text.replace(spelling, WITHHELD)
+    """`text` without any of the known `secrets`, however the file's format spells it; the last gate."""
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        text = re.sub("".join(map(_spellings, secret)), lambda _: WITHHELD, text)
     return text
 
 
-def _spellings(secret: str) -> tuple[str, ...]:
-    in_html = html.escape(secret).replace("&#x27;", "&#39;").replace("&quot;", "&#34;")
-    return secret, in_html, html.escape(secret), escape(secret), json.dumps(secret)[1:-1]
+def _spellings(character: str) -> str:
+    """A pattern for one character as plain text, Markdown, HTML, XML or JSON may write it."""
+    code = ord(character)
+    forms = (character, html.escape(character), f"&#{code};", f"&#x{code:x};", json.dumps(character)[1:-1])
+    return rf"\\?(?:{'|'.join(re.escape(form) for form in dict.fromkeys(reversed(forms)))})"

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from harness.checkers.history_trace import Attempt
 from harness.checkers.subtask_input import SubtaskInput
-from harness.checkers.trace import Attempt
 from harness.checkers.which_watermark import positions_of_emissions
 from harness.history.event import Id, In, Owm, W, Wm
 

@@ -1,7 +1,7 @@
 """The case: a traced history and the notions that checkers share, each worked out once and only if asked.
 
-Invariant: nothing here judges; a `SubtaskView` depends on its own subtask and on the coordinator's events only,
-which is what lets checkers examine subtasks apart from each other.
+Invariant: nothing here judges; a `SubtaskView` depends on its own subtask and on the coordinator's events
+only, which is what lets checkers examine subtasks apart from each other.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from harness.checkers.attempt_input import AttemptInput
 from harness.checkers.chain import Chain, Checkpoints
 from harness.checkers.effective_output import Shown, effective_output
 from harness.checkers.expected_outputs import ExpectedOutputs
+from harness.checkers.history_trace import Subtask, Trace
 from harness.checkers.subtask_input import SubtaskInput
-from harness.checkers.trace import Subtask, Trace
 from harness.checkers.which_watermark import positions_of_emissions
 from harness.history.event import Owm
 from harness.history.header import Header
@@ -38,9 +38,7 @@ class SubtaskView:
     def checkpoints(self) -> Checkpoints:
         """Its snaps, and which of them count."""
         trace = self.case.trace
-        return Checkpoints(
-            self.subtask, sink=self.case.header.sink, dones=trace.dones, retires=trace.retires
-        )
+        return Checkpoints(self.subtask, sink=self.case.header.sink, dones=trace.dones, retires=trace.retires)
 
     @cached_property
     def chain(self) -> Chain:

@@ -1,8 +1,8 @@
 """Which snap is meant, which checkpoints are completed, and the chain of attempts that made the final state.
 
-Answers to "Which snap", "Completed" and "Chain" of `spec/history.md`. Invariant: a completion, commit or restore
-means the snap of the attempt it names, else of the highest attempt, taken before it; one without means nothing.
-Memory grows with attempts and snaps.
+Answers to "Which snap", "Completed" and "Chain" of `spec/history.md`. Invariant: a completion, commit or
+restore means the snap of the attempt it names, else of the highest attempt, taken before it; one without
+means nothing. Memory grows with attempts and snaps.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import UNSET
 
-from harness.checkers.trace import Attempt, Cut, Subtask
+from harness.checkers.history_trace import Attempt, Cut, Subtask
 from harness.history.event import Commit, Done, Retire
 from harness.history.header import Sink
 
@@ -21,7 +21,9 @@ __all__ = ["Chain", "Checkpoints"]
 class Checkpoints:
     """The snaps of one subtask and what became of them."""
 
-    def __init__(self, subtask: Subtask, *, sink: Sink, dones: Sequence[Done], retires: Sequence[Retire]) -> None:
+    def __init__(
+        self, subtask: Subtask, *, sink: Sink, dones: Sequence[Done], retires: Sequence[Retire]
+    ) -> None:
         self._subtask = subtask
         self._cuts: dict[int, list[Cut]] = {}
         for attempt in sorted(subtask.attempts.values(), key=lambda attempt: -attempt.a):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, assert_never
 
 from harness.checkers.chain import Chain, Checkpoints
-from harness.checkers.trace import Cut, Subtask
+from harness.checkers.history_trace import Subtask
 from harness.history.event import Emission, Out
 from harness.history.header import Sink
 
@@ -29,9 +29,7 @@ class Shown(NamedTuple):
         return (self.emission.n,) if self.commit is None else (self.emission.n, self.commit)
 
 
-def effective_output(
-    subtask: Subtask, *, sink: Sink, checkpoints: Checkpoints, chain: Chain
-) -> list[Shown]:
+def effective_output(subtask: Subtask, *, sink: Sink, checkpoints: Checkpoints, chain: Chain) -> list[Shown]:
     """O* of the subtask."""
     match sink:
         case "append":

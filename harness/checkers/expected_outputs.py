@@ -1,7 +1,7 @@
 """What a record must yield: by its outcome in the attempt that decides, or by what its `in` says.
 
-Answers to "Outcome", "Outputs by it" and "Expected outputs" of `spec/history.md`. Invariant: `None` in the place
-of a list of outputs means unknown, which is not the empty list: then only the `j`s can be judged.
+Answers to "Outcome", "Outputs by it" and "Expected outputs" of `spec/history.md`. Invariant: `None` in the
+place of a list of outputs means unknown, which is not the empty list: then only the `j`s can be judged.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from msgspec import UNSET, UnsetType
 
 from harness.checkers.chain import Chain
 from harness.checkers.effective_output import Shown, outputs
+from harness.checkers.history_trace import Settled, Subtask
 from harness.checkers.subtask_input import SubtaskInput
-from harness.checkers.trace import Settled, Subtask
 from harness.history.event import Dead, Id, Res
 
 __all__ = ["Expectation", "ExpectedOutputs", "outputs_by"]
@@ -50,9 +50,7 @@ class Expectation(NamedTuple):
 class ExpectedOutputs:
     """The expectation of each record of a subtask; computed once, memory grows with records."""
 
-    def __init__(
-        self, subtask: Subtask, *, source: SubtaskInput, output: list[Shown], chain: Chain
-    ) -> None:
+    def __init__(self, subtask: Subtask, *, source: SubtaskInput, output: list[Shown], chain: Chain) -> None:
         self._subtask = subtask
         self._source = source
         self._first: dict[Id, int] = {}
@@ -74,10 +72,8 @@ class ExpectedOutputs:
             outcome = self._standing.get(record)
         else:
             outcome = self._subtask.attempts[deciding].outcomes.get(record)
-        if outcome is not None:
-            wanted = outputs_by(outcome, expect)
-        else:
-            wanted = None if expect is UNSET else expect
+        unsettled = None if expect is UNSET else expect
+        wanted = unsettled if outcome is None else outputs_by(outcome, expect)
         return Expectation(wanted, outcome, deciding is not None)
 
 

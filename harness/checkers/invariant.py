@@ -1,9 +1,10 @@
 """What a checker is: an invariant of `spec/history.md` as a function of a traced history.
 
-Answers to Jepsen's `Checker`. The fold over events (`trace.Trace`: start, step, merge) is shared, for each checker
-would otherwise keep its own copy of it; what is left to a checker is `examine`, one subtask at a time, and
-`across`, for what only the whole shows. Both give `Findings`, which add up: the seam at which subtasks can be
-examined on many machines. Invariant: a checker sees the case only, never the operator, a clock or a file.
+Answers to Jepsen's `Checker`. The fold over events (`history_trace.Trace`: start, step, merge) is shared,
+for each checker would otherwise keep its own copy of it; what is left to a checker is `examine`, one
+subtask at a time, and `across`, for what only the whole shows. Both give `Findings`, which add up: the seam
+at which subtasks can be examined on many machines. Invariant: a checker sees the case only, never the
+operator, a clock or a file.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """V4 monotone: watermarks never go back, unless the source itself does.
 
-Invariant judged: in O*, and inside each attempt, no watermark w2 follows a w1 > w2 unless somewhere in the source
-an occurrence of w2 follows one of w1. Surplus watermarks are V7's and are passed over. O(n log n); memory
-grows with the watermarks of one sequence.
+Invariant judged: in O*, and inside each attempt, no watermark w2 follows a w1 > w2 unless somewhere in the
+source an occurrence of w2 follows one of w1. Surplus watermarks are V7's and are passed over. O(n log n);
+memory grows with the watermarks of one sequence.
 """
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -59,7 +60,7 @@ def _going_back(sequence: list[Owm], source: SubtaskInput) -> Iterator[tuple[Owm
         higher = front.higher_than(owm)
         if higher is not None and (places is None or higher[0] > places[-1]):
             yield owm, higher[1]
-        front.add(places[0] if places else -1, owm)
+        front.add(places[0] if places else math.inf, owm)
 
 
 class _Front:
@@ -70,9 +71,9 @@ class _Front:
     """
 
     def __init__(self) -> None:
-        self._entries: list[tuple[float, int, int, Owm]] = []
+        self._entries: list[tuple[float, float, int, Owm]] = []
 
-    def higher_than(self, owm: Owm) -> tuple[int, Owm] | None:
+    def higher_than(self, owm: Owm) -> tuple[float, Owm] | None:
         """Of the watermarks above, the one whose first position is last."""
         index = bisect_right(self._entries, height(owm.w), key=lambda entry: entry[0])
         if index == len(self._entries):
@@ -80,7 +81,7 @@ class _Front:
         _, first, _, higher = self._entries[index]
         return first, higher
 
-    def add(self, first: int, owm: Owm) -> None:
+    def add(self, first: float, owm: Owm) -> None:
         above = self.higher_than(owm)
         value = height(owm.w)
         index = bisect_right(self._entries, value, key=lambda entry: entry[0])

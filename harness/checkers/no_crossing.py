@@ -1,8 +1,9 @@
 """V5 no crossing: a watermark leaves only when everything that came in ahead of it is resolved.
 
-Answers to flink-agents#178 and FLINK-40517. Invariant judged: inside an attempt, at each `owm`, every record of the
-attempt's input with a lower position is resolved. A record that is taken in only later counts as well. Each
-record is looked at once, plus once if its outcome reopens it: O(n log n); grows with the attempt's input.
+Answers to flink-agents#178 and FLINK-40517. Invariant judged: inside an attempt, at each `owm`, every
+record of the attempt's input with a lower position is resolved. A record that is taken in only later counts
+as well. Each record is looked at once, plus once if its outcome reopens it: O(n log n); grows with the
+attempt's input.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from heapq import heapify, heappop, heappush
 
 from harness.checkers.attempt_input import AttemptInput
 from harness.checkers.case import Case, SubtaskView
+from harness.checkers.history_trace import Attempt
 from harness.checkers.invariant import Findings, Invariant
 from harness.checkers.progress import Progress
-from harness.checkers.trace import Attempt
 from harness.history.event import Id, Owm
 from harness.history.values import shown
 from harness.verdict import Anomaly
@@ -44,22 +45,24 @@ class NoCrossing(Invariant):
 
 def _crossed(view: SubtaskView, attempt: Attempt, taken: AttemptInput) -> Iterator[Anomaly]:
     progress = Progress(view.source)
-    ahead = [(pos, order, record) for order, (record, pos) in enumerate(taken.records.items()) if pos is not None]
-    orders = {record: (pos, order, record) for pos, order, record in ahead}
+    known = enumerate(taken.records.items())
+    ahead = [(pos, order, record) for order, (record, pos) in known if pos is not None]
     heapify(ahead)
+    passed: dict[Id, tuple[int, int, Id]] = {}
     for event in attempt.events:
-        if isinstance(event, Owm):
-            mark = taken.left.get(event.n)
-            while mark is not None and ahead and ahead[0][0] < mark:
-                _, _, record = heappop(ahead)
-                if not progress.resolved(record):
-                    del orders[record]
-                    yield _anomaly(view, attempt, record, event)
+        if not isinstance(event, Owm):
+            touched = progress.step(event)
+            if touched in passed and not progress.resolved(touched):
+                # Its `expect` had left, then its outcome asked for more.
+                heappush(ahead, passed.pop(touched))
             continue
-        record_touched = progress.step(event)
-        if record_touched in orders and not progress.resolved(record_touched):
-            # Only an outcome can reopen a record that had been resolved by its `expect`.
-            heappush(ahead, orders[record_touched])
+        mark = taken.left.get(event.n, 0)
+        while ahead and ahead[0][0] < mark:
+            entry = heappop(ahead)
+            if progress.resolved(entry[2]):
+                passed[entry[2]] = entry
+            else:
+                yield _anomaly(view, attempt, entry[2], event)
 
 
 def _anomaly(view: SubtaskView, attempt: Attempt, record: Id, owm: Owm) -> Anomaly:

@@ -33,8 +33,9 @@ class Ordered(Invariant):
         """Each `out` of O* that is out of its place."""
         walk = _Walk(view)
         results = sum(isinstance(entry.emission, Out) for entry in view.output)
-        anomalies = {found.events: found for i in range(len(view.output)) for found in walk.breach_at(i)}
-        return Findings(anomalies=tuple(anomalies.values()), observed=results, exposed=results > 0)
+        for index in range(len(view.output)):
+            walk.step(index)
+        return Findings(anomalies=tuple(walk.found.values()), observed=results, exposed=results > 0)
 
 
 class _Walk:
@@ -43,55 +44,54 @@ class _Walk:
     def __init__(self, view: SubtaskView) -> None:
         self._view = view
         self._marks = view.output_marks
-        absent = (math.inf if mark is None else mark for mark in reversed(self._marks))
-        self._lowest_mark_from = [*accumulate(absent, min)][::-1]
-        self._highest: tuple[int, int] | None = None
+        self._lowest_after = _lowest_from(self._marks)
+        self._highest: tuple[int, int] = (-1, -1)
         self._highest_out: Out | None = None
-        self._highest_mark: int | None = None
+        self._highest_mark = -1
         self._highest_mark_n = 0
+        self.found: dict[int, Anomaly] = {}
+        """By the `n` of the result that is out of its place: it may appear twice, and is told once."""
 
-    def breach_at(self, index: int) -> list[Anomaly]:
+    def step(self, index: int) -> None:
+        """Look at one entry of O*."""
         emission = self._view.output[index].emission
-        if isinstance(emission, Out):
-            return self._out(index, emission)
         mark = self._marks[index]
-        if mark is not None and (self._highest_mark is None or mark > self._highest_mark):
+        if isinstance(emission, Out):
+            self._out(index, emission)
+        elif mark is not None and mark > self._highest_mark:
             self._highest_mark, self._highest_mark_n = mark, emission.n
-        return []
 
-    def _out(self, index: int, out: Out) -> list[Anomaly]:
+    def _out(self, index: int, out: Out) -> None:
         pos = self._view.source.position(out.id)
         if pos is None:
-            return []
-        told = f"output {out.j} of record {shown(out.id)} (position {pos})"
-        found: Anomaly | None = None
-        before, highest = self._highest_out, self._highest
-        if before is not None and highest is not None and (pos, out.j) < highest:
-            say = f"{told} leaves after output {before.j} of record {shown(before.id)} (position {highest[0]})"
-            found = self._anomaly(out, before.n, say)
-        elif self._highest_mark is not None and self._highest_mark > pos:
-            say = f"{told} leaves after the watermark of position {self._highest_mark}, which follows its record"
-            found = self._anomaly(out, self._highest_mark_n, say)
-        elif not self._view.case.header.operator.coalesces_watermarks and self._overtakes(index, pos):
-            mark, n = self._mark_after(index, pos)
-            say = f"{told} leaves before the watermark of position {mark}, which precedes its record"
-            found = self._anomaly(out, n, say)
-        if highest is None or (pos, out.j) > highest:
+            return
+        before, (lowest, later) = self._highest_out, self._lowest_after[index]
+        coalesces = self._view.case.header.operator.coalesces_watermarks
+        if before is not None and (pos, out.j) < self._highest:
+            other = f"output {before.j} of record {shown(before.id)} (position {self._highest[0]})"
+            self._tell(out, pos, before.n, f"after {other}")
+        elif self._highest_mark > pos:
+            mark = f"the watermark of position {self._highest_mark}"
+            self._tell(out, pos, self._highest_mark_n, f"after {mark}, which follows its record")
+        elif lowest < pos and not coalesces:
+            mark = f"the watermark of position {lowest}"
+            witness = self._view.output[later].emission.n
+            self._tell(out, pos, witness, f"before {mark}, which precedes its record")
+        if (pos, out.j) > self._highest:
             self._highest, self._highest_out = (pos, out.j), out
-        return [] if found is None else [found]
 
-    def _overtakes(self, index: int, pos: int) -> bool:
-        """Whether some watermark that leaves later precedes this position."""
-        return self._lowest_mark_from[index] < pos
-
-    def _mark_after(self, index: int, pos: int) -> tuple[int, int]:
-        for later in range(index + 1, len(self._marks)):
-            mark = self._marks[later]
-            if mark is not None and mark < pos:
-                return mark, self._view.output[later].emission.n
-        raise AssertionError("a watermark that was counted is gone")
-
-    def _anomaly(self, out: Out, witness: int, say: str) -> Anomaly:
-        return Anomaly(
-            kind="reordered", s=self._view.s, id=out.id, events=tuple(sorted({witness, out.n})), say=say
+    def _tell(self, out: Out, pos: int, witness: int, where: str) -> None:
+        anomaly = Anomaly(
+            kind="reordered",
+            s=self._view.s,
+            id=out.id,
+            events=tuple(sorted({witness, out.n})),
+            say=f"output {out.j} of record {shown(out.id)} (position {pos}) leaves {where}",
         )
+        self.found.setdefault(out.n, anomaly)
+
+
+def _lowest_from(marks: list[int | None]) -> list[tuple[float, int]]:
+    """For each place the lowest watermark position from there on, and where it leaves."""
+    backwards = [(math.inf if mark is None else mark, place) for place, mark in enumerate(marks)][::-1]
+    return [*accumulate(backwards, min)][::-1]

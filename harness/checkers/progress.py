@@ -1,7 +1,9 @@
-"""The progress of an attempt at a moment: which records have an outcome, what of them has left, who is resolved.
+"""The progress of an attempt at a moment: which records have an outcome, what of them has left, who is open.
+resolved.
 
-Answers to "Resolved" of `spec/history.md`. Mutable: whoever walks an attempt's events feeds them in order and asks
-in between. Invariant: it looks at this attempt alone. Memory grows with the records of the attempt.
+Answers to "Resolved" of `spec/history.md`. Mutable: whoever walks an attempt's events feeds them in order
+and asks in between. Invariant: it looks at this attempt alone. Memory grows with the records of the
+attempt.
 """
 
 from __future__ import annotations
@@ -11,8 +13,8 @@ from typing import Any
 from msgspec import UNSET
 
 from harness.checkers.expected_outputs import outputs_by
+from harness.checkers.history_trace import Settled
 from harness.checkers.subtask_input import SubtaskInput
-from harness.checkers.trace import Settled
 from harness.history.event import Dead, Event, Id, Out, Res
 
 __all__ = ["Progress"]

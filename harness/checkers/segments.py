@@ -1,7 +1,8 @@
 """V2 segments: in unordered mode a result never leaves before the last watermark ahead of its record.
 
-Answers to Flink's `UnorderedStreamElementQueue.Segment`. Invariant judged: along O*, no result of a record stands
-before the watermark that opens the record's segment; after one that closes it is V5's. Grows with O*.
+Answers to Flink's `UnorderedStreamElementQueue.Segment`. Invariant judged: along O*, no result of a record
+stands before the watermark that opens the record's segment; after one that closes it is V5's. Grows with
+O*.
 """
 
 from __future__ import annotations

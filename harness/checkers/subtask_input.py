@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from msgspec import UNSET, UnsetType
 
-from harness.checkers.trace import Subtask
+from harness.checkers.history_trace import Subtask
 from harness.history.event import Id, In, W, Wm
 
 __all__ = ["SubtaskInput", "Taken"]

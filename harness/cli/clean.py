@@ -14,7 +14,9 @@ __all__ = ["clean"]
 
 
 @click.command()
-@click.option("--cache", is_flag=True, help="Remove the cache as well: unpacked servers, the proxy, data folders.")
+@click.option(
+    "--cache", is_flag=True, help="Remove the cache as well: unpacked servers, the proxy, data folders."
+)
 def clean(*, cache: bool) -> None:
     """Remove the processes, containers, networks, folders and port locks of runs that were killed."""
     from harness.world.settings import WorldSettings
@@ -35,7 +37,7 @@ def clean(*, cache: bool) -> None:
 def _reaped(settings: WorldSettings) -> list[Reaped]:
     """By the ledgers first; then by the containers' own labels, for runs whose ledger is gone."""
     from harness.errors import WorldError
-    from harness.world.containers import find_engine, sweep_dead_owners, sweep_run
+    from harness.world.containers import find_engine, sweep_run
     from harness.world.ledger import reap
 
     found = reap(settings.places, sweep_run)
@@ -43,6 +45,8 @@ def _reaped(settings: WorldSettings) -> list[Reaped]:
         engine = find_engine(settings)
     except WorldError:  # no engine, no containers
         return found
+    from harness.world.containers.sweep import sweep_dead_owners
+
     return [*found, *sweep_dead_owners(engine)]
 
 

@@ -42,7 +42,7 @@ def list_(kind: str, form: str) -> None:
 
 
 def _scenarios() -> Sequence[Row]:
-    from harness.scenario_file import load_many  # noqa: PLC0415 - pydantic and the YAML reader take their time
+    from harness.scenario_file import load_many
 
     return [
         {
@@ -58,25 +58,25 @@ def _scenarios() -> Sequence[Row]:
 
 
 def _faults() -> Sequence[Row]:
-    from harness.faults.vocabulary import FAULTS  # noqa: PLC0415 - only this listing needs it
+    from harness.faults.vocabulary import FAULTS
 
     return [{"name": kind.name, "about": kind.about, "evidence": kind.evidence} for kind in FAULTS.values()]
 
 
 def _invariants() -> Sequence[Row]:
-    from harness.invariants import INVARIANTS, JUDGED  # noqa: PLC0415 - only this listing needs it
+    from harness.invariants import INVARIANTS, JUDGED
 
     return [{"name": name, "about": about, "judged": name in JUDGED} for name, about in INVARIANTS.items()]
 
 
 def _suts() -> Sequence[Row]:
-    from harness.sut.registry import SUTS  # noqa: PLC0415 - only this listing needs it
+    from harness.sut.registry import SUTS
 
     return [{"name": name, "about": about} for name, about in SUTS.items()]
 
 
 def _mutants() -> Sequence[Row]:
-    from harness.sut.mutants import MUTANTS  # noqa: PLC0415 - needs the database's client
+    from harness.sut.mutants import MUTANTS
 
     return [
         {

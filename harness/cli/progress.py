@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -39,11 +39,12 @@ class Redrawn(Plain):
         self._live = live
 
     def standing(
-        self, *, in_flight: int, lag: int, epoch: int, faults: Sequence[str], elapsed_s: float
+        self, *, in_flight: int, lag: int, epoch: int, faults: Mapping[str, bool], elapsed_s: float
     ) -> None:
         """See `Observer`."""
         line = Text(f"{elapsed_s:6.1f} s   in flight {in_flight:3d}   lag {lag:5d}   epoch {epoch:3d}   ")
-        line.append(f"[{', '.join(faults)}]" if faults else "", style="yellow")
+        for fault, bites in faults.items():
+            line.append(f"[{fault} {'bites' if bites else 'acts'}] ", style="red" if bites else "yellow")
         self._live.update(line)
 
 

@@ -18,9 +18,10 @@ __all__ = ["setup"]
 @click.option(
     "--world",
     type=click.Choice(["auto", "local", "containers"]),
+    envvar="FLOODMARK_WORLD",
     default="auto",
     show_default=True,
-    help="Which world to get ready. auto: the local one, and a word on containers.",
+    help="Which world to get ready; auto: the local one, which needs no engine.",
 )
 @click.option(
     "--offline-images",
@@ -34,7 +35,7 @@ def setup(*, world: str, offline_images: bool, rebuild: bool) -> None:
     What is installed is used; the rest goes into the cache (~/.cache/floodmark, or $FLOODMARK_CACHE). Nothing is
     installed into the system, and root is needed for --offline-images only.
     """
-    from harness.world.settings import WorldSettings
+    from harness.world.settings import WorldSettings  # noqa: PLC0415 - keeps --help fast
 
     settings = WorldSettings.from_environment()
     for step in _steps(settings, world=world, offline_images=offline_images, rebuild=rebuild):
@@ -42,13 +43,19 @@ def setup(*, world: str, offline_images: bool, rebuild: bool) -> None:
 
 
 def _steps(settings: WorldSettings, *, world: str, offline_images: bool, rebuild: bool) -> Iterator[Step]:
-    from harness.world.provision import provide_images, provide_local_world, provide_offline_images
+    from harness.world.containers import find_engine  # noqa: PLC0415
+    from harness.world.provision import provide_local_world  # noqa: PLC0415
 
     if world != "containers":
         yield from provide_local_world(settings, rebuild=rebuild, say=_progress)
+        if not offline_images:
+            return
+    find_engine(settings)  # without an engine there is nothing to do, and this error says it best
+    from harness.world.provision_images import provide_images, provide_offline_images  # noqa: PLC0415
+
     if offline_images:
         yield from provide_offline_images(settings, rebuild=rebuild, say=_progress)
-    elif world == "containers":
+    else:
         yield from provide_images(settings, say=_progress)
 
 

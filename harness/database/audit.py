@@ -21,10 +21,13 @@ _COUNTS = {
     "records": "SELECT COUNT(DISTINCT id) FROM output",
     "doubled": "SELECT COUNT(*) FROM (SELECT id, j FROM output GROUP BY id, j HAVING COUNT(*) > 1) AS d",
     "epochs": "SELECT COUNT(*) FROM epoch",
-    # Source order of a subtask is the order of its ids; later rows must not have smaller ones.
-    "disordered": "SELECT COUNT(*) FROM (SELECT id, MAX(id) OVER (PARTITION BY subtask ORDER BY seq"
-    " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before_it FROM output) AS w WHERE id < before_it",
 }
+_DISORDERED = (
+    # Source order of a subtask is the order of its ids; later rows must not have smaller ones.
+    "SELECT COUNT(*) FROM (SELECT id, MAX(id) OVER (PARTITION BY subtask ORDER BY seq"
+    " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before_it FROM output) AS w WHERE id < before_it"
+)
+"""Counted in ordered mode only: elsewhere rows may be in any order inside a segment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +60,8 @@ class TableAudit:
     counts: Mapping[str, int]
 
 
-def read_audit(root: Endpoint, *, offered: int) -> TableAudit:
-    """Read it all; `offered` records were to be enriched, one output each."""
+def read_audit(root: Endpoint, *, offered: int, ordered: bool) -> TableAudit:
+    """Read it all; `offered` records were to be enriched. Raises pymysql's errors."""
     with connect(root) as connection, connection.cursor() as cursor:
         cursor.execute("SELECT seq, subtask, id, j, v, token FROM audit ORDER BY seq")
         rows = tuple(
@@ -68,7 +71,8 @@ def read_audit(root: Endpoint, *, offered: int) -> TableAudit:
         cursor.execute("SELECT subtask, epoch, token FROM epoch ORDER BY subtask, epoch")
         epochs = tuple(EpochRow(subtask=s, epoch=c, token=token) for s, c, token in cursor.fetchall())
         counts = {"offered": offered}
-        for name, query in _COUNTS.items():
+        queries = {**_COUNTS, "disordered": _DISORDERED} if ordered else _COUNTS
+        for name, query in queries.items():
             cursor.execute(query)
             counts[name] = int(cursor.fetchone()[0])  # type: ignore[index]  # COUNT always answers a row
         counts["missing"] = max(0, offered - counts["records"])

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Protocol
 
-__all__ = ["Control", "Evidence", "NetworkFault", "Seen", "TimedCall", "Toxic"]
+from harness.history.timed_call import TimedCall
+
+__all__ = ["Control", "Evidence", "NetworkFault", "Seen", "Toxic"]
 
 Evidence = dict[str, Any]
 
@@ -35,22 +37,6 @@ class Control(Protocol):
     def remove_toxic(self, link: str, name: str) -> None: ...
     def disable(self, link: str) -> None: ...
     def enable(self, link: str) -> None: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimedCall:
-    """One external call: when it began and ended (microseconds), and how."""
-
-    began_us: int
-    ended_us: int | None
-    """None: no outcome was recorded (its attempt died, or the run ended)."""
-    ending: str | None
-    """`ok`, `fail`, `timeout`."""
-
-    @property
-    def took_ms(self) -> float | None:
-        """Its length, if it ended."""
-        return None if self.ended_us is None else (self.ended_us - self.began_us) / 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

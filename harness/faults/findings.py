@@ -6,12 +6,13 @@ trigger never came has a finding too, one without times.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.faults.fault import Seen, TimedCall
+from harness.faults.fault import Seen
 from harness.faults.kill_worker import find_killing
 from harness.faults.schedule import network_fault
+from harness.history.timed_call import TimedCall, timed_calls
 from harness.outcome import FaultRecord
 from harness.scenario import Fault, Scenario
 
@@ -22,7 +23,7 @@ Line = Mapping[str, Any]
 
 def findings(scenario: Scenario, lines: Sequence[Line]) -> list[FaultRecord]:
     """One a fault of the scenario, in its order."""
-    calls = list(_timed_calls(lines))
+    calls = timed_calls(lines)
     losses = [(line["t"], line["link"], line["code"]) for line in lines if line["k"] == "~lost"]
     return [_finding(fault, lines, calls, losses) for fault in scenario.faults]
 
@@ -64,19 +65,6 @@ def _record(
 
 def _time_of(note: str, fault: str, lines: Sequence[Line]) -> int | None:
     return next((line["t"] for line in lines if line["k"] == note and line["f"] == fault), None)
-
-
-def _timed_calls(lines: Sequence[Line]) -> Iterator[TimedCall]:
-    open_calls: dict[tuple[int, int, int, int], int] = {}
-    for line in lines:
-        if line["k"] == "call":
-            open_calls[line["s"], line["a"], line["id"], line["try"]] = line["t"]
-        elif line["k"] == "res":
-            began = open_calls.pop((line["s"], line["a"], line["id"], line["try"]), None)
-            if began is not None:
-                yield TimedCall(began_us=began, ended_us=line["t"], ending=line["r"])
-    for began in open_calls.values():
-        yield TimedCall(began_us=began, ended_us=None, ending=None)
 
 
 def fault_events(records: Sequence[FaultRecord]) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ schedule ends, in the reverse order; a trigger that never came is remembered as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from types import TracebackType
@@ -14,7 +14,7 @@ from typing import Self
 
 from harness.faults.blackhole import Blackhole
 from harness.faults.down import Down
-from harness.faults.fault import Control, NetworkFault
+from harness.faults.fault import Control, Evidence, NetworkFault, Seen
 from harness.faults.latency import Latency
 from harness.faults.reset import Reset
 from harness.history.follower import Progress
@@ -61,8 +61,9 @@ class _Planned:
 class Schedule:
     """Call `step` often; leave the block and everything is healed.
 
-    `note(kind, fault)` records `~armed` (after the fault acts) and `~healing` (before it is taken away), so
-    that what happens between the two notes happened under the fault.
+    `note(kind, fault, evidence)` records `~armed` (after the fault acts) and `~healing` (before it is taken
+    away), so that what happens between the two notes happened under the fault; `evidence` is what it has left
+    so far, for people: the run's findings are made afterwards, from everything.
     """
 
     def __init__(
@@ -70,21 +71,33 @@ class Schedule:
         scenario: Scenario,
         *,
         control: Control,
-        note: Callable[[str, str], int],
+        note: Callable[[str, str, Evidence], int],
     ) -> None:
         actions = [(fault, network_fault(fault)) for fault in scenario.faults]
         self._planned = [_Planned(fault=fault, action=action) for fault, action in actions if action]
         self._control = control
         self._note = note
         self._stack = ExitStack()
+        self._progress = Progress()
+        self._now_us = 0
 
-    @property
-    def active(self) -> Sequence[str]:
-        """The ids of the faults that act now."""
-        return [p.fault.id for p in self._planned if p.held is not None]
+    def active(self, *, now_us: int) -> dict[str, bool]:
+        """The faults that act now, and whether each has left evidence by now."""
+        acting = [planned for planned in self._planned if planned.held is not None]
+        return {planned.fault.id: bool(self._evidence(planned, now_us)) for planned in acting}
+
+    def _evidence(self, planned: _Planned, now_us: int) -> Evidence:
+        seen = Seen(
+            armed_us=planned.armed_us or now_us,
+            healed_us=now_us,
+            calls=self._progress.timed.calls(),
+            losses=self._progress.losses,
+        )
+        return planned.action.evidence(seen)
 
     def step(self, progress: Progress, *, now_us: int) -> None:
         """Arm what is due, heal what is over."""
+        self._progress, self._now_us = progress, now_us
         for planned in self._planned:
             if planned.armed_us is None and _is_due(planned.fault.when, progress, now_us):
                 self._arm(planned)
@@ -96,12 +109,13 @@ class Schedule:
         planned.held = planned.action.inject(self._control)
         planned.held.__enter__()
         self._stack.callback(self._heal, planned)
-        planned.armed_us = self._note("~armed", planned.fault.id)
+        planned.armed_us = self._note("~armed", planned.fault.id, {})
 
     def _heal(self, planned: _Planned) -> None:
         held, planned.held = planned.held, None
         if held is not None:
-            planned.healed_us = self._note("~healing", planned.fault.id)
+            evidence = self._evidence(planned, self._now_us)
+            planned.healed_us = self._note("~healing", planned.fault.id, evidence)
             held.__exit__(None, None, None)
 
     def __enter__(self) -> Self:

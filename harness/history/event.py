@@ -80,7 +80,7 @@ class In(_Of, frozen=True, kw_only=True, tag="in"):
     pos: int
     id: Id
     key: Any | UnsetType = UNSET
-    ts: int | None | UnsetType = UNSET
+    ts: int | UnsetType | None = UNSET
     expect: list[Any] | UnsetType = UNSET
 
 
@@ -117,7 +117,7 @@ class Out(_Of, frozen=True, kw_only=True, tag="out"):
     id: Id
     j: int
     v: Any
-    ts: int | None | UnsetType = UNSET
+    ts: int | UnsetType | None = UNSET
 
 
 class Owm(_Of, frozen=True, kw_only=True, tag="owm"):

@@ -62,7 +62,10 @@ _ANY = _Type(lambda _: True, "any JSON")
 _ID = _Type(_is_id, "an integer or a string")
 _W = _Type(_is_w, 'an integer or "end"')
 _ELEMENTS = _Type(_is_elements, 'a list of {"id": ...} and {"w": ..., "pos": ...}')
-_PHASE = _Type(lambda value: value in {"begin", "end"} if isinstance(value, str) else False, '"begin" or "end"')
+_PHASE = _Type(
+    lambda value: isinstance(value, str) and value in {"begin", "end"},
+    '"begin" or "end"',
+)
 _RESULT = _Type(
     lambda value: isinstance(value, str) and value in {"ok", "fail", "timeout", "unknown"},
     '"ok", "fail", "timeout" or "unknown"',

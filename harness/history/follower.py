@@ -13,6 +13,8 @@ from typing import Any
 
 import msgspec
 
+from harness.history.timed_call import CallPairing
+
 __all__ = ["AttemptView", "Follower", "Progress"]
 
 
@@ -39,7 +41,9 @@ class Progress:
     emitted: int = 0
     calls: Counter[int] = field(default_factory=Counter)
     commits: Counter[tuple[int, int]] = field(default_factory=Counter)
-    lost_connections: int = 0
+    losses: list[tuple[int, str, int | str]] = field(default_factory=list)
+    """(when, link, error code) of each connection lost or refused."""
+    timed: CallPairing = field(default_factory=CallPairing)
     attempts: dict[tuple[int, int], AttemptView] = field(default_factory=dict)
 
     @property
@@ -86,6 +90,7 @@ class Follower:
         view = progress.attempts.setdefault(
             (subtask, attempt), AttemptView(subtask=subtask, attempt=attempt)
         )
+        progress.timed.note(line)
         match line["k"]:
             case "~process":
                 view.pid, view.born = line["pid"], line["born"]
@@ -103,6 +108,6 @@ class Follower:
             case "commit":
                 progress.commits[subtask, line["c"]] += 1
             case "~lost":
-                progress.lost_connections += 1
+                progress.losses.append((line["t"], line["link"], line["code"]))
             case "failed" | "close":
                 view.over = True

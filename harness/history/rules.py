@@ -97,10 +97,8 @@ class Rules:
                 yield Breach(line=life.first_line, say=f"{life.named} has no `start`")
             restores = life.origin is not None and life.origin is not _ABSENT
             if restores and life.first_taken and not life.restores and not self._excused(life):
-                yield Breach(
-                    line=life.first_taken,
-                    say=f"{life.named} starts from checkpoint {life.origin} and reads its source without a `restore`",
-                )
+                say = f"{life.named} starts from checkpoint {life.origin}, and reads on without a `restore`"
+                yield Breach(line=life.first_taken, say=say)
 
     def _order(self, good: Mapping[str, Any]) -> Iterator[str]:
         for name, least, said in (("n", 1, "strictly increasing"), ("t", 0, "never decreasing")):
@@ -135,17 +133,8 @@ class Rules:
                 if good["c"] in life.snaps:
                     yield f"{life.named} has a second `snap` of checkpoint {good['c']}"
                 life.snaps.add(good["c"])
-            case "end":
-                if life.end:
-                    yield f"{life.named} has a second `end`"
-                life.end = True
-            case "ended":
-                if not life.end and not self._excused(life):
-                    yield f"{life.named} has `ended` before its `end`"
-            case "close":
-                life.closed = True
-            case "kill":
-                life.killed = True
+            case "end" | "ended" | "close" | "kill":
+                yield from self._over(life, kind)
 
     def _alive(self, life: _Life, kind: str) -> Iterator[str]:
         begins = kind == "start" or kind in _OUTSIDE_LIFE
@@ -196,6 +185,15 @@ class Rules:
             yield f"position {shown(pos)} of {life.named}; the next one is {wanted}"
         life.next_pos = pos + 1
         yield from self._source.check(line, kind, good)
+
+    def _over(self, life: _Life, kind: str) -> Iterator[str]:
+        if kind == "end" and life.end:
+            yield f"{life.named} has a second `end`"
+        elif kind == "ended" and not life.end and not self._excused(life):
+            yield f"{life.named} has `ended` before its `end`"
+        life.end |= kind == "end"
+        life.closed |= kind == "close"
+        life.killed |= kind == "kill"
 
     def _effect(self, line: int, good: Mapping[str, Any]) -> Iterator[str]:
         if self._outputs and "j" not in good:

@@ -57,7 +57,8 @@ class SourceIdentity:
 
     def _record(self, line: int, good: Mapping[str, Any]) -> Iterator[str]:
         id_ = good["id"]
-        now = _Taken(line, good["s"], good["pos"], identity(good["key"]) if "key" in good else _NO_KEY, good.get("ts"))
+        key = identity(good["key"]) if "key" in good else _NO_KEY
+        now = _Taken(line, good["s"], good["pos"], key, good.get("ts"))
         first = self._taken.setdefault(id_, now)
         told = f"record {shown(id_)} was taken on line {first.line}"
         if first.s != now.s:

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import UNSET
@@ -62,8 +62,12 @@ def _finite(token: re.Match[str]) -> str:
     return "1e999" if token[0] == "Infinity" else token[0]
 
 
+class _Writes(Protocol):
+    def write(self, data: bytes, /) -> object: ...
+
+
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
+def _opened(path: Path) -> Iterator[_Writes]:
     match path.suffix:
         case ".gz":
             with gzip.open(path, "wb") as file:

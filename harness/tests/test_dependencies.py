@@ -15,10 +15,13 @@ import pytest
 from harness.tests.tidy import ROOT
 
 NEVER_IMPORTED = {
+    "hypothesis": "tests draw with it; exploration, which the extra is named for, comes next",
     "cryptography": "pymysql asks for it where MySQL exchanges a password without TLS",
     "pandas": "Spark's Arrow path asks for it",
     "protobuf": "Spark's plans need it",
 }
+PARTS = {"markupsafe": "jinja2", "pydantic-core": "pydantic"}
+"""Distributions that are one library with another, in equal step."""
 TOOLS = {"all", "dev"}
 """Extras that the product's own modules do not import."""
 
@@ -43,7 +46,8 @@ def imported() -> set[str]:
     graph = grimp.build_graph(*ours, include_external_packages=True, cache_dir=None)
     foreign = {name.partition(".")[0] for name in graph.modules}.difference(ours, sys.stdlib_module_names)
     owners = packages_distributions()
-    return {plain(owner) for module in foreign for owner in owners.get(module, [module])}
+    found = {plain(owner) for module in foreign for owner in owners.get(module, [module])}
+    return {PARTS.get(name, name) for name in found}
 
 
 @pytest.mark.arch

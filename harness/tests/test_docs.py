@@ -78,6 +78,12 @@ def test_the_links_of_a_page_lead_somewhere(page: str) -> None:
     assert not [link for link in inside if not ((ROOT / page).parent / link).exists()]
 
 
+def test_every_page_that_is_cited_exists() -> None:
+    cited = {found for _, text in our_files() for found in re.findall(r"\bdocs/[\w/-]+\.md\b", text)}
+
+    assert not [page for page in sorted(cited) if page not in PAGES]
+
+
 def test_the_tour_names_every_module() -> None:
     sections = tour_sections()
 

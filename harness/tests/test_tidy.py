@@ -26,7 +26,7 @@ BAD: list[tuple[str, str, str]] = [
     ("lines end plainly", "README.md", "one\r\ntwo\n"),
     ("lines end plainly", "README.md", "no end"),
     ("lines end plainly", "harness/x.py", "if x:\n\ty()\n"),
-    ("lines end plainly", "docs/x.md", "trailing \n"),
+    ("lines end plainly", "README.md", "trailing \n"),
     ("tests do not wait", "harness/tests/test_x.py", "time.sleep(1)\n"),
     ("tests do not wait", "harness/tests/test_x.py", "pause(1)\n"),
     ("tests live with the tested", "harness/test_x.py", ""),

@@ -33,6 +33,8 @@ _BANNED_WORDS = {
 _FIXED_NAMES = {"reference_impl"}
 """Named by the customer."""
 _BANNED_CLASS = re.compile(r"^(Abstract|Base)[A-Z]|^I[A-Z][a-z]|(Base|Helper|Impl|Manager|Utils?)$")
+_UNNAMED = ("_", "pytest_")
+"""A private name, or a hook that pytest finds by its name."""
 _FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 _DEFINITION = _FUNCTION | ast.ClassDef
 
@@ -81,7 +83,7 @@ def _names_its_public_things(path: PurePosixPath, text: str) -> Iterator[str]:
     if path.suffix != ".py" or _is_test(path) or path.name in {"__main__.py", "conftest.py"}:
         return
     body = _parse(text).body
-    public = [n.name for n in body if isinstance(n, _DEFINITION) and not n.name.startswith("_")]
+    public = [n.name for n in body if isinstance(n, _DEFINITION) and not n.name.startswith(_UNNAMED)]
     first = next((i for i, n in enumerate(body) if isinstance(n, _DEFINITION)), len(body))
     named = next((ast.literal_eval(n.value) for n in body[:first] if _assigns_all(n)), None)
     if named is None:

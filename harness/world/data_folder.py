@@ -17,7 +17,7 @@ from harness.world.places import Places
 from harness.world.processes import run_to_end
 from harness.world.server_program import ServerProgram
 
-__all__ = ["copy_data_folder", "prepared_data_folder", "prepared_name", "redo_option"]
+__all__ = ["REDO_BYTES", "copy_data_folder", "prepared_data_folder", "prepared_name", "redo_option"]
 
 LAYOUT = 1
 """Counts up when folders are prepared otherwise than before."""
@@ -36,7 +36,11 @@ def prepared_name(server: ServerProgram) -> str:
 
 def redo_option(server: ServerProgram) -> str:
     """The size of the redo log; the same when a folder is made and when it is used, else the start is slow."""
-    return f"--innodb-log-file-size={REDO_BYTES}" if server.is_mariadb else f"--innodb-redo-log-capacity={REDO_BYTES}"
+    return (
+        f"--innodb-log-file-size={REDO_BYTES}"
+        if server.is_mariadb
+        else f"--innodb-redo-log-capacity={REDO_BYTES}"
+    )
 
 
 def prepared_data_folder(
@@ -64,7 +68,9 @@ def prepared_data_folder(
 
 def copy_data_folder(prepared: Path, target: Path) -> None:
     """Copy a prepared folder for one world; blocks are shared where the file system can."""
-    needed = sum(file.stat().st_blocks * 512 for file in prepared.rglob("*") if file.is_file()) + HEADROOM_BYTES
+    needed = (
+        sum(file.stat().st_blocks * 512 for file in prepared.rglob("*") if file.is_file()) + HEADROOM_BYTES
+    )
     free = shutil.disk_usage(target.parent).free
     full = f"{target.parent} has {free >> 20} MB free; a world's data folder needs {needed >> 20} MB"
     fix = "free some space there, or set FLOODMARK_CACHE to a folder on a larger disk"
@@ -104,7 +110,9 @@ def _mysql_command(server: ServerProgram, folder: Path) -> list[str]:
 
 
 def _mariadb_command(server: ServerProgram, folder: Path) -> list[str]:
-    installer = server.root / "usr" / "bin" / "mariadb-install-db" if server.root else _installer_beside(server)
+    installer = (
+        server.root / "usr" / "bin" / "mariadb-install-db" if server.root else _installer_beside(server)
+    )
     base = ["--basedir=" + str(server.root / "usr")] if server.root else []
     return [
         str(installer),

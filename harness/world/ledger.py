@@ -23,7 +23,7 @@ from harness.errors import WorldError
 from harness.world.identity import Owner, ProcessIdentity, end_process, identify, this_owner
 from harness.world.places import Places
 
-__all__ = ["EngineSweep", "Ledger", "Reaped", "reap"]
+__all__ = ["EngineSweep", "Ledger", "Reaped", "dead_runs", "reap"]
 
 EngineSweep = Callable[[str], list[str]]
 """Removes the containers and networks of one run (by its id) and says what it removed, a sentence each."""
@@ -92,12 +92,26 @@ class Ledger:
 def reap(places: Places, sweep: EngineSweep) -> list[Reaped]:
     """Undo what dead runs left. Living runs, and runs of other machines that share the folder, stay untouched."""
     done = []
-    for path in sorted([*places.runs.glob("*.ledger"), *places.runs.glob(f"*{YOUNG}")]):
+    for path in _ledgers(places):
         with _sole_reaper(path) as mine:
-            owner = _owner(path) if mine else None
-            if owner is not None and not owner.is_foreign() and not owner.is_alive():
+            if mine and _is_dead(_owner(path)):
                 done.append(_undo_all(path, places=places, sweep=sweep))
     return done
+
+
+def dead_runs(places: Places) -> list[str]:
+    """The ids of runs that died and left something; looks, and touches nothing."""
+    owners = {path.stem: _owner(path) for path in _ledgers(places)}
+    return [run_id for run_id, owner in owners.items() if _is_dead(owner)]
+
+
+def _ledgers(places: Places) -> list[Path]:
+    return sorted([*places.runs.glob("*.ledger"), *places.runs.glob(f"*{YOUNG}")])
+
+
+def _is_dead(owner: Owner | None) -> bool:
+    """Whether nobody owns it any more, for certain."""
+    return owner is not None and not owner.is_foreign() and not owner.is_alive()
 
 
 def _undo_all(path: Path, *, places: Places, sweep: EngineSweep) -> Reaped:
@@ -169,7 +183,11 @@ def _append(path: Path, entry: Mapping[str, Any]) -> None:
 
 def _entries(path: Path) -> list[Mapping[str, Any]]:
     found = []
-    for line in path.read_text().splitlines():
+    try:
+        lines = path.read_text().splitlines()
+    except FileNotFoundError:  # its owner was quicker
+        return []
+    for line in lines:
         try:
             found.append(json.loads(line))
         except json.JSONDecodeError:
@@ -181,7 +199,13 @@ def _owner(path: Path) -> Owner | None:
     """The owner that the ledger names; None when it names none that we understand, so nobody may call it dead."""
     for entry in _entries(path):
         match entry:
-            case {"owner": {"process": {"pid": int(pid), "started": int(started)}, "boot": boot, "machine": machine}}:
+            case {
+                "owner": {
+                    "process": {"pid": int(pid), "started": int(started)},
+                    "boot": boot,
+                    "machine": machine,
+                }
+            }:
                 process = ProcessIdentity(pid=pid, started=started)
                 return Owner(process=process, boot=str(boot), machine=str(machine))
     return None

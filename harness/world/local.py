@@ -133,7 +133,9 @@ def _wait_until_ready(server: MysqlServer, *, links: dict[str, Address], app: Cr
     """Ready is a `SELECT 1` as the user, directly and through every link; then the passwords' file goes."""
     holds, lacks = proof_of({"directly": server.address, **links}, app)
     try:
-        server.process.wait_for(holds, what=f"{server.process.name} to answer SELECT 1", limit_s=READY_LIMIT_S)
+        server.process.wait_for(
+            holds, what=f"{server.process.name} to answer SELECT 1", limit_s=READY_LIMIT_S
+        )
     except WorldError as error:
         error.add_note(f"last attempt, {lacks()}")
         raise

@@ -18,7 +18,7 @@ from harness.world.processes import ChildProcess
 from harness.world.server_program import ServerProgram
 from harness.world.world import DATABASE, Address, Credentials
 
-__all__ = ["MysqlServer", "mysql_options", "start_server", "user_statements"]
+__all__ = ["MysqlServer", "app_grants", "server_options", "start_server", "user_statements"]
 
 SOCKET_PATH_MAX = 107
 """Bytes of a Unix socket's path, its end not counted."""
@@ -54,7 +54,8 @@ def start_server(
             f"--pid-file={ledger.folder / 'server.pid'}",
             f"--tmpdir={ledger.folder}",
             redo_option(program),
-            *mysql_options(mariadb=program.is_mariadb),
+            *server_options(),
+            *(() if program.is_mariadb else ("--secure-file-priv=NULL",)),
         ],
         name=program.title,
         log=ledger.folder / "server.log",
@@ -64,7 +65,7 @@ def start_server(
     return MysqlServer(process=process, address=Address(host=LOOPBACK, port=port), secrets=secrets)
 
 
-def mysql_options(*, mariadb: bool) -> tuple[str, ...]:
+def server_options() -> tuple[str, ...]:
     """Options of every server of ours, in whichever world (measured: `guide/infrastructure.md` 1.3)."""
     return (
         "--performance-schema=OFF",  # halves the start
@@ -74,7 +75,7 @@ def mysql_options(*, mariadb: bool) -> tuple[str, ...]:
         "--innodb-buffer-pool-size=64M",
         "--innodb-flush-log-at-trx-commit=1",  # an acknowledged commit survives a kill
         "--max-connections=500",
-        *(() if mariadb else ("--mysqlx=OFF", "--secure-file-priv=NULL")),
+        "--loose-mysqlx=OFF",  # loose: MariaDB has none, and does not mind
     )
 
 

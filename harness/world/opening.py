@@ -8,21 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from harness.clock import monotonic_us
 from harness.errors import UsageError, WorldError
-from harness.world.containers import (
-    Engine,
-    Images,
-    choose_images,
-    find_engine,
-    open_containers_world,
-    sweep_run,
-)
+from harness.world.containers import find_engine, sweep_run
 from harness.world.ledger import Ledger, Reaped, reap
 from harness.world.local import LocalParts, find_local_parts, open_local_world
 from harness.world.settings import WorldSettings
 from harness.world.world import World
+
+if TYPE_CHECKING:
+    from harness.world.containers.engine import Engine
+    from harness.world.containers.images import Images
 
 __all__ = ["KINDS", "Choice", "choose_world", "open_world"]
 
@@ -65,16 +63,16 @@ def open_world(
         ledger.close(sweep_run)
 
 
-def choose_world(
-    kind: str, *, settings: WorldSettings, offline: bool, say: Callable[[str], None]
-) -> Choice:
+def choose_world(kind: str, *, settings: WorldSettings, offline: bool, say: Callable[[str], None]) -> Choice:
     """Which world to open; an error says what each one lacks."""
     match kind:
         case "local":
             return Choice(parts=find_local_parts(settings), why="local world: asked for")
         case "containers":
             engine, images = _containers(settings, offline=offline, say=say)
-            return Choice(parts=(engine, images), why=f"containers world: asked for; {engine.title}; {images.why}")
+            return Choice(
+                parts=(engine, images), why=f"containers world: asked for; {engine.title}; {images.why}"
+            )
         case "auto":
             return _automatic(settings, offline=offline, say=say)
         case _:
@@ -87,7 +85,9 @@ def _automatic(settings: WorldSettings, *, offline: bool, say: Callable[[str], N
         engine, images = _containers(settings, offline=offline, say=say)
     except WorldError as lacking:
         return _automatic_local(settings, no_containers=lacking)
-    return Choice(parts=(engine, images), why=f"containers world (auto): {engine.title} answers; {images.why}")
+    return Choice(
+        parts=(engine, images), why=f"containers world (auto): {engine.title} answers; {images.why}"
+    )
 
 
 def _automatic_local(settings: WorldSettings, *, no_containers: WorldError) -> Choice:
@@ -105,6 +105,8 @@ def _containers(
     settings: WorldSettings, *, offline: bool, say: Callable[[str], None]
 ) -> tuple[Engine, Images]:
     engine = find_engine(settings)
+    from harness.world.containers.images import choose_images  # noqa: PLC0415 - needs Docker's client
+
     return engine, choose_images(engine, settings, offline=offline, say=say)
 
 
@@ -117,12 +119,22 @@ def _opened(
                 parts, why=choice.why, ledger=ledger, ports=settings.ports, say=say, begun_us=begun_us
             )
         case (engine, images):
+            from harness.world.containers.containers_world import open_containers_world  # noqa: PLC0415 - as above
+
             return open_containers_world(
-                engine, images, why=choice.why, ledger=ledger, ports=settings.ports, say=say, begun_us=begun_us
+                engine,
+                images,
+                why=choice.why,
+                ledger=ledger,
+                ports=settings.ports,
+                say=say,
+                begun_us=begun_us,
             )
 
 
 def _remains(found: Reaped) -> str:
     """One line on what a dead run left."""
     removed = f"removed {', '.join(found.removed)}" if found.removed else "removed nothing"
-    return f"run {found.run_id} had died: {removed}" + "".join(f"; could not remove: {what}" for what in found.left)
+    return f"run {found.run_id} had died: {removed}" + "".join(
+        f"; could not remove: {what}" for what in found.left
+    )

@@ -47,7 +47,9 @@ def preferred_range() -> range:
 
 def _bindable(port: int) -> bool:
     with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the servers will: TIME_WAIT is no obstacle
+        probe.setsockopt(
+            socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
+        )  # as the servers will: TIME_WAIT is no obstacle
         try:
             probe.bind((LOOPBACK, port))
         except OSError:

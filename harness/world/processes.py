@@ -77,11 +77,16 @@ class ChildProcess:
         deadline = Deadline(limit_s)
         wait_until(lambda: condition() or not self.alive, deadline=deadline, every_s=POLL_S)
         if not self.alive:
-            raise WorldError(f"{self.name} ended with status {self._popen.returncode} while we waited for {what}"
-                             f"{self.last_words()}", fix="its log says why; `floodmark doctor` checks the rest")
+            raise WorldError(
+                f"{self.name} ended with status {self._popen.returncode} while we waited for {what}"
+                f"{self.last_words()}",
+                fix="its log says why; `floodmark doctor` checks the rest",
+            )
         if deadline.passed and not condition():
-            raise WorldError(f"waited {limit_s:g} s for {what}, in vain{self.last_words()}",
-                             fix="free the machine's processor and disk, then try again")
+            raise WorldError(
+                f"waited {limit_s:g} s for {what}, in vain{self.last_words()}",
+                fix="free the machine's processor and disk, then try again",
+            )
 
     def last_words(self) -> str:
         """The end of its log, for an error."""

@@ -37,9 +37,14 @@ def open_connection(
     )
 
 
-def ask(address: Address, who: Credentials, *statements: str, database: str | None = DATABASE) -> Sequence[Any]:
+def ask(
+    address: Address, who: Credentials, *statements: str, database: str | None = DATABASE
+) -> Sequence[Any]:
     """Run the statements on a connection of their own; the rows of the last one."""
-    with closing(open_connection(address, who, database=database)) as connection, connection.cursor() as cursor:
+    with (
+        closing(open_connection(address, who, database=database)) as connection,
+        connection.cursor() as cursor,
+    ):
         for statement in statements:
             cursor.execute(statement)
         return list(cursor.fetchall())

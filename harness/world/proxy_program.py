@@ -15,7 +15,13 @@ from harness.errors import WorldError
 from harness.world.processes import run_to_end
 from harness.world.settings import WorldSettings
 
-__all__ = ["PROXY_PROGRAM", "TOXIPROXY_VERSION", "build_proxy_program", "built_proxy_program", "find_proxy_program"]
+__all__ = [
+    "PROXY_PROGRAM",
+    "TOXIPROXY_VERSION",
+    "build_proxy_program",
+    "built_proxy_program",
+    "find_proxy_program",
+]
 
 PROXY_PROGRAM = "toxiproxy-server"
 TOXIPROXY_VERSION = "2.12.0"
@@ -34,7 +40,8 @@ def find_proxy_program(settings: WorldSettings) -> Path:
     if built.exists():
         return built
     raise WorldError(
-        f"no proxy: {PROXY_PROGRAM} is neither on the PATH nor in {settings.places.bin}", fix="floodmark setup"
+        f"no proxy: {PROXY_PROGRAM} is neither on the PATH nor in {settings.places.bin}",
+        fix="floodmark setup",
     )
 
 
@@ -47,15 +54,22 @@ def build_proxy_program(settings: WorldSettings, *, say: Callable[[str], None]) 
     """Build it with Go; the module comes from the Go proxy that the machine is set up for."""
     go = shutil.which("go", path=f"{settings.path}:{GO_FOLDER}")
     if go is None:
-        raise WorldError(f"Toxiproxy cannot be built: there is no go on the PATH or in {GO_FOLDER}",
-                         fix=f"install Go (`apt-get install golang-go`), or put {PROXY_PROGRAM} on the PATH")
+        raise WorldError(
+            f"Toxiproxy cannot be built: there is no go on the PATH or in {GO_FOLDER}",
+            fix=f"install Go (`apt-get install golang-go`), or put {PROXY_PROGRAM} on the PATH",
+        )
     say(f"building Toxiproxy {TOXIPROXY_VERSION} with {go}")
     target = built_proxy_program(settings)
     with tempfile.TemporaryDirectory(dir=settings.places.bin, prefix=".building-") as folder:
         run_to_end(
             # Without the flag it would call its version "git".
-            [go, "install", "-ldflags", f"-s -w -X {MODULE}.Version={TOXIPROXY_VERSION}",
-             f"{MODULE}/cmd/server@v{TOXIPROXY_VERSION}"],
+            [
+                go,
+                "install",
+                "-ldflags",
+                f"-s -w -X {MODULE}.Version={TOXIPROXY_VERSION}",
+                f"{MODULE}/cmd/server@v{TOXIPROXY_VERSION}",
+            ],
             what=f"building Toxiproxy {TOXIPROXY_VERSION}",
             limit_s=BUILD_LIMIT_S,
             fix=f"see that the Go module proxy can be reached, or put {PROXY_PROGRAM} on the PATH",

@@ -74,8 +74,10 @@ def find_server(settings: WorldSettings) -> ServerProgram:
         if found is not None:
             return found
         if program == settings.server:
-            raise WorldError(f"{program} (from FLOODMARK_MYSQLD) is no mysqld or mariadbd that runs",
-                             fix="name a server's program, or unset FLOODMARK_MYSQLD")
+            raise WorldError(
+                f"{program} (from FLOODMARK_MYSQLD) is no mysqld or mariadbd that runs",
+                fix="name a server's program, or unset FLOODMARK_MYSQLD",
+            )
     raise WorldError(
         f"no database server: neither mysqld nor mariadbd is on the PATH, in {SYSTEM_FOLDERS}, "
         f"or in {settings.places.servers}",
@@ -121,7 +123,9 @@ def _ask(program: Path, *, root: Path | None) -> ServerProgram | None:
     if said is None:
         return None
     flavour = "MariaDB" if said[2] else "MySQL"
-    return ServerProgram(flavour=flavour, version=said[1], program=program, root=root, environment=environment)
+    return ServerProgram(
+        flavour=flavour, version=said[1], program=program, root=root, environment=environment
+    )
 
 
 def _library_path(root: Path | None) -> Mapping[str, str]:

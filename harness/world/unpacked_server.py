@@ -50,11 +50,20 @@ def unpack_server(settings: WorldSettings, *, say: Callable[[str], None]) -> Ser
         say(f"downloading {', '.join(packages)}")
         archives, root = folder / "archives", folder / "root"
         archives.mkdir()
-        run_to_end([*apt, "apt-get", "download", *packages], what="downloading the server's packages",
-                   limit_s=DOWNLOAD_LIMIT_S, fix=FIX, cwd=archives)
+        run_to_end(
+            [*apt, "apt-get", "download", *packages],
+            what="downloading the server's packages",
+            limit_s=DOWNLOAD_LIMIT_S,
+            fix=FIX,
+            cwd=archives,
+        )
         for archive in sorted(archives.glob("*.deb")):
-            run_to_end(["dpkg-deb", "--extract", str(archive), str(root)], what=f"unpacking {archive.name}",
-                       limit_s=UNPACK_LIMIT_S, fix="free space in the cache, or set FLOODMARK_CACHE")
+            run_to_end(
+                ["dpkg-deb", "--extract", str(archive), str(root)],
+                what=f"unpacking {archive.name}",
+                limit_s=UNPACK_LIMIT_S,
+                fix="free space in the cache, or set FLOODMARK_CACHE",
+            )
         return _adopt(root, settings=settings)
 
 
@@ -64,7 +73,7 @@ def _require_apt(path: str) -> None:
         raise WorldError(
             f"a server can be unpacked on Debian and its kin only; there is no {' and no '.join(missing)} here",
             fix="install MySQL or MariaDB so that mysqld is on the PATH, name it in FLOODMARK_MYSQLD, "
-                "or use --world containers",
+            "or use --world containers",
         )
 
 
@@ -72,7 +81,9 @@ def _private_configuration(folder: Path) -> Path:
     """An apt configuration with state of its own and no hooks, but the system's ways to its mirrors."""
     for inside in ("lists/partial", "cache/archives/partial"):
         (folder / inside).mkdir(parents=True)
-    system = run_to_end(["apt-config", "dump"], what="reading apt's configuration", limit_s=UPDATE_LIMIT_S, fix=FIX)
+    system = run_to_end(
+        ["apt-config", "dump"], what="reading apt's configuration", limit_s=UPDATE_LIMIT_S, fix=FIX
+    )
     lines = [line for line in system.splitlines() if line.startswith("Acquire::") and "Languages" not in line]
     lines += [
         f'Dir::State "{folder}";',
@@ -93,7 +104,9 @@ def _private_configuration(folder: Path) -> Path:
 def _update(apt: Sequence[str]) -> str:
     """Read the lists; some other source may be broken without harm, so the answer matters only if a package lacks."""
     try:
-        return run_to_end([*apt, "apt-get", "update"], what="reading package lists", limit_s=UPDATE_LIMIT_S, fix=FIX)
+        return run_to_end(
+            [*apt, "apt-get", "update"], what="reading package lists", limit_s=UPDATE_LIMIT_S, fix=FIX
+        )
     except WorldError as error:
         return error.what
 
@@ -104,7 +117,9 @@ def _packages(apt: Sequence[str], *, lists: str) -> list[str]:
         try:
             plan = run_to_end(
                 [*apt, "apt-get", "install", "--simulate", "--no-install-recommends", *wanted],
-                what="asking for " + wanted[0], limit_s=UPDATE_LIMIT_S, fix=FIX,
+                what="asking for " + wanted[0],
+                limit_s=UPDATE_LIMIT_S,
+                fix=FIX,
             )
         except WorldError:
             continue
@@ -112,7 +127,9 @@ def _packages(apt: Sequence[str], *, lists: str) -> list[str]:
         return sorted({*wanted, *(name for name in needed if not NEVER_UNPACKED.fullmatch(name))})
     asked = ", ".join(wanted[0] for wanted in SERVERS)
     tail = "".join(f"\n    {line}" for line in lists.splitlines()[-4:])
-    raise WorldError(f"the distribution's mirrors gave none of {asked}; reading their lists ended with{tail}", fix=FIX)
+    raise WorldError(
+        f"the distribution's mirrors gave none of {asked}; reading their lists ended with{tail}", fix=FIX
+    )
 
 
 def _adopt(root: Path, *, settings: WorldSettings) -> ServerProgram:
@@ -123,7 +140,9 @@ def _adopt(root: Path, *, settings: WorldSettings) -> ServerProgram:
     (root / MANIFEST).write_text(json.dumps({"program": str(program.relative_to(root))}))
     found = unpacked_program(root)
     if found is None:
-        raise WorldError(f"{program.name} was unpacked but does not run here: a library may be missing", fix=FIX)
+        raise WorldError(
+            f"{program.name} was unpacked but does not run here: a library may be missing", fix=FIX
+        )
     home = settings.places.servers / f"{found.flavour.lower()}-{found.version}"
     if home.exists():
         shutil.rmtree(home)

@@ -21,7 +21,7 @@ from reference_impl.probe import Ending
 from reference_impl.result import ResultHandle
 from reference_impl.timers import Timers
 
-__all__ = ["Ears", "HandFunction", "Rig", "open_rig", "quickly", "record", "watermark"]
+__all__ = ["Ears", "HandFunction", "Rig", "open_rig", "quickly", "record", "watched_loop", "watermark"]
 
 quickly = settings(deadline=None, max_examples=60, derandomize=True)
 """For property tests of the quick tier: the same examples every time, and no clock that judges them."""
@@ -138,6 +138,16 @@ class Rig:
 
 
 @contextmanager
+def watched_loop() -> Iterator[asyncio.AbstractEventLoop]:
+    """A real loop; what a callback of it raises, which asyncio would only log, fails the test."""
+    raised: list[dict[str, Any]] = []
+    with real_loop() as loop:
+        loop.set_exception_handler(lambda _loop, report: raised.append(report))
+        yield loop
+    assert raised == []
+
+
+@contextmanager
 def open_rig(
     *,
     build: BuildOperator = build_operator,
@@ -147,7 +157,7 @@ def open_rig(
     function: AsyncFunction | None = None,
 ) -> Iterator[Rig]:
     """A rig on a real loop, which is closed behind it."""
-    with real_loop() as loop:
+    with watched_loop() as loop:
         yield Rig(
             loop,
             build=build,

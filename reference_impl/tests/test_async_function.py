@@ -10,8 +10,7 @@ import pytest
 from reference_impl.async_function import AsyncFunction, from_coroutine
 from reference_impl.async_wait import build_operator
 from reference_impl.errors import CallbackFailed, CallTimedOut, StreamElementFailed
-from reference_impl.loops import real_loop
-from reference_impl.tests.rig import Rig, record
+from reference_impl.tests.rig import Rig, record, watched_loop
 
 
 def lifted(loop: asyncio.AbstractEventLoop, function: AsyncFunction, *, timeout_ms: int = 0) -> Rig:
@@ -38,7 +37,7 @@ def test_what_the_coroutine_returns_is_emitted() -> None:
         await asyncio.sleep(0)
         return [value, 2 * value]
 
-    with real_loop() as loop:
+    with watched_loop() as loop:
         rig = lifted(loop, from_coroutine(double, loop=loop))
         rig.process(record(1), record(2))
         rig.operator.end_input()
@@ -50,7 +49,7 @@ def test_what_the_coroutine_raises_fails_the_record_and_frees_its_slot_a41() -> 
     async def burst(value: int) -> list[Any]:
         raise ArithmeticError(value)
 
-    with real_loop() as loop:
+    with watched_loop() as loop:
         rig = lifted(loop, from_coroutine(burst, loop=loop))
         rig.process(record(1))
         rig.operator.end_input()
@@ -60,7 +59,7 @@ def test_what_the_coroutine_raises_fails_the_record_and_frees_its_slot_a41() -> 
 
 @pytest.mark.parametrize("turns", [0, 1, 2])
 def test_a_cancelled_coroutine_fails_its_record_wherever_it_stands_b9(turns: int) -> None:
-    with real_loop() as loop:
+    with watched_loop() as loop:
         rig = lifted(loop, from_coroutine(for_ever, loop=loop))
         rig.process(record(1))
         for _ in range(turns):
@@ -78,7 +77,7 @@ def test_a_coroutine_that_returns_no_list_fails_its_record_a35(answer: Any) -> N
     async def wrong(value: int) -> list[Any]:
         return answer  # type: ignore[no-any-return]
 
-    with real_loop() as loop:
+    with watched_loop() as loop:
         rig = lifted(loop, from_coroutine(wrong, loop=loop))
         rig.process(record(1))
         rig.operator.end_input()
@@ -90,14 +89,14 @@ def test_a_function_that_is_not_asynchronous_fails_the_task_at_its_call_a34() ->
     def plain(value: int) -> list[Any]:
         return [value]
 
-    with real_loop() as loop:
+    with watched_loop() as loop:
         rig = lifted(loop, from_coroutine(plain, loop=loop))  # type: ignore[arg-type]
         with pytest.raises(CallbackFailed, match="invoke"):
             rig.process(record(1))
 
 
 def test_a_timeout_fails_the_record_and_cancels_its_task_a44() -> None:
-    with real_loop() as loop:
+    with watched_loop() as loop:
         rig = lifted(loop, from_coroutine(for_ever, loop=loop), timeout_ms=1)
         rig.process(record(1))
         (task,) = asyncio.all_tasks(loop)
@@ -111,7 +110,7 @@ def test_a_timeout_fails_the_record_and_cancels_its_task_a44() -> None:
 
 
 def test_a_timeout_may_be_answered_by_a_substitute_a45() -> None:
-    with real_loop() as loop:
+    with watched_loop() as loop:
         function = from_coroutine(for_ever, loop=loop, on_timeout=lambda value: [f"default of {value}"])
         rig = lifted(loop, function, timeout_ms=1)
         rig.process(record(1))
@@ -124,7 +123,7 @@ def test_a_substitute_that_raises_fails_the_task_a47() -> None:
     def burst(value: int) -> list[Any]:
         raise ArithmeticError
 
-    with real_loop() as loop:
+    with watched_loop() as loop:
         rig = lifted(loop, from_coroutine(for_ever, loop=loop, on_timeout=burst), timeout_ms=1)
         rig.process(record(1))
 
@@ -133,7 +132,7 @@ def test_a_substitute_that_raises_fails_the_task_a47() -> None:
 
 
 def test_closing_the_operator_cancels_the_running_tasks_a69() -> None:
-    with real_loop() as loop:
+    with watched_loop() as loop:
         rig = lifted(loop, from_coroutine(for_ever, loop=loop))
         rig.process(record(1))
         (task,) = asyncio.all_tasks(loop)

@@ -11,14 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reference_impl.errors import MailboxClosed, WrongState
-from reference_impl.loops import real_loop
 from reference_impl.mailbox import MAX_PRIORITY, Mail, Mailbox, MailboxExecutor, MailboxState
-from reference_impl.tests.rig import quickly
+from reference_impl.tests.rig import quickly, watched_loop
 
 
 @pytest.fixture
 def mailbox() -> Iterator[Mailbox]:
-    with real_loop() as loop:
+    with watched_loop() as loop:
         yield Mailbox(loop=loop)
 
 
@@ -137,7 +136,7 @@ OPERATION = st.sampled_from(
 @quickly
 @given(st.lists(OPERATION, max_size=40))
 def test_every_accepted_mail_leaves_exactly_once_m5(operations: list[str]) -> None:
-    with real_loop() as loop:
+    with watched_loop() as loop:
         box = Mailbox(loop=loop)
         accepted: list[str] = []
         left: list[str] = []
@@ -235,7 +234,7 @@ def test_mail_put_behind_an_urgent_one_does_not_starve_m10(mailbox: Mailbox) -> 
 @quickly
 @given(st.lists(st.integers(0, 3), max_size=8), st.integers(-1, 3), st.integers(0, 8))
 def test_batches_do_not_change_what_takes_see_m12(priorities: list[int], priority: int, cut: int) -> None:
-    with real_loop() as loop:
+    with watched_loop() as loop:
         plain, batched = Mailbox(loop=loop), Mailbox(loop=loop)
         for number, own in enumerate(priorities):
             if number == cut:
@@ -257,7 +256,7 @@ def test_batches_do_not_change_what_takes_see_m12(priorities: list[int], priorit
 def test_urgent_mail_is_first_and_in_order_whatever_the_mix_of_takes_m16(
     *, puts: list[tuple[bool, str]], by_batch: bool
 ) -> None:
-    with real_loop() as loop:
+    with watched_loop() as loop:
         box = Mailbox(loop=loop)
         for number, (urgent, between) in enumerate(puts):
             box.put(mail(f"{'u' if urgent else 'n'}{number:02}"), urgent=urgent)
@@ -321,16 +320,16 @@ def test_a_foreign_thread_wakes_a_waiting_take(mailbox: Mailbox) -> None:
 
 
 def test_a_foreign_thread_is_refused_once_the_loop_is_gone() -> None:
-    with real_loop() as loop:
+    with watched_loop() as loop:
         box = Mailbox(loop=loop)
 
-    raised = in_thread(lambda: box.put_from_thread(mail("late")))
+    raised = in_thread(lambda: box.put(mail("late")))
 
     assert isinstance(raised, MailboxClosed)
 
 
 def test_foreign_mail_that_arrives_after_the_close_is_dropped(mailbox: Mailbox) -> None:
-    assert in_thread(lambda: mailbox.put_from_thread(mail("on its way"))) is None
+    assert in_thread(lambda: mailbox.put(mail("on its way"))) is None
     mailbox.close()
 
     mailbox.let_loop_turn()

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from reference_impl.errors import MailboxClosed, WrongState
-from reference_impl.loops import real_loop
 from reference_impl.mailbox import Mailbox, MailboxExecutor
 from reference_impl.mailbox_loop import EVENT_LOOP_TURN_EVERY, MailboxLoop
+from reference_impl.tests.rig import watched_loop
 
 
 class Bench:
@@ -36,7 +36,7 @@ class Bench:
 
 @pytest.fixture
 def bench() -> Iterator[Bench]:
-    with real_loop() as loop:
+    with watched_loop() as loop:
         yield Bench(Mailbox(loop=loop))
 
 

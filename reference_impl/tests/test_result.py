@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from reference_impl.loops import real_loop
 from reference_impl.mailbox import Mailbox, MailboxExecutor
 from reference_impl.result import ResultHandle
+from reference_impl.tests.rig import watched_loop
 
 
 class Bench:
@@ -32,7 +32,7 @@ class Bench:
 
 @pytest.fixture
 def bench() -> Iterator[Bench]:
-    with real_loop() as loop:
+    with watched_loop() as loop:
         yield Bench(Mailbox(loop=loop))
 
 

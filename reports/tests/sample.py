@@ -118,7 +118,7 @@ def _faults() -> Iterator[Event]:
     yield {"t": _KILL_US + _AWAY_US, "k": "fault", "f": "crash", "phase": "end", "evidence": {"reaped": 1}}
 
 
-def write_history(path: Path, *, records: int = 320, forgets: bool = False) -> list[Event]:
+def write_history(path: Path, *, records: int = 240, forgets: bool = False) -> list[Event]:
     """Write a history of two subtasks and answer its events; `forgets` plants the snapshot's defect."""
     events = [e for s in (0, 1) for e in _Subtask(s=s, records=records, forgets=forgets).run()]
     events = sorted([*events, *_faults()], key=lambda event: event["t"])

@@ -24,8 +24,9 @@ from harness.outcome import WorldDescription
 from harness.world.containers.engine import Engine, brief
 from harness.world.containers.images import Images
 from harness.world.containers.sweep import labels_of_run, sweep_run
+from harness.world.data_folder import REDO_BYTES
 from harness.world.ledger import Ledger
-from harness.world.mysql_server import app_grants, mysql_options
+from harness.world.mysql_server import app_grants, server_options
 from harness.world.ports import LOOPBACK, reserve_port
 from harness.world.proof import ask, proof_of
 from harness.world.toxiproxy import Toxiproxy
@@ -85,7 +86,7 @@ def open_containers_world(
         description = WorldDescription(
             kind="containers",
             why=why,
-            server=f"MySQL {version.partition('-')[0]}",
+            server=f"{'MariaDB' if 'MariaDB' in version else 'MySQL'} {version.partition('-')[0]}",
             proxy=f"Toxiproxy {proxy.version()}",
             ready_s=(monotonic_us() - begun_us) / 1_000_000,
         )
@@ -114,7 +115,13 @@ def _network(labels: Mapping[str, str]) -> Network:
 
 
 def _mysql(
-    image: str, *, network: Network, labels: Mapping[str, str], plan: _Plan, app: Credentials, root: Credentials
+    image: str,
+    *,
+    network: Network,
+    labels: Mapping[str, str],
+    plan: _Plan,
+    app: Credentials,
+    root: Credentials,
 ) -> DockerContainer:
     container = _container(image, network=network, labels=labels, published={MYSQL_PORT: plan.direct})
     container.with_network_aliases("mysql")
@@ -124,12 +131,11 @@ def _mysql(
         MYSQL_PASSWORD=app.password,
         MYSQL_DATABASE=DATABASE,
     )
-    return container.with_command(["mysqld", *mysql_options(mariadb=False), "--innodb-redo-log-capacity=16777216"])
+    # Options only: the entrypoints of the published images, and ours, put their server before them.
+    return container.with_command([*server_options(), f"--loose-innodb-redo-log-capacity={REDO_BYTES}"])
 
 
-def _toxiproxy(
-    image: str, *, network: Network, labels: Mapping[str, str], plan: _Plan
-) -> DockerContainer:
+def _toxiproxy(image: str, *, network: Network, labels: Mapping[str, str], plan: _Plan) -> DockerContainer:
     published = {CONTROL_PORT: plan.control, **{LINK_PORTS[link]: plan.links[link] for link in LINKS}}
     return _container(image, network=network, labels=labels, published=published)
 
@@ -138,7 +144,9 @@ def _container(
     image: str, *, network: Network, labels: Mapping[str, str], published: Mapping[int, Address]
 ) -> DockerContainer:
     container = DockerContainer(image).with_network(network).with_kwargs(labels=dict(labels))
-    bindings: Any = container.ports  # typed for port numbers; the engine's client takes (address, port) as well
+    bindings: Any = (
+        container.ports
+    )  # typed for port numbers; the engine's client takes (address, port) as well
     bindings.update({f"{inside}/tcp": (outside.host, outside.port) for inside, outside in published.items()})
     return container
 
@@ -151,9 +159,11 @@ def _start(*containers: DockerContainer) -> None:
         try:
             future.result()
         except APIError as error:
-            raise WorldError(f"the engine could not start {container.image}: {brief(error)}",
-                             fix="set FLOODMARK_PORTS to a range with free ports if a port is taken; "
-                                 "else see the engine's log") from error
+            raise WorldError(
+                f"the engine could not start {container.image}: {brief(error)}",
+                fix="set FLOODMARK_PORTS to a range with free ports if a port is taken; "
+                "else see the engine's log",
+            ) from error
 
 
 def _wait_until_ready(
@@ -186,4 +196,6 @@ def _wait_for(
     words = wrapped.logs(tail=8).decode(errors="replace").splitlines()
     tail = f"\n  last lines of {container.image}:" + "".join(f"\n    {line}" for line in words)
     problem = "it ended" if ended() else f"in vain for {deadline.seconds:g} s"
-    raise WorldError(f"waited for {what}, {problem}{tail}", fix="free the machine's processor and disk, try again")
+    raise WorldError(
+        f"waited for {what}, {problem}{tail}", fix="free the machine's processor and disk, try again"
+    )

@@ -63,7 +63,8 @@ class Engine:
             _client(PULL_LIMIT_S).images.pull(image)
         except (DockerException, RequestException) as error:
             raise WorldError(
-                f"image {image} could not be pulled: {brief(error)}", fix="see the engine's log and its free disk space"
+                f"image {image} could not be pulled: {brief(error)}",
+                fix="see the engine's log and its free disk space",
             ) from error
 
     def import_image(self, files: Path, image: str) -> None:

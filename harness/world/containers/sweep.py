@@ -42,7 +42,10 @@ def sweep_dead_owners(engine: Engine) -> list[Reaped]:
     """Remove what bears our label and a dead owner's name, for runs whose ledger is gone; foreigners stay."""
     label = f"{PROJECT_LABEL}=floodmark"
     owners = {}
-    for thing in [*engine.client.containers.list(all=True, filters={"label": label}), *_networks(engine, label)]:
+    for thing in [
+        *engine.client.containers.list(all=True, filters={"label": label}),
+        *_networks(engine, label),
+    ]:
         labels = _labels_of(thing)
         owners[labels.get(RUN_LABEL, "")] = _owner(labels.get(OWNER_LABEL, ""))
     return [
@@ -83,6 +86,8 @@ def _labels_of(thing: Any) -> Mapping[str, str]:
 def _owner(text: str) -> Owner | None:
     try:
         found = json.loads(text)
-        return Owner(process=ProcessIdentity(**found["process"]), boot=found["boot"], machine=found["machine"])
+        return Owner(
+            process=ProcessIdentity(**found["process"]), boot=found["boot"], machine=found["machine"]
+        )
     except (ValueError, KeyError, TypeError):
         return None

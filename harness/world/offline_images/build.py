@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from harness.errors import WorldError
-from harness.world.containers import OFFLINE_MYSQL, OFFLINE_TOXIPROXY, Engine
+from harness.world.containers.engine import Engine
+from harness.world.containers.images import OFFLINE_MYSQL, OFFLINE_TOXIPROXY
 from harness.world.processes import run_to_end
 from harness.world.proxy_program import TOXIPROXY_VERSION
 
@@ -52,7 +53,15 @@ def build_mysql_image(engine: Engine, *, path: str, say: Callable[[str], None]) 
         say(f"collecting MySQL and what it needs from Debian {SUITE}")
         packages = folder / "packages.tar"
         run_to_end(
-            ["mmdebstrap", "--variant=essential", "--include=mysql-server-core", *DEBIAN_OPTIONS, SUITE, str(packages), MIRROR],
+            [
+                "mmdebstrap",
+                "--variant=essential",
+                "--include=mysql-server-core",
+                *DEBIAN_OPTIONS,
+                SUITE,
+                str(packages),
+                MIRROR,
+            ],
             what=f"collecting Debian {SUITE} packages for the MySQL image",
             limit_s=PACKAGES_LIMIT_S,
             fix=f"see that {MIRROR} can be reached and that {folder.parent} has 1 GB free",
@@ -75,7 +84,9 @@ def _require_mmdebstrap(path: str) -> None:
     if shutil.which("mmdebstrap", path=path) is None:
         raise WorldError("the MySQL image cannot be built: there is no mmdebstrap here", fix=fix)
     if os.geteuid() != 0:
-        raise WorldError("the MySQL image cannot be built: mmdebstrap needs root to make a system's files", fix=fix)
+        raise WorldError(
+            "the MySQL image cannot be built: mmdebstrap needs root to make a system's files", fix=fix
+        )
 
 
 def _build(

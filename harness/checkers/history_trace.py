@@ -1,8 +1,8 @@
 """The trace: a history filed by subtask and attempt, the state of the one fold that all checkers share.
 
-Answers to `jepsen.history`'s indexed histories. The fold is `Trace(header)`, `step`, `merge`; a checker is what
-is done with its result (`invariant`). Invariant: events are filed as they came, nothing is concluded here.
-Memory grows with the history: in this version the judge keeps it whole.
+Answers to `jepsen.history`'s indexed histories. The fold is `Trace(header)`, `step`, `merge`; a checker is
+what is done with its result (`invariant`). Invariant: events are filed as they came, nothing is concluded
+here. Memory grows with the history: in this version the judge keeps it whole.
 """
 
 from __future__ import annotations

@@ -1,0 +1,164 @@
+"""V10 checkpoint cut: a completed snap splits the input cleanly into what has left and what is stored.
+
+Answers to FLINK-7949 and FLINK-12351. Invariant judged: of the attempt's input, each element before the
+snap's position is resolved or stored and not both, none is split, nothing at or after it is stored or has
+left, and what is stored is in replay order. O(n log n): between snaps only what is open and what has left
+is kept in order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from harness.checkers.attempt_input import Element, Mark, elements_of
+from harness.checkers.attempt_sweep import AttemptSweep
+from harness.checkers.case import SubtaskView
+from harness.checkers.history_trace import Attempt
+from harness.checkers.invariant import Findings, Invariant
+from harness.checkers.replay_order import misordered
+from harness.history.event import Snap
+from harness.history.values import shown
+from harness.verdict import Anomaly
+
+__all__ = ["CheckpointCut"]
+
+
+class CheckpointCut(Invariant):
+    """V10."""
+
+    name = "V10"
+    vacuous = "no checkpoint with a snap was completed"
+
+    def examine(self, view: SubtaskView) -> Findings:
+        """Each element that a completed snap treats wrongly, each `done` that lacks this subtask's snap."""
+        completions = view.checkpoints.completions
+        anomalies: list[Anomaly] = []
+        for attempt in view.subtask.attempts.values():
+            if any((attempt.a, cut.snap.c) in completions for cut in attempt.cuts):
+                anomalies += _cuts_of(view, attempt)
+        anomalies += _incomplete(view)
+        return Findings(anomalies=tuple(anomalies), observed=len(completions), exposed=bool(completions))
+
+
+def _cuts_of(view: SubtaskView, attempt: Attempt) -> Iterator[Anomaly]:
+    coalesces = view.case.header.operator.coalesces_watermarks
+    sweep = AttemptSweep(attempt, source=view.source, taken=view.inputs[attempt.a], coalesces=coalesces)
+    for event in attempt.events:
+        if isinstance(event, Snap):
+            completion = view.checkpoints.completions.get((attempt.a, event.c))
+            if completion is not None:
+                yield from _Examination(view, sweep, event, completion).anomalies()
+        else:
+            sweep.step(event)
+
+
+class _Examination:
+    """One completed snap, held against the attempt as it stood then."""
+
+    def __init__(self, view: SubtaskView, sweep: AttemptSweep, snap: Snap, completion: int) -> None:
+        self._view = view
+        self._sweep = sweep
+        self._snap = snap
+        self._completion = completion
+        self._listed = list(elements_of(snap.elements))
+        self._stored = dict.fromkeys(self._listed)
+
+    def anomalies(self) -> Iterator[Anomaly]:
+        yield from self._unstored()
+        yield from self._already_away()
+        for element in self._stored:
+            yield from self._stored_one(element)
+        yield from self._order()
+        if self._snap.pos > self._sweep.next_pos:
+            say = f"what was taken in ends before position {self._sweep.next_pos}"
+            yield self._anomaly("skipped", None, say)
+
+    def _unstored(self) -> Iterator[Anomaly]:
+        """What is before the cut and open, though not stored."""
+        for element in self._sweep.open:
+            pos = self._sweep.position(element)
+            if pos is not None and pos < self._snap.pos:
+                if self._sweep.split(element):
+                    yield self._anomaly("torn", element, "has left in part")
+                elif element not in self._stored and not self._sweep.excused(element):
+                    yield self._anomaly("missing", element, "is neither stored nor resolved")
+
+    def _already_away(self) -> Iterator[Anomaly]:
+        """What is at or after the cut, though something of it has left."""
+        for element in self._sweep.left_from(self._snap.pos):
+            yield self._anomaly("both-sides", element, "has left, and will be read again")
+
+    def _stored_one(self, element: Element) -> Iterator[Anomaly]:
+        sweep, pos = self._sweep, self._sweep.position(element)
+        if not sweep.has_taken(element):
+            yield self._anomaly("foreign", element, "is stored, but was not in the attempt's input by then")
+        elif pos is None:
+            return
+        elif pos >= self._snap.pos:
+            if not sweep.has_left(element):
+                yield self._anomaly("both-sides", element, "is stored, and will be read again")
+        elif sweep.all_left(element):
+            yield self._anomaly("already-out", element, "is stored, though it has left")
+
+    def _order(self) -> Iterator[Anomaly]:
+        for element, times in Counter(self._listed).items():
+            if times > 1:
+                yield self._anomaly("twice", element, "is stored twice")
+        places = {element: self._sweep.position(element) for element in self._stored}
+        ordered = self._view.case.header.operator.mode == "ordered"
+        for element in misordered(places, ordered=ordered):
+            yield self._anomaly("misordered", element, "is stored out of replay order")
+
+    def _anomaly(self, kind: str, element: Element | None, say: str) -> Anomaly:
+        s, snap = self._view.s, self._snap
+        where = f"in checkpoint {snap.c} of subtask {s} (attempt {snap.a}, cut at position {snap.pos})"
+        taken = () if element is None else self._witness(element)
+        return Anomaly(
+            kind=kind,
+            s=s,
+            c=snap.c,
+            id=None if element is None or isinstance(element, Mark) else element.id,
+            w=element.w if isinstance(element, Mark) else None,
+            events=tuple(sorted({*taken, snap.n, self._completion})),
+            say=f"{where}, {say}" if element is None else f"{self._named(element)} {say}, {where}",
+        )
+
+    def _witness(self, element: Element) -> tuple[int, ...]:
+        source = self._view.source
+        if isinstance(element, Mark):
+            wm = source.watermarks.get(element.pos)
+            return () if wm is None else (wm.n,)
+        taken = source.records.get(element.id)
+        return () if taken is None else (taken.n,)
+
+    def _named(self, element: Element) -> str:
+        if isinstance(element, Mark):
+            return f"watermark {shown(element.w)} (position {element.pos})"
+        pos = self._sweep.position(element)
+        return f"record {shown(element.id)} ({'no position' if pos is None else f'position {pos}'})"
+
+
+def _incomplete(view: SubtaskView) -> Iterator[Anomaly]:
+    """Each `done` while this subtask runs and has no snap of that checkpoint."""
+    starts = sorted(
+        ((attempt.start.n, attempt) for attempt in view.subtask.attempts.values() if attempt.start),
+        key=lambda pair: pair[0],
+    )
+    running: Attempt | None = None
+    for done in view.case.trace.dones:
+        while starts and starts[0][0] < done.n:
+            running = starts.pop(0)[1]
+        if running is None or (running.ended is not None and running.ended < done.n):
+            continue
+        if view.checkpoints.cut_before(done.c, done.n) is None:
+            yield Anomaly(
+                kind="incomplete",
+                s=view.s,
+                c=done.c,
+                events=(done.n,),
+                say=(
+                    f"checkpoint {done.c} is completed, but subtask {view.s}, whose attempt {running.a} is"
+                    " running, has no snap of it"
+                ),
+            )

@@ -1,0 +1,67 @@
+"""V23 evidence: every fault left evidence that it took effect, and as much was observed as was to be.
+
+Answers to etcd#17775: a test that passed because its fault never bit. Invariant judged: nothing is ever
+convicted here; what is missing makes the run vacuous. Grows with faults and completed checkpoints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.checkers.case import Case
+from harness.checkers.invariant import Findings, Invariant
+from harness.history.header import Expects
+from harness.history.values import shown
+
+__all__ = ["Evidence", "completed_checkpoints", "restores"]
+
+
+class Evidence(Invariant):
+    """V23."""
+
+    name = "V23"
+    vacuous = "nothing was expected"
+
+    def not_claimed(self, case: Case) -> str:
+        """Wherever something is expected, or any fault was tried."""
+        applies = case.header.expects is not None or case.trace.faults
+        return "" if applies else "nothing is expected, and there is no fault"
+
+    def across(self, case: Case) -> Findings:
+        """What was to be seen and was not."""
+        shortfalls = (*_without_evidence(case), *_short(case, case.header.expects or Expects()))
+        return Findings(shortfalls=shortfalls, observed=len(case.trace.faults), exposed=True)
+
+
+def _without_evidence(case: Case) -> Iterator[str]:
+    for fault in case.trace.faults:
+        if fault.phase == "end" and not fault.evidence:
+            yield f"the fault {shown(fault.f)} ended without evidence that it took effect (event {fault.n})"
+
+
+def _short(case: Case, expects: Expects) -> Iterator[str]:
+    begun = {fault.f for fault in case.trace.faults if fault.phase == "begin"}
+    for name in dict.fromkeys(expects.faults):
+        if name not in begun:
+            yield f"the fault {shown(name)} was expected and never began"
+    records = {record for view in case.views for record in view.source.records}
+    counts = (
+        ("records accepted", expects.records, len(records)),
+        ("checkpoints completed", expects.checkpoints, len(completed_checkpoints(case))),
+        ("restores", expects.restores, restores(case)),
+    )
+    for named, least, seen in counts:
+        if least is not None and seen < least:
+            yield f"{seen} {named}, where at least {least} were expected"
+
+
+def completed_checkpoints(case: Case) -> set[int]:
+    """The numbers of all completed checkpoints."""
+    done = {event.c for event in case.trace.dones} if case.header.sink != "atomic" else set()
+    return done.union(*(view.checkpoints.distinct for view in case.views))
+
+
+def restores(case: Case) -> int:
+    """How many `restore` events there are."""
+    attempts = (attempt for view in case.views for attempt in view.subtask.attempts.values())
+    return sum(attempt.restore is not None for attempt in attempts)

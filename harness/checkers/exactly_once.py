@@ -1,0 +1,123 @@
+"""V8 exactly once: in O* every expected result is there, once, with its value and time, and nothing else is.
+
+Answers to Jepsen's `set-full`. Invariant judged: the multiset of visible results equals what the accepted
+records call for. O(n); memory grows with O* and with records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import UNSET
+
+from harness.checkers.case import SubtaskView
+from harness.checkers.effective_output import Shown, outputs
+from harness.checkers.invariant import Findings, Invariant
+from harness.checkers.subtask_input import Taken
+from harness.history.event import Id, Out
+from harness.history.values import listed, same, shown
+from harness.verdict import Anomaly
+
+__all__ = ["ExactlyOnce"]
+
+
+class ExactlyOnce(Invariant):
+    """V8."""
+
+    name = "V8"
+    vacuous = "no result is visible, and none is missing"
+
+    def examine(self, view: SubtaskView) -> Findings:
+        """Each result too much, each wrong one, each record of which one is missing."""
+        results = list(outputs(view.output))
+        seen = _first_seen(results)
+        anomalies = [*_doubled(view, results), *_wrong_each(view, results), *_gaps(view, seen)]
+        lost = list(_lost(view, seen))
+        finished = view.case.finished
+        return Findings(
+            anomalies=(*anomalies, *(lost if finished else ())),
+            pending=() if finished else tuple(anomaly.say for anomaly in lost),
+            observed=len(results),
+            exposed=bool(results),
+        )
+
+
+def _first_seen(results: list[tuple[Shown, Out]]) -> dict[Id, dict[int, Shown]]:
+    """Of each record, by `j`, where that output is visible first."""
+    seen: dict[Id, dict[int, Shown]] = {}
+    for entry, out in results:
+        seen.setdefault(out.id, {}).setdefault(out.j, entry)
+    return seen
+
+
+def _doubled(view: SubtaskView, results: list[tuple[Shown, Out]]) -> Iterator[Anomaly]:
+    first: dict[tuple[Id, int], Shown] = {}
+    for entry, out in results:
+        before = first.setdefault((out.id, out.j), entry)
+        if before is not entry:
+            again = f"attempt {before.emission.a} emitted it, and attempt {out.a} again"
+            if before.emission is out:
+                again = f"epochs of attempt {out.a} were committed twice"
+            yield Anomaly(
+                kind="duplicate",
+                s=view.s,
+                id=out.id,
+                events=tuple(sorted({*before.witness, *entry.witness})),
+                say=f"output {out.j} of record {shown(out.id)} is visible twice: {again}",
+            )
+
+
+def _wrong_each(view: SubtaskView, results: list[tuple[Shown, Out]]) -> Iterator[Anomaly]:
+    """What is wrong with an emission by itself; one that is visible twice is told once."""
+    for out in {out.n: out for _, out in results}.values():
+        taken = view.source.records.get(out.id)
+        if taken is None:
+            say = (
+                f"output {out.j} of record {shown(out.id)} is visible, but subtask {view.s} never took it in"
+            )
+            yield Anomaly(kind="phantom", s=view.s, id=out.id, events=(out.n,), say=say)
+        elif reason := _wrong(view, out, taken):
+            say = f"output {out.j} of record {shown(out.id)} (position {taken.pos}) {reason}"
+            yield Anomaly(
+                kind="wrong-value", s=view.s, id=out.id, events=tuple(sorted({taken.n, out.n})), say=say
+            )
+
+
+def _wrong(view: SubtaskView, out: Out, taken: Taken) -> str:
+    wanted = view.expected.of(out.id).outputs
+    if wanted is not None and out.j >= len(wanted):
+        return f"is visible, but the record yields {len(wanted) or 'nothing'}{' outputs' * bool(wanted)}"
+    if wanted is not None and not same(out.v, wanted[out.j]):
+        return f"is {shown(out.v)}, but {shown(wanted[out.j])} is expected"
+    if out.ts is not UNSET and out.ts != taken.ts:
+        return f"leaves with the timestamp {shown(out.ts)}, but the record has {shown(taken.ts)}"
+    return ""
+
+
+def _gaps(view: SubtaskView, seen: dict[Id, dict[int, Shown]]) -> Iterator[Anomaly]:
+    """Records whose outputs are unknown but for one thing: they are numbered 0, 1, 2, ..."""
+    for record, by_number in seen.items():
+        if record in view.source.records and view.expected.of(record).outputs is None:
+            gap = next(j for j in range(len(by_number) + 1) if j not in by_number)
+            beyond = [j for j in by_number if j > gap]
+            if beyond:
+                witness = by_number[min(beyond)]
+                say = f"output {min(beyond)} of record {shown(record)} is visible, but output {gap} is not"
+                yield Anomaly(kind="wrong-value", s=view.s, id=record, events=witness.witness, say=say)
+
+
+def _lost(view: SubtaskView, seen: dict[Id, dict[int, Shown]]) -> Iterator[Anomaly]:
+    for record, taken in view.source.records.items():
+        wanted, outcome, begun = view.expected.of(record)
+        visible = seen.get(record, {})
+        missing = [j for j in range(len(wanted or ())) if j not in visible]
+        place = f"record {shown(record)} (position {taken.pos}) of subtask {view.s}"
+        if missing:
+            decided = () if outcome is None else (outcome.n,)
+            say = f"output {listed(missing)} of {place} is visible nowhere"
+            yield Anomaly(
+                kind="lost", s=view.s, id=record, events=tuple(sorted({taken.n, *decided})), say=say
+            )
+        elif wanted is None and outcome is None and not begun:
+            say = f"{place} has neither an outcome nor an output that is visible"
+            yield Anomaly(kind="lost", s=view.s, id=record, events=(taken.n,), say=say)

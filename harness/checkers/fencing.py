@@ -1,0 +1,77 @@
+"""V13 fencing: once a newer attempt of a subtask has taken effect, nothing of an older one does.
+
+Answers to fencing tokens as in KAFKA-12693. Invariant judged: per subtask, tokens never fall along the
+database's commit order, nor the attempts that commits name along the history. O(n log n) for the order;
+grows with effects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import UNSET
+
+from harness.checkers.case import Case, SubtaskView
+from harness.checkers.invariant import Findings, Invariant
+from harness.history.event import Commit, Effect
+from harness.history.values import shown
+from harness.verdict import Anomaly
+
+__all__ = ["Fencing"]
+
+
+class Fencing(Invariant):
+    """V13."""
+
+    name = "V13"
+    vacuous = "no subtask has two attempts, so none could be superseded"
+
+    def not_claimed(self, case: Case) -> str:
+        """Claimed by `fenced`, where it shows at all."""
+        if not case.header.fenced:
+            return "the header says that attempts are not fenced"
+        commits = any(commit.a is not UNSET for view in case.views for commit in view.subtask.commits)
+        return "" if commits or case.trace.effects else "no effect, and no commit that names its attempt"
+
+    def examine(self, view: SubtaskView) -> Findings:
+        """Each commit of a superseded attempt."""
+        anomalies = tuple(_zombie_commits(view.subtask.commits))
+        attempts = len(view.subtask.attempts)
+        return Findings(anomalies=anomalies, observed=len(view.subtask.commits), exposed=attempts > 1)
+
+    def across(self, case: Case) -> Findings:
+        """Each effect of a superseded attempt."""
+        effects = sorted(case.trace.effects, key=lambda effect: effect.seq)
+        return Findings(anomalies=tuple(_zombie_effects(effects)), observed=len(effects))
+
+
+def _zombie_commits(commits: list[Commit]) -> Iterator[Anomaly]:
+    highest = 0
+    witness = 0
+    for commit in commits:
+        if commit.a is UNSET:
+            continue
+        if commit.a < highest:
+            say = (
+                f"attempt {commit.a} commits epoch {commit.c} of subtask {commit.s}"
+                f" after attempt {highest} has committed"
+            )
+            yield Anomaly(kind="zombie-commit", s=commit.s, c=commit.c, events=(witness, commit.n), say=say)
+        else:
+            highest, witness = commit.a, commit.n
+
+
+def _zombie_effects(effects: list[Effect]) -> Iterator[Anomaly]:
+    """Of effects in the order of `seq`."""
+    highest: dict[int, Effect] = {}
+    for effect in effects:
+        before = highest.setdefault(effect.s, effect)
+        if effect.token < before.token:
+            say = (
+                f"attempt {effect.token} wrote record {shown(effect.id)} (seq {effect.seq}) after attempt"
+                f" {before.token} had written record {shown(before.id)} (seq {before.seq})"
+            )
+            events = (before.n, effect.n)
+            yield Anomaly(kind="zombie-effect", s=effect.s, id=effect.id, events=events, say=say)
+        else:
+            highest[effect.s] = effect

@@ -1,0 +1,107 @@
+"""V11 restore equivalence: an attempt goes on from a completed snap, with its elements and at its position.
+
+Answers to Flink's restore of operator state. Invariant judged: what an attempt restores is what an earlier
+attempt of its subtask stored, in a checkpoint that was completed and not given up for ever. O(n); keeps
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.checkers.attempt_input import elements_of
+from harness.checkers.case import Case, SubtaskView
+from harness.checkers.history_trace import Attempt
+from harness.checkers.invariant import Findings, Invariant
+from harness.checkers.replay_order import equal_replays
+from harness.history.event import In, Snap, Start, Wm
+from harness.history.values import listed
+from harness.verdict import Anomaly
+
+__all__ = ["RestoreEquivalence"]
+
+
+class RestoreEquivalence(Invariant):
+    """V11."""
+
+    name = "V11"
+    vacuous = "no attempt starts from a checkpoint"
+
+    def not_claimed(self, case: Case) -> str:
+        """Wherever an attempt starts from a checkpoint."""
+        return "" if any(True for view in case.views for _ in _restarts(view)) else self.vacuous
+
+    def examine(self, view: SubtaskView) -> Findings:
+        """Each attempt that starts from what it must not, or with something else."""
+        restarts = list(_restarts(view))
+        anomalies = tuple(
+            anomaly
+            for attempt, start, c in restarts
+            for anomaly in _Restart(view, attempt, start, c).anomalies()
+        )
+        return Findings(anomalies=anomalies, observed=len(restarts), exposed=bool(restarts))
+
+
+def _restarts(view: SubtaskView) -> Iterator[tuple[Attempt, Start, int]]:
+    for attempt in view.subtask.attempts.values():
+        start = attempt.start
+        if start is not None and start.from_ is not None:
+            yield attempt, start, start.from_
+
+
+class _Restart:
+    """One attempt that starts from checkpoint `c`."""
+
+    def __init__(self, view: SubtaskView, attempt: Attempt, start: Start, c: int) -> None:
+        self._view = view
+        self._attempt = attempt
+        self._start = start
+        self._c = c
+        self._named = f"attempt {attempt.a} of subtask {view.s} starts from checkpoint {c}"
+
+    def anomalies(self) -> Iterator[Anomaly]:
+        checkpoints, c, n = self._view.checkpoints, self._c, self._start.n
+        cut = checkpoints.cut_restored(self._attempt)
+        if cut is None:
+            yield self._anomaly("bad-restore", "which no earlier attempt of it had snapped")
+        elif not checkpoints.completed_by(c, n):
+            yield self._anomaly("bad-restore", "which had not been completed", cut.snap.n)
+        elif (retired := checkpoints.retired_by(c, n)) is not None:
+            yield self._anomaly("bad-restore", "which had been retired", retired)
+        if cut is not None:
+            yield from self._elements(cut.snap)
+            yield from self._position(cut.snap)
+
+    def _elements(self, snap: Snap) -> Iterator[Anomaly]:
+        restore = self._attempt.restore
+        if restore is None:
+            return
+        stored, replayed = list(elements_of(snap.elements)), list(elements_of(restore.elements))
+        ordered = self._view.case.header.operator.mode == "ordered"
+        if not equal_replays(stored, replayed, ordered=ordered):
+            # A counterexample names what differs; where the sets agree it is the order.
+            lacks = [tuple(e)[-1] for e in stored if e not in set(replayed)]
+            adds = [tuple(e)[-1] for e in replayed if e not in set(stored)]
+            differs = [f"without {listed(lacks)}"] * bool(lacks) + [f"with {listed(adds)} besides"] * bool(
+                adds
+            )
+            say = f"and replays what was stored {' and '.join(differs) or 'in another order'}"
+            yield self._anomaly("restore-differs", say, snap.n, restore.n)
+
+    def _position(self, snap: Snap) -> Iterator[Anomaly]:
+        first = next((e for e in self._attempt.events if isinstance(e, In | Wm)), None)
+        if self._start.pos != snap.pos:
+            say = f"with its source at position {self._start.pos}, but the snap stands at {snap.pos}"
+            yield self._anomaly("wrong-position", say, snap.n)
+        elif first is not None and first.pos != snap.pos:
+            say = f"and reads position {first.pos} first, but the snap stands at {snap.pos}"
+            yield self._anomaly("wrong-position", say, snap.n, first.n)
+
+    def _anomaly(self, kind: str, say: str, *witnesses: int) -> Anomaly:
+        return Anomaly(
+            kind=kind,
+            s=self._view.s,
+            c=self._c,
+            events=tuple(sorted({self._start.n, *witnesses})),
+            say=f"{self._named}, {say}",
+        )

@@ -1,0 +1,200 @@
+"""What `floodmark doctor` looks at: one function a check, each with a sentence and, if it is not well, a fix.
+
+Invariant: a check changes nothing, pulls nothing and answers within its limit.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import psutil
+
+from harness.errors import WorldError
+from harness.world.containers import find_engine
+from harness.world.data_folder import prepared_name
+from harness.world.ledger import dead_runs
+from harness.world.proxy_program import find_proxy_program
+from harness.world.server_program import find_server
+from harness.world.settings import WorldSettings
+
+__all__ = ["Check", "Diagnosis", "State", "examine"]
+
+JAVA_MIN = 17
+"""Spark 4 starts on nothing older."""
+JAVA_LIMIT_S = 20.0
+DISK_FREE_MIN_MB = 300
+DISK_FREE_WANTED_MB = 2_000
+MEMORY_FREE_WANTED_MB = 2_000
+
+
+class State(StrEnum):
+    """How a check ended."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "FAIL"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One line of the diagnosis."""
+
+    name: str
+    state: State
+    says: str
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """All lines, and what follows from them."""
+
+    checks: Sequence[Check]
+    worlds: Sequence[str]
+    """The worlds that can be opened here."""
+
+    @property
+    def well(self) -> bool:
+        """Whether at least one world and Java work."""
+        java = next(check for check in self.checks if check.name == "java")
+        return bool(self.worlds) and java.state is not State.FAIL
+
+
+def examine(settings: WorldSettings) -> Diagnosis:
+    """Look at everything."""
+    engine, images, server, proxy = [*_containers(settings), _server(settings), _proxy(settings)]
+    worlds = []
+    if engine.state is State.OK and images.state is State.OK:
+        worlds.append("containers")
+    if server.state is State.OK and proxy.state is State.OK:
+        worlds.append("local")
+    checks = [
+        _python(),
+        _java(settings),
+        _pyspark(),
+        engine,
+        images,
+        server,
+        proxy,
+        _cache(settings),
+        _memory(),
+        _remains(settings),
+        _worlds(worlds),
+    ]
+    return Diagnosis(checks=checks, worlds=worlds)
+
+
+def _python() -> Check:
+    return Check(name="python", state=State.OK, says=f"{platform.python_version()} on {platform.platform()}")
+
+
+def _java(settings: WorldSettings) -> Check:
+    fix = f"install Java {JAVA_MIN} or later (Debian: `apt-get install default-jre-headless`), or set JAVA_HOME"
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java", path=settings.path)
+    if java is None:
+        return Check(name="java", state=State.FAIL, says="there is no java on the PATH", fix=fix)
+    try:
+        asked = subprocess.run([java, "-version"], capture_output=True, timeout=JAVA_LIMIT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Check(name="java", state=State.FAIL, says=f"{java} does not run: {error}", fix=fix)
+    said = re.search(r'version "((\d+)[^"]*)"', asked.stderr.decode(errors="replace"))
+    if said is None:
+        return Check(name="java", state=State.FAIL, says=f"{java} does not tell its version", fix=fix)
+    state = State.OK if int(said[2]) >= JAVA_MIN else State.FAIL
+    return Check(name="java", state=state, says=f"{said[1]} at {java}", fix="" if state is State.OK else fix)
+
+
+def _pyspark() -> Check:
+    if importlib.util.find_spec("pyspark") is None:
+        return Check(
+            name="pyspark",
+            state=State.WARN,
+            says="not installed, so level spark cannot run",
+            fix="pip install 'floodmark[spark]'",
+        )
+    return Check(name="pyspark", state=State.OK, says=importlib.metadata.version("pyspark"))
+
+
+def _containers(settings: WorldSettings) -> Iterator[Check]:
+    """The engine, then the images."""
+    try:
+        engine = find_engine(settings)
+    except WorldError as error:
+        yield Check(name="engine", state=State.WARN, says=error.what, fix=error.fix)
+        yield Check(name="images", state=State.WARN, says="not looked for: no engine answers")
+        return
+    yield Check(name="engine", state=State.OK, says=f"{engine.title} answers")
+    from harness.world.containers.images import choose_images  # noqa: PLC0415 - needs Docker's client
+
+    try:
+        images = choose_images(engine, settings, offline=True, say=_silent)
+    except WorldError as error:
+        yield Check(name="images", state=State.WARN, says=error.what, fix=error.fix)
+        return
+    yield Check(name="images", state=State.OK, says=images.why)
+
+
+def _server(settings: WorldSettings) -> Check:
+    try:
+        server = find_server(settings)
+    except WorldError as error:
+        return Check(name="server", state=State.WARN, says=error.what, fix=error.fix)
+    prepared = (settings.places.datadirs / prepared_name(server)).exists()
+    folder = "its data folder is prepared" if prepared else "its data folder is made on first use"
+    return Check(name="server", state=State.OK, says=f"{server.title} at {server.program}; {folder}")
+
+
+def _proxy(settings: WorldSettings) -> Check:
+    try:
+        return Check(name="proxy", state=State.OK, says=str(find_proxy_program(settings)))
+    except WorldError as error:
+        return Check(name="proxy", state=State.WARN, says=error.what, fix=error.fix)
+
+
+def _cache(settings: WorldSettings) -> Check:
+    root = settings.places.root
+    nearest = next(folder for folder in (root, *root.parents) if folder.exists())
+    if not os.access(nearest, os.W_OK):
+        fix = "set FLOODMARK_CACHE to a folder that you may write to"
+        return Check(name="cache", state=State.FAIL, says=f"{nearest} cannot be written", fix=fix)
+    free_mb = shutil.disk_usage(nearest).free >> 20
+    state = State.OK if free_mb >= DISK_FREE_WANTED_MB else State.WARN if free_mb >= DISK_FREE_MIN_MB else State.FAIL
+    fix = "" if state is State.OK else "free some space there, or set FLOODMARK_CACHE to a larger disk"
+    return Check(name="cache", state=state, says=f"{root}, {free_mb} MB free", fix=fix)
+
+
+def _memory() -> Check:
+    free_mb = psutil.virtual_memory().available >> 20
+    if free_mb >= MEMORY_FREE_WANTED_MB:
+        return Check(name="memory", state=State.OK, says=f"{free_mb} MB available")
+    fix = f"a run under Spark wants {MEMORY_FREE_WANTED_MB} MB; end something else"
+    return Check(name="memory", state=State.WARN, says=f"only {free_mb} MB available", fix=fix)
+
+
+def _remains(settings: WorldSettings) -> Check:
+    dead = dead_runs(settings.places)
+    if not dead:
+        return Check(name="remains", state=State.OK, says="no dead run left anything")
+    says = f"{len(dead)} dead runs left something: {', '.join(dead)}"
+    return Check(name="remains", state=State.WARN, says=says, fix="floodmark clean (the next run does it as well)")
+
+
+def _worlds(worlds: Sequence[str]) -> Check:
+    if worlds:
+        return Check(name="worlds", state=State.OK, says=f"can be opened: {', '.join(worlds)}")
+    return Check(name="worlds", state=State.FAIL, says="none can be opened", fix="floodmark setup")
+
+
+def _silent(_sentence: str) -> None:
+    """Nothing is said while looking."""

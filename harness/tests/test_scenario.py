@@ -1,0 +1,219 @@
+"""The model of a scenario: what it holds, what it refuses, and what stays refused beside other mistakes."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+from pydantic import ValidationError
+
+from harness.faults.vocabulary import FAULTS
+from harness.invariants import INVARIANTS, JUDGED, NOT_ON_A_HISTORY
+from harness.scenario import At, CheckpointDone, FaultName, Phase, Scenario
+from harness.scenario_mistakes import validated
+from harness.scenario_parts import FAULT_FIELDS, OWN_FIELDS
+from harness.scenario_values import duration_text
+from harness.tests.scenario_drafts import sound
+
+
+def changed(**parts: Any) -> dict[str, Any]:
+    """The sound scenario with whole parts replaced; None takes one out."""
+    data = sound().model_dump(mode="json", by_alias=True) | parts
+    return {name: value for name, value in data.items() if value is not None}
+
+
+def with_fault(**fields: Any) -> dict[str, Any]:
+    return changed(faults=[{"id": "f", **fields}], expects={})
+
+
+def say(data: dict[str, Any]) -> list[str]:
+    found = validated(data)
+    return [] if isinstance(found, Scenario) else [f"{m.path}: {m.say}" for m in found]
+
+
+NETWORK = {"link": "lookups", "for": "1s", "when": {"at": "1s"}}
+
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("latency without delay", with_fault(do="latency", **NETWORK), "`latency` needs `delay`"),
+    (
+        "latency without for",
+        with_fault(do="latency", link="sink", delay="1s", when={"at": "1s"}),
+        "needs `for`",
+    ),
+    ("down without link", with_fault(do="down", when={"at": "1s"}, **{"for": "1s"}), "`down` needs `link`"),
+    ("reset with delay", with_fault(do="reset", delay="1s", **NETWORK), "`reset` takes no `delay`"),
+    ("down with direction", with_fault(do="down", direction="up", **NETWORK), "takes no `direction`"),
+    ("blackhole with subtask", with_fault(do="blackhole", subtask=0, **NETWORK), "takes no `subtask`"),
+    (
+        "jitter beyond delay",
+        with_fault(do="latency", delay="1ms", jitter="2ms", **NETWORK),
+        "more than `delay`",
+    ),
+    (
+        "a link with a phase",
+        with_fault(do="down", **{**NETWORK, "when": {"phase": "committed"}}),
+        "no `phase`",
+    ),
+    ("kill without subtask", with_fault(do="kill_worker", when={"call": 3}), "needs `subtask`"),
+    (
+        "kill with for",
+        with_fault(do="kill_worker", subtask=0, when={"call": 3}, **{"for": "1s"}),
+        "takes no `for`",
+    ),
+    (
+        "kill by time",
+        with_fault(do="kill_worker", subtask=0, when={"at": "1s"}),
+        "waits for a phase or a call",
+    ),
+    (
+        "kill at another's call",
+        with_fault(do="kill_worker", subtask=0, when={"call": 3, "subtask": 1}),
+        "the call is of subtask 1",
+    ),
+    ("kill out of range", with_fault(do="kill_worker", subtask=2, when={"call": 3}), "no subtask 2"),
+    (
+        "trigger out of range",
+        with_fault(do="down", link="sink", when={"call": 3, "subtask": 7}, **{"for": "1s"}),
+        "no subtask 7",
+    ),
+    (
+        "a checkpoint that never comes",
+        with_fault(do="down", link="sink", when={"checkpoint": 12}, **{"for": "1s"}),
+        "checkpoint 12 never comes",
+    ),
+    ("after the budget", with_fault(do="down", **{**NETWORK, "when": {"at": "60s"}}), "given up after 1m"),
+    (
+        "results without timeout",
+        changed(operator={"mode": "ordered", "on_timeout": []}),
+        "no record ever times out",
+    ),
+    ("V2 of an ordered operator", changed(decisive=["V2"]), "`V2` could show nothing here"),
+    (
+        "V1 of an unordered operator",
+        changed(operator={"mode": "unordered"}, decisive=["V1"]),
+        "`V1` could show",
+    ),
+    (
+        "watermarks of a workload without",
+        changed(workload={"records": 400, "watermark_every": 0}, decisive=["V5"]),
+        "sends no watermarks",
+    ),
+    (
+        "checkpoints of a short workload",
+        changed(workload={"records": 4, "checkpoint_every": 50}, decisive=["V10"], faults=[], expects={}),
+        "ends before its first barrier",
+    ),
+    ("a restart in a calm run", changed(faults=[], decisive=["V11"]), "no attempt follows another"),
+    ("evidence of nothing", changed(faults=[], expects={}, decisive=["V23"]), "asks for nothing"),
+    ("a measurement", changed(decisive=["V17"]), "is a measurement"),
+    ("the probe's", changed(decisive=["V22"]), "probe's history"),
+    ("an invariant without a checker", changed(decisive=["V9"]), "no checker yet"),
+    ("an unknown invariant", changed(decisive=["V77"]), "there is no invariant `V77`"),
+    ("the same twice", changed(decisive=["V8", "V8"]), "named 2 times"),
+    ("nothing decisive", changed(decisive=[]), "at least 1 item"),
+    ("more records than there are", changed(expects={"records": 801}), "cannot show 801"),
+    ("more checkpoints than there are", changed(expects={"checkpoints": 12}), "12 checkpoints cannot be"),
+    ("restores of a calm run", changed(faults=[], expects={"restores": 1}), "nothing is restored"),
+]
+
+
+@pytest.mark.parametrize(("data", "why"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
+def test_a_scenario_that_shows_nothing_or_contradicts_itself_is_refused(
+    data: dict[str, Any], why: str
+) -> None:
+    told = say(data)
+
+    assert len(told) == 1
+    assert why in told[0]
+
+
+@pytest.mark.parametrize("value", ["100", 1.0, True, None], ids=repr)
+def test_only_a_whole_number_is_a_whole_number(value: object) -> None:
+    assert say(changed(workload={"records": value}, expects={}, faults=[]))
+
+
+@pytest.mark.parametrize(
+    "text", [250, "250", "1.5s", "-1s", "1h", " 1s", "1s\n", "1\u0663s", None, True], ids=repr
+)
+def test_a_duration_without_a_plain_unit_is_refused(text: object) -> None:
+    assert say(changed(budget=text) | {"budget": text})
+
+
+@pytest.mark.parametrize("rate", [400, "400", "0/s", "400/m", "4.5/s"], ids=repr)
+def test_a_rate_without_its_unit_is_refused(rate: object) -> None:
+    assert say(changed(workload={"records": 400, "rate": rate}))
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"), [(0, "0ms"), (1, "1ms"), (1500, "1500ms"), (2000, "2s"), (120_000, "2m")]
+)
+def test_a_duration_is_written_in_its_largest_whole_unit(ms: int, text: str) -> None:
+    assert duration_text(ms) == text
+
+
+def test_one_mistake_hides_no_other() -> None:
+    """A wrong field leaves the rules of the parts that stand in force."""
+    faults = [
+        {"id": "a", "do": "latency", "when": {"att": "1s"}},
+        {"id": "a", "do": "kill_worker", "subtask": 9, "when": {"call": 1}},
+    ]
+
+    told = "\n".join(say(changed(about="short", faults=faults, decisive=["V2"])))
+
+    assert "at least 10" in told
+    assert "`latency` needs `delay`" in told
+    assert "holds no trigger" in told
+    assert "both called `a`" in told
+    assert "no subtask 9" in told
+    assert "`V2` could show nothing" in told
+
+
+def test_an_impossible_trigger_is_told_once_and_not_once_a_form() -> None:
+    told = say(with_fault(do="down", link="sink", when={"at": "1s", "call": 3}, **{"for": "1s"}))
+
+    assert told == ["('faults', 0, 'when'): `when` holds 2 triggers (at, call), and a fault begins by one"]
+
+
+def test_a_kill_at_a_call_is_a_phase_in_the_model() -> None:
+    short = Scenario.model_validate(with_fault(do="kill_worker", subtask=1, when={"call": 120, "subtask": 1}))
+
+    assert short.faults[0].when == Phase(phase="call", hit=120)
+
+
+def test_triggers_are_told_apart_by_their_own_field() -> None:
+    faults = [
+        {"id": "a", "do": "down", **NETWORK},
+        {"id": "b", "do": "down", **NETWORK, "when": {"checkpoint": 2}},
+    ]
+
+    read = Scenario.model_validate(changed(faults=faults))
+
+    assert [fault.when for fault in read.faults] == [
+        At.model_validate({"at": "1s"}),
+        CheckpointDone(checkpoint=2),
+    ]
+
+
+def test_a_scenario_cannot_be_changed() -> None:
+    with pytest.raises(ValidationError):
+        sound().operator.capacity = 3
+
+
+def test_planned_checkpoints_lie_between_the_first_element_and_the_last() -> None:
+    """440 positions, a barrier before every 40th: the one at 440 would stand behind the last."""
+    assert (sound().workload.positions, sound().workload.checkpoints) == (440, 10)
+
+
+def test_every_fault_that_a_scenario_can_name_is_described_and_has_its_fields() -> None:
+    names = get_args(FaultName)
+
+    assert list(FAULTS) == list(names) == list(FAULT_FIELDS)
+    assert all({*fields.needs, *fields.takes} <= set(OWN_FIELDS) for fields in FAULT_FIELDS.values())
+
+
+def test_the_invariants_are_those_of_a_history() -> None:
+    """V1-V16, V18-V21, V23; the two that no history can be judged by have their reason."""
+    numbers = [name for name in (f"V{number}" for number in range(1, 24)) if name not in NOT_ON_A_HISTORY]
+
+    assert list(INVARIANTS) == numbers
+    assert [name for name in INVARIANTS if name in JUDGED] == list(JUDGED)

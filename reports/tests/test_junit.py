@@ -1,0 +1,113 @@
+"""junit.xml: valid for a strict parser, a case for each run and invariant, red exactly where it should be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from harness.verdict import InvariantVerdict, Judgement, Outcome
+from reports.explain import as_text
+from reports.junit import junit_text
+from reports.run_section import RunSection, section_of
+from reports.tests.sample import HOSTILE, hostile_outcome, judgement_of, lost_outcome, pass_outcome
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("junit")
+
+
+def root_of(*sections: RunSection) -> ET.Element:
+    return ET.fromstring(junit_text(sections, title="a title"))  # noqa: S314  our own text
+
+
+def case_of(root: ET.Element, invariant: str) -> ET.Element:
+    return next(case for case in root.iter("testcase") if case.get("name", "").startswith(f"{invariant} "))
+
+
+def judged(folder: Path, **verdicts: InvariantVerdict) -> RunSection:
+    return section_of(replace(pass_outcome(folder), judgement=judgement_of(**verdicts)))
+
+
+def test_there_is_a_case_for_each_invariant_of_each_run(folder: Path) -> None:
+    section = section_of(pass_outcome(folder))
+
+    root = root_of(section, section)
+
+    assert len(root.findall("testsuite")) == 2
+    assert len(root.findall("testsuite/testcase")) == 2 * (len(section.outcome.judgement.invariants) + 1)
+
+
+def test_a_suite_carries_seed_level_world_and_run_id(folder: Path) -> None:
+    root = root_of(section_of(pass_outcome(folder)))
+
+    properties = {p.get("name"): p.get("value") for p in root.iter("property")}
+    assert properties["seed"] == "735121"
+    assert properties["level"] == "spark"
+    assert properties["world"] == "local: MariaDB 11.8.3, Toxiproxy 2.12.0"
+    assert properties["run id"] == "01KAJ3V5Q8"
+
+
+def test_a_pass_is_green(folder: Path) -> None:
+    root = root_of(section_of(pass_outcome(folder)))
+
+    assert (root.get("failures"), root.get("errors")) == ("0", "0")
+
+
+def test_a_violation_is_a_failure_with_the_explanation_as_its_text(folder: Path) -> None:
+    section = section_of(lost_outcome(folder))
+
+    failure = case_of(root_of(section), "V8").find("failure")
+
+    assert failure is not None
+    assert failure.text == as_text(section.explanations[0])
+
+
+def test_a_planted_defect_that_was_convicted_is_green(folder: Path) -> None:
+    root = root_of(section_of(lost_outcome(folder, mutant="planted", convicts=("V8",))))
+
+    assert (root.get("failures"), root.get("errors")) == ("0", "0")
+    assert "as it should be" in (case_of(root, "V8").findtext("system-out") or "")
+
+
+def test_a_planted_defect_that_was_not_convicted_is_a_failure_of_what_was_meant_for_it(folder: Path) -> None:
+    root = root_of(section_of(pass_outcome(folder, mutant="planted", convicts=("V8",))))
+
+    failure = case_of(root, "V8").find("failure")
+    assert failure is not None
+    assert failure.get("type") == "not-convicted"
+    assert root.get("failures") == "1"
+
+
+@pytest.mark.parametrize(("name", "outcome"), [("V8", Outcome.UNKNOWN), ("V23", Outcome.VACUOUS)])
+def test_what_is_undecided_and_counts_is_an_error(folder: Path, name: str, outcome: Outcome) -> None:
+    verdict = InvariantVerdict(invariant=name, outcome=outcome, why="nothing was seen")
+
+    error = case_of(root_of(judged(folder, **{name: verdict})), name).find("error")
+
+    assert error is not None
+    assert error.get("type") == str(outcome)
+
+
+def test_what_is_undecided_and_does_not_count_is_skipped(folder: Path) -> None:
+    assert case_of(root_of(section_of(pass_outcome(folder))), "V13").find("skipped") is not None
+
+
+def test_a_run_that_no_invariant_shows_as_undecided_is_an_error_of_the_whole(folder: Path) -> None:
+    """A pass without a record becomes vacuous, though each invariant by itself is green."""
+    empty = Judgement(outcome=Outcome.VACUOUS, invariants=())
+
+    root = root_of(section_of(replace(pass_outcome(folder), judgement=empty)))
+
+    assert root.get("errors") == "1"
+
+
+def test_hostile_text_leaves_valid_xml_that_says_what_was_hidden(folder: Path) -> None:
+    text = junit_text([section_of(hostile_outcome(folder))], title=HOSTILE)
+
+    root = ET.fromstring(text)  # noqa: S314  our own text
+    assert "]]>" not in text
+    assert r"\x00\x1b[2J\u202e" in root.get("name", "")

@@ -1,0 +1,100 @@
+"""The first words of a run: green for a pass, or for a planted defect convicted by what is meant for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.invariants import INVARIANTS
+from harness.verdict import InvariantVerdict, Outcome
+from reports.invariants import TITLES
+from reports.reading import Tone, headline_of, read_run
+from reports.tests.sample import judgement_of, outcome_of
+from reports.threats import threats_to
+
+NO_HISTORY = Path("none.jsonl")
+PASS = outcome_of(NO_HISTORY, judgement_of())
+FAIL = outcome_of(NO_HISTORY, judgement_of(V8=InvariantVerdict(invariant="V8", outcome=Outcome.FAIL)))
+NO_EVIDENCE = InvariantVerdict(invariant="V23", outcome=Outcome.VACUOUS, why="spike left none")
+VACUOUS = outcome_of(NO_HISTORY, judgement_of(V23=NO_EVIDENCE))
+
+
+def planted(outcome: object, *convicts: str, **changed: object) -> object:
+    return replace(outcome, mutant="planted", convicts=convicts, **changed)  # type: ignore[type-var]  # a dataclass
+
+
+@pytest.mark.parametrize(
+    ("outcome", "tone", "word"),
+    [
+        (PASS, Tone.GOOD, "conformant"),
+        (FAIL, Tone.BAD, "violated"),
+        (VACUOUS, Tone.OPEN, "undecided"),
+        (replace(PASS, interrupted=True), Tone.OPEN, "undecided"),
+        (replace(PASS, error="the budget is over"), Tone.OPEN, "undecided"),
+        (replace(FAIL, interrupted=True), Tone.BAD, "violated"),
+        (planted(FAIL, "V8", "V10"), Tone.GOOD, "defect convicted"),
+        (planted(FAIL, "V1"), Tone.BAD, "defect not convicted"),
+        (planted(PASS, "V8"), Tone.BAD, "defect not convicted"),
+        (planted(PASS, "V8", interrupted=True), Tone.OPEN, "undecided"),
+    ],
+)
+def test_a_run_reads_as_what_it_showed(outcome: object, tone: Tone, word: str) -> None:
+    reading = read_run(outcome)  # type: ignore[arg-type]  # parametrized
+
+    assert (reading.tone, reading.word) == (tone, word)
+
+
+def test_a_planted_defect_that_was_convicted_is_said_to_be_as_it_should_be() -> None:
+    reading = read_run(replace(FAIL, mutant="planted", convicts=("V8",)))
+
+    assert reading.sentence == "Planted defect planted convicted by V8, as it should be."
+
+
+def test_an_undecided_run_names_the_invariant_and_is_no_pass() -> None:
+    sentence = read_run(VACUOUS).sentence
+
+    assert "V23" in sentence
+    assert "no pass" in sentence
+
+
+def test_over_several_runs_bad_beats_undecided_beats_good() -> None:
+    tones = [
+        headline_of(runs).tone for runs in ([PASS, PASS], [PASS, VACUOUS], [PASS, VACUOUS, FAIL], [])
+    ]
+
+    assert tones == [Tone.GOOD, Tone.OPEN, Tone.BAD, Tone.OPEN]
+
+
+def test_a_fault_that_left_no_evidence_is_a_threat() -> None:
+    idle = replace(PASS.faults[0], bites=False, evidence={})
+    never = replace(PASS.faults[1], armed_us=None)
+
+    threats = threats_to(replace(PASS, faults=(idle, never)))
+
+    assert threats[0] == "Fault spike (latency) began and left no evidence that it bit."
+    assert threats[1] == "Fault crash (kill_worker) never began: its trigger did not come."
+
+
+def test_the_world_a_run_had_is_a_threat_where_it_is_not_the_real_one() -> None:
+    threats = " ".join(threats_to(replace(PASS, level="live")))
+
+    for word in ("not MySQL", "not containers", "without Spark"):
+        assert word in threats
+
+
+def test_a_pass_in_containers_with_everything_observed_has_no_threat_of_its_world() -> None:
+    world = replace(PASS.world, kind="containers", server="MySQL 9.7.4")
+
+    assert not any("MySQL" in line or "containers" in line for line in threats_to(replace(PASS, world=world)))
+
+
+def test_each_threat_is_said_once() -> None:
+    twice = replace(PASS, threats=("a gap", "a gap"))
+
+    assert threats_to(twice, reading_problems=("a gap",)).count("a gap") == 1
+
+
+def test_every_invariant_of_a_history_has_a_title() -> None:
+    assert list(TITLES) == list(INVARIANTS)

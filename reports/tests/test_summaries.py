@@ -1,0 +1,120 @@
+"""The Markdown, the annotations and the terminal's text: short, safe, the worst first."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.outcome import RunOutcome
+from reports.machine import ANNOTATIONS_MAX, render
+from reports.markdown import MARKDOWN_CHARS_MAX, markdown_text
+from reports.pretty import print_outcomes, terminal
+from reports.run_section import section_of
+from reports.tests.sample import HOSTILE, hostile_outcome, lost_outcome, pass_outcome
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("summaries")
+
+
+def printed(*outcomes: RunOutcome, color: bool | None = None) -> str:
+    stream = io.StringIO()
+    print_outcomes(outcomes, console=terminal(stream, color=color))
+    return stream.getvalue()
+
+
+def test_markdown_has_a_row_for_each_run_and_tells_the_failures(folder: Path) -> None:
+    text = render([pass_outcome(folder), lost_outcome(folder)], "markdown", title="two runs")
+
+    assert text.startswith("## ❌ two runs: not as expected")
+    assert text.count("| `worker-killed-between-snapshot-and-commit` |") == 2
+    assert "V8 VIOLATED" in text
+
+
+def test_markdown_tells_the_worst_run_first(folder: Path) -> None:
+    text = render([pass_outcome(folder), lost_outcome(folder)], "markdown")
+
+    assert text.index(": violated\n") < text.index(": conformant\n")
+
+
+def test_markdown_lets_nothing_hostile_through(folder: Path) -> None:
+    text = markdown_text([section_of(hostile_outcome(folder))], title=HOSTILE)
+
+    assert not set("\x00\x1b\u202e\ud800") & set(text)
+    prose = text.split("```text")[0].replace("\\`", "").split("`")[::2]
+    assert [part for part in prose if "<script" in part.replace("\\<", "")] == []
+    table = [line for line in text.splitlines() if line.startswith("| ")]
+    assert {line.replace("\\|", "").count("|") for line in table} == {8}
+
+
+def test_markdown_fits_a_comment_however_many_runs(folder: Path) -> None:
+    section = section_of(lost_outcome(folder))
+
+    text = markdown_text([section] * 300, title="many")
+
+    assert len(text) <= MARKDOWN_CHARS_MAX
+    assert "290 more runs are in the report" in text
+
+
+def test_json_is_one_document(folder: Path) -> None:
+    assert json.loads(render([pass_outcome(folder)], "json"))["schema_version"] == 1
+
+
+def test_annotations_are_single_lines_and_at_most_ten(folder: Path) -> None:
+    text = render([lost_outcome(folder)] * 6, "github")
+
+    lines = text.splitlines()
+    assert len(lines) == ANNOTATIONS_MAX + 1
+    assert all(line.startswith("::error title=V") for line in lines[:-1])
+    assert lines[-1].startswith("::notice")
+    assert "2 more are in the report" in lines[-1]
+
+
+def test_a_run_that_went_as_expected_has_no_annotation(folder: Path) -> None:
+    planted = lost_outcome(folder, mutant="planted", convicts=("V8",))
+
+    text = render([pass_outcome(folder), planted], "github")
+
+    assert text.startswith("::notice")
+
+
+def test_an_annotation_cannot_be_broken_out_of(folder: Path) -> None:
+    outcome = replace(lost_outcome(folder), scenario="x\n::error::y, z: 5%")
+
+    lines = render([outcome], "github").splitlines()
+
+    assert all(line.startswith(("::error title=V", "::notice")) for line in lines)
+
+
+def test_the_terminal_says_verdict_threats_failures_faults_and_counts(folder: Path) -> None:
+    text = printed(lost_outcome(folder))
+
+    for word in ("✗ VIOLATED", "threats to validity", "V8 VIOLATED", "spike (latency)", "by SQL: rows 637"):
+        assert word in text
+
+
+def test_the_terminal_sums_up_several_runs(folder: Path) -> None:
+    assert "2 runs: 1 as expected, 1 not, 0 undecided." in printed(pass_outcome(folder), lost_outcome(folder))
+
+
+def test_without_a_terminal_there_is_no_colour(folder: Path) -> None:
+    assert "\x1b" not in printed(lost_outcome(folder))
+
+
+def test_no_color_is_honoured(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+
+    assert "\x1b[3" not in printed(pass_outcome(folder))
+
+
+def test_hostile_text_is_neither_markup_nor_control_on_the_terminal(folder: Path) -> None:
+    text = printed(replace(hostile_outcome(folder), threats=("[bold]y[/bold]", HOSTILE)))
+
+    assert "[bold]y[/bold]" in text
+    assert not set("\x00\x1b\u202e\ud800") & set(text)

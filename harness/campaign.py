@@ -59,6 +59,7 @@ def carry_out(
     outcomes: dict[int, RunOutcome] = {}
     broke: WorldError | None = None
     with open_stage(plan, observer=observer, stop=stop) as stage:
+        observer.phase("plan", _in_words(orders, plan))
         try:
             _run_all(orders, stage, lanes=plan.lanes, stop=stop, budget_s=budget_s, outcomes=outcomes)
         except WorldError as error:
@@ -67,6 +68,14 @@ def carry_out(
             broke = error
     in_order = tuple(outcomes[number] for number in sorted(outcomes))
     return Finished(outcomes=in_order, asked=len(orders), interrupted=stop.is_set(), error=broke)
+
+
+def _in_words(orders: Sequence[Order], plan: StagePlan) -> str:
+    """What will run, with all that was drawn: before it runs."""
+    names = ", ".join(dict.fromkeys(order.scenario.scenario for order in orders))
+    seeds = sorted({order.seed for order in orders})
+    span = f"{seeds[0]}..{seeds[-1]}" if len(seeds) > 1 else f"{seeds[0]}"
+    return f"{plan.run_id}: {len(orders)} {'run' if len(orders) == 1 else 'runs'} of {names}, seed {span}"
 
 
 def _run_all(

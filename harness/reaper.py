@@ -21,12 +21,14 @@ class AttemptReaper:
         self._recorder = recorder
         self._dead: set[tuple[int, int]] = set()
 
-    def look(self, progress: Progress) -> None:
-        """Record each attempt that has died since the last look."""
-        for name, view in progress.attempts.items():
-            if name not in self._dead and not view.over and _is_gone(view):
-                self._dead.add(name)
-                self._recorder.record("kill", s=view.subtask, a=view.attempt)
+    def look(self, progress: Progress) -> list[AttemptView]:
+        """Record each attempt that has died since the last look; those."""
+        alive = (view for name, view in progress.attempts.items() if name not in self._dead and not view.over)
+        gone = [view for view in alive if _is_gone(view)]
+        for view in gone:
+            self._dead.add((view.subtask, view.attempt))
+            self._recorder.record("kill", s=view.subtask, a=view.attempt)
+        return gone
 
 
 def _is_gone(view: AttemptView) -> bool:

@@ -25,7 +25,7 @@ from harness.execution import Execution, LevelRunner
 from harness.faults.fault import Evidence
 from harness.faults.findings import fault_events, findings
 from harness.faults.schedule import Schedule
-from harness.history.follower import Follower, Progress
+from harness.history.follower import AttemptView, Follower, Progress
 from harness.history.merge import Leftovers, Line, merge, read_leftovers, write_history
 from harness.history.recorder import HARNESS_FILE, Recorder
 from harness.outcome import FaultRecord, RunOutcome
@@ -245,7 +245,7 @@ class _Watch:
             while True:
                 progress = follower.poll()
                 state = execution.poll()
-                reaper.look(progress)
+                self._tell_dead(reaper.look(progress))
                 why = state.error or _why_stop(stop, deadline)
                 if why is not None or not state.running:
                     break
@@ -253,7 +253,7 @@ class _Watch:
                 if next(turn) % _TELL_EVERY == 0:
                     self._tell(progress, schedule, elapsed_s=budget_s - deadline.left_s)
                 pause(_POLL_S)
-        reaper.look(follower.poll())
+        self._tell_dead(reaper.look(follower.poll()))
         if why is not None:
             self.recorder.record("giveup", why=why)
         return _Ending(error=why, interrupted=stop.is_set())
@@ -272,6 +272,11 @@ class _Watch:
             left = ", ".join(f"{name} {value}" for name, value in evidence.items())
             self.observer.phase("fault", f"{fault} heals; " + (f"it bit: {left}" if left else "no evidence so far"))
         return monotonic_us()
+
+    def _tell_dead(self, views: Sequence[AttemptView]) -> None:
+        for view in views:
+            text = f"attempt {view.attempt} of subtask {view.subtask} is dead: its process {view.pid} is gone"
+            self.observer.phase("fault", text)
 
     def _tell(self, progress: Progress, schedule: Schedule, *, elapsed_s: float) -> None:
         workload = self.order.scenario.workload

@@ -32,7 +32,7 @@ from harness.scenario_parts import (
     Workload,
 )
 
-__all__ = ["SCHEMA_FILE", "scenario_schema", "schema_text"]
+__all__ = ["SCHEMA_FILE", "main", "scenario_schema", "schema_text"]
 
 SCHEMA_FILE = Path(__file__).resolve().parent / "schemas" / "scenario.v1.json"
 

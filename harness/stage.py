@@ -59,11 +59,13 @@ def new_run_id() -> str:
 
 @contextmanager
 def open_stage(plan: StagePlan, *, observer: Observer, stop: Stop) -> Iterator[Stage]:
-    """A stage while the block lasts."""
+    """A stage while the block lasts, its first world open: which one it is, is the first thing to know."""
     ledger = Ledger.open(WorldSettings.from_environment().places)
     try:
         with ExitStack() as stack:
-            yield Stage(plan, ledger=ledger, stack=stack, observer=observer, stop=stop)
+            stage = Stage(plan, ledger=ledger, stack=stack, observer=observer, stop=stop)
+            stage.open_world()
+            yield stage
     finally:
         ledger.close(lambda _: [])
 
@@ -91,7 +93,9 @@ class Stage:
         """
         with self._opening:
             run_id = f"{self._plan.run_id}-{next(self._numbers):03d}"
-            world = self._free_worlds.pop() if self._free_worlds else self._open_world()
+            if not self._free_worlds:
+                self.open_world()
+            world = self._free_worlds.pop()
             runner = self._runners.get(order.level) or self._open_spark()
         scratch = self._ledger.folder / run_id
         try:
@@ -115,7 +119,9 @@ class Stage:
             self._free_worlds.append(world)
         return self._kept(outcome, scratch)
 
-    def _open_world(self) -> World:
+    def open_world(self) -> None:
+        """One world more, for one lane more."""
+
         def announce(text: str) -> None:
             self._observer.phase("world", text)
 
@@ -124,7 +130,7 @@ class Stage:
         )
         described = world.description
         announce(f"{described.server} behind {described.proxy}, ready in {described.ready_s:.1f} s")
-        return world
+        self._free_worlds.append(world)
 
     def _open_spark(self) -> LevelRunner:
         from harness.spark.job import SparkRunner  # noqa: PLC0415 - pulls in pyspark

@@ -99,9 +99,10 @@ def _result(section: RunSection, verdict: InvariantVerdict) -> Result | None:
 def _of_planted_defect(section: RunSection, verdict: InvariantVerdict) -> Result | None:
     """With a planted defect only a missing conviction is red."""
     outcome = section.outcome
-    if verdict.outcome in {Outcome.FAIL, Outcome.PASS} and outcome.as_expected:
+    meant = verdict.invariant in outcome.convicts
+    if outcome.as_expected and (meant or verdict.outcome in {Outcome.FAIL, Outcome.PASS}):
         return None
-    if verdict.invariant in outcome.convicts and section.reading.tone is Tone.BAD:
+    if meant and section.reading.tone is Tone.BAD:
         return Failure(visible(section.reading.sentence), "not-convicted")
     return Skipped(visible(f"{verdict.outcome}; {section.reading.sentence}"))
 

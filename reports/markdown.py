@@ -21,7 +21,7 @@ __all__ = ["MARKDOWN_CHARS_MAX", "markdown_text"]
 MARKDOWN_CHARS_MAX = 60_000
 """A comment on GitHub takes 65 536."""
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+.!|<>&~$-])")
+_SPECIAL = re.compile(r"([\\`*_\[\]#|<>&~$])")
 _RUNS_TOLD = 10
 _LINES_OF_FAILURE = 60
 _SIGNS = {Tone.GOOD: "✅", Tone.BAD: "❌", Tone.OPEN: "❔"}

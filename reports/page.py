@@ -91,7 +91,7 @@ def templates() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(brief=brief, points=points, title_of=title_of, sentence_of=describe_invariant)
-    environment.filters.update(facts=_facts, seconds=_seconds)
+    environment.filters.update(facts=_facts, seconds=_seconds, without_name=_without_name)
     return environment
 
 
@@ -102,7 +102,19 @@ def _finalize(value: object) -> object:
 def _facts(values: Mapping[str, object]) -> list[tuple[str, str]]:
     """A mapping as names and short values, credentials withheld."""
     clean = without_credentials(values)
-    return [(name, v if isinstance(v, str) else brief(v, limit=_FACT_CHARS)) for name, v in clean.items()]
+    return [(name, _fact(value)) for name, value in clean.items()]
+
+
+def _fact(value: object) -> str:
+    """One value as a reader writes it: `checkpoint 1, subtask 0` rather than JSON."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_fact(inner)}" for name, inner in value.items())
+    return value if isinstance(value, str) else brief(value, limit=_FACT_CHARS)
+
+
+def _without_name(plan: Mapping[str, object]) -> dict[str, object]:
+    """A fault's plan without what its first column says already."""
+    return {field: value for field, value in plan.items() if field not in {"id", "do"}}
 
 
 def _seconds(at_us: int | None, origin_us: int = 0) -> str:

@@ -1,17 +1,17 @@
 """Finished runs on a terminal: verdicts first, then threats, failures, faults and counts.
 
-Answers to pytest's summary. Invariant: text of a run is never read as markup and never reaches the terminal
-with a control byte in it; without a terminal, or with `NO_COLOR`, the same words come without colour.
+Answers to pytest's summary. Invariant: text of a run is never read as markup and never brings a control byte;
+no sentence or command is cut off; without a terminal, or with `NO_COLOR`, the same words come without colour.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from textwrap import indent
 from typing import TextIO
 
 from rich import box
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -33,7 +33,10 @@ _OUTCOME_COLOURS = {
     Outcome.VACUOUS: "yellow",
     Outcome.NOT_CLAIMED: "dim",
 }
-_ANOMALIES_SHOWN = 2
+_ANOMALIES_SHOWN = 1
+"""Of each invariant; the report tells more."""
+_RUNS_IN_FULL = 4
+"""Of more runs, those that went as expected have a line each."""
 _WIDTH_WITHOUT_TERMINAL = 110
 
 
@@ -48,7 +51,6 @@ def terminal(stream: TextIO, *, color: bool | None = None) -> Console:
         no_color=None if color is None else not color,
         force_terminal=True if color else None,
         width=None if is_terminal else _WIDTH_WITHOUT_TERMINAL,
-        soft_wrap=not is_terminal,
     )
 
 
@@ -59,31 +61,42 @@ def print_outcomes(outcomes: Sequence[RunOutcome], *, console: Console) -> None:
 
 def print_sections(sections: Sequence[RunSection], *, console: Console) -> None:
     """Print runs that are read already, and their sum where there are several."""
+    few = len(sections) <= _RUNS_IN_FULL
     for section in sections:
-        _print_section(section, console)
+        _print_heading(section, console)
+        if few or section.reading.tone is not Tone.GOOD:
+            _print_details(section, console)
     if len(sections) != 1:
-        console.print(_headline(headline_of([section.outcome for section in sections])))
+        _say(_headline(headline_of([section.outcome for section in sections])), console)
 
 
-def _print_section(section: RunSection, console: Console) -> None:
+def _print_heading(section: RunSection, console: Console) -> None:
     outcome = section.outcome
     planted = f"  planted defect {outcome.mutant}" if outcome.mutant else ""
-    console.print(
-        _text(f"{outcome.scenario}  level {outcome.level}  seed {outcome.seed}{planted}", style="bold")
-    )
-    console.print(_headline(section.reading))
+    heading = f"{outcome.scenario}  level {outcome.level}  seed {outcome.seed}{planted}"
+    _say(_text(heading, style="bold"), console)
+    _say(_headline(section.reading), console)
+
+
+def _print_details(section: RunSection, console: Console) -> None:
+    outcome = section.outcome
     _print_lines("threats to validity", section.threats, console)
     for told in explain_all(outcome, section.view, limit=_ANOMALIES_SHOWN):
         console.print()
-        console.print(Padding(_text(as_text(told)), (0, 0, 0, 2)))
+        _say(_text(indent(as_text(told), "  ")), console)
     console.print()
     console.print(_verdicts(outcome))
     if outcome.faults:
         console.print(_faults(outcome.faults, origin_us=section.view.origin_us))
     _print_counts("counted by SQL", outcome.accounting, console)
     _print_counts("counted in the history", outcome.judgement.accounting, console)
-    console.print(_text(f"  again: {outcome.again}"))
+    _say(_text(f"  again: {outcome.again}"), console)
     console.print()
+
+
+def _say(text: Text, console: Console) -> None:
+    """Print whole lines: a terminal folds them itself, a file keeps them."""
+    console.print(text, soft_wrap=True)
 
 
 def _headline(reading: Reading) -> Text:
@@ -93,9 +106,9 @@ def _headline(reading: Reading) -> Text:
 
 def _print_lines(heading: str, lines: Sequence[str], console: Console) -> None:
     if lines:
-        console.print(_text(f"  {heading}:", style="yellow"))
+        _say(_text(f"  {heading}:", style="yellow"), console)
     for line in lines:
-        console.print(Padding(_text(f"- {line}"), (0, 0, 0, 4)))
+        _say(_text(f"    - {line}"), console)
 
 
 def _verdicts(outcome: RunOutcome) -> Table:
@@ -143,7 +156,7 @@ def _moment(at_us: int | None, origin_us: int) -> str:
 def _print_counts(heading: str, counts: Mapping[str, int], console: Console) -> None:
     if counts:
         said = "  ".join(f"{name} {count}" for name, count in counts.items())
-        console.print(Padding(_text(f"{heading}: {said}"), (0, 0, 0, 2)))
+        _say(_text(f"  {heading}: {said}"), console)
 
 
 def _text(text: str, *, style: str = "") -> Text:

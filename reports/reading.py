@@ -78,11 +78,10 @@ def _of_planted_defect(outcome: RunOutcome) -> Reading:
     convicted = [verdict.invariant for verdict in outcome.judgement.convicted()]
     meant = _names(outcome.convicts, joiner="or")
     if outcome.as_expected:
-        found = _names([name for name in convicted if name in outcome.convicts])
         return Reading(
             tone=Tone.GOOD,
             word="defect convicted",
-            sentence=f"Planted defect {outcome.mutant} convicted by {found}, as it should be.",
+            sentence=f"Planted defect {outcome.mutant} convicted by {_convicting(outcome)}, as it should be.",
         )
     by_others = f" Only {_names(convicted)} convicted it, by chance." if convicted else ""
     if outcome.interrupted or outcome.error:
@@ -96,6 +95,13 @@ def _of_planted_defect(outcome: RunOutcome) -> Reading:
         word="defect not convicted",
         sentence=f"Planted defect {outcome.mutant} was to be convicted by {meant}, and was not.{by_others}",
     )
+
+
+def _convicting(outcome: RunOutcome) -> str:
+    """Who convicted it, of those that were to; a defect of the harness is convicted by a vacuous V23."""
+    meant = [v for v in outcome.judgement.invariants if v.invariant in outcome.convicts]
+    found = {Outcome.FAIL: "", Outcome.VACUOUS: " (vacuous)"}
+    return _names([v.invariant + found[v.outcome] for v in meant if v.outcome in found])
 
 
 def counts_towards(outcome: RunOutcome, verdict: InvariantVerdict) -> bool:

@@ -74,7 +74,7 @@ def _of_world(outcome: RunOutcome) -> Iterator[str]:
     if outcome.world.kind == "local":
         yield "The world was local processes on this machine, not containers with their own network."
     if outcome.level == "live":
-        yield "The level was live: one process, without Spark and its scheduling."
+        yield "The level was live: the operator ran without Spark, its scheduling and its retries."
 
 
 def _few(outcome: RunOutcome) -> Iterator[str]:

@@ -1,5 +1,4 @@
-"""The progress of an attempt at a moment: which records have an outcome, what of them has left, who is open.
-resolved.
+"""The progress of an attempt at a moment: which records have an outcome, and what of them has left.
 
 Answers to "Resolved" of `spec/history.md`. Mutable: whoever walks an attempt's events feeds them in order
 and asks in between. Invariant: it looks at this attempt alone. Memory grows with the records of the

@@ -45,7 +45,7 @@ class Segments(Invariant):
 
 
 def _overtook(view: SubtaskView, out: Out, mark: int, owm: int) -> Anomaly:
-    w = view.source.watermarks[mark].w
+    w, pos = view.source.watermarks[mark].w, view.source.position(out.id)
     return Anomaly(
         kind="overtook-watermark",
         s=view.s,
@@ -53,7 +53,7 @@ def _overtook(view: SubtaskView, out: Out, mark: int, owm: int) -> Anomaly:
         w=w,
         events=tuple(sorted({out.n, owm})),
         say=(
-            f"output {out.j} of record {shown(out.id)} (position {view.source.position(out.id)}) leaves before"
-            f" the watermark {shown(w)} of position {mark}, which precedes its record"
+            f"output {out.j} of record {shown(out.id)} (position {pos}) leaves before the"
+            f" watermark {shown(w)} of position {mark}, which precedes its record"
         ),
     )

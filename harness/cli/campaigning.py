@@ -48,9 +48,6 @@ def go(
         run_id=run_id, report=folder, world=world, lanes=min(jobs, len(orders)), keep=keep, offline=offline
     )
     with stop_on_interrupt() as stop, observing(quiet=quiet, verbose=verbose, no_color=no_color) as observer:
-        seeds = [order.seed for order in orders]
-        last = f"..{max(seeds)}" if max(seeds) > min(seeds) else ""
-        observer.phase("plan", f"run {run_id}: {len(orders)} runs of {title}, seed {min(seeds)}{last}")
         finished = carry_out(orders, plan, observer=observer, stop=stop, budget_s=budget)
     if not finished.outcomes:
         if finished.interrupted:

@@ -99,7 +99,9 @@ def _python() -> Check:
 
 
 def _java(settings: WorldSettings) -> Check:
-    fix = f"install Java {JAVA_MIN} or later (Debian: `apt-get install default-jre-headless`), or set JAVA_HOME"
+    fix = (
+        f"install Java {JAVA_MIN} or later (Debian: `apt-get install default-jre-headless`), or set JAVA_HOME"
+    )
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java", path=settings.path)
     if java is None:
@@ -135,7 +137,7 @@ def _containers(settings: WorldSettings) -> Iterator[Check]:
         yield Check(name="images", state=State.WARN, says="not looked for: no engine answers")
         return
     yield Check(name="engine", state=State.OK, says=f"{engine.title} answers")
-    from harness.world.containers.images import choose_images  # noqa: PLC0415 - needs Docker's client
+    from harness.world.containers.images import choose_images
 
     try:
         images = choose_images(engine, settings, offline=True, say=_silent)
@@ -169,7 +171,13 @@ def _cache(settings: WorldSettings) -> Check:
         fix = "set FLOODMARK_CACHE to a folder that you may write to"
         return Check(name="cache", state=State.FAIL, says=f"{nearest} cannot be written", fix=fix)
     free_mb = shutil.disk_usage(nearest).free >> 20
-    state = State.OK if free_mb >= DISK_FREE_WANTED_MB else State.WARN if free_mb >= DISK_FREE_MIN_MB else State.FAIL
+    state = (
+        State.OK
+        if free_mb >= DISK_FREE_WANTED_MB
+        else State.WARN
+        if free_mb >= DISK_FREE_MIN_MB
+        else State.FAIL
+    )
     fix = "" if state is State.OK else "free some space there, or set FLOODMARK_CACHE to a larger disk"
     return Check(name="cache", state=state, says=f"{root}, {free_mb} MB free", fix=fix)
 
@@ -187,7 +195,9 @@ def _remains(settings: WorldSettings) -> Check:
     if not dead:
         return Check(name="remains", state=State.OK, says="no dead run left anything")
     says = f"{len(dead)} dead runs left something: {', '.join(dead)}"
-    return Check(name="remains", state=State.WARN, says=says, fix="floodmark clean (the next run does it as well)")
+    return Check(
+        name="remains", state=State.WARN, says=says, fix="floodmark clean (the next run does it as well)"
+    )
 
 
 def _worlds(worlds: Sequence[str]) -> Check:

@@ -26,8 +26,8 @@ def doctor(*, form: str, quiet: bool, verbose: bool, no_color: bool) -> Exit:
 
     Exit code: 0 if at least one world and Java work, 11 otherwise.
     """
-    from harness.cli.checkup import examine  # noqa: PLC0415 - keeps --help fast
-    from harness.world.settings import WorldSettings  # noqa: PLC0415
+    from harness.cli.checkup import examine
+    from harness.world.settings import WorldSettings
 
     del quiet, verbose  # every line is the answer; there is neither less nor more to say
     diagnosis = examine(WorldSettings.from_environment())

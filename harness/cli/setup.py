@@ -32,10 +32,10 @@ __all__ = ["setup"]
 def setup(*, world: str, offline_images: bool, rebuild: bool) -> None:
     """Get what a world lacks: a database server, a proxy, images.
 
-    What is installed is used; the rest goes into the cache (~/.cache/floodmark, or $FLOODMARK_CACHE). Nothing is
-    installed into the system, and root is needed for --offline-images only.
+    What is installed is used; the rest goes into the cache (~/.cache/floodmark, or $FLOODMARK_CACHE).
+    Nothing is installed into the system, and root is needed for --offline-images only.
     """
-    from harness.world.settings import WorldSettings  # noqa: PLC0415 - keeps --help fast
+    from harness.world.settings import WorldSettings
 
     settings = WorldSettings.from_environment()
     for step in _steps(settings, world=world, offline_images=offline_images, rebuild=rebuild):
@@ -43,15 +43,15 @@ def setup(*, world: str, offline_images: bool, rebuild: bool) -> None:
 
 
 def _steps(settings: WorldSettings, *, world: str, offline_images: bool, rebuild: bool) -> Iterator[Step]:
-    from harness.world.containers import find_engine  # noqa: PLC0415
-    from harness.world.provision import provide_local_world  # noqa: PLC0415
+    from harness.world.containers import find_engine
+    from harness.world.provision import provide_local_world
 
     if world != "containers":
         yield from provide_local_world(settings, rebuild=rebuild, say=_progress)
         if not offline_images:
             return
     find_engine(settings)  # without an engine there is nothing to do, and this error says it best
-    from harness.world.provision_images import provide_images, provide_offline_images  # noqa: PLC0415
+    from harness.world.provision_images import provide_images, provide_offline_images
 
     if offline_images:
         yield from provide_offline_images(settings, rebuild=rebuild, say=_progress)

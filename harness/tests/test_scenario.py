@@ -107,7 +107,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("evidence of nothing", changed(faults=[], expects={}, decisive=["V23"]), "asks for nothing"),
     ("a measurement", changed(decisive=["V17"]), "is a measurement"),
     ("the probe's", changed(decisive=["V22"]), "probe's history"),
-    ("an invariant without a checker", changed(decisive=["V9"]), "no checker yet"),
+    ("an invariant without a checker", changed(decisive=["V12"]), "no checker yet"),
     ("an unknown invariant", changed(decisive=["V77"]), "there is no invariant `V77`"),
     ("the same twice", changed(decisive=["V8", "V8"]), "named 2 times"),
     ("nothing decisive", changed(decisive=[]), "at least 1 item"),

@@ -1,7 +1,7 @@
 """A prepared, empty data folder for each server version: made once, copied for every world.
 
-Making one takes up to three seconds, copying it a twentieth. Invariant: a prepared folder appears in the cache
-whole or not at all, and no server ever runs on it; servers run on copies.
+Making one takes up to three seconds, copying it a twentieth. Invariant: a prepared folder appears in the
+cache whole or not at all, and no server ever runs on it; servers run on copies.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def prepared_name(server: ServerProgram) -> str:
 
 
 def redo_option(server: ServerProgram) -> str:
-    """The size of the redo log; the same when a folder is made and when it is used, else the start is slow."""
+    """The size of the redo log, one for making and using a folder; else the start is slow."""
     return (
         f"--innodb-log-file-size={REDO_BYTES}"
         if server.is_mariadb
@@ -128,7 +128,7 @@ def _mariadb_command(server: ServerProgram, folder: Path) -> list[str]:
 
 
 def _installer_beside(server: ServerProgram) -> Path:
-    """`mariadb-install-db` of an installed server: in the bin folder beside its sbin folder, or on the PATH."""
+    """`mariadb-install-db` of an installed server: in the bin beside its sbin, or on the PATH."""
     beside = server.program.resolve().parent.parent / "bin" / "mariadb-install-db"
     found = str(beside) if beside.exists() else shutil.which("mariadb-install-db")
     if found is None:

@@ -1,8 +1,8 @@
 """The ledger of a run: every process, folder, port and container it makes, written down as it makes it.
 
-Invariants: a thing is in the ledger before it exists or in the act of its creation, so a SIGKILL at any moment
-leaves nothing unknown; a ledger whose owner lives is touched by nobody else; and what is undone is exactly what is
-written, processes by pid and start time, containers by the run's id in their labels.
+Invariants: a thing is in the ledger before it exists or in the act of its creation, so a SIGKILL at any
+moment leaves nothing unknown; a ledger whose owner lives is touched by nobody else; and what is undone is
+exactly what is written, processes by pid and start time, containers by the run's id in their labels.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Ledger:
 
 
 def reap(places: Places, sweep: EngineSweep) -> list[Reaped]:
-    """Undo what dead runs left. Living runs, and runs of other machines that share the folder, stay untouched."""
+    """Undo what dead runs left; living runs, and those of other machines that share the folder, stay."""
     done = []
     for path in _ledgers(places):
         with _sole_reaper(path) as mine:
@@ -196,7 +196,7 @@ def _entries(path: Path) -> list[Mapping[str, Any]]:
 
 
 def _owner(path: Path) -> Owner | None:
-    """The owner that the ledger names; None when it names none that we understand, so nobody may call it dead."""
+    """The owner that the ledger names; None if it names none that we understand: nobody may call it dead."""
     for entry in _entries(path):
         match entry:
             case {

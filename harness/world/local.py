@@ -1,4 +1,4 @@
-"""The local world: a database server and Toxiproxy's server as processes of ours, on private folders and free ports.
+"""The local world: a database server and Toxiproxy's server as processes of ours, on free ports.
 
 Invariant: it needs no root, no container engine and no network; everything it starts listens on loopback.
 """

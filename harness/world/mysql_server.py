@@ -1,7 +1,8 @@
-"""A database server as a process of ours: a copy of a prepared data folder, a free port, users of this world only.
+"""A database server as a process of ours: a copied data folder, a free port, users of this world only.
 
-Invariants: it listens on loopback only; its passwords are made for this world and reach it in a private file that
-is gone before the world opens, never on a command line or in a log; what it acknowledged survives its death.
+Invariants: it listens on loopback only; its passwords are made for this world and reach it in a private
+file that is gone before the world opens, never on a command line or in a log; what it acknowledged survives
+its death.
 """
 
 from __future__ import annotations

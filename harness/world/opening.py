@@ -1,6 +1,7 @@
 """The door to worlds: choose one, open it, and leave nothing behind however the block ends.
 
-Invariant: nothing falls back in silence; which world was taken, and why, is said first and stands in its description.
+Invariant: nothing falls back in silence; which world was taken, and why, is said first and stands in its
+description.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def _containers(
     settings: WorldSettings, *, offline: bool, say: Callable[[str], None]
 ) -> tuple[Engine, Images]:
     engine = find_engine(settings)
-    from harness.world.containers.images import choose_images  # noqa: PLC0415 - needs Docker's client
+    from harness.world.containers.images import choose_images  # noqa: PLC0415
 
     return engine, choose_images(engine, settings, offline=offline, say=say)
 
@@ -119,7 +120,7 @@ def _opened(
                 parts, why=choice.why, ledger=ledger, ports=settings.ports, say=say, begun_us=begun_us
             )
         case (engine, images):
-            from harness.world.containers.containers_world import open_containers_world  # noqa: PLC0415 - as above
+            from harness.world.containers.containers_world import open_containers_world  # noqa: PLC0415
 
             return open_containers_world(
                 engine,

@@ -6,7 +6,8 @@
     runs/       a ledger and a scratch folder for each living run
     ports/      one lock a reserved port
 
-Invariant: everything of ours on this machine's disk is under `root`, except sockets whose path would be too long.
+Invariant: everything of ours on this machine's disk is under `root`, except sockets whose path would be too
+long.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Free ports on loopback that stay free for others to find taken: each is locked for the life of its run.
 
-They lie outside the ephemeral range: there the kernel may hand a port to any client while the proxy
-that owns it has it closed (`guide/infrastructure.md` 3.2). Invariant: two runs of one cache never hold one port.
+They lie outside the ephemeral range: there the kernel may hand a port to any client while the proxy that
+owns it has it closed (`guide/infrastructure.md` 3.2). Invariant: two runs of one cache never hold one port.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def reserve_port(ledger: Ledger, *, among: range | None = None) -> int:
             return port
     raise WorldError(
         f"no free port on {LOOPBACK} among {candidates[0]}-{candidates[-1]}: each one tried is taken",
-        fix="set FLOODMARK_PORTS to a range with free ports, like 21000-21999; `floodmark clean` frees those of dead runs",
+        fix="set FLOODMARK_PORTS to a range with free ports, like 21000-21999",
     )
 
 

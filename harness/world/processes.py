@@ -1,7 +1,8 @@
 """Child processes of a run: each in its own process group, with a log file, ended when its block ends.
 
-Invariant: a child is in the ledger from the moment it exists. A tiny shell writes its own pid and start time and
-then becomes the program, so not even a SIGKILL of ours between two lines leaves a process that nobody knows of.
+Invariant: a child is in the ledger from the moment it exists. A tiny shell writes its own pid and start
+time and then becomes the program, so not even a SIGKILL of ours between two lines leaves a process that
+nobody knows of.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ read -r _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ started _ </proc/$$/stat &&
 printf '{"process":{"pid":%s,"started":%s}}\\n' "$$" "$started" >>"$0" &&
 exec "$@"
 """
-"""Run as `sh -c THIS ledger command...`. Field 22 of stat is the start time; the second field is `(sh)`, one word."""
+"""Run as `sh -c THIS ledger command...`. Field 22 of stat is the start time; field 2 is `(sh)`, one word."""
 
 
 class ChildProcess:
@@ -141,5 +142,5 @@ def run_to_end(
 
 
 def _with(environment: Mapping[str, str] | None) -> list[str]:
-    """The command's head that sets these variables on top of the inherited ones, and then becomes the rest."""
+    """The command's head that sets these variables beside the inherited ones, and then becomes the rest."""
     return ["env", *(f"{name}={value}" for name, value in (environment or {}).items())]

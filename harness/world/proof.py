@@ -1,6 +1,7 @@
 """The proof that a database can be used: `SELECT 1`, as the user, by the way that the user takes.
 
-A port that accepts proves nothing: a proxy accepts before it has dialled, a stopped server while it is stopped.
+A port that accepts proves nothing: a proxy accepts before it has dialled, a stopped server while it is
+stopped.
 """
 
 from __future__ import annotations

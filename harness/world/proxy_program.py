@@ -1,7 +1,7 @@
-"""Toxiproxy's server program: found on the PATH, else the one that `setup` built from its Go module into the cache.
+"""Toxiproxy's server program: the one on the PATH, else the one that `setup` built from its Go module.
 
-Invariant: what is built is one static program of a pinned version that knows its own version, so it serves as a
-process and in an image alike; it appears in the cache whole or not at all.
+Invariant: what is built is one static program of a pinned version that knows its own version, so it serves
+as a process and in an image alike; it appears in the cache whole or not at all.
 """
 
 from __future__ import annotations

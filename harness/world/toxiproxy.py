@@ -1,9 +1,10 @@
 """Our client of Toxiproxy's control interface.
 
-Every call has a limit, for the real server can hang for ever once a toxic is changed while a client does not read
-(`guide/infrastructure.md` 3.4). Such a link is deleted, which alone still works, and made anew with the toxics it
-shall have; that cuts its connections, so it is said aloud. Invariant: no call takes longer than a few times
-`CALL_LIMIT_S`. Why not toxiproxy-python: `docs/decisions/0101-own-toxiproxy-client.md`.
+Every call has a limit, for the real server can hang for ever once a toxic is changed while a client does
+not read (`guide/infrastructure.md` 3.4). Such a link is deleted, which alone still works, and made anew
+with the toxics it shall have; that cuts its connections, so it is said aloud. Invariant: no call takes
+longer than a few times `CALL_LIMIT_S`. Why not toxiproxy-python:
+`docs/decisions/0005-own-toxiproxy-client.md`.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ class _Link:
 class Toxiproxy:
     """A `ProxyControl` over HTTP. Mutable: it remembers what each link shall be. For one thread at a time."""
 
-    def __init__(self, control: Address, *, say: Callable[[str], None], limit_s: float = CALL_LIMIT_S) -> None:
+    def __init__(
+        self, control: Address, *, say: Callable[[str], None], limit_s: float = CALL_LIMIT_S
+    ) -> None:
         self.control = control
         self._say = say
         self._limit_s = limit_s
@@ -117,7 +120,9 @@ class Toxiproxy:
 
     def _renew(self, link: str, then: _Link) -> None:
         """Replace a link over which the server hangs; closing it would not free the hung call (measured)."""
-        self._say(f"Toxiproxy hung over link {link}: deleting it and making it anew, which cuts its connections")
+        self._say(
+            f"Toxiproxy hung over link {link}: deleting it and making it anew, which cuts its connections"
+        )
         self._call("DELETE", _path(link), absent_is_fine=True)
         self._create(link, then)
 

@@ -1,7 +1,8 @@
 """A database server without root: the distribution's own packages, downloaded and unpacked into the cache.
 
-apt gets private state, so it needs no root and starts from empty lists; the system's sources, keys and proxy settings
-hold. Invariant: nothing outside the cache is written, and a server appears there only once it has run.
+apt gets private state, so it needs no root and starts from empty lists; the system's sources, keys and
+proxy settings hold. Invariant: nothing outside the cache is written, and a server appears there only once
+it has run.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def _require_apt(path: str) -> None:
     missing = [program for program in ("apt-get", "dpkg-deb") if shutil.which(program, path=path) is None]
     if missing:
         raise WorldError(
-            f"a server can be unpacked on Debian and its kin only; there is no {' and no '.join(missing)} here",
+            f"a server can be unpacked on Debian and its kin only: there is no {' and no '.join(missing)}",
             fix="install MySQL or MariaDB so that mysqld is on the PATH, name it in FLOODMARK_MYSQLD, "
             "or use --world containers",
         )
@@ -102,7 +103,7 @@ def _private_configuration(folder: Path) -> Path:
 
 
 def _update(apt: Sequence[str]) -> str:
-    """Read the lists; some other source may be broken without harm, so the answer matters only if a package lacks."""
+    """Read the lists; a broken source of something else does no harm, so failing here is no error yet."""
     try:
         return run_to_end(
             [*apt, "apt-get", "update"], what="reading package lists", limit_s=UPDATE_LIMIT_S, fix=FIX

@@ -16,6 +16,9 @@ from reports.excerpt import Excerpts
 from reports.history_view import HistoryView, read_view
 from reports.tests.sample import pass_outcome
 
+SECOND = LinearScale(low=0, high=1, start=0, end=1000)
+"""A second of time on a thousand pixels."""
+
 
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory: pytest.TempPathFactory) -> RunOutcome:
@@ -64,9 +67,7 @@ def test_an_empty_history_has_no_charts() -> None:
 
 
 def test_a_band_spans_from_armed_to_healed(outcome: RunOutcome) -> None:
-    scale = LinearScale(low=0, high=1, start=0, end=1000)
-
-    spike, crash = bands_of(outcome.faults, scale=scale, origin_us=0, end_us=1_000_000)
+    spike, crash = bands_of(outcome.faults, scale=SECOND, origin_us=0, end_us=1_000_000)
 
     assert (spike.x, spike.width) == pytest.approx((300, 320))
     assert crash.x == pytest.approx(880)
@@ -75,13 +76,13 @@ def test_a_band_spans_from_armed_to_healed(outcome: RunOutcome) -> None:
 def test_a_fault_that_never_began_has_no_band(outcome: RunOutcome) -> None:
     never = replace(outcome.faults[0], armed_us=None, healed_us=None)
 
-    assert bands_of([never], scale=LinearScale(low=0, high=1, start=0, end=10), origin_us=0, end_us=10) == ()
+    assert bands_of([never], scale=SECOND, origin_us=0, end_us=10) == ()
 
 
 def test_a_fault_that_was_not_healed_reaches_to_the_end(outcome: RunOutcome) -> None:
     open_end = replace(outcome.faults[0], healed_us=None)
 
-    (band,) = bands_of([open_end], scale=LinearScale(low=0, high=1, start=0, end=1000), origin_us=0, end_us=1_000_000)
+    (band,) = bands_of([open_end], scale=SECOND, origin_us=0, end_us=1_000_000)
 
     assert band.x + band.width == pytest.approx(1000)
 
@@ -89,7 +90,7 @@ def test_a_fault_that_was_not_healed_reaches_to_the_end(outcome: RunOutcome) -> 
 def test_a_fault_without_evidence_is_drawn_apart_and_says_so(outcome: RunOutcome) -> None:
     idle = replace(outcome.faults[0], bites=False, evidence={})
 
-    (band,) = bands_of([idle], scale=LinearScale(low=0, high=1, start=0, end=1000), origin_us=0, end_us=1_000_000)
+    (band,) = bands_of([idle], scale=SECOND, origin_us=0, end_us=1_000_000)
 
     assert not band.bites
     assert "no evidence" in band.label
@@ -98,7 +99,7 @@ def test_a_fault_without_evidence_is_drawn_apart_and_says_so(outcome: RunOutcome
 def test_labels_of_faults_at_one_time_stand_in_rows_of_their_own(outcome: RunOutcome) -> None:
     twins = [replace(outcome.faults[0], id=name) for name in ("a", "b", "c")]
 
-    bands = bands_of(twins, scale=LinearScale(low=0, high=1, start=0, end=1000), origin_us=0, end_us=1_000_000)
+    bands = bands_of(twins, scale=SECOND, origin_us=0, end_us=1_000_000)
 
     assert [band.row for band in bands] == [0, 1, 2]
 

@@ -63,9 +63,8 @@ def test_excerpts_keep_the_order_of_the_history(lost: RunOutcome) -> None:
 
 def test_an_event_named_by_no_subtask_is_shown_among_all(tmp_path: Path) -> None:
     path = tmp_path / "h.jsonl"
-    path.write_text(
-        '{"history":1}\n{"n":1,"t":0,"k":"start","s":0,"a":1,"pos":0}\n{"n":2,"t":1,"k":"done","c":4}\n'
-    )
+    start = '{"n":1,"t":0,"k":"start","s":0,"a":1,"from":null,"pos":0}'
+    path.write_text(f'{{"history":1}}\n{start}\n{{"n":2,"t":1,"k":"done","c":4}}\n')
     anomaly = Anomaly(kind="incomplete", say="checkpoint 4 lacks a part", events=(2,), c=4)
     verdict = InvariantVerdict(invariant="V10", outcome=Outcome.FAIL, anomalies=(anomaly,))
 
@@ -83,9 +82,8 @@ def test_at_most_ten_anomalies_are_told_and_the_rest_are_counted_by_class(lost: 
 
     assert len(explanation.stories) == ANOMALIES_IN_FULL
     assert explanation.not_told == (("duplicate", 3), ("lost", 2))
-    assert "55 found in all; not told in full: 3 duplicate, 2 lost, 40 that the checker only counted" in as_text(
-        explanation
-    )
+    rest = "55 found in all; not told in full: 3 duplicate, 2 lost, 40 that the checker only counted"
+    assert rest in as_text(explanation)
 
 
 def test_without_a_history_the_text_says_that_its_events_are_not_at_hand(lost: RunOutcome) -> None:

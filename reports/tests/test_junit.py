@@ -73,6 +73,16 @@ def test_a_planted_defect_that_was_convicted_is_green(folder: Path) -> None:
     assert "as it should be" in (case_of(root, "V8").findtext("system-out") or "")
 
 
+def test_a_defect_of_the_harness_that_a_vacuous_verdict_convicts_is_green(folder: Path) -> None:
+    vacuous = InvariantVerdict(invariant="V23", outcome=Outcome.VACUOUS, why="no evidence")
+    section = judged(folder, V23=vacuous)
+
+    root = root_of(section_of(replace(section.outcome, mutant="faults-do-nothing", convicts=("V23",))))
+
+    assert (root.get("failures"), root.get("errors")) == ("0", "0")
+    assert case_of(root, "V23").find("skipped") is None
+
+
 def test_a_planted_defect_that_was_not_convicted_is_a_failure_of_what_was_meant_for_it(folder: Path) -> None:
     root = root_of(section_of(pass_outcome(folder, mutant="planted", convicts=("V8",))))
 

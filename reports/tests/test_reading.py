@@ -52,6 +52,13 @@ def test_a_planted_defect_that_was_convicted_is_said_to_be_as_it_should_be() -> 
     assert reading.sentence == "Planted defect planted convicted by V8, as it should be."
 
 
+def test_a_defect_of_the_harness_is_convicted_by_a_vacuous_verdict() -> None:
+    reading = read_run(replace(VACUOUS, mutant="faults-do-nothing", convicts=("V23",)))
+
+    assert reading.tone is Tone.GOOD
+    assert reading.sentence.endswith("convicted by V23 (vacuous), as it should be.")
+
+
 def test_an_undecided_run_names_the_invariant_and_is_no_pass() -> None:
     sentence = read_run(VACUOUS).sentence
 

@@ -98,6 +98,19 @@ def test_the_terminal_says_verdict_threats_failures_faults_and_counts(folder: Pa
         assert word in text
 
 
+def test_the_command_to_run_again_is_never_cut_off(folder: Path) -> None:
+    outcome = lost_outcome(folder, again="floodmark run " + "x" * 300)
+
+    assert printed(outcome).count(outcome.again + "\n") == 3
+
+
+def test_of_many_runs_only_those_that_went_wrong_are_told_in_full(folder: Path) -> None:
+    text = printed(*[pass_outcome(folder)] * 5, lost_outcome(folder))
+
+    assert text.count("CONFORMANT") == 5
+    assert text.count("counted by SQL") == 1
+
+
 def test_the_terminal_sums_up_several_runs(folder: Path) -> None:
     assert "2 runs: 1 as expected, 1 not, 0 undecided." in printed(pass_outcome(folder), lost_outcome(folder))
 

@@ -1,7 +1,8 @@
 """The containers world: MySQL and Toxiproxy in containers, through testcontainers.
 
-This front door is light: it looks whether an engine can be there at all before anything of Docker is imported, which
-takes half a second and may not be installed. Invariant: nobody outside this package talks to the engine.
+This front door is light: it looks whether an engine can be there at all before anything of Docker is
+imported, which takes half a second and may not be installed. Invariant: nobody outside this package talks
+to the engine.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ def find_engine(settings: WorldSettings) -> Engine:
             f"no container engine: {USUAL_SOCKET} does not exist and DOCKER_HOST is not set",
             fix="start one (`systemctl start docker`), or use --world local",
         )
-    from harness.world.containers.engine import connect  # noqa: PLC0415 - see the module
+    from harness.world.containers.engine import connect  # noqa: PLC0415
 
     return connect()
 
 
 def sweep_run(run_id: str) -> list[str]:
     """Remove the containers and networks of one run; a `harness.world.ledger.EngineSweep`."""
-    from harness.world.containers.engine import connect  # noqa: PLC0415 - see the module
+    from harness.world.containers.engine import connect  # noqa: PLC0415
     from harness.world.containers.sweep import sweep_run as sweep  # noqa: PLC0415
 
     return sweep(connect(), run_id)

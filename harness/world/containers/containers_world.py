@@ -1,7 +1,8 @@
 """MySQL and Toxiproxy in two containers on a network of their own.
 
-Invariants: every container and network carries our labels, by which the reaper finds them, so Ryuk stays off; every
-published port is on loopback and fixed for the world's life; one way removes them, whether we live or died.
+Invariants: every container and network carries our labels, by which the reaper finds them, so Ryuk stays
+off; every published port is on loopback and fixed for the world's life; one way removes them, whether we
+live or died.
 """
 
 from __future__ import annotations

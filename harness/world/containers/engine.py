@@ -1,6 +1,7 @@
 """The container engine: a client that answered, with the few acts that our worlds need of it.
 
-Invariant: every call has a limit, and every failure of the engine rises as a `WorldError` that says what to do.
+Invariant: every call has a limit, and every failure of the engine rises as a `WorldError` that says what to
+do.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from requests.exceptions import RequestException
 
 from harness.errors import WorldError
 
-__all__ = ["Engine", "connect"]
+__all__ = ["Engine", "brief", "connect"]
 
 PING_LIMIT_S = 3
 CALL_LIMIT_S = 30

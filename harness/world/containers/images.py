@@ -1,7 +1,7 @@
 """Which images a containers world starts: those that settings name, else the published ones, else our own.
 
-Invariant: an image is pulled only where that is allowed and a registry says in time that it has it; what was taken
-instead of a published image, and why, is said.
+Invariant: an image is pulled only where that is allowed and a registry says in time that it has it; what
+was taken instead of a published image, and why, is said.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _choose(part: _Part, *, engine: Engine, offline: bool, say: Callable[[str], 
         return image, f"image {image} is present"
     if part.named is None and engine.has(part.own):
         return part.own, f"image {part.own} is present (built here) and {part.published} is not"
-    fix = f"floodmark setup --world containers --offline-images (or name an image that is here in {part.setting})"
+    fix = f"floodmark setup --world containers --offline-images (or name another image in {part.setting})"
     if offline:
         raise WorldError(f"image {image} is not present, and --offline forbids to pull it", fix=fix)
     if not engine.is_in_registry(image):

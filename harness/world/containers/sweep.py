@@ -1,7 +1,7 @@
 """Our own reaper of containers and networks: by the labels that every one of ours carries.
 
-It works offline and after a SIGKILL, which Ryuk does not. Invariant: nothing without our label is touched, and nothing
-whose owner lives, or lives where we cannot see.
+It works offline and after a SIGKILL, which Ryuk does not. Invariant: nothing without our label is touched,
+and nothing whose owner lives, or lives where we cannot see.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Images of MySQL and Toxiproxy for machines that no container registry answers, from ordinary package sources."""
+"""Images of MySQL and Toxiproxy from ordinary package sources, for machines that no registry answers."""
 
 from __future__ import annotations
 

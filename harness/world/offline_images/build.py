@@ -1,6 +1,7 @@
-"""Builds both images of the containers world where no registry answers: MySQL from Debian's packages, Toxiproxy from Go.
+"""Builds both images of the containers world: MySQL from Debian's packages, Toxiproxy from its Go module.
 
-Invariant: an image carries a digest of the recipe it was built by, so it is built again exactly when that changed.
+Invariant: an image carries a digest of the recipe it was built by, so it is built again exactly when that
+changed.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def build_toxiproxy_image(engine: Engine, *, program: Path) -> None:
 
 
 def _require_mmdebstrap(path: str) -> None:
-    fix = "run it as root on Debian (`apt-get install mmdebstrap`), or pull the published images, or use --world local"
+    fix = "run it as root on Debian (`apt-get install mmdebstrap`), pull the images, or use --world local"
     if shutil.which("mmdebstrap", path=path) is None:
         raise WorldError("the MySQL image cannot be built: there is no mmdebstrap here", fix=fix)
     if os.geteuid() != 0:

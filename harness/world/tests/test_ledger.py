@@ -1,0 +1,164 @@
+"""What a dead run left is undone, exactly that, and living runs are never touched."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.errors import WorldError
+from harness.world.identity import identify
+from harness.world.ledger import Ledger, dead_runs, reap
+from harness.world.places import Places
+from harness.world.ports import reserve_port
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    """A child that does nothing for long."""
+    with subprocess.Popen(["sleep", "60"]) as child:
+        yield child
+        child.kill()
+
+
+def bury(ledger: Ledger, **changes: object) -> None:
+    """Make the ledger look as if its owner had been killed (or as `changes` say)."""
+    first, *others = ledger.path.read_text().splitlines()
+    owner = json.loads(first)["owner"]
+    owner["process"]["started"] -= 1
+    owner.update(changes)
+    ledger.path.write_text("".join(f"{line}\n" for line in [json.dumps({"owner": owner}), *others]))
+
+
+def swept(run_id: str) -> list[str]:
+    """An engine that had one container of any run."""
+    return [f"container of {run_id}"]
+
+
+def broken(run_id: str) -> list[str]:
+    """An engine that does not answer."""
+    raise WorldError(f"no engine for {run_id}")
+
+
+def test_a_closed_ledger_leaves_nothing(places: Places, sleeper: subprocess.Popen[bytes]) -> None:
+    ledger = Ledger.open(places)
+    ledger.note_process(sleeper.pid)
+    reserve_port(ledger)
+    (ledger.folder / "file").write_text("anything")
+
+    ledger.close(swept)
+
+    assert identify(sleeper.pid) is None
+    assert not list(places.runs.iterdir())
+    assert not list(places.ports.iterdir())
+
+
+def test_the_things_of_a_living_run_are_not_touched(ledger: Ledger, sleeper: subprocess.Popen[bytes]) -> None:
+    ledger.note_process(sleeper.pid)
+    port = reserve_port(ledger)
+
+    assert reap(ledger.places, swept) == []
+    assert sleeper.poll() is None
+    assert ledger.folder.exists()
+    assert (ledger.places.ports / str(port)).is_symlink()
+
+
+def test_a_dead_runs_things_are_removed_and_told(places: Places, sleeper: subprocess.Popen[bytes]) -> None:
+    ledger = Ledger.open(places)
+    ledger.note_process(sleeper.pid)
+    ledger.note_engine()
+    port = reserve_port(ledger)
+    bury(ledger)
+    assert dead_runs(places) == [ledger.run_id]
+
+    (found,) = reap(places, swept)
+
+    assert found.run_id == ledger.run_id
+    assert found.removed == (
+        f"lock of port {port}",
+        f"container of {ledger.run_id}",
+        f"process {sleeper.pid}",
+        f"folder {ledger.folder}",
+    )
+    assert identify(sleeper.pid) is None
+    assert reap(places, swept) == []
+
+
+def test_a_process_that_has_a_dead_ones_pid_is_spared(places: Places, sleeper: subprocess.Popen[bytes]) -> None:
+    ledger = Ledger.open(places)
+    with ledger.path.open("a") as file:
+        file.write(json.dumps({"process": {"pid": sleeper.pid, "started": 1}}) + "\n")
+    bury(ledger)
+
+    (found,) = reap(places, swept)
+
+    assert sleeper.poll() is None
+    assert found.removed == (f"folder {ledger.folder}",)
+
+
+def test_a_lock_that_another_run_took_first_is_spared(places: Places) -> None:
+    slow, quick = Ledger.open(places), Ledger.open(places)
+    port = reserve_port(quick)
+    slow.note_port(port)
+    bury(slow)
+
+    reap(places, swept)
+
+    assert str((places.ports / str(port)).readlink()) == quick.run_id
+    quick.close(swept)
+
+
+def test_what_cannot_be_removed_stays_in_the_ledger_for_the_next_reaper(places: Places) -> None:
+    ledger = Ledger.open(places)
+    ledger.note_engine()
+    bury(ledger)
+
+    (first,) = reap(places, broken)
+    (second,) = reap(places, swept)
+
+    assert first.left == (f"no engine for {ledger.run_id}",)
+    assert second.removed == (f"container of {ledger.run_id}",)
+    assert not ledger.path.exists()
+
+
+def test_runs_of_another_machine_on_a_shared_folder_are_left_alone(places: Places) -> None:
+    ledger = Ledger.open(places)
+    bury(ledger, machine="elsewhere")
+
+    assert reap(places, swept) == []
+    assert dead_runs(places) == []
+    assert ledger.folder.exists()
+
+
+def test_a_torn_last_line_hides_nothing_of_the_rest(places: Places) -> None:
+    ledger = Ledger.open(places)
+    bury(ledger)
+    with ledger.path.open("a") as file:
+        file.write('{"folder":"/somewh')
+
+    (found,) = reap(places, swept)
+
+    assert found.removed == (f"folder {ledger.folder}",)
+
+
+def test_a_ledger_without_a_readable_owner_is_left_alone(places: Places) -> None:
+    strange = places.runs / "strange.ledger"
+    strange.write_text("not one of ours\n")
+
+    assert reap(places, swept) == []
+    assert strange.exists()
+
+
+def test_a_ledger_that_cannot_be_written_says_where_and_what_to_do(ledger: Ledger, tmp_path: Path) -> None:
+    ledger.path.unlink()
+    ledger.path.mkdir()
+
+    with pytest.raises(WorldError, match="FLOODMARK_CACHE") as caught:
+        ledger.note_folder(tmp_path)
+
+    assert str(ledger.path) in caught.value.what
+    ledger.path.rmdir()
+    ledger.path.touch()

@@ -1,0 +1,100 @@
+"""A child is in the ledger before it can do anything, and every wait for it has an end."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from harness.clock import Deadline, wait_until
+from harness.errors import WorldError
+from harness.world.identity import identify
+from harness.world.ledger import Ledger
+from harness.world.processes import ChildProcess, run_to_end
+
+
+def start(ledger: Ledger, *command: str, **environment: str) -> ChildProcess:
+    """A child named `child`."""
+    return ChildProcess.start(
+        command, name="child", log=ledger.folder / "child.log", ledger=ledger, environment=environment
+    )
+
+
+def entries(ledger: Ledger) -> list[object]:
+    """The ledger's process entries."""
+    lines = [json.loads(line) for line in ledger.path.read_text().splitlines()]
+    return [line["process"] for line in lines if "process" in line]
+
+
+def test_a_child_writes_itself_into_the_ledger_before_it_becomes_the_program(ledger: Ledger) -> None:
+    written = f"grep -c '^.\"process' {ledger.path}; exec sleep 60"
+    child = start(ledger, "sh", "-c", written)
+
+    child.wait_for(lambda: child.log.read_text() == "1\n", what="its count", limit_s=5)
+    who = identify(child.pid)
+
+    assert who is not None
+    assert entries(ledger) == [{"pid": who.pid, "started": who.started}]
+    child.stop()
+
+
+def test_a_stopped_child_is_gone_with_its_group(ledger: Ledger) -> None:
+    child = start(ledger, "sh", "-c", "sleep 60 & echo $!; wait")
+    child.wait_for(lambda: child.log.read_text() != "", what="its child's pid", limit_s=5)
+    grandchild = int(child.log.read_text())
+
+    child.stop()
+
+    assert not child.alive
+    assert wait_until(lambda: identify(grandchild) is None, deadline=Deadline(5))
+
+
+def test_a_child_that_may_go_by_itself_is_asked_first(ledger: Ledger) -> None:
+    child = start(ledger, "sh", "-c", "trap 'echo asked; exit 0' TERM; echo up; while :; do sleep 0.01; done")
+    child.wait_for(lambda: "up" in child.log.read_text(), what="its start", limit_s=5)
+
+    child.stop(grace_s=5)
+
+    assert child.log.read_text() == "up\nasked\n"
+
+
+def test_a_child_that_ends_while_it_is_awaited_says_so_with_its_last_words(ledger: Ledger) -> None:
+    child = start(ledger, "sh", "-c", "echo no space left >&2; exit 3")
+
+    with pytest.raises(WorldError, match=r"child ended with status 3 while we waited for a miracle") as caught:
+        child.wait_for(lambda: False, what="a miracle", limit_s=5)
+
+    assert "no space left" in caught.value.what
+
+
+def test_a_wait_in_vain_says_what_it_waited_for_and_how_long(ledger: Ledger) -> None:
+    child = start(ledger, "sleep", "60")
+
+    with pytest.raises(WorldError, match=r"waited 0\.05 s for a miracle, in vain"):
+        child.wait_for(lambda: False, what="a miracle", limit_s=0.05)
+
+    child.stop()
+
+
+def test_a_child_gets_the_variables_it_was_given(ledger: Ledger) -> None:
+    child = start(ledger, "sh", "-c", "echo $COLOUR; exec sleep 60", COLOUR="green")
+
+    child.wait_for(lambda: child.log.read_text() == "green\n", what="its colour", limit_s=5)
+    child.stop()
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (["floodmark-no-such-program"], "there is no program floodmark-no-such-program"),
+        (["sh", "-c", "echo why; exit 4"], "ended with status 4\n    why"),
+        (["sleep", "60"], "was not done after 0.1 s"),
+    ],
+)
+def test_a_command_that_fails_says_what_it_was_for_and_how_it_failed(command: list[str], says: str) -> None:
+    with pytest.raises(WorldError) as caught:
+        run_to_end(command, what="trying", limit_s=0.1, fix="do better")
+
+    assert caught.value.what.startswith("trying: ")
+    assert says in caught.value.what
+    assert caught.value.fix == "do better"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from harness.clock import Deadline
 from harness.errors import Exit, WorldError
@@ -30,6 +30,8 @@ class Finished:
     interrupted: bool
     error: WorldError | None = None
     """What the environment broke with, after which nothing more was run."""
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    """Passwords that no report may show."""
 
     @property
     def exit_code(self) -> Exit:
@@ -67,7 +69,13 @@ def carry_out(
                 raise
             broke = error
     in_order = tuple(outcomes[number] for number in sorted(outcomes))
-    return Finished(outcomes=in_order, asked=len(orders), interrupted=stop.is_set(), error=broke)
+    return Finished(
+        outcomes=in_order,
+        asked=len(orders),
+        interrupted=stop.is_set(),
+        error=broke,
+        secrets=tuple(stage.secrets),
+    )
 
 
 def _in_words(orders: Sequence[Order], plan: StagePlan) -> str:

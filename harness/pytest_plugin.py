@@ -1,7 +1,7 @@
 """The pytest plugin: `pytest scenarios/` collects each scenario file as a test, once a level.
 
 Answers to `pytest.Item` collection of non-Python tests. Invariant: an item passes only if its run's verdict is
-`pass`; `vacuous` and `unknown` fail it, with the reason; a world or a JVM is started only when the first item
+`pass`; `vacuous` and `unknown` fail it, with the reason; a world or a JVM starts only when the first item
 needs it, once a session, and ended with it.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from harness.outcome import RunOutcome
     from harness.scenario import Scenario
 
-__all__ = ["ScenarioFile", "ScenarioItem"]
+__all__ = ["NotProven", "ScenarioFile", "ScenarioItem", "Shared"]
 
 _SHARED = pytest.StashKey["Shared"]()
 
@@ -54,7 +54,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         return
     shared.close()
     code = shared.exit_code
-    if code is not None and session.exitstatus == pytest.ExitCode.TESTS_FAILED and session.testsfailed == shared.not_proven:
+    only_verdicts = session.testsfailed == shared.not_proven
+    if code is not None and session.exitstatus == pytest.ExitCode.TESTS_FAILED and only_verdicts:
         session.exitstatus = code
 
 
@@ -72,8 +73,8 @@ class ScenarioFile(pytest.File):
 
     def collect(self) -> Iterator[ScenarioItem]:
         """Raises the file's mistakes, all at once, as a collection error."""
-        from harness.errors import FloodmarkError  # noqa: PLC0415 - only when a scenario is met
-        from harness.scenario_file import load  # noqa: PLC0415
+        from harness.errors import FloodmarkError
+        from harness.scenario_file import load
 
         try:
             scenario = load(self.path)
@@ -99,7 +100,7 @@ class ScenarioItem(pytest.Item):
 
     def runtest(self) -> None:
         """Run it; anything but `pass` is a failure."""
-        from harness.verdict import Outcome  # noqa: PLC0415
+        from harness.verdict import Outcome
 
         outcome = _shared(self.config).run(self._scenario, self._level)
         if outcome.judgement.outcome is not Outcome.PASS:
@@ -120,9 +121,9 @@ class NotProven(Exception):
     """A run that did not pass; its text is the whole explanation."""
 
     def __init__(self, outcome: RunOutcome) -> None:
-        import io  # noqa: PLC0415
+        import io
 
-        from reports.pretty import print_outcomes, terminal  # noqa: PLC0415
+        from reports.pretty import print_outcomes, terminal
 
         text = io.StringIO()
         print_outcomes([outcome], console=terminal(text))
@@ -139,9 +140,9 @@ class Shared:
     """What all items of a session share: the stage, and what came of the runs. Mutable."""
 
     def __init__(self, config: pytest.Config) -> None:
-        from harness.choices import fresh_seed  # noqa: PLC0415 - only when a scenario runs
-        from harness.run import Observer, Stop  # noqa: PLC0415
-        from harness.stage import StagePlan, new_run_id, open_stage  # noqa: PLC0415
+        from harness.choices import fresh_seed
+        from harness.run import Observer, Stop
+        from harness.stage import StagePlan, new_run_id, open_stage
 
         seed, report = config.getoption("--floodmark-seed"), config.getoption("--floodmark-report")
         run_id = new_run_id()
@@ -158,9 +159,9 @@ class Shared:
 
     def run(self, scenario: Scenario, level: str) -> RunOutcome:
         """One run. Raises WorldError."""
-        from harness.errors import WorldError  # noqa: PLC0415
-        from harness.run import Order  # noqa: PLC0415
-        from harness.verdict import Outcome  # noqa: PLC0415
+        from harness.errors import WorldError
+        from harness.run import Order
+        from harness.verdict import Outcome
 
         again = f"floodmark run {scenario.scenario} --level {level} --seed {self.seed}"
         try:
@@ -176,8 +177,8 @@ class Shared:
     @property
     def exit_code(self) -> int | None:
         """What the session answers instead of pytest's own code; None if the runs give no reason to."""
-        from harness.errors import Exit  # noqa: PLC0415
-        from harness.verdict import worst  # noqa: PLC0415
+        from harness.errors import Exit
+        from harness.verdict import worst
 
         code = worst(outcome.judgement.outcome for outcome in self._outcomes).exit_code if self._outcomes else None
         if code in {None, Exit.HOLD}:
@@ -186,8 +187,8 @@ class Shared:
 
     def close(self) -> None:
         """Close the stage, then write the report of what ran."""
-        from reports.write import write_report  # noqa: PLC0415
+        from reports.write import write_report
 
         self._stack.close()
         if self._outcomes:
-            self.page = write_report(self._outcomes, self._folder, title="pytest")
+            self.page = write_report(self._outcomes, self._folder, title="pytest", secrets=self._stage.secrets)

@@ -1,7 +1,7 @@
 """One run: a scenario, at a level, in a world, with a seed; from the plan to the judged history.
 
-Answers to Jepsen's `run!`. Invariant: whatever happens, every fault is healed, every attempt has ended and what
-was recorded is merged and judged; a run that could not finish says so and is never a pass.
+Answers to Jepsen's `run!`. Invariant: whatever happens, every fault is healed, every attempt has ended and
+what was recorded is merged and judged; a run that could not finish says so and is never a pass.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from harness.reaper import AttemptReaper
 from harness.scenario import Call, Fault, Phase, Scenario
 from harness.sut.mutants import MUTANTS, Mutant
 from harness.sut.registry import REFERENCE
-from harness.verdict import Judgement, Outcome
+from harness.verdict import Judgement
 from harness.versions import versions
 from harness.workloads.lookups import customer_rows
 from harness.world.world import World
@@ -97,7 +97,7 @@ def perform(
 ) -> RunOutcome:
     """Run `order` in `world`; raw events, logs and the merged history are left in `folder`.
 
-    `limit_s` shortens the scenario's own budget. Raises WorldError if the world breaks under the harness itself.
+    `limit_s` shortens the scenario's own budget. Raises WorldError if the world breaks under the harness.
     """
     started_at, began_us = utc_now().isoformat(timespec="seconds"), monotonic_us()
     raw = folder / "raw"

@@ -85,6 +85,8 @@ class Stage:
         self._free_worlds: list[World] = []
         self._runners: dict[str, LevelRunner] = {"live": LiveRunner(note_process=ledger.note_process)}
         self._numbers = count(1)
+        self.secrets: list[str] = []
+        """The passwords of the worlds so far; no report may show one."""
 
     def run(self, order: Order, *, limit_s: float | None = None) -> RunOutcome:
         """Perform `order` in a scratch folder, then move what is to stay into the report's.
@@ -114,7 +116,8 @@ class Stage:
             if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
                 raise
             message = f"the disk is full: run {run_id} cannot write to {scratch}"
-            raise WorldError(message, fix="free some space there, or set FLOODMARK_CACHE to another disk") from error
+            fix = "free some space there, or set FLOODMARK_CACHE to another disk"
+            raise WorldError(message, fix=fix) from error
         finally:
             self._free_worlds.append(world)
         return self._kept(outcome, scratch)
@@ -130,6 +133,7 @@ class Stage:
         )
         described = world.description
         announce(f"{described.server} behind {described.proxy}, ready in {described.ready_s:.1f} s")
+        self.secrets += [world.app.password, world.root.password]
         self._free_worlds.append(world)
 
     def _open_spark(self) -> LevelRunner:
@@ -149,8 +153,8 @@ class Stage:
 
     def _kept(self, outcome: RunOutcome, scratch: Path) -> RunOutcome:
         home = self._plan.report / "runs" / outcome.run_id
-        keep = self._plan.keep
-        keeps_all = keep == "always" or (keep == "on-failure" and outcome.judgement.outcome is not Outcome.PASS)
+        passed = outcome.judgement.outcome is Outcome.PASS
+        keeps_all = self._plan.keep == "always" or (self._plan.keep == "on-failure" and not passed)
         try:
             home.mkdir(parents=True)
             for item in sorted(scratch.iterdir()):
@@ -159,5 +163,6 @@ class Stage:
             shutil.rmtree(scratch)
         except OSError as error:
             message = f"cannot store run {outcome.run_id} in {home}: {error.strerror or error}"
-            raise WorldError(message, fix="free some space there, or choose another folder with --report") from error
+            fix = "free some space there, or choose another folder with --report"
+            raise WorldError(message, fix=fix) from error
         return replace(outcome, history=home / outcome.history.name)

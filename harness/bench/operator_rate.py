@@ -1,4 +1,4 @@
-"""How fast the operator goes on real timers: `records` lookups of `latency_ms`, `capacity` in flight, no database.
+"""How fast the operator goes on real timers: lookups of so many ms, so many in flight, no database.
 
 Invariant: the same function is measured in a plain process and inside a Spark task, so the ratio is Spark's
 doing and nothing else's.
@@ -32,7 +32,7 @@ class OperatorLoad:
 
     @property
     def ideal_s(self) -> float:
-        """records * latency / capacity: no operator can be faster."""
+        """Records * latency / capacity: no operator can be faster."""
         return self.records * self.latency_ms / 1000 / self.capacity
 
 

@@ -16,14 +16,14 @@ __all__ = ["bench"]
 
 @click.command()
 @click.argument("what", nargs=-1, type=click.Choice(["spark", "world"]))
-@click.option("--format", "form", envvar="FLOODMARK_FORMAT", type=click.Choice(["pretty", "json", "markdown"]),
-              default="pretty", show_default=True, help="Of what is printed on standard output.")  # fmt: skip
+@click.option("--format", "form", envvar="FLOODMARK_FORMAT", default="pretty", show_default=True,
+              type=click.Choice(["pretty", "json", "markdown"]), help="Of what is printed.")  # fmt: skip
 def bench(what: tuple[str, ...], form: str) -> int:
     """Measure WHAT (default: everything): ratios and times within this run, each beside its goal.
 
     Exit code: 0 measured, whether the goals are met or not; 11 if nothing could be measured.
     """
-    from harness.errors import Exit  # noqa: PLC0415 - keeps --help fast
+    from harness.errors import Exit
 
     rows, skipped = _measure(what or ("spark", "world"))
     for reason in skipped:
@@ -33,11 +33,11 @@ def bench(what: tuple[str, ...], form: str) -> int:
 
 
 def _measure(what: tuple[str, ...]) -> tuple[list[Row], list[str]]:
-    import tempfile  # noqa: PLC0415
-    from pathlib import Path  # noqa: PLC0415
+    import tempfile
+    from pathlib import Path
 
-    from harness.bench.world_ready import ready_row  # noqa: PLC0415
-    from harness.errors import FloodmarkError  # noqa: PLC0415
+    from harness.bench.world_ready import ready_row
+    from harness.errors import FloodmarkError
 
     rows: list[Row] = []
     skipped: list[str] = []
@@ -49,7 +49,7 @@ def _measure(what: tuple[str, ...]) -> tuple[list[Row], list[str]]:
                 skipped.append(f"world {kind}: {error}")
     if "spark" in what:
         try:
-            from harness.spark.bench import spark_rows  # noqa: PLC0415 - pulls in pyspark
+            from harness.spark.bench import spark_rows
 
             with tempfile.TemporaryDirectory(prefix="floodmark-bench-") as folder:
                 rows += spark_rows(Path(folder))
@@ -61,9 +61,11 @@ def _measure(what: tuple[str, ...]) -> tuple[list[Row], list[str]]:
 def _rendered(rows: list[Row], form: str) -> str:
     if form == "json":
         return json.dumps([{**asdict(row), "met": row.met} for row in rows])
-    lines = [
-        f"| {row.name} | {row.value:.2f} {row.unit} | {'>=' if row.larger_is_better else '<='} {row.goal} {row.unit} |"
-        f" {'yes' if row.met else 'NO'} | {row.rounds} | {row.detail} |"
-        for row in rows
-    ]
-    return "\n".join(["| measure | median | goal | met | rounds | detail |", "|---|---|---|---|---|---|", *lines])
+    head = ["| measure | median | goal | met | rounds | detail |", "|---|---|---|---|---|---|"]
+    return "\n".join([*head, *(_line(row) for row in rows)])
+
+
+def _line(row: Row) -> str:
+    goal = f"{'>=' if row.larger_is_better else '<='} {row.goal} {row.unit}"
+    met = "yes" if row.met else "NO"
+    return f"| {row.name} | {row.value:.2f} {row.unit} | {goal} | {met} | {row.rounds} | {row.detail} |"

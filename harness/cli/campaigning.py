@@ -54,7 +54,7 @@ def go(
             raise KeyboardInterrupt
         message = "nothing ran: the budget was over before the first run"
         raise NothingRan(message, fix="give a larger --budget")
-    page = write_report(finished.outcomes, folder, title=title)
+    page = write_report(finished.outcomes, folder, title=title, secrets=finished.secrets)
     if form == "pretty":
         print_outcomes(finished.outcomes, console=terminal(sys.stdout, color=False if no_color else None))
         click.echo(f"report   {page}")

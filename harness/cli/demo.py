@@ -32,11 +32,11 @@ def demo(*, level: str, proxy: str, seed: int | None, **options: Any) -> int:
     Exit code: 0 if both happened, 1 if the defect escaped or the reference was convicted, 10 if a run was
     undecided, 11 if the environment failed.
     """
-    from harness.choices import fresh_seed  # noqa: PLC0415 - keeps --help fast
-    from harness.cli.campaigning import go  # noqa: PLC0415
-    from harness.errors import Exit  # noqa: PLC0415
-    from harness.run import Order  # noqa: PLC0415
-    from harness.scenario_file import load_many  # noqa: PLC0415
+    from harness.choices import fresh_seed
+    from harness.cli.campaigning import go
+    from harness.errors import Exit
+    from harness.run import Order
+    from harness.scenario_file import load_many
 
     del proxy
     (scenario,) = load_many([_SCENARIO])
@@ -44,20 +44,24 @@ def demo(*, level: str, proxy: str, seed: int | None, **options: Any) -> int:
     again = f"floodmark run {_SCENARIO} --level {level} --world {options['world']} --seed {number}"
     orders = [
         Order(scenario=scenario, level=level, seed=number, again=again),
-        Order(scenario=scenario, level=level, seed=number, mutant=_MUTANT, again=f"{again} --mutant {_MUTANT}"),
+        Order(
+            scenario=scenario, level=level, seed=number, mutant=_MUTANT, again=f"{again} --mutant {_MUTANT}"
+        ),
     ]
     finished = go(orders, title=f"demo: {_SCENARIO}", **options)
     return Exit.HOLD if _saw_both(finished) else _worse(finished)
 
 
 def _saw_both(finished: Finished) -> bool:
-    return len(finished.outcomes) == finished.asked and all(outcome.as_expected for outcome in finished.outcomes)
+    return len(finished.outcomes) == finished.asked and all(
+        outcome.as_expected for outcome in finished.outcomes
+    )
 
 
 def _worse(finished: Finished) -> Exit:
     """The exit code of a demo that did not show what it is meant to show: never that of success."""
-    from harness.errors import Exit  # noqa: PLC0415
-    from harness.verdict import Outcome  # noqa: PLC0415
+    from harness.errors import Exit
+    from harness.verdict import Outcome
 
     if finished.interrupted:
         return Exit.INTERRUPTED

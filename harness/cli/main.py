@@ -16,7 +16,7 @@ import click
 from harness.cli.settings import project_settings
 from harness.errors import Exit, FloodmarkError
 
-__all__ = ["main"]
+__all__ = ["floodmark", "main"]
 
 _COMMANDS: Mapping[str, str] = {
     "demo": "The newcomer's first run: the reference passes, a planted defect is convicted.",

@@ -34,7 +34,7 @@ def speech_options(command: _Command) -> _Command:
         _option("--format", "form", env="FORMAT", type=forms, default="pretty", show_default=True,
                 help="Of what is printed on standard output."),
         _option("--quiet", "-q", env="QUIET", is_flag=True, help="No progress."),
-        _option("--verbose", "-v", env="VERBOSE", is_flag=True, help="Each event worth a line, also on a terminal."),
+        _option("--verbose", "-v", env="VERBOSE", is_flag=True, help="A line a phase, also on a terminal."),
         _option("--no-color", env="NO_COLOR", is_flag=True, help="No colour; NO_COLOR is honoured too."),
     ):  # fmt: skip
         command = option(command)
@@ -45,14 +45,15 @@ def run_options(command: _Command) -> _Command:
     """What `run` and `demo` take, beside what is run."""
     for option in (
         world_option,
-        _option("--proxy", env="PROXY", type=click.Choice(["toxiproxy"]), default="toxiproxy", show_default=True,
-                help="The proxy between the operator and the database."),
+        _option("--proxy", env="PROXY", type=click.Choice(["toxiproxy"]), default="toxiproxy",
+                show_default=True, help="The proxy between the operator and the database."),
         _option("--seed", env="SEED", type=click.IntRange(min=0), default=None,
                 help="Of everything that is drawn; printed in any case.  [default: a new one]"),
-        _option("--report", env="REPORT", type=click.Path(file_okay=False, path_type=Path), default=None,
-                help="Folder of the report.  [default: reports/out/<run id>]"),
-        _option("--keep", env="KEEP", type=click.Choice(["never", "on-failure", "always"]), default="on-failure",
-                show_default=True, help="Whose raw event files and worker logs stay in the report's folder."),
+        _option("--report", env="REPORT", type=click.Path(file_okay=False, path_type=Path),
+                default=None, help="Folder of the report.  [default: reports/out/<run id>]"),
+        _option("--keep", env="KEEP", type=click.Choice(["never", "on-failure", "always"]),
+                default="on-failure", show_default=True,
+                help="Whose raw event files and worker logs stay in the report's folder."),
         _option("--budget", env="BUDGET", type=click.FloatRange(min=0, min_open=True), default=None,
                 help="Seconds for the whole command; what is not done by then is given up."),
         _option("--offline", env="OFFLINE", is_flag=True, help="No network act at all: no image is pulled."),

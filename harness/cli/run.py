@@ -42,15 +42,17 @@ def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], **asked: Any) 
     Exit code: 0 all hold, 1 a violation, 2 interrupted, 4 bad usage or scenario, 5 nothing ran,
     10 unknown or vacuous, 11 the environment failed.
     """
-    from harness.choices import fresh_seed  # noqa: PLC0415 - keeps --help fast
-    from harness.cli.campaigning import go  # noqa: PLC0415
-    from harness.scenario_file import apply_settings, load_many  # noqa: PLC0415
+    from harness.choices import fresh_seed
+    from harness.cli.campaigning import go
+    from harness.scenario_file import apply_settings, load_many
 
     loaded = [apply_settings(scenario, settings) for scenario in load_many(scenarios)]
     _check_level(loaded, asked["level"])
     _check_sut(asked["sut"], asked["mutant"])
     seed = asked["seed"] if asked["seed"] is not None else fresh_seed()
-    orders = [_order(scenario, seed + turn, settings, asked) for scenario in loaded for turn in range(asked["runs"])]
+    orders = [
+        _order(scenario, seed + turn, settings, asked) for scenario in loaded for turn in range(asked["runs"])
+    ]
     title = ", ".join(scenario.scenario for scenario in loaded)
     return go(orders, title=title, **_campaign_options(asked)).exit_code
 
@@ -61,7 +63,7 @@ def _campaign_options(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_level(scenarios: Sequence[Scenario], level: str) -> None:
-    from harness.errors import UsageError  # noqa: PLC0415
+    from harness.errors import UsageError
 
     for scenario in scenarios:
         if level not in scenario.levels:
@@ -71,11 +73,11 @@ def _check_level(scenarios: Sequence[Scenario], level: str) -> None:
 
 def _check_sut(sut: str, mutant: str | None) -> None:
     """Load both now: a name that does not exist must not cost a world."""
-    import sys  # noqa: PLC0415
+    import sys
 
-    from harness.errors import UsageError  # noqa: PLC0415
-    from harness.sut.mutants import find_mutant  # noqa: PLC0415
-    from harness.sut.registry import REFERENCE, load_lookup  # noqa: PLC0415
+    from harness.errors import UsageError
+    from harness.sut.mutants import find_mutant
+    from harness.sut.registry import REFERENCE, load_lookup
 
     sys.path.insert(0, str(Path.cwd()))
     load_lookup(sut)
@@ -87,7 +89,7 @@ def _check_sut(sut: str, mutant: str | None) -> None:
 
 
 def _order(scenario: Scenario, seed: int, settings: Sequence[str], asked: dict[str, Any]) -> Order:
-    from harness.run import Order  # noqa: PLC0415
+    from harness.run import Order
 
     return Order(
         scenario=scenario,
@@ -102,7 +104,7 @@ def _order(scenario: Scenario, seed: int, settings: Sequence[str], asked: dict[s
 
 def _again(scenario: Scenario, seed: int, settings: Sequence[str], asked: dict[str, Any]) -> str:
     """The command line that runs exactly this again."""
-    import shlex  # noqa: PLC0415
+    import shlex
 
     words = ["floodmark", "run", scenario.scenario, "--level", asked["level"], "--world", asked["world"]]
     words += ["--seed", str(seed)]

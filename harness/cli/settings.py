@@ -1,6 +1,7 @@
-"""Defaults of a project: `[tool.floodmark]` in the nearest pyproject.toml, below environment and command line.
+"""Defaults of a project: `[tool.floodmark]` in the nearest pyproject.toml.
 
-Invariant: a setting that no command has is an error, for it would be believed to act.
+They are below the environment and the command line. Invariant: a setting that no command has is an error, for it
+would be believed to act.
 """
 
 from __future__ import annotations

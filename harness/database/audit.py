@@ -74,6 +74,6 @@ def read_audit(root: Endpoint, *, offered: int, ordered: bool) -> TableAudit:
         queries = {**_COUNTS, "disordered": _DISORDERED} if ordered else _COUNTS
         for name, query in queries.items():
             cursor.execute(query)
-            counts[name] = int(cursor.fetchone()[0])  # type: ignore[index]  # COUNT always answers a row
+            counts[name] = int(cursor.fetchone()[0])
         counts["missing"] = max(0, offered - counts["records"])
     return TableAudit(rows=rows, epochs=epochs, counts=counts)

@@ -23,17 +23,21 @@ _CONNECT_S = 3
 _STATEMENT_S = 10
 
 _TABLES = (
-    "CREATE TABLE customer (k INT PRIMARY KEY, name VARCHAR(200) NOT NULL, city VARCHAR(200) NOT NULL,"
-    " tier INT NOT NULL)",
-    "CREATE TABLE output (seq BIGINT AUTO_INCREMENT PRIMARY KEY, subtask INT NOT NULL, id BIGINT NOT NULL,"
-    " j INT NOT NULL, v LONGTEXT NOT NULL, epoch INT NOT NULL, token INT NOT NULL)",
-    "CREATE TABLE audit (seq BIGINT AUTO_INCREMENT PRIMARY KEY, subtask INT NOT NULL, id BIGINT NOT NULL,"
-    " j INT NOT NULL, v LONGTEXT NOT NULL, epoch INT NOT NULL, token INT NOT NULL)",
-    "CREATE TABLE epoch (subtask INT NOT NULL, epoch INT NOT NULL, token INT NOT NULL, pos INT NOT NULL,"
-    " elements LONGTEXT NOT NULL, PRIMARY KEY (subtask, epoch))",
+    """CREATE TABLE customer (
+         k INT PRIMARY KEY, name VARCHAR(200) NOT NULL, city VARCHAR(200) NOT NULL, tier INT NOT NULL)""",
+    """CREATE TABLE output (
+         seq BIGINT AUTO_INCREMENT PRIMARY KEY, subtask INT NOT NULL, id BIGINT NOT NULL, j INT NOT NULL,
+         v LONGTEXT NOT NULL, epoch INT NOT NULL, token INT NOT NULL)""",
+    """CREATE TABLE audit (
+         seq BIGINT AUTO_INCREMENT PRIMARY KEY, subtask INT NOT NULL, id BIGINT NOT NULL, j INT NOT NULL,
+         v LONGTEXT NOT NULL, epoch INT NOT NULL, token INT NOT NULL)""",
+    """CREATE TABLE epoch (
+         subtask INT NOT NULL, epoch INT NOT NULL, token INT NOT NULL, pos INT NOT NULL,
+         elements LONGTEXT NOT NULL, PRIMARY KEY (subtask, epoch))""",
     "CREATE TABLE fence (subtask INT PRIMARY KEY, token INT NOT NULL, origin_ms BIGINT NULL)",
-    "CREATE TRIGGER audit_output AFTER INSERT ON output FOR EACH ROW INSERT INTO audit"
-    " (subtask, id, j, v, epoch, token) VALUES (NEW.subtask, NEW.id, NEW.j, NEW.v, NEW.epoch, NEW.token)",
+    """CREATE TRIGGER audit_output AFTER INSERT ON output FOR EACH ROW
+         INSERT INTO audit (subtask, id, j, v, epoch, token)
+         VALUES (NEW.subtask, NEW.id, NEW.j, NEW.v, NEW.epoch, NEW.token)""",
 )
 
 

@@ -87,8 +87,10 @@ class EpochSink:
         self._rows: list[Visible] = []
 
     def take_over(self, *, now_ms: int) -> Attempt:
-        """Fence all earlier attempts, then read the last epoch: in that order, so nothing can come between."""
-        attempt: Attempt = self._insist(lambda cursor: self._take_over(cursor, now_ms), "take over the subtask")
+        """Fence all earlier attempts, then read the last epoch: in that order nothing can come between."""
+        attempt: Attempt = self._insist(
+            lambda cursor: self._take_over(cursor, now_ms), "take over the subtask"
+        )
         self._token = attempt.number
         return attempt
 
@@ -128,7 +130,9 @@ class EpochSink:
         holder = cursor.fetchone()[0]
         if holder != self._token:
             cursor.connection.rollback()
-            message = f"attempt {self._token} of subtask {self._subtask} is fenced: attempt {holder} took over"
+            message = (
+                f"attempt {self._token} of subtask {self._subtask} is fenced: attempt {holder} took over"
+            )
             raise Fenced(message)
         cursor.execute("SELECT token FROM epoch WHERE subtask = %s AND epoch = %s", (self._subtask, epoch))
         if cursor.fetchone() is not None:  # an earlier COMMIT of ours, whose answer was lost, took effect
@@ -178,7 +182,8 @@ class EpochSink:
         """Give the connection up; what was not committed is rolled back by the server."""
         connection, self._connection = self._connection, None
         if connection is not None and connection.open:
-            connection._force_close()  # noqa: SLF001 - a polite QUIT could wait on a dead link
+            # Not the polite close(): its QUIT could wait on a dead link.
+            connection._force_close()  # type: ignore[attr-defined]  # noqa: SLF001
 
 
 class SplitSink(EpochSink):

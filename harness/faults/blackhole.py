@@ -48,4 +48,9 @@ class Blackhole:
         lost = seen.losses_during(self.link)
         if answered or not (timed_out or lost):
             return {}
-        return {"calls_during": len(during), "timed_out": timed_out, "connections_lost": len(lost), "answered": 0}
+        return {
+            "calls_during": len(during),
+            "timed_out": timed_out,
+            "connections_lost": len(lost),
+            "answered": 0,
+        }

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from harness.history.timed_call import TimedCall
 
-__all__ = ["Control", "Evidence", "NetworkFault", "Seen", "Toxic"]
+__all__ = ["Control", "Evidence", "NetworkFault", "Seen", "Toxic", "median_ms"]
 
 Evidence = dict[str, Any]
 
@@ -55,15 +55,15 @@ class Seen:
 
     def outside(self) -> list[TimedCall]:
         """Calls that had ended before the fault, or began after it had healed: the baseline."""
-        return [
-            call
-            for call in self.calls
-            if call.began_us >= self.healed_us or (call.ended_us is not None and call.ended_us < self.armed_us)
-        ]
+        return [call for call in self.calls if call.began_us >= self.healed_us or self._ended_before(call)]
+
+    def _ended_before(self, call: TimedCall) -> bool:
+        return call.ended_us is not None and call.ended_us < self.armed_us
 
     def losses_during(self, link: str) -> list[int | str]:
         """Codes of connections over `link` lost under the fault."""
-        return [code for at, over, code in self.losses if over == link and self.armed_us <= at <= self.healed_us]
+        within = (loss for loss in self.losses if self.armed_us <= loss[0] <= self.healed_us)
+        return [code for _, over, code in within if over == link]
 
 
 def median_ms(calls: Sequence[TimedCall]) -> float | None:

@@ -39,7 +39,8 @@ def _finding(
         killing = find_killing(fault.id, lines)
         if killing is None:
             return _record(fault, armed_us=None, healed_us=None, evidence={})
-        return _record(fault, armed_us=killing.began_us, healed_us=killing.ended_us, evidence=killing.evidence)
+        began, ended = killing.began_us, killing.ended_us
+        return _record(fault, armed_us=began, healed_us=ended, evidence=killing.evidence)
     armed_us = _time_of("~armed", fault.id, lines)
     healed_us = _time_of("~healing", fault.id, lines)
     if armed_us is None or healed_us is None:

@@ -6,11 +6,12 @@ was added (`spec/scenarios.md` 5b). A proxy that the calls do not pass shows no 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from harness.faults.fault import Control, Evidence, Seen, Toxic, median_ms
+from harness.history.timed_call import TimedCall
 
 __all__ = ["Latency"]
 
@@ -40,7 +41,7 @@ class Latency:
 
     def evidence(self, seen: Seen) -> Evidence:
         """The shift of the median, with both medians and how many calls they rest on."""
-        during, outside = seen.during(), seen.outside()
+        during, outside = _ended(seen.during()), _ended(seen.outside())
         slow, usual = median_ms(during), median_ms(outside)
         if slow is None or usual is None or min(len(during), len(outside)) < _CALLS_MIN:
             return {}
@@ -52,3 +53,8 @@ class Latency:
             "calls_outside": len(outside),
             "median_ms_outside": round(usual, 1),
         }
+
+
+def _ended(calls: Sequence[TimedCall]) -> list[TimedCall]:
+    """Those that a median can rest on."""
+    return [call for call in calls if call.took_ms is not None]

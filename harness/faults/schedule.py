@@ -57,6 +57,10 @@ class _Planned:
     healed_us: int | None = None
     held: AbstractContextManager[None] | None = None
 
+    def is_over(self, now_us: int) -> bool:
+        """Whether it has lasted as long as it was meant to."""
+        return self.armed_us is not None and now_us - self.armed_us >= (self.fault.lasts or 0) * 1000
+
 
 class Schedule:
     """Call `step` often; leave the block and everything is healed.
@@ -101,9 +105,8 @@ class Schedule:
         for planned in self._planned:
             if planned.armed_us is None and _is_due(planned.fault.when, progress, now_us):
                 self._arm(planned)
-            elif planned.held is not None and planned.armed_us is not None:
-                if now_us - planned.armed_us >= (planned.fault.lasts or 0) * 1000:
-                    self._heal(planned)
+            elif planned.held is not None and planned.is_over(now_us):
+                self._heal(planned)
 
     def _arm(self, planned: _Planned) -> None:
         planned.held = planned.action.inject(self._control)
@@ -113,9 +116,12 @@ class Schedule:
 
     def _heal(self, planned: _Planned) -> None:
         held, planned.held = planned.held, None
-        if held is not None:
+        if held is None:
+            return
+        try:
             evidence = self._evidence(planned, self._now_us)
             planned.healed_us = self._note("~healing", planned.fault.id, evidence)
+        finally:  # a full disk must not leave a fault on a link that other runs will use
             held.__exit__(None, None, None)
 
     def __enter__(self) -> Self:
@@ -136,9 +142,7 @@ def _is_due(when: When, progress: Progress, now_us: int) -> bool:
             first = progress.first_record_us
             return first is not None and now_us - first >= at_ms * 1000
         case CheckpointDone(checkpoint=checkpoint, subtask=subtask):
-            return any(
-                c == checkpoint and subtask in {None, s} and count for (s, c), count in progress.commits.items()
-            )
+            return any(c == checkpoint and subtask in {None, s} for s, c in progress.commits)
         case Call(call=call, subtask=subtask):
             made = sum(progress.calls.values()) if subtask is None else progress.calls[subtask]
             return made >= call

@@ -48,7 +48,9 @@ class Recorder:
     def _write(self, line: bytes) -> None:
         written = os.write(self._descriptor, line)
         if written != len(line):
-            message = f"only {written} of {len(line)} bytes of an event fit into {self.path}; the disk is full"
+            message = (
+                f"only {written} of {len(line)} bytes of an event fit into {self.path}; the disk is full"
+            )
             raise OSError(message)
 
     def close(self) -> None:

@@ -1,6 +1,7 @@
 """Timed calls: an external call as an interval, paired from its `call` and `res` lines.
 
-Answers to Jepsen's invoke/complete pairs. Invariant: a call without an outcome is kept, as one that never ended.
+Answers to Jepsen's invoke/complete pairs. Invariant: a call without an outcome is kept, as one that never
+ended.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,11 +69,9 @@ class Supervisor:
         self._note_process(worker.process.pid)
         pipe = worker.process.stdin
         assert pipe is not None, "the worker was started with a pipe"
-        try:
+        with suppress(BrokenPipeError):  # it died at once; poll sees that
             pipe.write(msgspec.json.encode(worker.subtask) + b"\n" + self._plan + b"\n")
             pipe.flush()
-        except BrokenPipeError:
-            pass  # it died at once; poll sees that
 
     def _log(self, worker: _Worker) -> Path:
         return self._logs / f"worker-{worker.subtask:03d}.log"
@@ -110,7 +109,5 @@ class Supervisor:
     def _let_go(self, worker: _Worker) -> None:
         process = worker.process
         if process is not None and process.stdin is not None and not process.stdin.closed:
-            try:
+            with suppress(BrokenPipeError):  # it had died before it read the plan
                 process.stdin.close()
-            except BrokenPipeError:
-                pass  # it had died before it read the plan

@@ -1,4 +1,4 @@
-"""The operator's rate inside a Spark task, against the same function in this process, in alternating rounds."""
+"""The operator's rate inside a Spark task, against the same function in this process, in turns."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _in_task(load: OperatorLoad, batches: Iterator[pa.RecordBatch]) -> Iterator[
 
 
 def spark_rows(folder: Path) -> list[Row]:
-    """100 lookups of 5 ms in flight: Spark's rate over the plain rate, of the operator and of the whole job."""
+    """100 lookups of 5 ms in flight: Spark's rate over the plain one, of the operator and of the job."""
     plain, inside, whole = [], [], []
     with spark_session(slots=2, folder=folder) as session:
         _job(session, OperatorLoad(records=100, capacity=100, latency_ms=1))  # starts the Python worker
@@ -49,7 +49,9 @@ def spark_rows(folder: Path) -> list[Row]:
 
 
 def _row(name: str, ratio: float, detail: str) -> Row:
-    return Row(name=name, value=ratio, unit="x", rounds=_ROUNDS, goal=_GOAL, larger_is_better=True, detail=detail)
+    return Row(
+        name=name, value=ratio, unit="x", rounds=_ROUNDS, goal=_GOAL, larger_is_better=True, detail=detail
+    )
 
 
 def _job(session: SparkSession, load: OperatorLoad) -> float:

@@ -37,7 +37,8 @@ def _be_subtasks(plan: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.
         for subtask in batch.column(0).to_pylist():
             number = run_attempt(decode_plan(plan), subtask)
             yield pa.RecordBatch.from_arrays(
-                [pa.array([subtask], pa.int64()), pa.array([number], pa.int32())], names=["subtask", "attempt"]
+                [pa.array([subtask], pa.int64()), pa.array([number], pa.int32())],
+                names=["subtask", "attempt"],
             )
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,13 +73,36 @@ def spark_session(
     builder = SparkSession.builder.master(f"local[{slots},{ATTEMPTS_MAX}]").appName("floodmark")
     for key, value in _settings(folder).items():
         builder = builder.config(key, value)
-    with _stderr_to(folder / "jvm.log"):
-        session = builder.getOrCreate()
-    note_process(_gateway().proc.pid)
     try:
-        yield session
+        with _stderr_to(folder / "jvm.log"), _own_interrupt_handler():
+            session = builder.getOrCreate()
+        note_process(_gateway().proc.pid)
+        try:
+            _warm_up(session)
+            yield session
+        finally:
+            with suppress(Exception):  # a JVM that died has nothing left to stop
+                session.stop()
     finally:
-        _stop(session)
+        _end_jvm()
+
+
+@contextmanager
+def _own_interrupt_handler() -> Iterator[None]:
+    """PySpark takes SIGINT for itself when a context is made; give it back to whoever had it."""
+    handler = signal.getsignal(signal.SIGINT)
+    yield
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, handler)
+
+
+def _warm_up(session: SparkSession) -> None:
+    """Start the Python workers' daemon now, so that a run's clock does not begin with it."""
+    session.range(0, 1, 1, 1).mapInArrow(_echo, "id bigint").collect()
+
+
+def _echo(batches: Iterator[Any]) -> Iterator[Any]:
+    return batches
 
 
 def _settings(folder: Path) -> dict[str, str]:
@@ -122,12 +147,13 @@ def _gateway() -> Any:
     return SparkContext._gateway  # noqa: SLF001
 
 
-def _stop(session: SparkSession) -> None:
-    """Stop the session and end the JVM, which would otherwise live as long as this process."""
+def _end_jvm() -> None:
+    """End the JVM, which would otherwise live as long as this process; nothing if none was started."""
     from pyspark import SparkContext  # noqa: PLC0415
 
     gateway = _gateway()
-    session.stop()
+    if gateway is None:
+        return
     gateway.shutdown()
     process = gateway.proc
     process.stdin.close()
@@ -136,5 +162,6 @@ def _stop(session: SparkSession) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait(timeout=_JAVA_S)
+    SparkContext._active_spark_context = None  # noqa: SLF001 - a context without its JVM is of no use
     SparkContext._gateway = None  # noqa: SLF001 - so that the next session starts a JVM of its own
     SparkContext._jvm = None  # noqa: SLF001

@@ -1,7 +1,7 @@
 """One attempt of a subtask: take over, restore, run to the end, in this process, at any level.
 
-Answers to Flink's execution of a task after a restart. Invariant: what an attempt does depends on its plan and
-on what the database holds, on nothing that another attempt kept in memory.
+Answers to Flink's execution of a task after a restart. Invariant: what an attempt does depends on its plan
+and on what the database holds, on nothing that another attempt kept in memory.
 """
 
 from __future__ import annotations
@@ -104,7 +104,9 @@ def _run_task(
     """Build the task around the operator and run it to the end of its input."""
     scenario = Scenario.model_validate(plan.scenario)
     settings, workload = scenario.operator, scenario.workload
-    crashes = Crashes(plan.crashes, subtask=subtask, attempt=attempt.number, folder=Path(plan.folder), journal=journal)
+    crashes = Crashes(
+        plan.crashes, subtask=subtask, attempt=attempt.number, folder=Path(plan.folder), journal=journal
+    )
     answers = {row[0]: expected_value(row) for row in plan.table} if plan.sut == REFERENCE else None
     coordination = Coordination(journal=journal, sink=sink, crashes=crashes, answers=answers)
     elements = LookupSource(workload=workload, seed=plan.seed, subtask=subtask)

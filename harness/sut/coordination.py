@@ -46,7 +46,9 @@ class Coordination:
         match element:
             case Record(value=lookup, timestamp=ts):
                 expect = None if self._answers is None else [self._answers[lookup.key]]
-                self._journal.took_record(position=position, id=lookup.id, key=lookup.key, ts=ts, expect=expect)
+                self._journal.took_record(
+                    position=position, id=lookup.id, key=lookup.key, ts=ts, expect=expect
+                )
             case Watermark(timestamp=timestamp):
                 self._journal.took_watermark(position=position, timestamp=timestamp)
 

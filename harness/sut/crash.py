@@ -27,7 +27,9 @@ _PHASE_OF = {"snap": "snapshot-taken", "commit": "committed", "call": "call"}
 class Crashes:
     """The kills planned for `subtask`; `reach` does not return when one is due. Mutable: counts hits."""
 
-    def __init__(self, planned: Iterable[Crash], *, subtask: int, attempt: int, folder: Path, journal: Journal) -> None:
+    def __init__(
+        self, planned: Iterable[Crash], *, subtask: int, attempt: int, folder: Path, journal: Journal
+    ) -> None:
         self._journal = journal
         mine = [crash for crash in planned if crash.subtask == subtask]
         hits, fired = _earlier_attempts(folder, subtask, attempt) if mine else (Counter[str](), set[str]())

@@ -6,7 +6,7 @@ under another record, twice, or not at all can be told from the rows alone.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +30,7 @@ class Enriched:
     value: Any
 
 
-def enrich(function: LookupFunction, pool: ConnectionPool) -> Callable[[Lookup], Awaitable[list[Enriched]]]:
+def enrich(function: LookupFunction, pool: ConnectionPool) -> Callable[[Lookup], Coroutine[Any, Any, list[Enriched]]]:
     """`function` as the operator wants it: a list for every record; None is no result, a value is one."""
 
     async def call(lookup: Lookup) -> list[Enriched]:

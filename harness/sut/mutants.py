@@ -59,7 +59,7 @@ _ALL = (
     ),
     Mutant(
         name="proxy-bypassed",
-        about="the lookups go to the database directly, so network faults act on nobody (a defect of the harness)",
+        about="the lookups go past the proxy, so network faults act on nobody (a defect of the harness)",
         convicted_by=("V23",),
         scenario="latency-spike-ordered",
         bypasses_proxy=True,

@@ -15,7 +15,7 @@ __all__ = ["SubtaskSource", "named", "restored", "saved"]
 
 
 class SubtaskSource:
-    """One subtask's deterministic source, due at its rate since `origin_ms`; a `reference_impl.task.Source`."""
+    """One subtask's source, due at its rate since `origin_ms`; a `reference_impl.task.Source`."""
 
     def __init__(self, elements: LookupSource, *, checkpoint_every: int, origin_ms: int) -> None:
         self._elements = elements

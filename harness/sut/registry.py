@@ -34,7 +34,9 @@ def load_lookup(name: str) -> LookupFunction:
         return lookup
     if ":" not in name:
         close = get_close_matches(name, SUTS, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else "floodmark list suts; your own: --sut module:function"
+        hint = (
+            f"did you mean {close[0]!r}?" if close else "floodmark list suts; your own: --sut module:function"
+        )
         message = f"there is no system under test called {name!r}"
         raise UsageError(message, fix=hint)
     return _with_pool(_import(name), name)
@@ -60,7 +62,8 @@ def _with_pool(function: Any, name: str) -> LookupFunction:
         raise SutError(message, fix="write `async def lookup(record, pool): ...`")
     arguments = len(inspect.signature(function).parameters)
     if arguments == 2:  # noqa: PLR2004 - (record, pool)
-        return function
+        taking_both: LookupFunction = function
+        return taking_both
     if arguments != 1:
         message = f"--sut {name} takes {arguments} arguments"
         raise SutError(message, fix="write `async def lookup(record, pool)` or `async def lookup(record)`")

@@ -92,9 +92,7 @@ def test_the_contracts_hold(tree: Path) -> None:
 
 
 @pytest.mark.parametrize(("path", "statement", "contract"), PLANTED)
-def test_the_contract_convicts_a_planted_import(
-    tree: Path, path: str, statement: str, contract: str
-) -> None:
+def test_the_contract_convicts_a_planted_import(tree: Path, path: str, statement: str, contract: str) -> None:
     with (tree / path).open("a") as module:
         module.write(f"\n{statement}\n")
 

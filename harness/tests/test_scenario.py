@@ -7,6 +7,7 @@ from typing import Any, get_args
 import pytest
 from pydantic import ValidationError
 
+from harness.checkers.registry import CHECKERS
 from harness.faults.vocabulary import FAULTS
 from harness.invariants import INVARIANTS, JUDGED, NOT_ON_A_HISTORY
 from harness.scenario import At, CheckpointDone, FaultName, Phase, Scenario
@@ -216,4 +217,7 @@ def test_the_invariants_are_those_of_a_history() -> None:
     numbers = [name for name in (f"V{number}" for number in range(1, 24)) if name not in NOT_ON_A_HISTORY]
 
     assert list(INVARIANTS) == numbers
-    assert [name for name in INVARIANTS if name in JUDGED] == list(JUDGED)
+
+
+def test_the_invariants_that_may_be_decisive_are_those_with_a_checker() -> None:
+    assert [checker.name for checker in CHECKERS] == list(JUDGED)

@@ -121,7 +121,10 @@ def _opened(
             )
         case (engine, images):
             from harness.world.containers.containers_world import open_containers_world  # noqa: PLC0415
+            from harness.world.containers.sweep import sweep_dead_owners  # noqa: PLC0415
 
+            for left in sweep_dead_owners(engine):  # what the engine finished making after a kill
+                say(_remains(left))
             return open_containers_world(
                 engine,
                 images,

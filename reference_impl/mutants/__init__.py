@@ -14,9 +14,11 @@ from reference_impl.mutants import snapshot_omits_completed, unordered_emission,
 
 __all__ = ["BUILDERS"]
 
-BUILDERS: Mapping[str, BuildOperator] = MappingProxyType({
-    "snapshot-omits-completed": snapshot_omits_completed.build_operator,
-    "unordered-emission": unordered_emission.build_operator,
-    "watermarks-at-once": watermarks_at_once.build_operator,
-})
+BUILDERS: Mapping[str, BuildOperator] = MappingProxyType(
+    {
+        "snapshot-omits-completed": snapshot_omits_completed.build_operator,
+        "unordered-emission": unordered_emission.build_operator,
+        "watermarks-at-once": watermarks_at_once.build_operator,
+    }
+)
 """Each planted defect by name."""

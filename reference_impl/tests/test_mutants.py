@@ -34,9 +34,7 @@ def snapshot(build: BuildOperator) -> tuple[QueueElement, ...]:
 @pytest.mark.parametrize(
     ("build", "emitted", "kept"),
     [
-        pytest.param(
-            build_operator, [1, 2, "w2"], (record(1), record(2), watermark(2)), id="reference"
-        ),
+        pytest.param(build_operator, [1, 2, "w2"], (record(1), record(2), watermark(2)), id="reference"),
         pytest.param(
             BUILDERS["snapshot-omits-completed"],
             [1, 2, "w2"],

@@ -137,9 +137,7 @@ def write_history(path: Path, *, records: int = 240, forgets: bool = False) -> l
 def _verdict(
     name: str, outcome: Outcome, why: str = "", observed: int = 0, *anomalies: Anomaly
 ) -> InvariantVerdict:
-    return InvariantVerdict(
-        invariant=name, outcome=outcome, why=why, observed=observed, anomalies=anomalies
-    )
+    return InvariantVerdict(invariant=name, outcome=outcome, why=why, observed=observed, anomalies=anomalies)
 
 
 _JUDGED = {

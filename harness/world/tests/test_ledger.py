@@ -87,7 +87,9 @@ def test_a_dead_runs_things_are_removed_and_told(places: Places, sleeper: subpro
     assert reap(places, swept) == []
 
 
-def test_a_process_that_has_a_dead_ones_pid_is_spared(places: Places, sleeper: subprocess.Popen[bytes]) -> None:
+def test_a_process_that_has_a_dead_ones_pid_is_spared(
+    places: Places, sleeper: subprocess.Popen[bytes]
+) -> None:
     ledger = Ledger.open(places)
     with ledger.path.open("a") as file:
         file.write(json.dumps({"process": {"pid": sleeper.pid, "started": 1}}) + "\n")

@@ -61,7 +61,9 @@ def test_a_child_that_may_go_by_itself_is_asked_first(ledger: Ledger) -> None:
 def test_a_child_that_ends_while_it_is_awaited_says_so_with_its_last_words(ledger: Ledger) -> None:
     child = start(ledger, "sh", "-c", "echo no space left >&2; exit 3")
 
-    with pytest.raises(WorldError, match=r"child ended with status 3 while we waited for a miracle") as caught:
+    with pytest.raises(
+        WorldError, match=r"child ended with status 3 while we waited for a miracle"
+    ) as caught:
         child.wait_for(lambda: False, what="a miracle", limit_s=5)
 
     assert "no space left" in caught.value.what

@@ -1,0 +1,141 @@
+"""The merge: nothing invented, nothing dropped in silence, and a lost commit settled by the database alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.history.merge import Leftovers, merge, read_leftovers, write_history
+
+Line = dict[str, Any]
+
+
+def left(path: Path, *lines: Line, torn: bytes = b"") -> None:
+    """Write `lines`, numbered, as an attempt would."""
+    numbered = [{"i": number, **line} for number, line in enumerate(lines)]
+    path.write_bytes(b"".join(json.dumps(line).encode() + b"\n" for line in numbered) + torn)
+
+
+def merged(
+    lines: Sequence[Line], *, committed: Mapping[tuple[int, int], int] | None = None, **rest: Any
+) -> list[Line]:
+    leftovers = Leftovers(lines=tuple({"i": i, **line} for i, line in enumerate(lines)), warnings=())
+    return merge(leftovers, **{"faults": [], "committed": committed or {}, "effects": [], **rest})
+
+
+def test_files_are_merged_in_the_order_of_the_one_clock(tmp_path: Path) -> None:
+    left(tmp_path / "subtask-000-attempt-0001.jsonl", {"t": 10, "k": "start"}, {"t": 30, "k": "close"})
+    left(tmp_path / "subtask-001-attempt-0001.jsonl", {"t": 20, "k": "start"}, {"t": 40, "k": "close"})
+    left(tmp_path / "harness.jsonl", {"t": 25, "k": "~armed", "f": "cut"})
+
+    leftovers = read_leftovers(tmp_path)
+
+    assert [line["t"] for line in leftovers.lines] == [10, 20, 25, 30, 40]
+    assert leftovers.warnings == ()
+    assert [line["f"] for line in leftovers.notes("~armed")] == ["cut"]
+
+
+def test_a_torn_last_line_is_dropped_and_said(tmp_path: Path) -> None:
+    left(tmp_path / "a.jsonl", {"t": 1, "k": "start"}, torn=b'{"i":1,"t":2,"k":"ou')
+
+    leftovers = read_leftovers(tmp_path)
+
+    assert [line["k"] for line in leftovers.lines] == ["start"]
+    (warning,) = leftovers.warnings
+    assert "a.jsonl" in warning
+    assert "cut off" in warning
+
+
+def test_a_file_that_holds_nothing_but_a_torn_line_is_no_obstacle(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b'{"i":0')
+    (tmp_path / "b.jsonl").write_bytes(b"")
+
+    leftovers = read_leftovers(tmp_path)
+
+    assert leftovers.lines == ()
+    assert len(leftovers.warnings) == 1
+
+
+def test_a_missing_line_is_reported_with_its_place(tmp_path: Path) -> None:
+    rows = [{"i": i, "t": i, "k": "end"} for i in (0, 1, 4, 5)]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    (warning,) = read_leftovers(tmp_path).warnings
+
+    assert "2 events are missing before line 4" in warning
+
+
+def test_events_are_numbered_from_1_on_a_clock_that_starts_with_the_run() -> None:
+    events = merged([{"t": 500, "k": "start", "s": 0, "a": 1}, {"t": 700, "k": "close", "s": 0, "a": 1}])
+
+    assert [(event["n"], event["t"], event["k"]) for event in events] == [(1, 0, "start"), (2, 200, "close")]
+    assert not any("i" in event for event in events)
+
+
+def test_notes_are_no_events() -> None:
+    events = merged([{"t": 1, "k": "~lost", "s": 0, "a": 1}, {"t": 2, "k": "end", "s": 0, "a": 1}])
+
+    assert [event["k"] for event in events] == ["end"]
+
+
+COMMITTING = {"t": 5, "k": "~committing", "s": 1, "a": 2, "c": 3}
+
+
+def test_a_lost_commit_is_settled_by_the_epoch_row_of_its_attempt() -> None:
+    (event,) = merged([COMMITTING], committed={(1, 3): 2})
+
+    assert event == {"n": 1, "t": 0, "k": "commit", "s": 1, "a": 2, "c": 3}
+
+
+@pytest.mark.parametrize(
+    "committed",
+    [{}, {(1, 3): 1}, {(1, 3): 4}, {(0, 3): 2}, {(1, 2): 2}],
+    ids=["none", "older", "newer", "s", "c"],
+)
+def test_an_epoch_row_of_another_settles_nothing(committed: Mapping[tuple[int, int], int]) -> None:
+    assert merged([COMMITTING], committed=committed) == []
+
+
+def test_a_commit_that_was_recorded_is_not_settled_again() -> None:
+    events = merged([COMMITTING, {"t": 9, "k": "commit", "s": 1, "a": 2, "c": 3}], committed={(1, 3): 2})
+
+    assert [(event["k"], event["t"]) for event in events] == [("commit", 4)]
+
+
+def test_faults_stand_at_their_time_and_effects_last_in_the_databases_order() -> None:
+    events = merged(
+        [{"t": 10, "k": "start", "s": 0, "a": 1}, {"t": 30, "k": "close", "s": 0, "a": 1}],
+        faults=[{"t": 20, "k": "fault", "f": "cut", "phase": "begin"}],
+        effects=[{"k": "effect", "s": 0, "seq": 1}, {"k": "effect", "s": 0, "seq": 2}],
+    )
+
+    assert [event["k"] for event in events] == ["start", "fault", "close", "effect", "effect"]
+    assert [event["seq"] for event in events[3:]] == [1, 2]
+    assert [event["n"] for event in events] == [1, 2, 3, 4, 5]
+    assert {event["t"] for event in events[3:]} == {20}
+
+
+def test_a_run_that_left_nothing_merges_to_nothing(tmp_path: Path) -> None:
+    assert merge(read_leftovers(tmp_path), faults=[], committed={}, effects=[]) == []
+
+
+def test_the_merge_leaves_what_it_was_given_alone() -> None:
+    fault = {"t": 20, "k": "fault", "f": "cut", "phase": "begin"}
+
+    merged([{"t": 10, "k": "end", "s": 0, "a": 1}], faults=[fault])
+
+    assert fault == {"t": 20, "k": "fault", "f": "cut", "phase": "begin"}
+
+
+def test_a_written_history_is_a_header_and_one_event_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "history.jsonl"
+
+    write_history(path, {"floodmark": 1}, [{"k": "end", "s": 0, "a": 1, "n": 1, "t": 0}])
+
+    header, event = path.read_text().splitlines()
+    assert json.loads(header) == {"floodmark": 1}
+    assert list(json.loads(event)) == ["n", "t", "k", "s", "a"]

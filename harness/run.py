@@ -37,7 +37,7 @@ from harness.sut.registry import REFERENCE
 from harness.verdict import Judgement
 from harness.versions import versions
 from harness.workloads.lookups import customer_rows
-from harness.world.world import World
+from harness.world.world import DATABASE, World
 
 __all__ = ["Observer", "Order", "Stop", "perform"]
 
@@ -104,8 +104,8 @@ def perform(
     raw.mkdir()
     scenario = order.scenario
     rows = customer_rows(keys=scenario.workload.keys, seed=order.seed)
-    name = f"fm_{run_id.replace('-', '_')}"
-    with run_database(_root(world, ""), name=name, owner=world.app.user):
+    name = f"{DATABASE}_{run_id.replace('-', '_')}"
+    with run_database(_root(world, ""), name=name):
         root = _root(world, name)
         prepare_database(root, subtasks=scenario.workload.subtasks, rows=rows)
         plan = _plan(order, run_id=run_id, world=world, database=name, raw=raw, rows=rows)

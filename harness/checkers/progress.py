@@ -26,6 +26,8 @@ class Progress:
         self._source = source
         self._left: dict[Id, set[int]] = {}
         self._outcomes: dict[Id, Settled] = {}
+        self._wanted: dict[Id, list[Any] | None] = {}
+        """Worked out already, by the outcome so far."""
 
     def step(self, event: Event) -> Id | None:
         """Take an event; returns the record whose standing it may have changed."""
@@ -34,6 +36,7 @@ class Progress:
                 self._left.setdefault(event.id, set()).add(event.j)
             case Res(final=True) | Dead():
                 self._outcomes.setdefault(event.id, event)
+                self._wanted.pop(event.id, None)
             case _:
                 return None
         return event.id
@@ -48,23 +51,25 @@ class Progress:
 
     def wanted(self, record: Id) -> list[Any] | None:
         """Its outputs by its outcome in this attempt, by its `expect` while it has none; None: unknown."""
-        expect = self._source.expect(record)
-        outcome = self._outcomes.get(record)
-        if outcome is not None:
-            return outputs_by(outcome, expect)
-        return None if expect is UNSET else expect
+        if record not in self._wanted:
+            expect = self._source.expect(record)
+            outcome = self._outcomes.get(record)
+            unsettled = None if expect is UNSET else expect
+            self._wanted[record] = unsettled if outcome is None else outputs_by(outcome, expect)
+        return self._wanted[record]
 
     def count_left(self, record: Id) -> int:
         """How many of its wanted outputs have left; of unknown ones, those that have."""
+        left = self._left.get(record)
+        if not left:
+            return 0
         wanted = self.wanted(record)
-        left = self._left.get(record, set())
         return len(left) if wanted is None else sum(j < len(wanted) for j in left)
 
     def all_left(self, record: Id) -> bool:
         """Whether all of at least one output have left; where outputs are unknown, what has left is all."""
-        wanted = self.wanted(record)
         count = self.count_left(record)
-        return count > 0 and (wanted is None or count == len(wanted))
+        return count > 0 and ((wanted := self.wanted(record)) is None or count == len(wanted))
 
     def resolved(self, record: Id) -> bool:
         """Whether nothing of it is open any more."""

@@ -32,10 +32,14 @@ def project_settings(commands: Iterable[str]) -> dict[str, Any]:
     if file is None:
         return {}
     try:
-        found = tomllib.loads(file.read_text("utf-8")).get("tool", {}).get("floodmark", {})
+        tools = tomllib.loads(file.read_text("utf-8")).get("tool", {})
+        found = tools.get("floodmark", {}) if isinstance(tools, dict) else tools
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         message = f"{file}: {error}"
         raise UsageError(message, fix="mend the file, or run floodmark from another folder") from error
+    if not isinstance(found, dict):
+        message = f"{file}: `tool.floodmark` is no table of settings"
+        raise UsageError(message, fix="write [tool.floodmark], and a line for each setting below it")
     settings = {_known(name, file): value for name, value in found.items()}
     return {command: dict(settings) for command in commands}
 

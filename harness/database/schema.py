@@ -58,11 +58,10 @@ def connect(endpoint: Endpoint, *, statement_s: float = _STATEMENT_S) -> Connect
 
 
 @contextmanager
-def run_database(root: Endpoint, *, name: str, owner: str) -> Iterator[str]:
-    """A database `name` that the user `owner` may use; dropped when the block ends."""
+def run_database(root: Endpoint, *, name: str) -> Iterator[str]:
+    """A database `name`; dropped when the block ends."""
     with _as_root(root) as cursor:
         cursor.execute(f"CREATE DATABASE `{name}` CHARACTER SET utf8mb4")
-        cursor.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON `{name}`.* TO `{owner}`@'%'")
     try:
         yield name
     finally:

@@ -22,7 +22,7 @@ Evidence = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toxic:
-    """One toxic as Toxiproxy takes it."""
+    """One toxic, as Toxiproxy takes it; `stream` is `upstream` (to the server) or `downstream`."""
 
     name: str
     type: str
@@ -31,12 +31,19 @@ class Toxic:
 
 
 class Control(Protocol):
-    """What a network fault does to a link; the world's proxy offers it."""
+    """What a fault does to a link of the world's proxy; every call has a limit."""
 
-    def add_toxic(self, link: str, toxic: Any) -> None: ...
-    def remove_toxic(self, link: str, name: str) -> None: ...
-    def disable(self, link: str) -> None: ...
-    def enable(self, link: str) -> None: ...
+    def add_toxic(self, link: str, toxic: Toxic) -> None:
+        """Put `toxic` on `link`; live connections are affected at once."""
+
+    def remove_toxic(self, link: str, name: str) -> None:
+        """Take it away; one that is gone already is no error. Never deadlocks (infrastructure 3.4)."""
+
+    def disable(self, link: str) -> None:
+        """Stop listening and cut every live connection."""
+
+    def enable(self, link: str) -> None:
+        """Listen again on the same port."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

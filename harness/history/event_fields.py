@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from harness.history import event as events
 from harness.history.event import Event
@@ -81,12 +81,25 @@ def _optional(kind: _Type) -> _Field:
     return _Field(kind, required=False)
 
 
+_EVERYWHERE = {
+    "n": _Field(_INT),
+    "t": _Field(_at_least(0)),
+    "thread": _optional(_TEXT),
+    "mail": _optional(_INT),
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Kind:
     """One row of the table."""
 
     make: type[Event]
     fields: Mapping[str, _Field]
+
+    @classmethod
+    def of(cls, make: type[Event], fields: Mapping[str, _Field]) -> Self:
+        """The row of these fields and of those that every event has."""
+        return cls(make=make, fields={**_EVERYWHERE, **fields})
 
 
 _OF = {"s": _Field(_at_least(0)), "a": _Field(_at_least(1))}
@@ -123,39 +136,33 @@ _FAULT_BEGIN = {"f": _Field(_TEXT), "phase": _Field(_PHASE), "stalls": _optional
 _FAULT_END = {"f": _Field(_TEXT), "phase": _Field(_PHASE), "evidence": _Field(_OBJECT)}
 
 KINDS: Mapping[str, _Kind] = {
-    "start": _Kind(make=events.Start, fields={**_OF, "from": _Field(_INT_OR_NULL), **_POS}),
-    "restore": _Kind(make=events.Restore, fields={**_OF, **_SAVED}),
-    "in": _Kind(make=events.In, fields={**_OF, **_POS, **_RECORD}),
-    "wm": _Kind(make=events.Wm, fields={**_OF, **_POS, "w": _Field(_W)}),
-    "call": _Kind(make=events.Call, fields={**_OF, **_TRY}),
-    "res": _Kind(make=events.Res, fields={**_OF, **_TRY, **_OUTCOME}),
-    "out": _Kind(make=events.Out, fields={**_OF, **_EMITTED}),
-    "owm": _Kind(make=events.Owm, fields={**_OF, "w": _Field(_W)}),
-    "snap": _Kind(make=events.Snap, fields={**_OF, **_SAVED, **_POS}),
-    "dead": _Kind(make=events.Dead, fields={**_OF, "id": _Field(_ID)}),
-    "failed": _Kind(make=events.Failed, fields={**_OF, "error": _Field(_ANY), "id": _optional(_ID)}),
-    "end": _Kind(make=events.End, fields=_OF),
-    "ended": _Kind(make=events.Ended, fields=_OF),
-    "close": _Kind(make=events.Close, fields=_OF),
-    "kill": _Kind(make=events.Kill, fields=_OF),
-    "done": _Kind(make=events.Done, fields={"c": _Field(_INT)}),
-    "abort": _Kind(make=events.Abort, fields={"c": _Field(_INT)}),
-    "retire": _Kind(make=events.Retire, fields={"c": _Field(_INT)}),
-    "commit": _Kind(
-        make=events.Commit,
-        fields={"s": _Field(_at_least(0)), "c": _Field(_INT), "a": _optional(_at_least(1))},
+    "start": _Kind.of(events.Start, {**_OF, "from": _Field(_INT_OR_NULL), **_POS}),
+    "restore": _Kind.of(events.Restore, {**_OF, **_SAVED}),
+    "in": _Kind.of(events.In, {**_OF, **_POS, **_RECORD}),
+    "wm": _Kind.of(events.Wm, {**_OF, **_POS, "w": _Field(_W)}),
+    "call": _Kind.of(events.Call, {**_OF, **_TRY}),
+    "res": _Kind.of(events.Res, {**_OF, **_TRY, **_OUTCOME}),
+    "out": _Kind.of(events.Out, {**_OF, **_EMITTED}),
+    "owm": _Kind.of(events.Owm, {**_OF, "w": _Field(_W)}),
+    "snap": _Kind.of(events.Snap, {**_OF, **_SAVED, **_POS}),
+    "dead": _Kind.of(events.Dead, {**_OF, "id": _Field(_ID)}),
+    "failed": _Kind.of(events.Failed, {**_OF, "error": _Field(_ANY), "id": _optional(_ID)}),
+    "end": _Kind.of(events.End, _OF),
+    "ended": _Kind.of(events.Ended, _OF),
+    "close": _Kind.of(events.Close, _OF),
+    "kill": _Kind.of(events.Kill, _OF),
+    "done": _Kind.of(events.Done, {"c": _Field(_INT)}),
+    "abort": _Kind.of(events.Abort, {"c": _Field(_INT)}),
+    "retire": _Kind.of(events.Retire, {"c": _Field(_INT)}),
+    "commit": _Kind.of(
+        events.Commit,
+        {"s": _Field(_at_least(0)), "c": _Field(_INT), "a": _optional(_at_least(1))},
     ),
-    "effect": _Kind(make=events.Effect, fields=_EFFECT),
-    "fault": _Kind(make=events.FaultEvent, fields=_FAULT_BEGIN),
-    "giveup": _Kind(make=events.GiveUp, fields={"why": _Field(_ANY)}),
+    "effect": _Kind.of(events.Effect, _EFFECT),
+    "fault": _Kind.of(events.FaultEvent, _FAULT_BEGIN),
+    "giveup": _Kind.of(events.GiveUp, {"why": _Field(_ANY)}),
 }
-_ENDED_FAULT = _Kind(make=events.FaultEvent, fields=_FAULT_END)
-_EVERYWHERE = {
-    "n": _Field(_INT),
-    "t": _Field(_at_least(0)),
-    "thread": _optional(_TEXT),
-    "mail": _optional(_INT),
-}
+_ENDED_FAULT = _Kind.of(events.FaultEvent, _FAULT_END)
 _PYTHON_NAMES = {"from": "from_", "try": "try_"}
 """Fields that Python's grammar keeps for itself."""
 
@@ -183,7 +190,7 @@ def well_formed(given: Mapping[str, Any]) -> Fields:
         return Fields(good=good, complaints=[said, *complaints])
     if name == "fault" and given.get("phase") == "end":
         kind = _ENDED_FAULT
-    good, complaints = _check(given, {**_EVERYWHERE, **kind.fields}, f"`{name}`")
+    good, complaints = _check(given, kind.fields, f"`{name}`")
     if complaints:
         return Fields(kind=name, good=good, complaints=complaints)
     event = kind.make(**{_PYTHON_NAMES.get(name, name): value for name, value in good.items()})

@@ -7,11 +7,16 @@ have understood, so that the rules about other lines need not guess.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-__all__ = ["Loose", "strictly"]
+__all__ = ["NESTING_MAX", "Loose", "strictly"]
+
+NESTING_MAX = 300
+"""Levels of objects and arrays; deeper ones cannot be compared or shown within the machine's stack."""
+_TOO_DEEP = f"the line is nested too deep to be read (more than {NESTING_MAX} levels)"
 
 _PLAIN_DIGITS = 4000
 """Python refuses to convert longer digit strings at once; `Decimal` takes them."""
@@ -36,13 +41,39 @@ def strictly(raw: bytes) -> Any | Loose:
     except UnicodeDecodeError as error:
         return Loose(say=f"the line is not valid UTF-8 (byte {error.start + 1} of it)")
     try:
-        return _STRICT.decode(text)
+        value = _decoded(text)
     except _NotStrict as refusal:
         return Loose(say=str(refusal), value=_forgiving(text))
     except json.JSONDecodeError as error:
         return Loose(say=f"the line is not JSON: {error.msg} (character {error.colno})")
     except RecursionError:
-        return Loose(say="the line is nested too deep to be read")
+        return Loose(say=_TOO_DEEP)
+    brackets = text.count("[") + text.count("{")
+    return Loose(say=_TOO_DEEP) if brackets > NESTING_MAX and _is_too_deep(value) else value
+
+
+def _is_too_deep(value: Any) -> bool:
+    """Level by level, for what is looked for is what recursion could not bear."""
+    level = [value]
+    for _ in range(NESTING_MAX + 1):
+        level = [inner for outer in level for inner in _inside(outer)]
+    return bool(level)
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return _STRICT.decode(text)
+    except (_NotStrict, json.JSONDecodeError):
+        raise
+    except ValueError:
+        # The only other complaint of the decoder is an integer of thousands of digits.
+        return _STRICT_AT_LENGTH.decode(text)
 
 
 def _forgiving(text: str) -> Any:
@@ -69,5 +100,6 @@ def _exact(digits: str) -> int:
     return int(digits) if len(digits) < _PLAIN_DIGITS else int(Decimal(digits))
 
 
-_STRICT = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse, parse_int=_exact)
+_STRICT = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse)
+_STRICT_AT_LENGTH = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse, parse_int=_exact)
 _FORGIVING = json.JSONDecoder(parse_int=_exact)

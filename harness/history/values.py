@@ -18,8 +18,6 @@ __all__ = ["height", "identity", "listed", "same", "shown"]
 _SHOWN_MAX = 80
 """Characters of a value in a sentence: payloads may be large, sentences are for people."""
 _LISTED_MAX = 5
-_DIGITS_MAX = 4000
-"""Python refuses to print longer integers, and nobody would read them."""
 
 
 def same(left: Any, right: Any) -> bool:
@@ -52,9 +50,12 @@ def height(w: W) -> float:
 
 def shown(value: Any) -> str:
     """A value for a sentence: its JSON, cut where it gets long, never a control or half character."""
-    if isinstance(value, int) and value.bit_length() > _DIGITS_MAX:
-        return "an integer of many digits"
-    text = json.dumps(value, ensure_ascii=False, default=str).encode(errors="backslashreplace").decode()
+    try:
+        raw = json.dumps(value, ensure_ascii=False)
+    except ValueError:
+        # Python refuses to print integers of thousands of digits, and nobody would read them.
+        return "a value with an integer of thousands of digits"
+    text = raw.encode(errors="backslashreplace").decode()
     printable = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
     return printable if len(printable) <= _SHOWN_MAX else printable[: _SHOWN_MAX - 3] + "..."
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.world.opening import open_world
-from harness.world.world import DATABASE, LINKS, Address, Credentials, ProxyControl, Toxic, World, WorldSource
+from harness.world.world import DATABASE, LINKS, Address, Credentials, ProxyControl, World, WorldSource
 
 __all__ = [
     "DATABASE",
@@ -11,7 +11,6 @@ __all__ = [
     "Address",
     "Credentials",
     "ProxyControl",
-    "Toxic",
     "World",
     "WorldSource",
     "open_world",

@@ -18,7 +18,8 @@ from urllib.parse import quote
 
 from harness.clock import Deadline, wait_until
 from harness.errors import WorldError
-from harness.world.world import Address, Toxic
+from harness.faults.fault import Toxic
+from harness.world.world import Address
 
 __all__ = ["CALL_LIMIT_S", "ProxySilent", "Toxiproxy"]
 

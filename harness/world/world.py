@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from harness.faults.fault import Control
 from harness.outcome import WorldDescription
 
-__all__ = ["DATABASE", "LINKS", "Address", "Credentials", "ProxyControl", "Toxic", "World", "WorldSource"]
+__all__ = ["DATABASE", "LINKS", "Address", "Credentials", "ProxyControl", "World", "WorldSource"]
 
 DATABASE = "floodmark"
 """The database that every world has, and the prefix (`floodmark_...`) of any other that its user may make."""
@@ -38,33 +39,11 @@ class Credentials:
     password: str = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Toxic:
-    """One toxic, as Toxiproxy takes it; `stream` is `upstream` (to the server) or `downstream`."""
-
-    name: str
-    type: str
-    stream: str
-    attributes: Mapping[str, int]
-
-
-class ProxyControl(Protocol):
-    """The proxy's control interface, by link name (`lookups`, `sink`); every call has a limit."""
-
-    def add_toxic(self, link: str, toxic: Toxic) -> None:
-        """Put `toxic` on `link`; live connections are affected at once."""
-
-    def remove_toxic(self, link: str, name: str) -> None:
-        """Take it away; one that is gone already is no error. Never deadlocks (infrastructure 3.4)."""
+class ProxyControl(Control, Protocol):
+    """The proxy's control interface, by link name (`lookups`, `sink`): what faults do, and what it says."""
 
     def toxics(self, link: str) -> Sequence[str]:
         """The names of the toxics that act on `link` now."""
-
-    def disable(self, link: str) -> None:
-        """Stop listening and cut every live connection."""
-
-    def enable(self, link: str) -> None:
-        """Listen again on the same port."""
 
     def enabled(self, link: str) -> bool:
         """Whether `link` listens."""

@@ -156,8 +156,6 @@ class Model:
         header: Json = {"history": 1, "operator": operator, "sink": self.sink}
         return header | ({"effects": self.effects} if self.effects else {})
 
-    # ---------------------------------------------------------------------------- the coordinator
-
     def _coordinate(self) -> None:
         running = {subtask.s for subtask in self.subtasks if not subtask.ended}
         if not self.asked and running and self.one_in(12):
@@ -180,8 +178,6 @@ class Model:
         if self.sink == "two-phase":
             subtask.commits += [(c, subtask.attempt.a) for c in subtask.attempt.queued]
         subtask.attempt.queued = []
-
-    # -------------------------------------------------------------------------------- one subtask
 
     def _step(self, subtask: Subtask) -> None:
         if subtask.commits and self.one_in(3):
@@ -309,8 +305,6 @@ class Model:
             self.note("ended", s=subtask.s, a=attempt.a)
             subtask.ended = True
 
-    # -------------------------------------------------------------------- snaps, crashes, restarts
-
     def _snap(self, subtask: Subtask) -> None:
         attempt = subtask.attempt
         entries = list(attempt.queue)
@@ -382,8 +376,6 @@ class Model:
                 yield entry
             elif entry is not None:
                 segment.append(entry)
-
-    # ------------------------------------------------------------------------ the database's audit
 
     def _read_effects(self) -> None:
         if not self.effects:

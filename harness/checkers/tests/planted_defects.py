@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 from harness.choices import Choices
@@ -88,7 +89,7 @@ def _emits(lines: list[Json], commit: int) -> bool:
 @plants("V1", "reordered", mode="ordered", calm=True, plain=True, sink="rollback")
 def two_results_change_places(lines: list[Json], choices: Choices) -> list[Json] | None:
     outs = [i for i in places(lines, "out") if lines[i]["s"] == 0]
-    pair = one(list(zip(outs, outs[1:], strict=False)), choices)
+    pair = one(list(pairwise(outs)), choices)
     if pair is None:
         return None
     first, second = pair
@@ -137,7 +138,7 @@ def a_watermark_is_forwarded_at_once(lines: list[Json], choices: Choices) -> lis
 @plants("V4", "watermark-back", calm=True, plain=True, sink="rollback")
 def two_watermarks_change_places(lines: list[Json], choices: Choices) -> list[Json] | None:
     marks = [i for i in places(lines, "owm") if lines[i]["s"] == 0]
-    pair = one(list(zip(marks, marks[1:], strict=False)), choices)
+    pair = one(list(pairwise(marks)), choices)
     if pair is None:
         return None
     first, second = pair

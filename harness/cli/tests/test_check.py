@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -20,7 +21,7 @@ HEADER = {"history": 1, "operator": {"mode": "ordered", "capacity": 2, "timeout_
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    histories = {
+    histories: dict[str, list[Any]] = {
         "pass": legal_history(1, calm=True, plain=True, sink="rollback"),
         "fail": [HEADER, START, GHOST],
         "vacuous": [HEADER],

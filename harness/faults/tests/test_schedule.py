@@ -165,7 +165,7 @@ def test_what_is_armed_is_healed_when_the_run_breaks() -> None:
 def test_a_note_that_cannot_be_written_does_not_keep_a_fault_from_healing() -> None:
     def full_disk(kind: str, fault: str) -> None:
         if (kind, fault) == ("~healing", "two"):
-            raise OSError
+            raise OSError("disk full")
 
     stage = Stage(latency({"at": "0ms"}, name="one"), latency({"at": "0ms"}, name="two"), note=full_disk)
 
@@ -173,7 +173,7 @@ def test_a_note_that_cannot_be_written_does_not_keep_a_fault_from_healing() -> N
         with stage.schedule:
             stage.at(0)
 
-    with pytest.raises(OSError, match=""):
+    with pytest.raises(OSError, match="disk full"):
         run()
     assert [line for line in stage.log if line.startswith("-")] == ["-two", "-one"]
 

@@ -306,10 +306,19 @@ def test_a_line_that_is_not_utf8_is_malformed() -> None:
     assert lines(text(START) + b'{"n":2,"t":2,"k":"giveup","why":"\xff"}\n') == [3]
 
 
-def test_nesting_beyond_all_reason_is_a_breach_and_no_crash() -> None:
-    deep = '{"n":2,"t":2,"k":"giveup","why":' + "[" * 200_000 + "]" * 200_000 + "}"
+@pytest.mark.parametrize("depth", [400, 200_000])
+def test_nesting_beyond_all_reason_is_a_breach_and_no_crash(depth: int) -> None:
+    deep = '{"n":2,"t":2,"k":"giveup","why":' + "[" * depth + "]" * depth + "}"
 
     assert lines(text(START, deep)) == [3]
+
+
+def test_nesting_within_reason_is_read_and_compared() -> None:
+    deep: list[Any] = []
+    for _ in range(250):
+        deep = [deep]
+
+    assert lines(text(START, {**IN, "expect": deep}, {**START, "a": 2}, {**IN, "a": 2, "expect": deep})) == []
 
 
 def test_no_event_comes_out_after_the_first_breach() -> None:

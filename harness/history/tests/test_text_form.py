@@ -120,6 +120,10 @@ def test_values_differ(left: str, right: str) -> None:
     assert identity(json.loads(left)) != identity(json.loads(right))
 
 
+def test_a_number_of_thousands_of_digits_is_spoken_of() -> None:
+    assert "digits" in shown([10**5000])
+
+
 def test_what_is_shown_to_a_person_is_short_and_printable() -> None:
     hostile = shown(["\x1b[31m\u202e\ud800", "x" * 500])
 

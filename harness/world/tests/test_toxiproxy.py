@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from harness.errors import WorldError
+from harness.faults.fault import Toxic
 from harness.world.toxiproxy import ProxySilent, Toxiproxy
-from harness.world.world import Address, Toxic
+from harness.world.world import Address
 
 SLOW = Toxic(name="slow", type="latency", stream="downstream", attributes={"latency": 5})
 

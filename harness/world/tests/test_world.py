@@ -12,8 +12,9 @@ import pymysql
 import pytest
 
 from harness.clock import Deadline, monotonic_us, wait_until
+from harness.faults.fault import Toxic
 from harness.world.proof import ask, open_connection
-from harness.world.world import DATABASE, LINKS, Toxic, World
+from harness.world.world import DATABASE, LINKS, World
 
 pytestmark = pytest.mark.real
 

@@ -1,0 +1,79 @@
+"""Enrichment: each result knows its record and its place; none, one and many are told apart."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.database.pool import ConnectionPool
+from harness.history.journal import Journal
+from harness.history.recorder import Recorder
+from harness.plan import Endpoint
+from harness.sut.crash import Crashes
+from harness.sut.enrichment import Enriched, JournalProbe, answer_timeouts, enrich
+from harness.workloads.lookups import Lookup
+from reference_impl.elements import Record
+from reference_impl.loops import real_loop
+from reference_impl.probe import Ending
+
+LOOKUP = Lookup(id=7, key=3, service_ms=0)
+NOWHERE = Endpoint(host="127.0.0.1", port=1, user="nobody", password="-", database="-")
+
+
+def enriched(answer: Any) -> list[Enriched]:
+    async def function(record: Lookup, pool: ConnectionPool) -> Any:
+        assert record is LOOKUP
+        assert isinstance(pool, ConnectionPool)
+        return answer
+
+    with real_loop() as loop:
+        call = enrich(function, ConnectionPool(NOWHERE, size=1))(LOOKUP)
+        return list(loop.run_until_complete(_awaited(call)))
+
+
+async def _awaited(call: Any) -> list[Enriched]:
+    found: list[Enriched] = await call
+    return found
+
+
+@pytest.mark.parametrize(
+    ("answer", "values"),
+    [
+        (None, []),
+        ([], []),
+        ("one", ["one"]),
+        (0, [0]),
+        ({"a": 1}, [{"a": 1}]),
+        (["a", None, "b"], ["a", None, "b"]),
+        (("a", "b"), ["a", "b"]),
+    ],
+)
+def test_an_answer_is_none_one_or_a_list_of_results(answer: Any, values: list[Any]) -> None:
+    assert enriched(answer) == [Enriched(id=7, j=j, value=value) for j, value in enumerate(values)]
+
+
+def test_what_stands_in_for_a_timeout_belongs_to_the_record_too() -> None:
+    assert answer_timeouts(["none", 0])(LOOKUP) == [
+        Enriched(id=7, j=0, value="none"),
+        Enriched(id=7, j=1, value=0),
+    ]
+
+
+def test_the_probe_journals_a_call_and_what_came_of_it(tmp_path: Path) -> None:
+    record = Record(value=LOOKUP, timestamp=5, position=0)
+    with Recorder(tmp_path / "a.jsonl") as recorder:
+        journal = Journal(recorder, subtask=0, attempt=1)
+        probe = JournalProbe(journal, Crashes([], subtask=0, attempt=1, folder=tmp_path, journal=journal))
+
+        probe.called(record, attempt=1)
+        probe.settled(record, attempt=1, ending=Ending.OK, final=True, results=enriched(["x", "y"]))
+        probe.settled(record, attempt=2, ending=Ending.FAIL, final=False, error=ValueError("no"))
+
+    call, ok, fail = (json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines())
+    assert (call["k"], call["id"], call["try"]) == ("call", 7, 1)
+    assert (ok["r"], ok["final"], ok["v"]) == ("ok", True, ["x", "y"])
+    assert (fail["r"], fail["final"], fail["error"]) == ("fail", False, "ValueError: no")
+    assert "v" not in fail

@@ -17,6 +17,7 @@ import pytest
 if TYPE_CHECKING:
     from harness.outcome import RunOutcome
     from harness.scenario import Scenario
+    from harness.stage import Stage
 
 __all__ = ["NotProven", "ScenarioFile", "ScenarioItem", "Shared"]
 
@@ -102,7 +103,7 @@ class ScenarioItem(pytest.Item):
         """Run it; anything but `pass` is a failure."""
         from harness.verdict import Outcome
 
-        outcome = _shared(self.config).run(self._scenario, self._level)
+        outcome = _shared(self.config).run(self._scenario, self._level, self.path)
         if outcome.judgement.outcome is not Outcome.PASS:
             raise NotProven(outcome)
 
@@ -141,31 +142,34 @@ class Shared:
 
     def __init__(self, config: pytest.Config) -> None:
         from harness.choices import fresh_seed
-        from harness.run import Observer, Stop
-        from harness.stage import StagePlan, new_run_id, open_stage
+        from harness.stage import StagePlan, new_run_id
 
         seed, report = config.getoption("--floodmark-seed"), config.getoption("--floodmark-report")
         run_id = new_run_id()
         self.seed = fresh_seed() if seed is None else seed
         self._folder = Path("reports", "out", run_id) if report is None else report
-        plan = StagePlan(run_id=run_id, report=self._folder, world=config.getoption("--floodmark-world"))
+        self._world = config.getoption("--floodmark-world")
+        self._plan = StagePlan(run_id=run_id, report=self._folder, world=self._world)
         self._stack = ExitStack()
-        self._stage = self._stack.enter_context(open_stage(plan, observer=Observer(), stop=Stop()))
+        self._stage: Stage | None = None
         self._outcomes: list[RunOutcome] = []
         self.environment_failed = False
         self.not_proven = 0
         """How many items failed by their verdict, or for want of a world."""
         self.page: Path | None = None
 
-    def run(self, scenario: Scenario, level: str) -> RunOutcome:
-        """One run. Raises WorldError."""
+    def run(self, scenario: Scenario, level: str, file: Path) -> RunOutcome:
+        """One run of the scenario in `file`. Raises WorldError."""
+        import shlex
+
         from harness.errors import WorldError
         from harness.run import Order
         from harness.verdict import Outcome
 
-        again = f"floodmark run {scenario.scenario} --level {level} --seed {self.seed}"
+        words = ["floodmark", "run", str(file), "--level", level, "--world", self._world, "--seed", str(self.seed)]
+        order = Order(scenario=scenario, level=level, seed=self.seed, again=shlex.join(words))
         try:
-            outcome = self._stage.run(Order(scenario=scenario, level=level, seed=self.seed, again=again))
+            outcome = self._opened().run(order)
         except WorldError:
             self.environment_failed = True
             self.not_proven += 1
@@ -173,6 +177,15 @@ class Shared:
         self._outcomes.append(outcome)
         self.not_proven += outcome.judgement.outcome is not Outcome.PASS
         return outcome
+
+    def _opened(self) -> Stage:
+        """The stage, opened by the first run: what keeps it from opening is that run's failure."""
+        from harness.stage import open_stage
+        from harness.watch import Observer, Stop
+
+        if self._stage is None:
+            self._stage = self._stack.enter_context(open_stage(self._plan, observer=Observer(), stop=Stop()))
+        return self._stage
 
     @property
     def exit_code(self) -> int | None:
@@ -190,5 +203,5 @@ class Shared:
         from reports.write import write_report
 
         self._stack.close()
-        if self._outcomes:
+        if self._outcomes and self._stage is not None:
             self.page = write_report(self._outcomes, self._folder, title="pytest", secrets=self._stage.secrets)

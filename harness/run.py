@@ -6,60 +6,34 @@ what was recorded is merged and judged; a run that could not finish says so and 
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import count
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pymysql
 
 from harness.checkers.judge import judge_file
-from harness.clock import Deadline, monotonic_us, pause, utc_now
+from harness.clock import monotonic_us, utc_now
 from harness.database.audit import AuditRow, TableAudit, read_audit
 from harness.database.schema import prepare_database, run_database
 from harness.errors import HarnessError, WorldError
-from harness.execution import Execution, LevelRunner
-from harness.faults.fault import Evidence
+from harness.execution import LevelRunner
 from harness.faults.findings import fault_events, findings
-from harness.faults.schedule import Schedule
-from harness.history.follower import AttemptView, Follower, Progress
 from harness.history.merge import Leftovers, Line, merge, read_leftovers, write_history
 from harness.history.recorder import HARNESS_FILE, Recorder
 from harness.outcome import FaultRecord, RunOutcome
 from harness.plan import Crash, Endpoint, RunPlan
-from harness.reaper import AttemptReaper
 from harness.scenario import Call, Fault, Phase, Scenario
 from harness.sut.mutants import MUTANTS, Mutant
 from harness.sut.registry import REFERENCE
-from harness.verdict import Judgement
+from harness.verdict import Judgement, Outcome, worst
 from harness.versions import versions
+from harness.watch import Ending, Observer, Stop, Watch
 from harness.workloads.lookups import customer_rows
 from harness.world.world import DATABASE, World
 
-__all__ = ["Observer", "Order", "Stop", "perform"]
-
-_POLL_S = 0.01
-_TELL_EVERY = 20
-_NO_LIMIT_S = float("inf")
-
-
-class Stop(threading.Event):
-    """Set from outside (Ctrl-C) to end a run early, with all that it owes."""
-
-
-class Observer:
-    """Told how a run goes; the silent one. `harness.cli.progress` has those that speak."""
-
-    def phase(self, name: str, text: str) -> None:
-        """A phase begins, a fault is armed or healed: worth a line."""
-
-    def standing(
-        self, *, in_flight: int, lag: int, epoch: int, faults: Mapping[str, bool], elapsed_s: float
-    ) -> None:
-        """How it stands now: `faults` are those that act, and whether each bites; a few times a second."""
+__all__ = ["Order", "perform"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +51,14 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Ending:
-    """How the monitored part of a run ended."""
+class _Ran:
+    """A run that is over and not yet judged."""
 
-    error: str | None
-    interrupted: bool
+    started_at: str
+    began_us: int
+    ran_us: int
+    ending: Ending
+    audit: TableAudit | None
 
 
 def perform(
@@ -94,10 +71,12 @@ def perform(
     observer: Observer,
     stop: Stop,
     limit_s: float | None = None,
+    inspect: Callable[[Endpoint], None] = lambda root: None,
 ) -> RunOutcome:
     """Run `order` in `world`; raw events, logs and the merged history are left in `folder`.
 
-    `limit_s` shortens the scenario's own budget. Raises WorldError if the world breaks under the harness.
+    `limit_s` shortens the scenario's own budget. `inspect` may look at the run's database, past the proxy,
+    before it is dropped. Raises WorldError if the world breaks under the harness.
     """
     started_at, began_us = utc_now().isoformat(timespec="seconds"), monotonic_us()
     raw = folder / "raw"
@@ -110,15 +89,26 @@ def perform(
         prepare_database(root, subtasks=scenario.workload.subtasks, rows=rows)
         plan = _plan(order, run_id=run_id, world=world, database=name, raw=raw, rows=rows)
         with Recorder(raw / HARNESS_FILE) as recorder:
-            watch = _Watch(order=order, plan=plan, recorder=recorder, observer=observer)
+            observer.phase("run", f"{scenario.scenario} at level {order.level}, seed {order.seed}")
+            watch = Watch(acts=_acts(order), plan=plan, recorder=recorder, observer=observer)
             ending = watch.over(world=world, runner=runner, logs=folder, stop=stop, limit_s=limit_s)
         ran_us = monotonic_us()
         observer.phase("judge", "merging and judging what was recorded")
         audit = _audit(root, scenario, ending)
-    leftovers = read_leftovers(raw)
+        inspect(root)
+    ran = _Ran(started_at=started_at, began_us=began_us, ran_us=ran_us, ending=ending, audit=audit)
+    return _outcome(order, run_id=run_id, world=world, folder=folder, ran=ran)
+
+
+def _outcome(order: Order, *, run_id: str, world: World, folder: Path, ran: _Ran) -> RunOutcome:
+    """Merge what was recorded, judge it, and put the two beside each other."""
+    scenario, audit = order.scenario, ran.audit
+    leftovers = read_leftovers(folder / "raw")
     faults = findings(scenario, leftovers.lines)
     history = folder / "history.jsonl"
     _merge(order, leftovers, faults, audit, history)
+    judgement = _judge(history, ran.ending)
+    judged_us = monotonic_us()
     return RunOutcome(
         run_id=run_id,
         scenario=scenario.scenario,
@@ -130,22 +120,22 @@ def perform(
         mutant=order.mutant,
         convicts=MUTANTS[order.mutant].convicted_by if order.mutant else (),
         world=world.description,
-        judgement=_judge(history),
+        judgement=judgement,
         faults=_on_history_clock(faults, leftovers),
         history=history,
-        started_at=started_at,
-        duration_s=(monotonic_us() - began_us) / 1e6,
-        phases_s={"run": (ran_us - began_us) / 1e6, "judge": (monotonic_us() - ran_us) / 1e6},
+        started_at=ran.started_at,
+        duration_s=(judged_us - ran.began_us) / 1e6,
+        phases_s={"run": (ran.ran_us - ran.began_us) / 1e6, "judge": (judged_us - ran.ran_us) / 1e6},
         accounting=audit.counts if audit else {},
         again=order.again,
         versions=versions(order.level),
         threats=leftovers.warnings + (() if audit else ("the database did not answer the audit",)),
-        error=ending.error,
-        interrupted=ending.interrupted,
+        error=ran.ending.error,
+        interrupted=ran.ending.interrupted,
     )
 
 
-def _audit(root: Endpoint, scenario: Scenario, ending: _Ending) -> TableAudit | None:
+def _audit(root: Endpoint, scenario: Scenario, ending: Ending) -> TableAudit | None:
     """What the tables hold; None if the database does not answer and the run was given up anyway."""
     workload = scenario.workload
     offered, ordered = workload.records * workload.subtasks, scenario.operator.mode == "ordered"
@@ -197,12 +187,18 @@ def _plan(
         folder=str(raw),
         path=list(order.import_path),
         table=rows,
-        crashes=[] if mutant is not None and mutant.arms_nothing else _crashes(order.scenario),
+        crashes=_crashes(_acts(order)),
     )
 
 
 def _mutant(order: Order) -> Mutant | None:
     return MUTANTS[order.mutant] if order.mutant else None
+
+
+def _acts(order: Order) -> Scenario:
+    """The scenario as it is acted out: without its faults, if that is the planted defect."""
+    mutant = _mutant(order)
+    return order.scenario.model_copy(update={"faults": ()}) if mutant and mutant.arms_nothing else order.scenario
 
 
 def _crashes(scenario: Scenario) -> list[Crash]:
@@ -218,90 +214,6 @@ def _crash(fault: Fault) -> Crash:
             return Crash(fault=fault.id, subtask=fault.subtask, phase="call", hit=call)
     message = f"fault {fault.id}: a worker cannot be killed at {fault.when!r}"
     raise HarnessError(message)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Watch:
-    """The watch over one run's subtasks."""
-
-    order: Order
-    plan: RunPlan
-    recorder: Recorder
-    observer: Observer
-
-    def over(
-        self, *, world: World, runner: LevelRunner, logs: Path, stop: Stop, limit_s: float | None
-    ) -> _Ending:
-        """Start the subtasks, follow them, act out the schedule, until all is done or the budget is over."""
-        scenario = self.order.scenario
-        follower, reaper = Follower(Path(self.plan.folder)), AttemptReaper(self.recorder)
-        budget_s = min(scenario.budget / 1000, _NO_LIMIT_S if limit_s is None else limit_s)
-        self.observer.phase("run", f"{scenario.scenario} at level {self.order.level}, seed {self.order.seed}")
-        with (
-            _started(runner, self.plan, scenario, logs) as execution,
-            Schedule(self._acts(), control=world.proxy, note=self._note) as schedule,
-        ):
-            deadline, turn = Deadline(budget_s), count()
-            while True:
-                progress = follower.poll()
-                state = execution.poll()
-                self._tell_dead(reaper.look(progress))
-                why = state.error or _why_stop(stop, deadline)
-                if why is not None or not state.running:
-                    break
-                schedule.step(progress, now_us=monotonic_us())
-                if next(turn) % _TELL_EVERY == 0:
-                    self._tell(progress, schedule, elapsed_s=budget_s - deadline.left_s)
-                pause(_POLL_S)
-        self._tell_dead(reaper.look(follower.poll()))
-        if why is not None:
-            self.recorder.record("giveup", why=why)
-        return _Ending(error=why, interrupted=stop.is_set())
-
-    def _acts(self) -> Scenario:
-        """The scenario as it is acted out: without its faults, if that is the planted defect."""
-        mutant = _mutant(self.order)
-        scenario = self.order.scenario
-        return scenario.model_copy(update={"faults": []}) if mutant and mutant.arms_nothing else scenario
-
-    def _note(self, kind: str, fault: str, evidence: Evidence) -> int:
-        self.recorder.record(kind, f=fault)
-        if kind == "~armed":
-            self.observer.phase("fault", f"{fault} is armed")
-        else:
-            left = ", ".join(f"{name} {value}" for name, value in evidence.items())
-            self.observer.phase("fault", f"{fault} heals; " + (f"it bit: {left}" if left else "no evidence so far"))
-        return monotonic_us()
-
-    def _tell_dead(self, views: Sequence[AttemptView]) -> None:
-        for view in views:
-            text = f"attempt {view.attempt} of subtask {view.subtask} is dead: its process {view.pid} is gone"
-            self.observer.phase("fault", text)
-
-    def _tell(self, progress: Progress, schedule: Schedule, *, elapsed_s: float) -> None:
-        workload = self.order.scenario.workload
-        self.observer.standing(
-            in_flight=progress.in_flight,
-            lag=max(0, workload.records * workload.subtasks - progress.emitted),
-            epoch=progress.epoch,
-            faults=schedule.active(now_us=monotonic_us()),
-            elapsed_s=elapsed_s,
-        )
-
-
-def _why_stop(stop: Stop, deadline: Deadline) -> str | None:
-    if stop.is_set():
-        return "interrupted"
-    return f"the budget of {deadline.seconds:.0f} s is over" if deadline.passed else None
-
-
-@contextmanager
-def _started(runner: LevelRunner, plan: RunPlan, scenario: Scenario, logs: Path) -> Iterator[Execution]:
-    execution = runner.start(plan, subtasks=scenario.workload.subtasks, logs=logs)
-    try:
-        yield execution
-    finally:
-        execution.stop()
 
 
 def _merge(
@@ -346,13 +258,16 @@ def _header(order: Order, *, audited: bool) -> Mapping[str, Any]:
     }
 
 
-def _judge(history: Path) -> Judgement:
+def _judge(history: Path, ending: Ending) -> Judgement:
     judged = judge_file(history)
     if not isinstance(judged, Judgement):
         first = judged.breaches[0]
         message = f"our own history breaks its format: {history}, line {first.line}: {first.say}"
         raise HarnessError(message, fix="please report it, with the file")
-    return judged
+    if ending.error is None:
+        return judged
+    # A run that was given up may have left nothing open by chance; it still is no pass.
+    return replace(judged, outcome=worst([judged.outcome, Outcome.UNKNOWN]))
 
 
 def _on_history_clock(faults: Sequence[FaultRecord], leftovers: Leftovers) -> tuple[FaultRecord, ...]:

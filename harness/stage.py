@@ -22,8 +22,9 @@ from harness.errors import WorldError
 from harness.execution import LevelRunner
 from harness.live.supervisor import LiveRunner
 from harness.outcome import RunOutcome
-from harness.run import Observer, Order, Stop, perform
+from harness.run import Order, perform
 from harness.verdict import Outcome
+from harness.watch import Observer, Stop
 from harness.world.ledger import Ledger
 from harness.world.opening import open_world
 from harness.world.settings import WorldSettings

@@ -124,17 +124,21 @@ def _seconds(at_us: int | None, origin_us: int = 0) -> str:
 def _page(sections: Sequence[RunSection], *, title: str, detail: _Detail) -> str:
     outcomes = [section.outcome for section in sections]
     runs = [_drawn(section, index, len(sections), detail) for index, section in enumerate(sections, start=1)]
-    return templates().get_template("index.html.j2").render(
-        title=title,
-        headline=headline_of(outcomes),
-        counts=counts_of(outcomes),
-        tones=list(Tone),
-        runs=runs,
-        meanings=OUTCOME_MEANING,
-        not_claimed=NOT_CLAIMED,
-        style=Markup((_TEMPLATES / "page.css").read_text(encoding="utf-8")),  # noqa: S704  a file of ours
-        counts_towards=counts_towards,
-        detail=detail,
+    return (
+        templates()
+        .get_template("index.html.j2")
+        .render(
+            title=title,
+            headline=headline_of(outcomes),
+            counts=counts_of(outcomes),
+            tones=list(Tone),
+            runs=runs,
+            meanings=OUTCOME_MEANING,
+            not_claimed=NOT_CLAIMED,
+            style=Markup((_TEMPLATES / "page.css").read_text(encoding="utf-8")),  # noqa: S704  a file of ours
+            counts_towards=counts_towards,
+            detail=detail,
+        )
     )
 
 

@@ -7,6 +7,7 @@ no sentence or command is cut off; without a terminal, or with `NO_COLOR`, the s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from textwrap import indent
 from typing import TextIO
 
@@ -17,7 +18,7 @@ from rich.text import Text
 
 from harness.outcome import FaultRecord, RunOutcome
 from harness.verdict import Outcome
-from reports.explain import as_text, explain_all
+from reports.explain import AnomalyStory, Explanation, as_text, explain_all
 from reports.invariants import title_of
 from reports.reading import Reading, Tone, counts_towards, headline_of
 from reports.run_section import RunSection, sections_of
@@ -81,7 +82,7 @@ def _print_heading(section: RunSection, console: Console) -> None:
 def _print_details(section: RunSection, console: Console) -> None:
     outcome = section.outcome
     _print_lines("threats to validity", section.threats, console)
-    for told in explain_all(outcome, section.view, limit=_ANOMALIES_SHOWN):
+    for told in _told(section):
         console.print()
         _say(_text(indent(as_text(told), "  ")), console)
     console.print()
@@ -92,6 +93,19 @@ def _print_details(section: RunSection, console: Console) -> None:
     _print_counts("counted in the history", outcome.judgement.accounting, console)
     _say(_text(f"  again: {outcome.again}"), console)
     console.print()
+
+
+def _told(section: RunSection) -> Sequence[Explanation]:
+    """The failures; of a planted defect that was convicted as it should be, one anomaly is enough to see why."""
+    outcome = section.outcome
+    if not (outcome.convicts and section.reading.tone is Tone.GOOD):
+        return explain_all(outcome, section.view, limit=_ANOMALIES_SHOWN)
+    meant = [told for told in explain_all(outcome, section.view, limit=1) if told.expected]
+    return [replace(told, stories=tuple(_lineage_only(story) for story in told.stories)) for told in meant[:1]]
+
+
+def _lineage_only(story: AnomalyStory) -> AnomalyStory:
+    return replace(story, around=()) if story.lineage else story
 
 
 def _say(text: Text, console: Console) -> None:

@@ -42,16 +42,20 @@ def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], **asked: Any) 
     Exit code: 0 all hold, 1 a violation, 2 interrupted, 4 bad usage or scenario, 5 nothing ran,
     10 unknown or vacuous, 11 the environment failed.
     """
+    from harness.catalogue import resolve
     from harness.choices import fresh_seed
     from harness.cli.campaigning import go
     from harness.scenario_file import apply_settings, load_many
 
+    files = resolve(scenarios)
     loaded = [apply_settings(scenario, settings) for scenario in load_many(scenarios)]
     _check_level(loaded, asked["level"])
     _check_sut(asked["sut"], asked["mutant"])
     seed = asked["seed"] if asked["seed"] is not None else fresh_seed()
     orders = [
-        _order(scenario, seed + turn, settings, asked) for scenario in loaded for turn in range(asked["runs"])
+        _order(scenario, file, seed + turn, settings, asked)
+        for file, scenario in zip(files, loaded, strict=True)
+        for turn in range(asked["runs"])
     ]
     title = ", ".join(scenario.scenario for scenario in loaded)
     return go(orders, title=title, **_campaign_options(asked)).exit_code
@@ -88,7 +92,9 @@ def _check_sut(sut: str, mutant: str | None) -> None:
             raise UsageError(message, fix="leave one of the two out")
 
 
-def _order(scenario: Scenario, seed: int, settings: Sequence[str], asked: dict[str, Any]) -> Order:
+def _order(
+    scenario: Scenario, file: Path, seed: int, settings: Sequence[str], asked: dict[str, Any]
+) -> Order:
     from harness.run import Order
 
     return Order(
@@ -98,15 +104,18 @@ def _order(scenario: Scenario, seed: int, settings: Sequence[str], asked: dict[s
         sut=asked["sut"],
         mutant=asked["mutant"],
         import_path=(str(Path.cwd()),),
-        again=_again(scenario, seed, settings, asked),
+        again=_again(file, seed, settings, asked),
     )
 
 
-def _again(scenario: Scenario, seed: int, settings: Sequence[str], asked: dict[str, Any]) -> str:
-    """The command line that runs exactly this again."""
+def _again(file: Path, seed: int, settings: Sequence[str], asked: dict[str, Any]) -> str:
+    """The command line that runs exactly this again: a name finds only what is in the catalogue."""
     import shlex
 
-    words = ["floodmark", "run", scenario.scenario, "--level", asked["level"], "--world", asked["world"]]
+    from harness.catalogue import catalogue
+
+    scenario = file.stem if catalogue().get(file.stem) == file else str(file)
+    words = ["floodmark", "run", scenario, "--level", asked["level"], "--world", asked["world"]]
     words += ["--seed", str(seed)]
     if asked["sut"] != "reference":
         words += ["--sut", asked["sut"]]

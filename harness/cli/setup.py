@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from harness.world.provision import Step
-    from harness.world.settings import WorldSettings
+    from harness.world.provision import Provision, Step
 
 __all__ = ["setup"]
 
@@ -35,28 +34,26 @@ def setup(*, world: str, offline_images: bool, rebuild: bool) -> None:
     What is installed is used; the rest goes into the cache (~/.cache/floodmark, or $FLOODMARK_CACHE).
     Nothing is installed into the system, and root is needed for --offline-images only.
     """
+    from harness.world.provision import provisioning
     from harness.world.settings import WorldSettings
 
-    settings = WorldSettings.from_environment()
-    for step in _steps(settings, world=world, offline_images=offline_images, rebuild=rebuild):
-        click.echo(str(step))
+    with provisioning(WorldSettings.from_environment(), rebuild=rebuild, say=_progress) as task:
+        for step in _steps(task, world=world, offline_images=offline_images):
+            click.echo(str(step))
 
 
-def _steps(settings: WorldSettings, *, world: str, offline_images: bool, rebuild: bool) -> Iterator[Step]:
+def _steps(task: Provision, *, world: str, offline_images: bool) -> Iterator[Step]:
     from harness.world.containers import find_engine
     from harness.world.provision import provide_local_world
 
     if world != "containers":
-        yield from provide_local_world(settings, rebuild=rebuild, say=_progress)
+        yield from provide_local_world(task)
         if not offline_images:
             return
-    find_engine(settings)  # without an engine there is nothing to do, and this error says it best
+    find_engine(task.settings)  # before anything of Docker is imported, for this error says it best
     from harness.world.provision_images import provide_images, provide_offline_images
 
-    if offline_images:
-        yield from provide_offline_images(settings, rebuild=rebuild, say=_progress)
-    else:
-        yield from provide_images(settings, say=_progress)
+    yield from provide_offline_images(task) if offline_images else provide_images(task)
 
 
 def _progress(sentence: str) -> None:

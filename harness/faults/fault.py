@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from harness.history.timed_call import TimedCall
 
-__all__ = ["Control", "Evidence", "NetworkFault", "Seen", "Toxic", "median_ms"]
+__all__ = ["Control", "Evidence", "NetworkFault", "Seen", "Toxic", "fastest_ms", "median_ms"]
 
 Evidence = dict[str, Any]
 
@@ -60,12 +60,17 @@ class Seen:
         """Calls that began under the fault."""
         return [call for call in self.calls if self.armed_us <= call.began_us < self.healed_us]
 
-    def outside(self) -> list[TimedCall]:
-        """Calls that had ended before the fault, or began after it had healed: the baseline."""
-        return [call for call in self.calls if call.began_us >= self.healed_us or self._ended_before(call)]
+    def inside(self) -> list[TimedCall]:
+        """Calls that began and ended under the fault: all of each happened to it."""
+        return [call for call in self.during() if call.ended_us is not None and call.ended_us <= self.healed_us]
 
-    def _ended_before(self, call: TimedCall) -> bool:
-        return call.ended_us is not None and call.ended_us < self.armed_us
+    def before(self) -> list[TimedCall]:
+        """Calls that had ended when the fault was armed."""
+        return [call for call in self.calls if call.ended_us is not None and call.ended_us < self.armed_us]
+
+    def after(self) -> list[TimedCall]:
+        """Calls that began when the fault had healed."""
+        return [call for call in self.calls if call.began_us >= self.healed_us]
 
     def losses_during(self, link: str) -> list[int | str]:
         """Codes of connections over `link` lost under the fault."""
@@ -77,6 +82,11 @@ def median_ms(calls: Sequence[TimedCall]) -> float | None:
     """The median length of those that ended; None if none did."""
     lengths = [call.took_ms for call in calls if call.took_ms is not None]
     return median(lengths) if lengths else None
+
+
+def fastest_ms(calls: Sequence[TimedCall]) -> float | None:
+    """The shortest length of those that ended; None if none did."""
+    return min((call.took_ms for call in calls if call.took_ms is not None), default=None)
 
 
 class NetworkFault(Protocol):

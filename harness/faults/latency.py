@@ -1,7 +1,8 @@
 """`latency`: every answer (or request) on a link is late by `delay` ms, give or take `jitter`.
 
-Evidence: calls begun under the fault took longer than the others, in the median by at least half of what
-was added (`spec/scenarios.md` 5b). A proxy that the calls do not pass shows no such shift.
+Evidence: calls that lie inside the fault's time took longer than the others, in the median by at least half
+of what was added (`spec/scenarios.md` 5b), and none was answered sooner than the delay allows. Calls that do
+not pass the proxy show no such thing, however slow the machine.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from harness.faults.fault import Control, Evidence, Seen, Toxic, median_ms
+from harness.faults.fault import Control, Evidence, Seen, Toxic, fastest_ms, median_ms
 from harness.history.timed_call import TimedCall
 
 __all__ = ["Latency"]
 
 _CALLS_MIN = 5
+_CLOCK_MS = 2
+"""How much earlier than asked a proxy's timer may seem to fire, by our clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,21 +43,26 @@ class Latency:
             control.remove_toxic(self.link, self.name)
 
     def evidence(self, seen: Seen) -> Evidence:
-        """The shift of the median, with both medians and how many calls they rest on."""
-        during, outside = _ended(seen.during()), _ended(seen.outside())
-        slow, usual = median_ms(during), median_ms(outside)
-        if slow is None or usual is None or min(len(during), len(outside)) < _CALLS_MIN:
+        """The shift of the median, and that no call inside the window beat the delay.
+
+        The baseline is the quicker side of the window: before it a run may still be warming up, after it be
+        catching up, and either is slow for reasons of its own.
+        """
+        inside, usual = seen.inside(), _quicker(seen.before(), seen.after())
+        slow, fastest = median_ms(inside), fastest_ms(inside)
+        if len(inside) < _CALLS_MIN or slow is None or fastest is None or usual is None:
             return {}
-        if slow - usual < self.delay_ms / 2:
+        if slow - usual < self.delay_ms / 2 or fastest < self.delay_ms - self.jitter_ms - _CLOCK_MS:
             return {}
         return {
-            "calls_during": len(during),
-            "median_ms_during": round(slow, 1),
-            "calls_outside": len(outside),
+            "calls_inside": len(inside),
+            "fastest_ms_inside": round(fastest, 1),
+            "median_ms_inside": round(slow, 1),
             "median_ms_outside": round(usual, 1),
         }
 
 
-def _ended(calls: Sequence[TimedCall]) -> list[TimedCall]:
-    """Those that a median can rest on."""
-    return [call for call in calls if call.took_ms is not None]
+def _quicker(before: Sequence[TimedCall], after: Sequence[TimedCall]) -> float | None:
+    """The smaller median of the two sides that have calls enough."""
+    medians = [median_ms(side) for side in (before, after) if len(side) >= _CALLS_MIN]
+    return min((median for median in medians if median is not None), default=None)

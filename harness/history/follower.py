@@ -87,9 +87,7 @@ class Follower:
     def _note(self, line: dict[str, Any]) -> None:
         progress = self.progress
         subtask, attempt = line["s"], line["a"]
-        view = progress.attempts.setdefault(
-            (subtask, attempt), AttemptView(subtask=subtask, attempt=attempt)
-        )
+        view = progress.attempts.setdefault((subtask, attempt), AttemptView(subtask=subtask, attempt=attempt))
         progress.timed.note(line)
         match line["k"]:
             case "~process":

@@ -6,18 +6,19 @@ retried task does nothing that a restarted process at level `live` would not do.
 
 from __future__ import annotations
 
-import os
-import signal
+import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pyarrow as pa
 
 from harness.execution import ExecutionState
-from harness.history.follower import Follower
+from harness.history.follower import AttemptView, Follower
 from harness.plan import RunPlan, decode_plan, encode_plan
 
 if TYPE_CHECKING:
@@ -31,11 +32,13 @@ _RESULT = "subtask bigint, attempt int"
 
 def _be_subtasks(plan: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The body of a task: be the subtask whose number is in the partition's one row."""
-    from harness.sut.attempt import run_attempt  # noqa: PLC0415 - in the worker, after its path is set
+    orders = decode_plan(plan)
+    sys.path[:0] = [folder for folder in orders.path if folder not in sys.path]  # workers live for many tasks
+    from harness.sut.attempt import run_attempt  # noqa: PLC0415 - after the path is set
 
     for batch in batches:
         for subtask in batch.column(0).to_pylist():
-            number = run_attempt(decode_plan(plan), subtask)
+            number = run_attempt(orders, subtask)
             yield pa.RecordBatch.from_arrays(
                 [pa.array([subtask], pa.int64()), pa.array([number], pa.int32())],
                 names=["subtask", "attempt"],
@@ -83,12 +86,19 @@ class SparkExecution:
         self._session.sparkContext.cancelJobGroup(self._plan.run_id)
         attempts = Follower(Path(self._plan.folder)).poll().attempts
         for view in attempts.values():
-            if view.pid is not None and not view.over:
-                try:
-                    os.kill(view.pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
+            if not view.over:
+                _kill(view)
         self._thread.join(timeout=_STOP_S)
+
+
+def _kill(view: AttemptView) -> None:
+    """By pid and birth: the pid of an attempt that is long dead may be a stranger's by now."""
+    if view.pid is None:
+        return
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(view.pid)
+        if process.create_time() == view.born:
+            process.kill()
 
 
 def _cause(error: Exception) -> str:

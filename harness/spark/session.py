@@ -44,9 +44,13 @@ def java_version() -> int:
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     fix = f"install a Java runtime of version {_JAVA_MIN} or later, or set JAVA_HOME; or use --level live"
     if java is None or not Path(java).exists():
-        message = f"Spark needs Java, and there is none ({'JAVA_HOME=' + home if home else 'no java on the PATH'})"
+        message = (
+            f"Spark needs Java, and there is none ({'JAVA_HOME=' + home if home else 'no java on the PATH'})"
+        )
         raise WorldError(message, fix=fix)
-    said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=_JAVA_S, check=False).stderr
+    said = subprocess.run(
+        [java, "-version"], capture_output=True, text=True, timeout=_JAVA_S, check=False
+    ).stderr
     found = re.search(r'version "(\d+)', said)
     if found is None or int(found[1]) < _JAVA_MIN:
         message = f"Spark needs Java {_JAVA_MIN}; {java} says: {said.strip().splitlines()[:1]}"

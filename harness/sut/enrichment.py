@@ -30,7 +30,9 @@ class Enriched:
     value: Any
 
 
-def enrich(function: LookupFunction, pool: ConnectionPool) -> Callable[[Lookup], Coroutine[Any, Any, list[Enriched]]]:
+def enrich(
+    function: LookupFunction, pool: ConnectionPool
+) -> Callable[[Lookup], Coroutine[Any, Any, list[Enriched]]]:
     """`function` as the operator wants it: a list for every record; None is no result, a value is one."""
 
     async def call(lookup: Lookup) -> list[Enriched]:

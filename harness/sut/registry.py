@@ -48,7 +48,7 @@ def _import(name: str) -> Any:
         found: Any = importlib.import_module(module)
         for part in attribute.split("."):
             found = getattr(found, part)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever their module raises, it is theirs to mend
+    except (Exception, SystemExit) as error:
         what = str(error) if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: {error}"
         message = f"--sut {name}: {what}"
         fix = "write MODULE:FUNCTION, with MODULE importable from the current folder or the environment"

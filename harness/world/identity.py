@@ -49,7 +49,8 @@ def identify(pid: int) -> ProcessIdentity | None:
     """The identity of the process that has this pid now; None if there is none, or only a zombie."""
     try:
         process = psutil.Process(pid)
-        if process.status() == psutil.STATUS_ZOMBIE:
+        # A process whose first thread has ended is a zombie by its status while others still run.
+        if process.status() == psutil.STATUS_ZOMBIE and process.num_threads() <= 1:
             return None
         started = _start_ticks(pid)
     except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):

@@ -3,6 +3,7 @@
 Invariants: a thing is in the ledger before it exists or in the act of its creation, so a SIGKILL at any
 moment leaves nothing unknown; a ledger whose owner lives is touched by nobody else; and what is undone is
 exactly what is written, processes by pid and start time, containers by the run's id in their labels.
+Why this and not Ryuk: `docs/decisions/0006-ledger-and-reaper.md`.
 """
 
 from __future__ import annotations

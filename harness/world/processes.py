@@ -21,16 +21,29 @@ __all__ = ["ChildProcess", "last_lines", "run_to_end"]
 
 KILL_LIMIT_S = 5.0
 """How long a killed child may take to be gone."""
-POLL_S = 0.01
+POLL_S = 0.02
 NO_PROGRAM = 127
 """The status that `env` answers with when there is nothing of that name to run."""
 
 ENROL_AND_BECOME = """\
+owner=$1
+shift
 read -r _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ started _ </proc/$$/stat &&
 printf '{"process":{"pid":%s,"started":%s}}\\n' "$$" "$started" >>"$0" &&
+read -r _ _ _ parent _ </proc/$$/stat || exit 1
+if [ "$parent" != "$owner" ]; then
+    read -r first <"$0"
+    case $first in *owner*) ;; *) rm -f "$0" ;; esac
+    exit 1
+fi
 exec "$@"
 """
-"""Run as `sh -c THIS ledger command...`. Field 22 of stat is the start time; field 2 is `(sh)`, one word."""
+"""Run as `sh -c THIS ledger owner command...`.
+
+Fields 4 and 22 of stat are the parent and the start time; field 2 is `(sh)`, one word. The order is the point: an
+owner that lives after the line was written died after it, so its reaper reads the line. An owner that is gone by
+then may have been reaped before: the program must not start, nor a ledger that was removed come back.
+"""
 
 
 class ChildProcess:
@@ -52,9 +65,10 @@ class ChildProcess:
         environment: Mapping[str, str] | None = None,
     ) -> ChildProcess:
         """Start `command`; what it prints goes to `log`. Nothing secret may be in the command."""
+        enrolled = (str(ledger.path), str(os.getpid()))
         with log.open("ab") as output:
             popen = subprocess.Popen(
-                ["/bin/sh", "-c", ENROL_AND_BECOME, str(ledger.path), *_with(environment), *command],
+                ["/bin/sh", "-c", ENROL_AND_BECOME, *enrolled, *_with(environment), *command],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

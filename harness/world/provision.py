@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from harness.clock import monotonic_us
@@ -19,7 +20,7 @@ from harness.world.server_program import ServerProgram, find_server
 from harness.world.settings import WorldSettings
 from harness.world.unpacked_server import unpack_server
 
-__all__ = ["Say", "Step", "provide_local_world", "timed_step"]
+__all__ = ["Provision", "Say", "Step", "provide_local_world", "provisioning", "timed_step"]
 
 Say = Callable[[str], None]
 """Takes a sentence on what is going on."""
@@ -37,55 +38,70 @@ class Step:
         return f"{self.thing}: {self.outcome} ({self.took_s:.1f} s)"
 
 
-def provide_local_world(settings: WorldSettings, *, rebuild: bool, say: Say) -> Iterator[Step]:
-    """A server, a proxy and a prepared data folder, for `--world local`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provision:
+    """One run of `setup`: what it was told, and the ledger that its half-made things stand in."""
+
+    settings: WorldSettings
+    ledger: Ledger
+    rebuild: bool
+    say: Say
+
+
+@contextmanager
+def provisioning(settings: WorldSettings, *, rebuild: bool, say: Say) -> Iterator[Provision]:
+    """A run of `setup` while the block lasts; what it leaves half-made is removed, even after a SIGKILL."""
     settings.places.make()
     reap(settings.places, sweep_run)
+    ledger = Ledger.open(settings.places)
+    try:
+        yield Provision(settings=settings, ledger=ledger, rebuild=rebuild, say=say)
+    finally:
+        ledger.close(sweep_run)
+
+
+def provide_local_world(task: Provision) -> Iterator[Step]:
+    """A server, a proxy and a prepared data folder, for `--world local`."""
     begun_us = monotonic_us()
-    server, outcome = _server(settings, rebuild=rebuild, say=say)
+    server, outcome = _server(task)
     yield timed_step("database server", outcome, begun_us)
     begun_us = monotonic_us()
-    yield timed_step("proxy", _proxy(settings, rebuild=rebuild, say=say), begun_us)
+    yield timed_step("proxy", _proxy(task), begun_us)
     begun_us = monotonic_us()
-    yield timed_step(
-        "data folder", _data_folder(server, settings=settings, rebuild=rebuild, say=say), begun_us
-    )
+    yield timed_step("data folder", _data_folder(task, server), begun_us)
 
 
-def _server(settings: WorldSettings, *, rebuild: bool, say: Say) -> tuple[ServerProgram, str]:
+def _server(task: Provision) -> tuple[ServerProgram, str]:
     try:
-        found = find_server(settings)
+        found = find_server(task.settings)
     except WorldError:
-        if settings.server is not None:
+        if task.settings.server is not None:
             raise
     else:
-        if not rebuild or found.root is None:  # an installed server is not ours to build again
+        if not task.rebuild or found.root is None:  # an installed server is not ours to build again
             return found, f"{found.title} at {found.program}, already there"
-    unpacked = unpack_server(settings, say=say)
+    unpacked = unpack_server(task.settings, scratch=task.ledger.folder, say=task.say)
     return unpacked, f"{unpacked.title} unpacked into {unpacked.root}"
 
 
-def _proxy(settings: WorldSettings, *, rebuild: bool, say: Say) -> str:
+def _proxy(task: Provision) -> str:
     try:
-        found = find_proxy_program(settings)
+        found = find_proxy_program(task.settings)
     except WorldError:
-        return f"built {build_proxy_program(settings, say=say)}"
-    if rebuild and found == built_proxy_program(settings):
-        return f"built {build_proxy_program(settings, say=say)}"
+        found = None
+    if found is None or (task.rebuild and found == built_proxy_program(task.settings)):
+        return f"built {build_proxy_program(task.settings, scratch=task.ledger.folder, say=task.say)}"
     return f"{found}, already there"
 
 
-def _data_folder(server: ServerProgram, *, settings: WorldSettings, rebuild: bool, say: Say) -> str:
-    ready = settings.places.datadirs / prepared_name(server)
-    if rebuild:
+def _data_folder(task: Provision, server: ServerProgram) -> str:
+    places = task.settings.places
+    ready = places.datadirs / prepared_name(server)
+    if task.rebuild:
         shutil.rmtree(ready, ignore_errors=True)
     if ready.exists():
         return f"{ready}, already there"
-    ledger = Ledger.open(settings.places)
-    try:
-        return f"prepared {prepared_data_folder(server, places=settings.places, ledger=ledger, say=say)}"
-    finally:
-        ledger.close(sweep_run)
+    return f"prepared {prepared_data_folder(server, places=places, ledger=task.ledger, say=task.say)}"
 
 
 def timed_step(thing: str, outcome: str, begun_us: int) -> Step:

@@ -12,53 +12,46 @@ from harness.world.containers import find_engine
 from harness.world.containers.engine import Engine
 from harness.world.containers.images import OFFLINE_MYSQL, OFFLINE_TOXIPROXY, choose_images
 from harness.world.offline_images.build import build_mysql_image, build_toxiproxy_image, is_current
-from harness.world.provision import Say, Step, timed_step
+from harness.world.provision import Provision, Step, timed_step
 from harness.world.proxy_program import build_proxy_program, built_proxy_program
-from harness.world.settings import WorldSettings
 
 __all__ = ["provide_images", "provide_offline_images"]
 
 
-def provide_images(settings: WorldSettings, *, say: Say) -> Iterator[Step]:
+def provide_images(task: Provision) -> Iterator[Step]:
     """Images for `--world containers`: those that are here, else pulled."""
     begun_us = monotonic_us()
-    engine = find_engine(settings)
+    engine = find_engine(task.settings)
     yield timed_step("engine", f"{engine.title} answers", begun_us)
     begun_us = monotonic_us()
-    images = choose_images(engine, settings, offline=False, say=say)
+    images = choose_images(engine, task.settings, offline=False, say=task.say)
     yield timed_step("images", f"{images.mysql} and {images.toxiproxy}; {images.why}", begun_us)
 
 
-def provide_offline_images(settings: WorldSettings, *, rebuild: bool, say: Say) -> Iterator[Step]:
+def provide_offline_images(task: Provision) -> Iterator[Step]:
     """Both images, built here from package sources."""
-    settings.places.make()
     begun_us = monotonic_us()
-    engine = find_engine(settings)
+    engine = find_engine(task.settings)
     yield timed_step("engine", f"{engine.title} answers", begun_us)
     begun_us = monotonic_us()
-    yield timed_step(
-        OFFLINE_TOXIPROXY, _toxiproxy_image(engine, settings=settings, rebuild=rebuild, say=say), begun_us
-    )
+    yield timed_step(OFFLINE_TOXIPROXY, _toxiproxy_image(task, engine), begun_us)
     begun_us = monotonic_us()
-    yield timed_step(
-        OFFLINE_MYSQL, _mysql_image(engine, settings=settings, rebuild=rebuild, say=say), begun_us
-    )
+    yield timed_step(OFFLINE_MYSQL, _mysql_image(task, engine), begun_us)
 
 
-def _toxiproxy_image(engine: Engine, *, settings: WorldSettings, rebuild: bool, say: Say) -> str:
-    if is_current(engine, OFFLINE_TOXIPROXY) and not rebuild:
+def _toxiproxy_image(task: Provision, engine: Engine) -> str:
+    if is_current(engine, OFFLINE_TOXIPROXY) and not task.rebuild:
         return "already there"
-    program = built_proxy_program(
-        settings
-    )  # not the PATH's: that one may need libraries that an empty image lacks
-    if rebuild or not program.exists():
-        program = build_proxy_program(settings, say=say)
-    build_toxiproxy_image(engine, program=program)
+    # Not the PATH's program: that one may need libraries that an empty image lacks.
+    program = built_proxy_program(task.settings)
+    if task.rebuild or not program.exists():
+        program = build_proxy_program(task.settings, scratch=task.ledger.folder, say=task.say)
+    build_toxiproxy_image(engine, scratch=task.ledger.folder, program=program)
     return "built"
 
 
-def _mysql_image(engine: Engine, *, settings: WorldSettings, rebuild: bool, say: Say) -> str:
-    if is_current(engine, OFFLINE_MYSQL) and not rebuild:
+def _mysql_image(task: Provision, engine: Engine) -> str:
+    if is_current(engine, OFFLINE_MYSQL) and not task.rebuild:
         return "already there"
-    build_mysql_image(engine, path=settings.path, say=say)
+    build_mysql_image(engine, scratch=task.ledger.folder, path=task.settings.path, say=task.say)
     return "built"

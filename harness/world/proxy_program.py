@@ -50,8 +50,8 @@ def built_proxy_program(settings: WorldSettings) -> Path:
     return settings.places.bin / PROXY_PROGRAM
 
 
-def build_proxy_program(settings: WorldSettings, *, say: Callable[[str], None]) -> Path:
-    """Build it with Go; the module comes from the Go proxy that the machine is set up for."""
+def build_proxy_program(settings: WorldSettings, *, scratch: Path, say: Callable[[str], None]) -> Path:
+    """Build it with Go, in `scratch` on the cache's disk; the module comes from the machine's Go proxy."""
     go = shutil.which("go", path=f"{settings.path}:{GO_FOLDER}")
     if go is None:
         raise WorldError(
@@ -60,7 +60,7 @@ def build_proxy_program(settings: WorldSettings, *, say: Callable[[str], None]) 
         )
     say(f"building Toxiproxy {TOXIPROXY_VERSION} with {go}")
     target = built_proxy_program(settings)
-    with tempfile.TemporaryDirectory(dir=settings.places.bin, prefix=".building-") as folder:
+    with tempfile.TemporaryDirectory(dir=scratch) as folder:
         run_to_end(
             # Without the flag it would call its version "git".
             [

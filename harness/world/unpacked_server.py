@@ -39,10 +39,10 @@ FIX = (
 )
 
 
-def unpack_server(settings: WorldSettings, *, say: Callable[[str], None]) -> ServerProgram:
-    """Get a server into the cache and return it."""
+def unpack_server(settings: WorldSettings, *, scratch: Path, say: Callable[[str], None]) -> ServerProgram:
+    """Get a server into the cache and return it; `scratch` is a folder on the cache's disk."""
     _require_apt(settings.path)
-    with tempfile.TemporaryDirectory(dir=settings.places.servers, prefix=".unpacking-") as name:
+    with tempfile.TemporaryDirectory(dir=scratch) as name:
         folder = Path(name)
         apt = ["env", f"APT_CONFIG={_private_configuration(folder)}"]
         say("reading the distribution's package lists")

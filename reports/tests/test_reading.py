@@ -67,9 +67,7 @@ def test_an_undecided_run_names_the_invariant_and_is_no_pass() -> None:
 
 
 def test_over_several_runs_bad_beats_undecided_beats_good() -> None:
-    tones = [
-        headline_of(runs).tone for runs in ([PASS, PASS], [PASS, VACUOUS], [PASS, VACUOUS, FAIL], [])
-    ]
+    tones = [headline_of(runs).tone for runs in ([PASS, PASS], [PASS, VACUOUS], [PASS, VACUOUS, FAIL], [])]
 
     assert tones == [Tone.GOOD, Tone.OPEN, Tone.BAD, Tone.OPEN]
 

@@ -40,23 +40,28 @@ def during(count: int = 10, took_ms: int | None = 20, ending: str = "ok") -> lis
 
 
 def test_latency_bites_when_the_median_shifts_by_half_of_it() -> None:
-    evidence = LATENCY.evidence(seen(usual() + during(took_ms=70)))
+    evidence = LATENCY.evidence(seen(usual() + during(took_ms=120)))
 
     assert evidence == {
-        "calls_during": 10, "median_ms_during": 70.0, "calls_outside": 10, "median_ms_outside": 20.0,
-    }  # fmt: skip
+        "calls_inside": 10,
+        "fastest_ms_inside": 120.0,
+        "median_ms_inside": 120.0,
+        "median_ms_outside": 20.0,
+    }
 
 
 @pytest.mark.parametrize(
     "calls",
     [
-        pytest.param(usual() + during(took_ms=69), id="shifts too little"),
+        pytest.param(usual(took_ms=80) + during(took_ms=120), id="shifts too little"),
+        pytest.param(usual() + during(took_ms=120) + [call(1200, 97)], id="let one answer through sooner than it delays"),
         pytest.param(usual() + during(), id="does nothing, as when the proxy is bypassed"),
         pytest.param(usual() + during(count=4, took_ms=200), id="too few calls under it"),
         pytest.param(usual(count=4) + during(took_ms=200), id="too few calls to compare with"),
         pytest.param(usual() + during(took_ms=None), id="no call under it ended"),
         pytest.param(
-            usual() + during(count=4, took_ms=200) + during(count=6, took_ms=None), id="too few calls under it ended"
+            usual() + during(count=4, took_ms=200) + during(count=6, took_ms=None),
+            id="too few calls under it ended",
         ),
         pytest.param([], id="no calls"),
     ],
@@ -71,7 +76,16 @@ def test_latency_is_compared_with_calls_that_it_could_not_touch() -> None:
 
     evidence = LATENCY.evidence(seen(straddling + during(took_ms=120) + after))
 
-    assert evidence["calls_outside"] == 5
+    assert evidence["calls_inside"] == 10
+    assert evidence["median_ms_outside"] == 20.0
+
+
+def test_latency_is_compared_with_the_quicker_side_for_a_run_warms_up_and_catches_up() -> None:
+    warming_up = usual(took_ms=110)
+    after = [call(2000 + n, 20) for n in range(5)]
+
+    evidence = LATENCY.evidence(seen(warming_up + during(took_ms=120) + after))
+
     assert evidence["median_ms_outside"] == 20.0
 
 
@@ -80,7 +94,9 @@ def test_latency_is_compared_with_calls_that_it_could_not_touch() -> None:
     [
         pytest.param(during(took_ms=300, ending="timeout"), [], id="calls timed out"),
         pytest.param(during(took_ms=None), [(1_500_000, "lookups", 2013)], id="connections were lost"),
-        pytest.param(during(took_ms=1500) + during(took_ms=300, ending="timeout"), [], id="answers came after it"),
+        pytest.param(
+            during(took_ms=1500) + during(took_ms=300, ending="timeout"), [], id="answers came after it"
+        ),
     ],
 )
 def test_a_blackhole_bites_when(calls: list[TimedCall], losses: list[tuple[int, str, int | str]]) -> None:
@@ -154,7 +170,9 @@ class Refusing:
         self.acts.remove(link)
 
 
-@pytest.mark.parametrize("fault", [LATENCY, BLACKHOLE, DOWN, RESET], ids=["latency", "blackhole", "down", "reset"])
+@pytest.mark.parametrize(
+    "fault", [LATENCY, BLACKHOLE, DOWN, RESET], ids=["latency", "blackhole", "down", "reset"]
+)
 @pytest.mark.parametrize("failing", [1, 2])
 def test_a_fault_that_fails_half_armed_or_under_way_heals(fault: NetworkFault, failing: int) -> None:
     control = Refusing(failing)

@@ -12,7 +12,14 @@ from harness.scenario import Scenario
 
 Line = dict[str, Any]
 
-LATENCY = {"id": "slow", "do": "latency", "link": "lookups", "delay": "100ms", "when": {"at": "1s"}, "for": "1s"}
+LATENCY = {
+    "id": "slow",
+    "do": "latency",
+    "link": "lookups",
+    "delay": "100ms",
+    "when": {"at": "1s"},
+    "for": "1s",
+}
 KILL = {"id": "kill", "do": "kill_worker", "subtask": 1, "when": {"phase": "snapshot-taken", "hit": 3}}
 
 
@@ -31,7 +38,10 @@ def scenario(*faults: Line) -> Scenario:
 
 def answered(id_: int, began_ms: int, took_ms: int) -> list[Line]:
     of = {"s": 0, "a": 1, "id": id_, "try": 1}
-    return [{"k": "call", "t": began_ms * 1000, **of}, {"k": "res", "t": (began_ms + took_ms) * 1000, "r": "ok", **of}]
+    return [
+        {"k": "call", "t": began_ms * 1000, **of},
+        {"k": "res", "t": (began_ms + took_ms) * 1000, "r": "ok", **of},
+    ]
 
 
 def latency_run(took_ms: int) -> list[Line]:
@@ -47,7 +57,16 @@ def killed_run() -> list[Line]:
     lines: list[Line] = [
         {"i": 0, "t": 100, "k": "start", "s": 0, "a": 1},
         {"i": 0, "t": 110, "k": "start", "s": 1, "a": 1},
-        {"i": 1, "t": 5000, "k": "~dies", "s": 1, "a": 1, "fault": "kill", "phase": "snapshot-taken", "hit": 3},
+        {
+            "i": 1,
+            "t": 5000,
+            "k": "~dies",
+            "s": 1,
+            "a": 1,
+            "fault": "kill",
+            "phase": "snapshot-taken",
+            "hit": 3,
+        },
         {"i": 0, "t": 7000, "k": "kill", "s": 1, "a": 1},
         {"i": 0, "t": 9000, "k": "start", "s": 1, "a": 2},
         {"i": 1, "t": 9900, "k": "close", "s": 1, "a": 2},
@@ -59,7 +78,7 @@ def test_a_fault_that_bit_has_its_times_and_its_evidence() -> None:
     (record,) = findings(scenario(LATENCY), latency_run(took_ms=120))
 
     assert (record.armed_us, record.healed_us, record.bites) == (1_000_000, 2_000_000, True)
-    assert record.evidence["median_ms_during"] == 120.0
+    assert record.evidence["median_ms_inside"] == 120.0
 
 
 def test_a_history_whose_calls_bypassed_the_proxy_leaves_no_evidence() -> None:
@@ -75,7 +94,7 @@ def test_calls_are_told_apart_by_attempt_and_try() -> None:
 
     (record,) = findings(scenario(LATENCY), lines)
 
-    assert record.evidence["median_ms_during"] == 120.0
+    assert record.evidence["median_ms_inside"] == 120.0
 
 
 @pytest.mark.parametrize("missing", ["~armed", "~healing"])
@@ -124,7 +143,9 @@ def test_a_kill_after_which_the_attempt_still_spoke_is_not_believed() -> None:
     assert killing.evidence == {}
 
 
-@pytest.mark.parametrize("successor", [{"s": 1, "a": 1}, {"s": 0, "a": 2}], ids=["same attempt", "other subtask"])
+@pytest.mark.parametrize(
+    "successor", [{"s": 1, "a": 1}, {"s": 0, "a": 2}], ids=["same attempt", "other subtask"]
+)
 def test_a_kill_without_a_successor_is_not_believed(successor: Line) -> None:
     lines = [line for line in killed_run() if line.get("a") != 2]
 

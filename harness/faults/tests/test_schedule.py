@@ -37,7 +37,9 @@ class Proxy:
 class Stage:
     """A schedule of `faults` over a proxy, with its log and a clock to set."""
 
-    def __init__(self, *faults: dict[str, Any], note: Callable[[str, str], None] = lambda kind, fault: None) -> None:
+    def __init__(
+        self, *faults: dict[str, Any], note: Callable[[str, str], None] = lambda kind, fault: None
+    ) -> None:
         self.log: list[str] = []
         self.now_us = 5_000 * MS
         self.progress = Progress(first_record_us=5_000 * MS)
@@ -108,7 +110,12 @@ def test_a_fault_at_a_checkpoint_waits_for_its_commit(when: dict[str, Any], subt
 
 @pytest.mark.parametrize(
     ("when", "arms"),
-    [({"call": 7}, True), ({"call": 8}, False), ({"call": 4, "subtask": 1}, True), ({"call": 5, "subtask": 1}, False)],
+    [
+        ({"call": 7}, True),
+        ({"call": 8}, False),
+        ({"call": 4, "subtask": 1}, True),
+        ({"call": 5, "subtask": 1}, False),
+    ],
 )
 def test_a_fault_at_a_call_counts_those_of_its_subtask_or_of_all(when: dict[str, Any], arms: bool) -> None:  # noqa: FBT001 - a case
     stage = Stage(latency(when))
@@ -140,7 +147,9 @@ def test_it_is_noted_as_armed_once_it_acts_and_as_healing_before_it_stops() -> N
 
 
 def test_what_is_armed_at_the_end_is_healed_in_the_reverse_order() -> None:
-    stage = Stage(latency({"at": "0ms"}, name="one"), latency({"at": "5ms"}, name="two"), latency({"at": "9s"}))
+    stage = Stage(
+        latency({"at": "0ms"}, name="one"), latency({"at": "5ms"}, name="two"), latency({"at": "9s"})
+    )
 
     with stage.schedule:
         stage.at(0)

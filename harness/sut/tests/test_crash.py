@@ -114,7 +114,9 @@ def test_an_attempt_that_left_no_file_or_a_torn_line_is_no_obstacle(tmp_path: Pa
     attempt_file(tmp_path, subtask=1, attempt=2).write_bytes(torn)
     with Recorder(attempt_file(tmp_path, subtask=1, attempt=3)) as recorder:
         journal = Journal(recorder, subtask=1, attempt=3)
-        crashes = Crashes([crash("snapshot-taken", 2)], subtask=1, attempt=3, folder=tmp_path, journal=journal)
+        crashes = Crashes(
+            [crash("snapshot-taken", 2)], subtask=1, attempt=3, folder=tmp_path, journal=journal
+        )
 
         with pytest.raises(Died):
             crashes.reach("snapshot-taken")

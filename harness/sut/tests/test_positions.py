@@ -23,8 +23,12 @@ _records = st.builds(
 _elements = _records | st.builds(Watermark, timestamp=st.integers(-1, 2**53), position=_whole)
 
 
-def subtask_source(*, records: int = 20, watermark_every: int = 4, checkpoint_every: int = 6) -> SubtaskSource:
-    workload = Workload.model_validate({"records": records, "watermark_every": watermark_every, "rate": "100/s"})
+def subtask_source(
+    *, records: int = 20, watermark_every: int = 4, checkpoint_every: int = 6
+) -> SubtaskSource:
+    workload = Workload.model_validate(
+        {"records": records, "watermark_every": watermark_every, "rate": "100/s"}
+    )
     elements = LookupSource(workload=workload, seed=1, subtask=0)
     return SubtaskSource(elements, checkpoint_every=checkpoint_every, origin_ms=5000)
 
@@ -51,13 +55,17 @@ def test_what_is_no_lookup_cannot_be_saved() -> None:
 def test_barriers_stand_before_every_sixth_position_but_the_first() -> None:
     source = subtask_source()
 
-    cuts = {position: barrier.checkpoint for position in range(40) if (barrier := source.barrier_before(position))}
+    cuts = {
+        position: barrier.checkpoint for position in range(40) if (barrier := source.barrier_before(position))
+    }
 
     assert cuts == {6: 1, 12: 2, 18: 3, 24: 4}
 
 
 @given(records=st.integers(1, 60), every=st.integers(1, 20), watermark_every=st.integers(0, 9))
-def test_there_are_as_many_barriers_as_the_workload_promises(records: int, every: int, watermark_every: int) -> None:
+def test_there_are_as_many_barriers_as_the_workload_promises(
+    records: int, every: int, watermark_every: int
+) -> None:
     workload = Workload(records=records, watermark_every=watermark_every, checkpoint_every=every)
     source = subtask_source(records=records, watermark_every=watermark_every, checkpoint_every=every)
 
@@ -71,7 +79,9 @@ def test_elements_carry_their_position_and_the_end_stands_behind_the_last() -> N
 
     read = [source.read(position) for position in range(26)]
 
-    assert [element.position for element in read if isinstance(element, Record | Watermark)] == list(range(25))
+    assert [element.position for element in read if isinstance(element, Record | Watermark)] == list(
+        range(25)
+    )
     assert read[25] == EndOfInput()
     assert isinstance(read[4], Watermark)
 

@@ -68,7 +68,9 @@ def test_the_reference_needs_no_module() -> None:
         ("", ""),
     ],
 )
-def test_what_cannot_be_called_as_a_lookup_is_its_authors_error(module: str, attribute: str, says: str) -> None:
+def test_what_cannot_be_called_as_a_lookup_is_its_authors_error(
+    module: str, attribute: str, says: str
+) -> None:
     with pytest.raises(SutError) as refused:
         load_lookup(f"{module}:{attribute}")
 
@@ -77,13 +79,17 @@ def test_what_cannot_be_called_as_a_lookup_is_its_authors_error(module: str, att
     assert refused.value.exit_code is Exit.USAGE
 
 
-@pytest.mark.parametrize("name", ["no_such_module_of_theirs:lookup", ":lookup", "no such:lookup", "..x:lookup"])
+@pytest.mark.parametrize(
+    "name", ["no_such_module_of_theirs:lookup", ":lookup", "no such:lookup", "..x:lookup"]
+)
 def test_a_module_that_cannot_be_imported_is_named(name: str) -> None:
     with pytest.raises(SutError, match="--sut"):
         load_lookup(name)
 
 
-@pytest.mark.parametrize("source", ["def broken(:\n", "raise RuntimeError('their own trouble')\n", "import sys; sys.exit(7)\n"])
+@pytest.mark.parametrize(
+    "source", ["def broken(:\n", "raise RuntimeError('their own trouble')\n", "import sys; sys.exit(7)\n"]
+)
 def test_a_module_that_breaks_while_it_is_imported_is_its_authors_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
 ) -> None:

@@ -37,7 +37,7 @@ __all__ = ["open_containers_world"]
 
 READY_LIMIT_S = 120.0
 """The published image initialises its data folder on each start; ours is ready in a second."""
-POLL_S = 0.02
+POLL_S = 0.05
 
 CONTROL_PORT = 8474
 MYSQL_PORT = 3306
@@ -187,16 +187,24 @@ def _wait_for(
     container: DockerContainer, condition: Callable[[], bool], *, what: str, deadline: Deadline
 ) -> None:
     wrapped: Any = container.get_wrapped_container()
+    held: list[bool] = []
 
-    def ended() -> bool:
-        wrapped.reload()
-        return bool(wrapped.status in {"exited", "dead"})
+    def over() -> bool:
+        held[:] = [condition()]
+        return held[0] or _ended(wrapped)
 
-    if wait_until(lambda: condition() or ended(), deadline=deadline, every_s=POLL_S) and condition():
+    # To look costs both of us time that the server's start could use, so not too often.
+    wait_until(over, deadline=deadline, every_s=POLL_S)
+    if held[0]:
         return
     words = wrapped.logs(tail=8).decode(errors="replace").splitlines()
     tail = f"\n  last lines of {container.image}:" + "".join(f"\n    {line}" for line in words)
-    problem = "it ended" if ended() else f"in vain for {deadline.seconds:g} s"
+    problem = "it ended" if _ended(wrapped) else f"in vain for {deadline.seconds:g} s"
     raise WorldError(
         f"waited for {what}, {problem}{tail}", fix="free the machine's processor and disk, try again"
     )
+
+
+def _ended(container: Any) -> bool:
+    container.reload()
+    return bool(container.status in {"exited", "dead"})

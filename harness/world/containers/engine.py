@@ -6,7 +6,8 @@ do.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,13 +72,8 @@ class Engine:
     def import_image(self, files: Path, image: str) -> None:
         """Make an image of a tar file that holds a whole file system."""
         repository, _, tag = image.partition(":")
-        try:
+        with self._replacing(image):
             _client(BUILD_LIMIT_S).api.import_image_from_file(str(files), repository=repository, tag=tag)
-        except (DockerException, RequestException) as error:
-            raise WorldError(
-                f"the engine could not import {image}: {brief(error)}",
-                fix="see the engine's log and its free disk space",
-            ) from error
 
     def build(
         self,
@@ -89,7 +85,7 @@ class Engine:
         labels: Mapping[str, str],
     ) -> None:
         """Build an image from a folder, with the engine's own (legacy) builder."""
-        try:
+        with self._replacing(image):
             _client(BUILD_LIMIT_S).images.build(
                 path=str(folder),
                 dockerfile=dockerfile,
@@ -100,15 +96,21 @@ class Engine:
                 forcerm=True,
                 timeout=BUILD_LIMIT_S,
             )
+
+    @contextmanager
+    def _replacing(self, image: str) -> Iterator[None]:
+        """Make an image in the block; the one that had its name before does not stay behind without one."""
+        earlier = self.client.images.get(image).id if self.has(image) else None
+        try:
+            yield
         except (DockerException, RequestException) as error:
             raise WorldError(
-                f"the engine could not build {image}: {brief(error)}",
+                f"the engine could not make {image}: {brief(error)}",
                 fix="see the engine's log and its free disk space",
             ) from error
-
-    def _limited(self, limit_s: int) -> Any:
-        """The engine's images, by a client with this limit on each call."""
-        return docker.from_env(timeout=limit_s).images
+        if earlier not in {None, self.client.images.get(image).id}:
+            with suppress(DockerException):  # a living world, or another image, may still stand on it
+                self.client.images.remove(earlier)
 
 
 def _client(limit_s: int) -> Any:
@@ -122,6 +124,11 @@ def connect() -> Engine:
         title = f"Docker {docker.from_env(timeout=PING_LIMIT_S).version()['Version'].partition('+')[0]}"
         return Engine(client=docker.from_env(timeout=CALL_LIMIT_S), title=title)
     except (DockerException, RequestException, OSError) as error:
+        if "Permission denied" in str(error):
+            raise WorldError(
+                "no container engine: this user may not open its socket",
+                fix="join the group docker, or use --world local",
+            ) from error
         raise WorldError(
             f"no container engine answers within {PING_LIMIT_S} s: {brief(error)}",
             fix="start one (`systemctl start docker`), or use --world local",

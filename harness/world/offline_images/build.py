@@ -46,10 +46,10 @@ def is_current(engine: Engine, image: str) -> bool:
     return engine.label_of(image, RECIPE_LABEL) == _digest(recipe)
 
 
-def build_mysql_image(engine: Engine, *, path: str, say: Callable[[str], None]) -> None:
+def build_mysql_image(engine: Engine, *, scratch: Path, path: str, say: Callable[[str], None]) -> None:
     """MySQL with its data folder baked in; needs root, for mmdebstrap makes a whole system's files."""
     _require_mmdebstrap(path)
-    with tempfile.TemporaryDirectory(prefix="floodmark-image-") as name:
+    with tempfile.TemporaryDirectory(dir=scratch) as name:
         folder = Path(name)
         say(f"collecting MySQL and what it needs from Debian {SUITE}")
         packages = folder / "packages.tar"
@@ -65,7 +65,7 @@ def build_mysql_image(engine: Engine, *, path: str, say: Callable[[str], None]) 
             ],
             what=f"collecting Debian {SUITE} packages for the MySQL image",
             limit_s=PACKAGES_LIMIT_S,
-            fix=f"see that {MIRROR} can be reached and that {folder.parent} has 1 GB free",
+            fix=f"see that {MIRROR} can be reached and that {scratch} has 1 GB free",
         )
         say("baking the MySQL image")
         engine.import_image(packages, BASE)
@@ -73,9 +73,9 @@ def build_mysql_image(engine: Engine, *, path: str, say: Callable[[str], None]) 
         _build(engine, folder, image=OFFLINE_MYSQL, recipe=MYSQL_RECIPE, arguments={"BASE": BASE})
 
 
-def build_toxiproxy_image(engine: Engine, *, program: Path) -> None:
+def build_toxiproxy_image(engine: Engine, *, scratch: Path, program: Path) -> None:
     """Toxiproxy's static program, and nothing else."""
-    with tempfile.TemporaryDirectory(prefix="floodmark-image-") as name:
+    with tempfile.TemporaryDirectory(dir=scratch) as name:
         shutil.copy2(program, Path(name) / program.name)
         _build(engine, Path(name), image=OFFLINE_TOXIPROXY, recipe=TOXIPROXY_RECIPE, arguments={})
 

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
+import psutil
 import pytest
 
 from harness.clock import Deadline, wait_until
@@ -138,7 +139,14 @@ def test_a_run_killed_while_its_world_opens_leaves_nothing_unknown(
     reap(own_settings.places, containers.sweep_run)
 
     assert not any(is_alive(process) for process in processes)
+    assert wait_until(lambda: working_in(own_settings.places.root) == [], deadline=Deadline(5))
     assert left_over(own_settings) == []
+
+
+def working_in(folder: Path) -> list[str]:
+    """The processes whose command names a folder, whatever any ledger says."""
+    commands = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
+    return [" ".join(command) for command in commands if any(str(folder) in word for word in command)]
 
 
 def has_made(settings: WorldSettings, children: int, *, kind: str) -> bool:

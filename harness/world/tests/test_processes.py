@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +12,7 @@ from harness.clock import Deadline, wait_until
 from harness.errors import WorldError
 from harness.world.identity import identify
 from harness.world.ledger import Ledger
-from harness.world.processes import ChildProcess, run_to_end
+from harness.world.processes import ENROL_AND_BECOME, ChildProcess, run_to_end
 
 
 def start(ledger: Ledger, *command: str, **environment: str) -> ChildProcess:
@@ -36,6 +38,23 @@ def test_a_child_writes_itself_into_the_ledger_before_it_becomes_the_program(led
     assert who is not None
     assert entries(ledger) == [{"pid": who.pid, "started": who.started}]
     child.stop()
+
+
+def test_a_child_whose_owner_died_meanwhile_never_becomes_the_program(ledger: Ledger, tmp_path: Path) -> None:
+    """Its owner's reaper may have read the ledger already, so nobody would ever end it."""
+    command = ["/bin/sh", "-c", ENROL_AND_BECOME, str(ledger.path), "1", "touch", str(tmp_path / "started")]
+
+    assert subprocess.run(command, check=False).returncode == 1
+    assert not (tmp_path / "started").exists()
+    assert ledger.path.exists()
+
+
+def test_a_child_that_comes_too_late_does_not_bring_a_removed_ledger_back(tmp_path: Path) -> None:
+    removed = tmp_path / "removed.ledger"
+
+    subprocess.run(["/bin/sh", "-c", ENROL_AND_BECOME, str(removed), "1", "true"], check=False)
+
+    assert not removed.exists()
 
 
 def test_a_stopped_child_is_gone_with_its_group(ledger: Ledger) -> None:

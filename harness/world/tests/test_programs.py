@@ -136,7 +136,7 @@ def test_a_world_that_does_not_exist_is_a_usage_error(bare: WorldSettings) -> No
 
 def test_unpacking_a_server_needs_debians_tools_and_says_what_else_helps(bare: WorldSettings) -> None:
     with pytest.raises(WorldError, match="no apt-get and no dpkg-deb") as caught:
-        unpack_server(bare, say=print)
+        unpack_server(bare, scratch=bare.places.runs, say=print)
 
     assert "FLOODMARK_MYSQLD" in caught.value.fix
 

@@ -1,0 +1,111 @@
+"""The audit: SQL that counts what is wrong in rows that were written by hand (V8, V9)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pymysql
+import pytest
+
+from harness.database.audit import EpochRow, read_audit
+from harness.database.schema import connect, prepare_database, run_database
+from harness.database.tests.conftest import ROWS, RunDatabase
+from harness.errors import WorldError
+from harness.plan import Endpoint
+
+pytestmark = pytest.mark.real
+
+SOUND = [(0, 0, 0), (1, 1, 0), (0, 2, 0), (0, 2, 1), (1, 3, 0), (0, 4, 0)]
+"""(subtask, id, j) in the order of the database; ids ascend in each subtask, record 2 has two outputs."""
+
+
+def written(database: RunDatabase, rows: Sequence[tuple[int, int, int]]) -> None:
+    database.execute(
+        "INSERT INTO output (subtask, id, j, v, epoch, token) VALUES (%s, %s, %s, 'null', 1, 1)", list(rows)
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "wrong"),
+    [
+        pytest.param(SOUND, {}, id="sound"),
+        pytest.param([], {"missing": 5}, id="empty"),
+        pytest.param(SOUND[:-1], {"missing": 1}, id="one missing"),
+        pytest.param([*SOUND, (0, 4, 0)], {"doubled": 1}, id="one doubled"),
+        pytest.param([*SOUND, (0, 4, 0), (0, 4, 0)], {"doubled": 1}, id="one tripled counts once"),
+        pytest.param([*SOUND, (0, 0, 0)], {"doubled": 1, "disordered": 1}, id="one again, and late"),
+        pytest.param([*SOUND[1:], SOUND[0]], {"disordered": 1}, id="one late"),
+        pytest.param([*SOUND[2:], *SOUND[:2]], {"disordered": 2}, id="one of each subtask late"),
+    ],
+)
+def test_what_is_wrong_is_counted(database: RunDatabase, rows: Sequence[Any], wrong: dict[str, int]) -> None:
+    written(database, rows)
+
+    counts = read_audit(database.root, offered=5, ordered=True).counts
+
+    expected = {"doubled": 0, "disordered": 0, "missing": 0, **wrong}
+    assert {name: counts[name] for name in expected} == expected
+    assert counts["rows"] == len(rows)
+    assert counts["offered"] == 5
+
+
+def test_order_is_not_counted_where_none_was_promised(database: RunDatabase) -> None:
+    written(database, [*SOUND[1:], SOUND[0]])
+
+    assert "disordered" not in read_audit(database.root, offered=5, ordered=False).counts
+
+
+def test_rows_come_in_the_order_of_the_database_with_their_epochs(database: RunDatabase) -> None:
+    written(database, SOUND)
+    database.execute("INSERT INTO epoch VALUES (%s, %s, %s, 0, '[]')", [(1, 1, 4), (0, 2, 3), (0, 1, 3)])
+
+    audit = read_audit(database.root, offered=5, ordered=True)
+
+    assert [(row.subtask, row.id, row.j) for row in audit.rows] == SOUND
+    assert [row.seq for row in audit.rows] == sorted(row.seq for row in audit.rows)
+    assert audit.epochs == (
+        EpochRow(subtask=0, epoch=1, token=3),
+        EpochRow(subtask=0, epoch=2, token=3),
+        EpochRow(subtask=1, epoch=1, token=4),
+    )
+    assert audit.counts["epochs"] == 3
+
+
+def test_the_looked_up_table_holds_the_rows_and_every_subtask_has_a_fence(database: RunDatabase) -> None:
+    assert [list(row) for row in database.rows("SELECT k, name, city, tier FROM customer ORDER BY k")] == ROWS
+    assert database.rows("SELECT subtask, token, origin_ms FROM fence ORDER BY subtask") == [(0, 0, None), (1, 0, None)]
+
+
+def test_the_user_of_the_links_may_write_its_tables_and_not_the_servers(database: RunDatabase) -> None:
+    with connect(database.sink) as connection, connection.cursor() as cursor:
+        cursor.execute("DELETE FROM output")
+        with pytest.raises(pymysql.MySQLError):
+            cursor.execute("SELECT * FROM mysql.user")
+
+
+def test_a_runs_database_is_gone_with_its_block(database: RunDatabase) -> None:
+    name = "floodmark_test_gone"
+    nowhere = _of(database.root, "")
+
+    with run_database(nowhere, name=name):
+        prepare_database(_of(database.root, name), subtasks=1, rows=ROWS)
+        assert database.rows(f"SHOW DATABASES LIKE '{name}'")
+
+    assert not database.rows(f"SHOW DATABASES LIKE '{name}'")
+
+
+def test_a_database_that_refuses_is_the_worlds_error_without_its_password(database: RunDatabase) -> None:
+    secret = "not-the-password"
+    wrong = Endpoint(host=database.root.host, port=database.root.port, user="root", password=secret, database="")
+
+    with pytest.raises(WorldError, match="refused") as refused, run_database(wrong, name="floodmark_test_x"):
+        pass
+
+    assert secret not in str(refused.value)
+
+
+def _of(endpoint: Endpoint, database: str) -> Endpoint:
+    return Endpoint(
+        host=endpoint.host, port=endpoint.port, user=endpoint.user, password=endpoint.password, database=database
+    )

@@ -1,0 +1,95 @@
+"""The pytest plugin: a scenario file is a test, green only by a `pass`, and the session's exit code is the verdict's."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.errors import Exit
+from harness.tests.local_world import local_world
+
+pytestmark = pytest.mark.real
+
+LIMIT_S = 60.0
+SOUND = """\
+scenario: mine
+about: A scenario of a user's own.
+operator: {mode: ordered}
+workload: {records: 60, rate: 600/s, checkpoint_every: 20}
+decisive: [V8]
+"""
+
+
+class Project:
+    """A user's project with one scenario, and the outcome of its tests."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "scenarios").mkdir()
+
+    def tested(self, text: str, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        (self.folder / "scenarios" / "mine.yaml").write_text(text)
+        command = [sys.executable, "-m", "pytest", "-p", "harness.pytest_plugin", "-p", "no:cacheprovider", "scenarios"]
+        return subprocess.run(
+            [*command, "--floodmark-world", "local", "--floodmark-report", "report", *words],
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _a_world_can_be_had() -> None:
+    with local_world():
+        pass
+
+
+def test_a_scenario_that_passes_is_a_green_test_with_a_report(project: Project) -> None:
+    done = project.tested(SOUND, "--floodmark-seed", "7")
+
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
+    assert "seed     7" in done.stdout
+    assert (project.folder / "report" / "index.html").exists()
+
+
+def test_a_scenario_that_is_not_proven_fails_with_its_verdict_and_exit_code(project: Project) -> None:
+    done = project.tested(SOUND.replace("600/s", "5/s") + "budget: 700ms\n")
+
+    assert done.returncode == Exit.UNDECIDED, done.stdout
+    assert "mine[live]" in done.stdout
+    assert "budget" in done.stdout
+    assert f"floodmark run {project.folder / 'scenarios' / 'mine.yaml'}" in done.stdout
+
+
+def test_a_world_that_cannot_be_had_is_the_environments_failure(project: Project) -> None:
+    done = project.tested(SOUND, FLOODMARK_MYSQLD="/no/such/server")
+
+    assert done.returncode == Exit.ENVIRONMENT, done.stdout
+    assert "/no/such/server" in done.stdout
+    assert "INTERNALERROR" not in done.stdout + done.stderr
+
+
+def test_a_file_with_mistakes_is_a_collection_error_with_their_places(project: Project) -> None:
+    done = project.tested(SOUND.replace("decisive", "decisiv"))
+
+    assert done.returncode == pytest.ExitCode.INTERRUPTED
+    assert "mine.yaml:5:1" in done.stdout
+
+
+def test_a_level_that_was_not_asked_for_is_not_collected(project: Project) -> None:
+    done = project.tested(SOUND + "levels: [spark]\n")
+
+    assert done.returncode == pytest.ExitCode.NO_TESTS_COLLECTED, done.stdout

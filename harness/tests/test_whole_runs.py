@@ -1,0 +1,243 @@
+"""Whole runs at level `live`: the reference passes, each planted defect is convicted, and every ending is told.
+
+Real processes, a real server and a real proxy; what is asserted is what a user reads, and the database's own rows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.catalogue import catalogue
+from harness.errors import Exit
+from harness.history.event import Failed, GiveUp, Kill, Start
+from harness.history.read import read_whole
+from harness.live.supervisor import LiveRunner
+from harness.outcome import RunOutcome
+from harness.run import Order, perform
+from harness.scenario import Scenario
+from harness.scenario_file import apply_settings, load
+from harness.sut.mutants import MUTANTS
+from harness.verdict import Outcome
+from harness.watch import Observer, Stop
+from harness.watch import Observer, Stop
+from harness.world.world import World
+
+pytestmark = pytest.mark.real
+
+MEANT = sorted({mutant.scenario for mutant in MUTANTS.values()})
+_numbers = count(1)
+
+Performed = Callable[..., RunOutcome]
+
+
+class Watching(Observer):
+    """Stops the run as soon as a phase's text, or how it stands, is what was waited for."""
+
+    def __init__(self, *, text: str = "nothing that is ever said", emitted: int = 1_000_000) -> None:
+        self.stop = Stop()
+        self._text = text
+        self._emitted = emitted
+        self._lag: int | None = None
+
+    def phase(self, name: str, text: str) -> None:
+        if self._text in text:
+            self.stop.set()
+
+    def standing(
+        self, *, in_flight: int, lag: int, epoch: int, faults: Mapping[str, bool], elapsed_s: float
+    ) -> None:
+        self._lag = lag if self._lag is None else self._lag
+        if self._lag - lag >= self._emitted:
+            self.stop.set()
+
+
+@pytest.fixture
+def performed(world: World, tmp_path: Path) -> Iterator[Performed]:
+    """Runs an order in the shared world; afterwards nothing of it may act on a link."""
+
+    def run(scenario: Scenario, *, watch: Watching | None = None, limit_s: float | None = None, **order: Any) -> RunOutcome:
+        folder = tmp_path / f"run-{next(_numbers)}"
+        folder.mkdir()
+        return perform(
+            Order(scenario=scenario, level="live", seed=7, **order),
+            run_id=f"test-{next(_numbers):03d}",
+            world=world,
+            runner=LiveRunner(note_process=world.enrol),
+            folder=folder,
+            observer=watch or Observer(),
+            stop=watch.stop if watch else Stop(),
+            limit_s=limit_s,
+        )
+
+    yield run
+    for link in world.links:
+        assert world.proxy.toxics(link) == []
+        assert world.proxy.enabled(link)
+
+
+def shipped(name: str, *settings: str) -> Scenario:
+    return apply_settings(load(catalogue()[name]), settings)
+
+
+def small(*settings: str) -> Scenario:
+    """The calm scenario, over in half a second."""
+    sizes = ("workload.records=120", "workload.rate=600/s", "workload.service=5ms", "expects.records=1")
+    return shipped("calm", *sizes, "expects.checkpoints=1", *settings)
+
+
+def told(outcome: RunOutcome) -> str:
+    """What a failing assertion should show."""
+    verdicts = [(str(v.invariant), str(v.outcome), v.why, v.anomalies[:1]) for v in outcome.judgement.invariants]
+    return f"{outcome.judgement.outcome} {verdicts} {outcome.faults} {outcome.accounting} {outcome.error}"
+
+
+@pytest.mark.parametrize("name", MEANT)
+def test_the_reference_passes_where_its_mutants_are_meant_to_fail(performed: Performed, name: str) -> None:
+    outcome = performed(shipped(name))
+
+    assert outcome.judgement.outcome is Outcome.PASS, told(outcome)
+    assert outcome.as_expected
+    assert outcome.error is None
+    assert all(fault.bites and fault.evidence for fault in outcome.faults)
+    wrong = {name: outcome.accounting.get(name, 0) for name in ("doubled", "missing", "disordered")}
+    assert wrong == {"doubled": 0, "missing": 0, "disordered": 0}
+
+
+@pytest.mark.parametrize("name", [name for name, mutant in MUTANTS.items() if "V23" not in mutant.convicted_by])
+def test_a_planted_defect_is_convicted_by_an_invariant_meant_for_it(performed: Performed, name: str) -> None:
+    mutant = MUTANTS[name]
+
+    outcome = performed(shipped(mutant.scenario), mutant=name)
+
+    convicted = {verdict.invariant for verdict in outcome.judgement.convicted()}
+    assert outcome.judgement.outcome is Outcome.FAIL, told(outcome)
+    assert convicted & set(mutant.convicted_by), told(outcome)
+    assert outcome.as_expected
+    assert all(fault.bites for fault in outcome.faults)
+
+
+@pytest.mark.parametrize("name", [name for name, mutant in MUTANTS.items() if "V23" in mutant.convicted_by])
+def test_a_harness_whose_faults_touch_nobody_is_vacuous(performed: Performed, name: str) -> None:
+    outcome = performed(shipped(MUTANTS[name].scenario), mutant=name)
+
+    assert outcome.judgement.outcome is Outcome.VACUOUS, told(outcome)
+    assert outcome.as_expected
+    assert not any(fault.bites for fault in outcome.faults)
+
+
+def test_a_run_whose_budget_is_over_is_given_up_and_never_a_pass(performed: Performed) -> None:
+    outcome = performed(shipped("calm", "workload.rate=10/s"), limit_s=0.6)
+
+    assert outcome.judgement.outcome.exit_code is Exit.UNDECIDED, told(outcome)
+    assert outcome.error == "the budget of 0.6 s is over"
+    assert not outcome.interrupted
+    _, events = read_whole(outcome.history)
+    assert [event.why for event in events if isinstance(event, GiveUp)] == [outcome.error]
+
+
+def test_a_run_that_is_stopped_under_way_is_unknown_and_its_attempts_are_dead(performed: Performed) -> None:
+    outcome = performed(shipped("calm", "workload.rate=50/s"), watch=Watching(emitted=20))
+
+    assert outcome.judgement.outcome is Outcome.UNKNOWN, told(outcome)
+    assert outcome.interrupted
+    assert outcome.error == "interrupted"
+    _, events = read_whole(outcome.history)
+    started = {(event.s, event.a) for event in events if isinstance(event, Start)}
+    assert {(event.s, event.a) for event in events if isinstance(event, Kill)} == started
+    assert len(started) == 2
+
+
+def test_a_run_that_is_stopped_under_a_fault_is_healed(performed: Performed) -> None:
+    """The fixture looks at the links afterwards."""
+    silence = ("faults.silence.for=30s", "faults.silence.when={at: 0ms}")
+
+    outcome = performed(shipped("blackhole-with-default", *silence), watch=Watching(text="silence is armed"))
+
+    (fault,) = outcome.faults
+    assert fault.armed_us is not None
+    assert fault.healed_us is not None
+    assert outcome.judgement.outcome.exit_code is Exit.UNDECIDED, told(outcome)
+
+
+@pytest.fixture
+def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, Any]]:
+    """Writes a user's module; what an order needs to use its `lookup`."""
+
+    def module(body: str) -> dict[str, Any]:
+        name = f"their_lookup_{next(_numbers)}"
+        (tmp_path / f"{name}.py").write_text(body)
+        monkeypatch.syspath_prepend(tmp_path)
+        return {"sut": f"{name}:lookup", "import_path": (str(tmp_path),)}
+
+    return module
+
+
+THEIR_LOOKUP = """
+async def lookup(record, pool):
+    return await pool.fetch_one("SELECT name FROM customer WHERE k = %s", (record.key,))
+"""
+
+
+def test_a_users_own_lookup_that_works_passes(performed: Performed, theirs: Callable[[str], dict[str, Any]]) -> None:
+    body = THEIR_LOOKUP.replace("return await", "row = await") + "    return [row[0]]\n"
+
+    outcome = performed(small(), **theirs(body))
+
+    assert outcome.judgement.outcome is Outcome.PASS, told(outcome)
+    assert outcome.accounting["records"] == 240
+
+
+def test_a_users_lookup_that_fails_ends_its_attempts_after_four_and_does_not_pass(
+    performed: Performed, theirs: Callable[[str], dict[str, Any]]
+) -> None:
+    body = "async def lookup(record):\n    if record.id == 41: raise ValueError('their own trouble')\n    return record.key\n"
+
+    outcome = performed(small(), **theirs(body))
+
+    assert outcome.judgement.outcome is not Outcome.PASS, told(outcome)
+    assert "subtask 1 failed 4 times" in (outcome.error or "")
+    assert "their own trouble" in (outcome.error or "")
+    _, events = read_whole(outcome.history)
+    failures = Counter(event.s for event in events if isinstance(event, Failed))
+    assert failures == {1: 4}
+    assert {event.id for event in events if isinstance(event, Failed)} == {41}
+    assert Counter(event.s for event in events if isinstance(event, Start))[1] == 4
+
+
+def test_a_users_process_that_dies_is_reaped_restarted_and_given_up_after_four(
+    performed: Performed, theirs: Callable[[str], dict[str, Any]]
+) -> None:
+    body = "import os\nasync def lookup(record):\n    if record.id == 41: os._exit(9)\n    return record.key\n"
+
+    outcome = performed(small(), **theirs(body))
+
+    assert "subtask 1 failed 4 times" in (outcome.error or "")
+    _, events = read_whole(outcome.history)
+    assert Counter(event.s for event in events if isinstance(event, Kill))[1] == 4
+    assert outcome.judgement.outcome is not Outcome.PASS, told(outcome)
+
+
+def test_what_a_users_function_prints_is_in_the_workers_log(
+    performed: Performed, theirs: Callable[[str], dict[str, Any]]
+) -> None:
+    outcome = performed(small(), **theirs("async def lookup(record):\n    print('hello from', record.id)\n"))
+
+    logs = sorted(outcome.history.parent.glob("worker-*.log"))
+    assert [log.name for log in logs] == ["worker-000.log", "worker-001.log"]
+    assert "hello from 1\n" in logs[1].read_text()
+
+
+def test_the_passwords_are_in_no_file_of_a_run(performed: Performed, world: World) -> None:
+    outcome = performed(shipped("kill-between-snapshot-and-commit"))
+
+    files = [path for folder in (outcome.history.parent, world.folder) for path in folder.rglob("*") if path.is_file()]
+    assert len(files) > 6
+    for secret in (world.app.password, world.root.password):
+        holding = [path for path in files if secret.encode() in path.read_bytes()]
+        assert holding == []

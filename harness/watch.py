@@ -1,0 +1,133 @@
+"""The watch: follows a run's subtasks while they run, acts out the faults, and ends what does not end.
+
+Answers to Jepsen's nemesis and its time limit. Invariant: when the watch is over, every fault is healed, every
+attempt has ended, and the death of each that died is recorded.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from harness.clock import Deadline, monotonic_us, pause
+from harness.execution import Execution, LevelRunner
+from harness.faults.fault import Evidence
+from harness.faults.schedule import Schedule
+from harness.history.follower import AttemptView, Follower, Progress
+from harness.history.recorder import Recorder
+from harness.plan import RunPlan
+from harness.reaper import AttemptReaper
+from harness.scenario import Scenario
+from harness.world.world import World
+
+__all__ = ["Ending", "Observer", "Stop", "Watch"]
+
+_POLL_S = 0.01
+_TELL_EVERY = 20
+"""Polls between two words on how the run stands."""
+_NO_LIMIT_S = float("inf")
+
+
+class Stop(threading.Event):
+    """Set from outside (Ctrl-C) to end a run early, with all that it owes."""
+
+
+class Observer:
+    """Told how a run goes; the silent one. `harness.cli.progress` has those that speak."""
+
+    def phase(self, name: str, text: str) -> None:
+        """A phase begins, a fault is armed or healed: worth a line."""
+
+    def standing(
+        self, *, in_flight: int, lag: int, epoch: int, faults: Mapping[str, bool], elapsed_s: float
+    ) -> None:
+        """How it stands now: `faults` are those that act, and whether each bites; a few times a second."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How the watched part of a run ended; `error` says why, if it ended early."""
+
+    error: str | None
+    interrupted: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """The watch over the subtasks of one run of `scenario`; `acts` is it without faults, or with them."""
+
+    acts: Scenario
+    plan: RunPlan
+    recorder: Recorder
+    observer: Observer
+
+    def over(
+        self, *, world: World, runner: LevelRunner, logs: Path, stop: Stop, limit_s: float | None
+    ) -> Ending:
+        """Start the subtasks, follow them, act out the schedule, until all is done or the budget is over."""
+        scenario = self.acts
+        follower, reaper = Follower(Path(self.plan.folder)), AttemptReaper(self.recorder)
+        budget_s = min(scenario.budget / 1000, _NO_LIMIT_S if limit_s is None else limit_s)
+        with (
+            _started(runner, self.plan, scenario, logs) as execution,
+            Schedule(scenario, control=world.proxy, note=self._note) as schedule,
+        ):
+            deadline, turn = Deadline(budget_s), count()
+            while True:
+                progress = follower.poll()
+                state = execution.poll()
+                self._tell_dead(reaper.look(progress))
+                why = state.error or _why_stop(stop, deadline)
+                if why is not None or not state.running:
+                    break
+                schedule.step(progress, now_us=monotonic_us())
+                if next(turn) % _TELL_EVERY == 0:
+                    self._tell(progress, schedule, elapsed_s=budget_s - deadline.left_s)
+                pause(_POLL_S)
+        self._tell_dead(reaper.look(follower.poll()))
+        if why is not None:
+            self.recorder.record("giveup", why=why)
+        return Ending(error=why, interrupted=stop.is_set())
+
+    def _note(self, kind: str, fault: str, evidence: Evidence) -> int:
+        self.recorder.record(kind, f=fault)
+        if kind == "~armed":
+            self.observer.phase("fault", f"{fault} is armed")
+        else:
+            left = ", ".join(f"{name} {value}" for name, value in evidence.items())
+            self.observer.phase("fault", f"{fault} heals; " + (f"it bit: {left}" if left else "no evidence so far"))
+        return monotonic_us()
+
+    def _tell_dead(self, views: Sequence[AttemptView]) -> None:
+        for view in views:
+            text = f"attempt {view.attempt} of subtask {view.subtask} is dead: its process {view.pid} is gone"
+            self.observer.phase("fault", text)
+
+    def _tell(self, progress: Progress, schedule: Schedule, *, elapsed_s: float) -> None:
+        workload = self.acts.workload
+        self.observer.standing(
+            in_flight=progress.in_flight,
+            lag=max(0, workload.records * workload.subtasks - progress.emitted),
+            epoch=progress.epoch,
+            faults=schedule.active(now_us=monotonic_us()),
+            elapsed_s=elapsed_s,
+        )
+
+
+def _why_stop(stop: Stop, deadline: Deadline) -> str | None:
+    if stop.is_set():
+        return "interrupted"
+    return f"the budget of {deadline.seconds:.3g} s is over" if deadline.passed else None
+
+
+@contextmanager
+def _started(runner: LevelRunner, plan: RunPlan, scenario: Scenario, logs: Path) -> Iterator[Execution]:
+    execution = runner.start(plan, subtasks=scenario.workload.subtasks, logs=logs)
+    try:
+        yield execution
+    finally:
+        execution.stop()

@@ -65,6 +65,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     shared = config.stash.get(_SHARED, None)
     if shared is not None and shared.page is not None:
         terminalreporter.section("floodmark")
+        terminalreporter.write_line(f"world    {shared.world}")
         terminalreporter.write_line(f"seed     {shared.seed}")
         terminalreporter.write_line(f"report   {shared.page}")
 
@@ -177,6 +178,11 @@ class Shared:
         self._outcomes.append(outcome)
         self.not_proven += outcome.judgement.outcome is not Outcome.PASS
         return outcome
+
+    @property
+    def world(self) -> str:
+        """Which world the runs had, and why that one."""
+        return "; ".join(dict.fromkeys(outcome.world.why for outcome in self._outcomes))
 
     def _opened(self) -> Stage:
         """The stage, opened by the first run: what keeps it from opening is that run's failure."""

@@ -33,7 +33,16 @@ class Project:
 
     def tested(self, text: str, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
         (self.folder / "scenarios" / "mine.yaml").write_text(text)
-        command = [sys.executable, "-m", "pytest", "-p", "harness.pytest_plugin", "-p", "no:cacheprovider", "scenarios"]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "harness.pytest_plugin",
+            "-p",
+            "no:cacheprovider",
+            "scenarios",
+        ]
         return subprocess.run(
             [*command, "--floodmark-world", "local", "--floodmark-report", "report", *words],
             cwd=self.folder,

@@ -42,7 +42,9 @@ def kills(recorder: Recorder) -> list[Any]:
     return [(line["k"], line["s"], line["a"]) for line in lines]
 
 
-def test_an_attempt_whose_process_is_gone_is_recorded_as_dead_once(recorder: Recorder, gone: tuple[int, float]) -> None:
+def test_an_attempt_whose_process_is_gone_is_recorded_as_dead_once(
+    recorder: Recorder, gone: tuple[int, float]
+) -> None:
     reaper, progress = AttemptReaper(recorder), seen(*gone)
 
     assert [view.attempt for view in reaper.look(progress)] == [3]
@@ -50,7 +52,9 @@ def test_an_attempt_whose_process_is_gone_is_recorded_as_dead_once(recorder: Rec
     assert kills(recorder) == [("kill", 1, 3)]
 
 
-def test_an_attempt_that_said_that_it_is_over_is_not_dead(recorder: Recorder, gone: tuple[int, float]) -> None:
+def test_an_attempt_that_said_that_it_is_over_is_not_dead(
+    recorder: Recorder, gone: tuple[int, float]
+) -> None:
     assert AttemptReaper(recorder).look(seen(*gone, over=True)) == []
 
 

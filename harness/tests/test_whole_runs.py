@@ -25,7 +25,6 @@ from harness.scenario_file import apply_settings, load
 from harness.sut.mutants import MUTANTS
 from harness.verdict import Outcome
 from harness.watch import Observer, Stop
-from harness.watch import Observer, Stop
 from harness.world.world import World
 
 pytestmark = pytest.mark.real
@@ -61,7 +60,9 @@ class Watching(Observer):
 def performed(world: World, tmp_path: Path) -> Iterator[Performed]:
     """Runs an order in the shared world; afterwards nothing of it may act on a link."""
 
-    def run(scenario: Scenario, *, watch: Watching | None = None, limit_s: float | None = None, **order: Any) -> RunOutcome:
+    def run(
+        scenario: Scenario, *, watch: Watching | None = None, limit_s: float | None = None, **order: Any
+    ) -> RunOutcome:
         folder = tmp_path / f"run-{next(_numbers)}"
         folder.mkdir()
         return perform(
@@ -93,7 +94,9 @@ def small(*settings: str) -> Scenario:
 
 def told(outcome: RunOutcome) -> str:
     """What a failing assertion should show."""
-    verdicts = [(str(v.invariant), str(v.outcome), v.why, v.anomalies[:1]) for v in outcome.judgement.invariants]
+    verdicts = [
+        (str(v.invariant), str(v.outcome), v.why, v.anomalies[:1]) for v in outcome.judgement.invariants
+    ]
     return f"{outcome.judgement.outcome} {verdicts} {outcome.faults} {outcome.accounting} {outcome.error}"
 
 
@@ -109,7 +112,9 @@ def test_the_reference_passes_where_its_mutants_are_meant_to_fail(performed: Per
     assert wrong == {"doubled": 0, "missing": 0, "disordered": 0}
 
 
-@pytest.mark.parametrize("name", [name for name, mutant in MUTANTS.items() if "V23" not in mutant.convicted_by])
+@pytest.mark.parametrize(
+    "name", [name for name, mutant in MUTANTS.items() if "V23" not in mutant.convicted_by]
+)
 def test_a_planted_defect_is_convicted_by_an_invariant_meant_for_it(performed: Performed, name: str) -> None:
     mutant = MUTANTS[name]
 
@@ -184,7 +189,9 @@ async def lookup(record, pool):
 """
 
 
-def test_a_users_own_lookup_that_works_passes(performed: Performed, theirs: Callable[[str], dict[str, Any]]) -> None:
+def test_a_users_own_lookup_that_works_passes(
+    performed: Performed, theirs: Callable[[str], dict[str, Any]]
+) -> None:
     body = THEIR_LOOKUP.replace("return await", "row = await") + "    return [row[0]]\n"
 
     outcome = performed(small(), **theirs(body))
@@ -213,7 +220,9 @@ def test_a_users_lookup_that_fails_ends_its_attempts_after_four_and_does_not_pas
 def test_a_users_process_that_dies_is_reaped_restarted_and_given_up_after_four(
     performed: Performed, theirs: Callable[[str], dict[str, Any]]
 ) -> None:
-    body = "import os\nasync def lookup(record):\n    if record.id == 41: os._exit(9)\n    return record.key\n"
+    body = (
+        "import os\nasync def lookup(record):\n    if record.id == 41: os._exit(9)\n    return record.key\n"
+    )
 
     outcome = performed(small(), **theirs(body))
 
@@ -236,7 +245,12 @@ def test_what_a_users_function_prints_is_in_the_workers_log(
 def test_the_passwords_are_in_no_file_of_a_run(performed: Performed, world: World) -> None:
     outcome = performed(shipped("kill-between-snapshot-and-commit"))
 
-    files = [path for folder in (outcome.history.parent, world.folder) for path in folder.rglob("*") if path.is_file()]
+    files = [
+        path
+        for folder in (outcome.history.parent, world.folder)
+        for path in folder.rglob("*")
+        if path.is_file()
+    ]
     assert len(files) > 6
     for secret in (world.app.password, world.root.password):
         holding = [path for path in files if secret.encode() in path.read_bytes()]

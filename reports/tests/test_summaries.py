@@ -131,3 +131,19 @@ def test_hostile_text_is_neither_markup_nor_control_on_the_terminal(folder: Path
 
     assert "[bold]y[/bold]" in text
     assert not set("\x00\x1b\u202e\ud800") & set(text)
+
+
+def test_a_planted_defect_that_was_convicted_is_told_by_one_anomaly_meant_for_it(folder: Path) -> None:
+    told = printed(lost_outcome(folder, mutant="snapshot-omits-completed", convicts=("V8", "V10")))
+
+    assert told.count("VIOLATED") == 1
+    assert "V8 VIOLATED" in told
+    assert "what befell this record" in told
+    assert "the events around the witnesses" not in told
+
+
+def test_a_violation_that_nobody_planted_is_told_for_every_invariant(folder: Path) -> None:
+    told = printed(lost_outcome(folder))
+
+    assert "V8 VIOLATED" in told
+    assert "V10 VIOLATED" in told

@@ -15,8 +15,8 @@ from typing import Any
 import psutil
 import pytest
 
-from harness.clock import Deadline, wait_until
 from harness.cli.main import main
+from harness.clock import Deadline, wait_until
 from harness.errors import Exit, WorldError
 from harness.world.opening import choose_world
 from harness.world.places import Places
@@ -81,7 +81,10 @@ def test_a_run_that_passes_answers_0_and_leaves_a_report_whose_command_runs_it_a
     report = tmp_path / "report"
     names = {path.name for path in report.iterdir()}
     assert {"index.html", "junit.xml", "run.json", "summary.md", "runs"} <= names
-    assert f"floodmark run calm --level live --world local --seed 7 {shlex.join(SMALL)}" in (report / "run.json").read_text()
+    assert (
+        f"floodmark run calm --level live --world local --seed 7 {shlex.join(SMALL)}"
+        in (report / "run.json").read_text()
+    )
 
 
 def test_a_scenario_of_ones_own_is_repeated_by_its_file(command: Callable[..., Exit], tmp_path: Path) -> None:
@@ -104,7 +107,9 @@ def test_a_harness_that_does_nothing_answers_10(command: Callable[..., Exit]) ->
     assert command("run", "latency-spike-ordered", "--mutant", "faults-do-nothing") is Exit.UNDECIDED
 
 
-def test_a_budget_that_is_over_answers_10_and_reports_what_ran(command: Callable[..., Exit], tmp_path: Path) -> None:
+def test_a_budget_that_is_over_answers_10_and_reports_what_ran(
+    command: Callable[..., Exit], tmp_path: Path
+) -> None:
     code = command("run", "calm", "--set", "workload.rate=10/s", "--runs", "3", "--budget", "3")
 
     assert code is Exit.UNDECIDED
@@ -122,7 +127,9 @@ def test_several_runs_at_a_time_have_a_world_each_and_are_reported_in_order(
     assert seeds == [40, 41, 42]
 
 
-def test_a_users_own_lookup_of_the_current_folder_passes(command: Callable[..., Exit], tmp_path: Path) -> None:
+def test_a_users_own_lookup_of_the_current_folder_passes(
+    command: Callable[..., Exit], tmp_path: Path
+) -> None:
     (tmp_path / "their_own_lookup.py").write_text(
         "async def lookup(record, pool):\n"
         "    row = await pool.fetch_one('SELECT name FROM customer WHERE k = %s', (record.key,))\n"
@@ -134,7 +141,10 @@ def test_a_users_own_lookup_of_the_current_folder_passes(command: Callable[..., 
 
 @pytest.mark.parametrize(("keep", "kept"), [("never", False), ("on-failure", False), ("always", True)])
 def test_raw_files_of_a_pass_stay_only_if_asked_for(
-    command: Callable[..., Exit], tmp_path: Path, keep: str, kept: bool  # noqa: FBT001 - a case
+    command: Callable[..., Exit],
+    tmp_path: Path,
+    keep: str,
+    kept: bool,  # noqa: FBT001 - a case
 ) -> None:
     assert command("run", "calm", *SMALL, "--keep", keep) is Exit.HOLD
 
@@ -145,18 +155,40 @@ def test_raw_files_of_a_pass_stay_only_if_asked_for(
 
 
 def test_the_passwords_are_in_no_file_of_the_report_and_in_nothing_that_is_said(
-    command: Callable[..., Exit], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: Callable[..., Exit],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     secret = "f00df00df00df00df00d"
     monkeypatch.setattr("harness.world.local.fresh_secret", lambda: secret)
 
-    command("run", "kill-between-snapshot-and-commit", "--mutant", "sink-outside-transaction", "--keep", "always", "-v")
+    command(
+        "run",
+        "kill-between-snapshot-and-commit",
+        "--mutant",
+        "sink-outside-transaction",
+        "--keep",
+        "always",
+        "-v",
+    )
 
     said = capsys.readouterr()
     assert secret not in said.out + said.err
     files = [path for path in (tmp_path / "report").rglob("*") if path.is_file()]
     assert any(path.parent.name == "raw" for path in files)
     assert [path for path in files if secret.encode() in path.read_bytes()] == []
+
+
+def test_the_demo_sees_the_reference_pass_and_the_defect_convicted(
+    command: Callable[..., Exit], tmp_path: Path
+) -> None:
+    assert command("demo", "--level", "live") is Exit.HOLD
+
+    assert [run["mutant"] for run in document(tmp_path / "report")["runs"]] == [
+        None,
+        "snapshot-omits-completed",
+    ]
 
 
 def test_data_goes_to_standard_output_and_nothing_else_does(
@@ -172,9 +204,19 @@ class Interrupted:
 
     def __init__(self, places: Places, folder: Path, *words: str) -> None:
         self.said = folder / "said"
-        command = [sys.executable, "-c", "import sys; from harness.cli.main import main; sys.exit(main())", "run", *words]
+        command = [
+            sys.executable,
+            "-c",
+            "import sys; from harness.cli.main import main; sys.exit(main())",
+            "run",
+            *words,
+        ]
         command += ["--world", "local", "--offline", "--report", "report"]
-        environment = {**os.environ, "FLOODMARK_CACHE": str(places.root), "PYTHONPATH": os.pathsep.join(sys.path)}
+        environment = {
+            **os.environ,
+            "FLOODMARK_CACHE": str(places.root),
+            "PYTHONPATH": os.pathsep.join(sys.path),
+        }
         with self.said.open("wb") as said:
             self.process = subprocess.Popen(command, cwd=folder, env=environment, stdout=said, stderr=said)
         self.started: list[psutil.Process] = []
@@ -212,7 +254,9 @@ def test_an_interrupted_run_answers_2_writes_its_report_and_leaves_no_process(
         run.process.kill()
 
 
-def test_an_interruption_while_the_world_opens_answers_2_and_leaves_nothing(places: Places, tmp_path: Path) -> None:
+def test_an_interruption_while_the_world_opens_answers_2_and_leaves_nothing(
+    places: Places, tmp_path: Path
+) -> None:
     run = Interrupted(places, tmp_path, "calm")
     try:
         run.wait_for(lambda: "local world" in run.said.read_text(), "first line")

@@ -24,7 +24,10 @@ def write(project: Path, text: str) -> None:
 
 
 def test_settings_are_every_commands_defaults_under_their_parameters_names(project: Path) -> None:
-    write(project, '[tool.floodmark]\nseed = 7\nno-color = true\nformat = "json"\nset = ["workload.records=9"]\n')
+    write(
+        project,
+        '[tool.floodmark]\nseed = 7\nno-color = true\nformat = "json"\nset = ["workload.records=9"]\n',
+    )
 
     found = project_settings(["run", "demo"])
 
@@ -32,7 +35,9 @@ def test_settings_are_every_commands_defaults_under_their_parameters_names(proje
     assert found == {"run": expected, "demo": expected}
 
 
-def test_a_folder_further_up_counts_and_the_nearest_file_wins(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_further_up_counts_and_the_nearest_file_wins(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(project, "[tool.floodmark]\nseed = 7\n")
     inner = project / "a" / "b"
     inner.mkdir(parents=True)
@@ -62,7 +67,9 @@ def test_an_unknown_setting_is_an_error_with_its_file_and_the_nearest(project: P
     assert "'level'" in refused.value.fix
 
 
-@pytest.mark.parametrize("text", ["[tool.floodmark\n", "tool = 3\n", "[tool]\nfloodmark = 3\n", "[tool]\nfloodmark = [1]\n"])
+@pytest.mark.parametrize(
+    "text", ["[tool.floodmark\n", "tool = 3\n", "[tool]\nfloodmark = 3\n", "[tool]\nfloodmark = [1]\n"]
+)
 def test_a_file_that_makes_no_sense_is_an_error_with_its_name(project: Path, text: str) -> None:
     write(project, text)
 
@@ -78,12 +85,16 @@ def test_bytes_that_are_no_text_are_an_error(project: Path) -> None:
 
 
 def test_every_option_that_a_project_may_set_is_one_of_run_and_every_option_of_run_may_be_set() -> None:
-    names = {name.removeprefix("--") for option in run.params for name in option.opts if name.startswith("--")}
+    names = {
+        name.removeprefix("--") for option in run.params for name in option.opts if name.startswith("--")
+    }
 
     assert names == set(OPTIONS)
 
 
 def test_every_option_of_demo_may_be_set() -> None:
-    names = {name.removeprefix("--") for option in demo.params for name in option.opts if name.startswith("--")}
+    names = {
+        name.removeprefix("--") for option in demo.params for name in option.opts if name.startswith("--")
+    }
 
     assert names <= set(OPTIONS)

@@ -74,7 +74,9 @@ def test_bad_usage_is_refused_before_a_world_is_opened(
     assert "Traceback" not in said.err
 
 
-def test_a_scenario_with_mistakes_is_refused_with_their_places(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_scenario_with_mistakes_is_refused_with_their_places(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "bad.yaml").write_text("scenario: bad\nabout: A scenario with mistakes.\nworkloda: {}\n")
 
     code = main(["run", "bad.yaml"])
@@ -83,7 +85,9 @@ def test_a_scenario_with_mistakes_is_refused_with_their_places(tmp_path: Path, c
     assert "bad.yaml:3:1" in capsys.readouterr().err
 
 
-def test_a_level_that_a_scenario_does_not_run_at_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_level_that_a_scenario_does_not_run_at_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["run", CALM, "--set", "levels=[live]", "--level", "spark"]) == Exit.USAGE
 
     assert "--level live" in capsys.readouterr().err
@@ -166,11 +170,24 @@ print(json.dumps([codes, loaded]), file=sys.stderr)
 
 
 def test_help_of_every_command_imports_nothing_heavy() -> None:
-    done = subprocess.run([sys.executable, "-c", _HELP], capture_output=True, text=True, check=True, timeout=20)
+    done = subprocess.run(
+        [sys.executable, "-c", _HELP], capture_output=True, text=True, check=True, timeout=20
+    )
 
     codes, loaded = json.loads(done.stderr)
     assert set(codes) == {0}
-    heavy = {"asyncmy", "docker", "faker", "jinja2", "pyarrow", "pydantic", "pymysql", "pyspark", "ruamel", "testcontainers"}
+    heavy = {
+        "asyncmy",
+        "docker",
+        "faker",
+        "jinja2",
+        "pyarrow",
+        "pydantic",
+        "pymysql",
+        "pyspark",
+        "ruamel",
+        "testcontainers",
+    }
     assert heavy.isdisjoint(loaded)
     assert all(f"\n  {name} " in done.stdout for name in COMMANDS)
     assert done.stdout.count("Usage: floodmark") == len(COMMANDS) + 1

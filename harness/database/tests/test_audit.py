@@ -74,7 +74,10 @@ def test_rows_come_in_the_order_of_the_database_with_their_epochs(database: RunD
 
 def test_the_looked_up_table_holds_the_rows_and_every_subtask_has_a_fence(database: RunDatabase) -> None:
     assert [list(row) for row in database.rows("SELECT k, name, city, tier FROM customer ORDER BY k")] == ROWS
-    assert database.rows("SELECT subtask, token, origin_ms FROM fence ORDER BY subtask") == [(0, 0, None), (1, 0, None)]
+    assert database.rows("SELECT subtask, token, origin_ms FROM fence ORDER BY subtask") == [
+        (0, 0, None),
+        (1, 0, None),
+    ]
 
 
 def test_the_user_of_the_links_may_write_its_tables_and_not_the_servers(database: RunDatabase) -> None:
@@ -97,7 +100,9 @@ def test_a_runs_database_is_gone_with_its_block(database: RunDatabase) -> None:
 
 def test_a_database_that_refuses_is_the_worlds_error_without_its_password(database: RunDatabase) -> None:
     secret = "not-the-password"
-    wrong = Endpoint(host=database.root.host, port=database.root.port, user="root", password=secret, database="")
+    wrong = Endpoint(
+        host=database.root.host, port=database.root.port, user="root", password=secret, database=""
+    )
 
     with pytest.raises(WorldError, match="refused") as refused, run_database(wrong, name="floodmark_test_x"):
         pass
@@ -107,5 +112,9 @@ def test_a_database_that_refuses_is_the_worlds_error_without_its_password(databa
 
 def _of(endpoint: Endpoint, database: str) -> Endpoint:
     return Endpoint(
-        host=endpoint.host, port=endpoint.port, user=endpoint.user, password=endpoint.password, database=database
+        host=endpoint.host,
+        port=endpoint.port,
+        user=endpoint.user,
+        password=endpoint.password,
+        database=database,
     )

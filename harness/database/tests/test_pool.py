@@ -29,7 +29,9 @@ def run(work: Callable[[ConnectionPool], Awaitable[Any]], database: RunDatabase,
         return loop.run_until_complete(_worked(work, database, settings))
 
 
-async def _worked(work: Callable[[ConnectionPool], Awaitable[Any]], database: RunDatabase, settings: Any) -> Any:
+async def _worked(
+    work: Callable[[ConnectionPool], Awaitable[Any]], database: RunDatabase, settings: Any
+) -> Any:
     pool = ConnectionPool(database.lookups, **{"size": 4, **settings})
     try:
         return await work(pool)
@@ -224,6 +226,8 @@ def test_nobody_who_is_cancelled_while_waiting_keeps_a_slot(database: RunDatabas
         for call in calls:
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
-        return await asyncio.wait_for(asyncio.gather(*(pool.fetch_one("SELECT 1") for _ in range(2))), SLACK_S)
+        return await asyncio.wait_for(
+            asyncio.gather(*(pool.fetch_one("SELECT 1") for _ in range(2))), SLACK_S
+        )
 
     assert run(work, database, size=2) == [(1,), (1,)]

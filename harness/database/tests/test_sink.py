@@ -75,7 +75,9 @@ def test_an_epoch_holds_only_what_was_added_since_the_last(database: RunDatabase
     assert epochs(database) == [(1, 1), (2, 1), (3, 1)]
 
 
-def test_an_epoch_that_cannot_be_written_leaves_none_of_its_outputs(database: RunDatabase, sink: EpochSink) -> None:
+def test_an_epoch_that_cannot_be_written_leaves_none_of_its_outputs(
+    database: RunDatabase, sink: EpochSink
+) -> None:
     database.execute("ALTER TABLE epoch DROP COLUMN elements", [()])
     add(sink, 1, 3)
 
@@ -85,7 +87,9 @@ def test_an_epoch_that_cannot_be_written_leaves_none_of_its_outputs(database: Ru
     assert ids(database) == []
 
 
-def test_every_output_is_in_the_audit_log_that_the_database_keeps(database: RunDatabase, sink: EpochSink) -> None:
+def test_every_output_is_in_the_audit_log_that_the_database_keeps(
+    database: RunDatabase, sink: EpochSink
+) -> None:
     add(sink, 1, 3)
     sink.commit(1, position=9, elements=[])
     database.execute(
@@ -250,7 +254,9 @@ def test_an_attempt_that_was_fenced_while_its_commit_was_in_doubt_stops_and_its_
     assert (ids(database), epochs(database)) == ([1, 3], [(1, 1)])
 
 
-def test_a_take_over_whose_reply_was_lost_is_made_again_and_holds_the_newest_token(database: RunDatabase) -> None:
+def test_a_take_over_whose_reply_was_lost_is_made_again_and_holds_the_newest_token(
+    database: RunDatabase,
+) -> None:
     sink = EpochSink(database.sink, subtask=1)
     at_commit(sink, lambda: swallow(database, "downstream"))
 

@@ -54,7 +54,10 @@ def test_latency_bites_when_the_median_shifts_by_half_of_it() -> None:
     "calls",
     [
         pytest.param(usual(took_ms=80) + during(took_ms=120), id="shifts too little"),
-        pytest.param(usual() + during(took_ms=120) + [call(1200, 97)], id="let one answer through sooner than it delays"),
+        pytest.param(
+            usual() + during(took_ms=120) + [call(1200, 97)],
+            id="let one answer through sooner than it delays",
+        ),
         pytest.param(usual() + during(), id="does nothing, as when the proxy is bypassed"),
         pytest.param(usual() + during(count=4, took_ms=200), id="too few calls under it"),
         pytest.param(usual(count=4) + during(took_ms=200), id="too few calls to compare with"),

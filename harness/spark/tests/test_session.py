@@ -31,7 +31,9 @@ print(json.dumps([noted, seen, left]))
 """
 
 
-def test_a_session_says_nothing_leaves_no_process_and_the_next_has_a_machine_of_its_own(tmp_path: Path) -> None:
+def test_a_session_says_nothing_leaves_no_process_and_the_next_has_a_machine_of_its_own(
+    tmp_path: Path,
+) -> None:
     command = [sys.executable, "-c", _TWO_SESSIONS, str(tmp_path)]
 
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
@@ -44,4 +46,3 @@ def test_a_session_says_nothing_leaves_no_process_and_the_next_has_a_machine_of_
     assert not set(left) & set(noted)
     gone = wait_until(lambda: not any(map(psutil.pid_exists, seen)), deadline=Deadline(GONE_S))
     assert gone, [pid for pid in seen if psutil.pid_exists(pid)]
-

@@ -26,7 +26,6 @@ from harness.scenario_file import apply_settings, load
 from harness.tests.local_world import local_world
 from harness.verdict import Outcome
 from harness.watch import Observer, Stop
-from harness.watch import Observer, Stop
 from harness.workloads.lookups import Lookup, LookupSource
 from harness.world.world import World
 
@@ -71,7 +70,11 @@ def performed(world: World, runner: SparkRunner, tmp_path: Path) -> Performed:
     """Runs an order in the shared world and session."""
 
     def run(
-        scenario: Scenario, *, seed: int = 7, inspect: Callable[[Endpoint], None] = lambda root: None, **order: Any
+        scenario: Scenario,
+        *,
+        seed: int = 7,
+        inspect: Callable[[Endpoint], None] = lambda root: None,
+        **order: Any,
     ) -> RunOutcome:
         return perform(
             Order(scenario=scenario, level="spark", seed=seed, **order),
@@ -89,14 +92,21 @@ def performed(world: World, runner: SparkRunner, tmp_path: Path) -> Performed:
 
 def small(*settings: str) -> Scenario:
     """`kill-between-snapshot-and-commit`, over in a second: 165 positions, 11 checkpoints of each subtask."""
-    sizes = (f"workload.records={RECORDS}", "workload.rate=600/s", "workload.service=10ms", "workload.checkpoint_every=15")
+    sizes = (
+        f"workload.records={RECORDS}",
+        "workload.rate=600/s",
+        "workload.service=10ms",
+        "workload.checkpoint_every=15",
+    )
     judged = ("decisive=[V1, V8, V10]", "expects={}")
     return apply_settings(load(catalogue()["kill-between-snapshot-and-commit"]), [*sizes, *judged, *settings])
 
 
 def told(outcome: RunOutcome) -> str:
     """What a failing assertion should show."""
-    verdicts = [(str(v.invariant), str(v.outcome), v.why, v.anomalies[:1]) for v in outcome.judgement.invariants]
+    verdicts = [
+        (str(v.invariant), str(v.outcome), v.why, v.anomalies[:1]) for v in outcome.judgement.invariants
+    ]
     return f"{outcome.judgement.outcome} {verdicts} {outcome.faults} {outcome.accounting} {outcome.error}"
 
 
@@ -139,7 +149,9 @@ def test_after_a_kill_between_snapshot_and_commit_every_record_is_there_once_in_
     choices = Choices(seed, f"kill {number}")
     subtask, hit = choices.index(2), choices.between(1, 11)
     print(f"seed {seed}, kill {number}: subtask {subtask} at its snapshot {hit}")  # noqa: T201 - shown when it fails
-    scenario = small(f"faults.kill.subtask={subtask}", f"faults.kill.when={{phase: snapshot-taken, hit: {hit}}}")
+    scenario = small(
+        f"faults.kill.subtask={subtask}", f"faults.kill.when={{phase: snapshot-taken, hit: {hit}}}"
+    )
     table = Table()
 
     outcome = performed(scenario, seed=seed + number, inspect=table.read)
@@ -167,7 +179,9 @@ def records_of(scenario: Scenario, seed: int, subtask: int) -> list[Lookup]:
 
 
 def test_a_planted_defect_is_convicted(performed: Performed) -> None:
-    outcome = performed(load(catalogue()["kill-between-snapshot-and-commit"]), mutant="snapshot-omits-completed")
+    outcome = performed(
+        load(catalogue()["kill-between-snapshot-and-commit"]), mutant="snapshot-omits-completed"
+    )
 
     assert outcome.judgement.outcome is Outcome.FAIL, told(outcome)
     assert outcome.as_expected
@@ -187,7 +201,9 @@ def theirs(tmp_path: Path) -> Callable[[str], dict[str, Any]]:
     return module
 
 
-def test_a_users_own_lookup_works_inside_spark(performed: Performed, theirs: Callable[[str], dict[str, Any]]) -> None:
+def test_a_users_own_lookup_works_inside_spark(
+    performed: Performed, theirs: Callable[[str], dict[str, Any]]
+) -> None:
     outcome = performed(small(), **theirs("async def lookup(record):\n    return record.key\n"))
 
     assert outcome.judgement.outcome is Outcome.PASS, told(outcome)

@@ -35,7 +35,9 @@ def test_another_process_draws_the_same_elements_and_rows_whatever_its_hash_seed
     environment = {**os.environ, "PYTHONHASHSEED": "4711", "PYTHONPATH": os.pathsep.join(sys.path)}
     here = source(seed=11, subtask=1, records=20, keys=100, service="0ms")
 
-    there = subprocess.run([sys.executable, "-c", _SAY], env=environment, capture_output=True, text=True, check=True, timeout=20)
+    there = subprocess.run(
+        [sys.executable, "-c", _SAY], env=environment, capture_output=True, text=True, check=True, timeout=20
+    )
 
     assert there.stdout == f"{elements(here)} {customer_rows(keys=5, seed=11)}\n"
 
@@ -57,7 +59,9 @@ def test_an_element_does_not_depend_on_what_was_read_before_it() -> None:
 
 
 def test_ids_are_unique_in_the_run_and_ascend_in_each_subtask() -> None:
-    of_subtask = [[e[0].id for e in elements(source(subtask=s, subtasks=3)) if isinstance(e, tuple)] for s in range(3)]
+    of_subtask = [
+        [e[0].id for e in elements(source(subtask=s, subtasks=3)) if isinstance(e, tuple)] for s in range(3)
+    ]
 
     assert all(ids == sorted(ids) for ids in of_subtask)
     assert sorted(id_ for ids in of_subtask for id_ in ids) == list(range(120))
@@ -65,7 +69,9 @@ def test_ids_are_unique_in_the_run_and_ascend_in_each_subtask() -> None:
 
 @settings(max_examples=30)
 @given(seed=st.integers(0, 999), every=st.integers(1, 12), records=st.integers(1, 60))
-def test_a_watermark_is_true_no_record_after_it_is_as_old_as_it_says(seed: int, every: int, records: int) -> None:
+def test_a_watermark_is_true_no_record_after_it_is_as_old_as_it_says(
+    seed: int, every: int, records: int
+) -> None:
     mark = None
     for element in elements(source(seed=seed, watermark_every=every, records=records)):
         match element:

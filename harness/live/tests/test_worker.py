@@ -1,0 +1,104 @@
+"""The worker: it ends when its harness is gone, and is started again only when it has been reaped."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import psutil
+import pytest
+
+from harness.clock import Deadline, wait_until
+from harness.execution import ATTEMPTS_MAX
+from harness.live.supervisor import LiveRunner, Supervisor
+from harness.live.worker import FAILED
+from harness.plan import Endpoint, RunPlan, encode_plan
+from harness.scenario import Scenario
+from harness.world.ports import LOOPBACK
+
+pytestmark = pytest.mark.real
+
+LIMIT_S = 30.0
+NOWHERE = Endpoint(host=LOOPBACK, port=1, user="nobody", password="-", database="-")
+SCENARIO = Scenario.model_validate(
+    {
+        "scenario": "small",
+        "about": "A small one for tests.",
+        "operator": {"mode": "ordered"},
+        "workload": {"records": 40},
+        "decisive": ["V8"],
+    }
+)
+
+
+def plan(folder: Path, *, sut: str = "reference") -> RunPlan:
+    """A plan whose database does not answer, so a worker waits for it until it is told otherwise."""
+    return RunPlan(
+        run_id="r",
+        scenario=SCENARIO.model_dump(mode="json", by_alias=True),
+        seed=1,
+        sut=sut,
+        mutant=None,
+        lookups=NOWHERE,
+        sink=NOWHERE,
+        folder=str(folder),
+        path=[],
+        table=[],
+        crashes=[],
+    )
+
+
+def test_a_worker_ends_when_its_pipe_closes(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "harness.live.worker"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as worker:
+        assert worker.stdin is not None
+        worker.stdin.write(msgspec.json.encode(0) + b"\n" + encode_plan(plan(tmp_path)) + b"\n")
+        worker.stdin.close()
+
+        assert worker.wait(timeout=LIMIT_S) == FAILED
+
+
+@pytest.fixture
+def supervisor(tmp_path: Path) -> Iterator[Supervisor]:
+    """Two workers that wait for a database."""
+    made = LiveRunner(note_process=lambda pid: None).start(plan(tmp_path), subtasks=2, logs=tmp_path)
+    yield made
+    made.stop()
+
+
+def processes() -> list[psutil.Process]:
+    """Workers that live; one that is dead and not reaped yet does not."""
+    children = psutil.Process().children()
+    living = [child for child in children if child.status() != psutil.STATUS_ZOMBIE]
+    return [child for child in living if "harness.live.worker" in child.cmdline()]
+
+
+def test_stop_ends_every_worker_and_may_be_called_again(supervisor: Supervisor) -> None:
+    assert len(processes()) == 2
+
+    supervisor.stop()
+    supervisor.stop()
+
+    assert processes() == []
+
+
+def test_a_worker_that_dies_is_replaced_and_the_last_death_ends_the_run(tmp_path: Path) -> None:
+    noted: list[int] = []
+    supervisor = LiveRunner(note_process=noted.append).start(plan(tmp_path), subtasks=1, logs=tmp_path)
+    try:
+        for _ in range(ATTEMPTS_MAX):
+            assert supervisor.poll().running
+            (worker,) = processes()
+            worker.kill()
+            killed = wait_until(lambda: processes() == [], deadline=Deadline(LIMIT_S))
+            assert killed
+        state = supervisor.poll()
+    finally:
+        supervisor.stop()
+
+    assert not state.running
+    assert f"subtask 0 failed {ATTEMPTS_MAX} times" in (state.error or "")
+    assert len(set(noted)) == ATTEMPTS_MAX

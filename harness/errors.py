@@ -1,7 +1,7 @@
 """The errors of Floodmark, one tree, named by whose fault they are.
 
 Every error says what happened, where, and what to do; each carries the exit code that the command
-line answers with (`guide/decisions.md` 13). A broken invariant is a verdict, never an exception.
+line answers with (`docs/command-line.md`). A broken invariant is a verdict, never an exception.
 
     FloodmarkError          3   any of ours
     +- UsageError           4   a command, option or name that does not exist
@@ -31,7 +31,7 @@ __all__ = [
 
 
 class Exit(IntEnum):
-    """What the process answers with; the table of `spec/command-line.md`."""
+    """What the process answers with; the table of `docs/command-line.md`."""
 
     HOLD = 0
     VIOLATION = 1
@@ -67,7 +67,7 @@ class ScenarioError(FloodmarkError):
 
 
 class HistoryError(FloodmarkError):
-    """A history file that breaks the rules of `spec/history.md`; nothing of it is judged."""
+    """A history file that breaks the rules of `docs/history.md`; nothing of it is judged."""
 
     exit_code = Exit.USAGE
 

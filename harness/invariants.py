@@ -1,6 +1,6 @@
 """The invariants by id, one sentence each: the one list that scenarios, `list` and reports take them from.
 
-Answers to the tables of `spec/history.md`. Invariant: an id is here if and only if a history can be judged
+Answers to the tables of `docs/history.md`. Invariant: an id is here if and only if a history can be judged
 by it; `JUDGED` are those that this release has a checker for, and only they may be named in a scenario.
 """
 

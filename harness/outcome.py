@@ -69,7 +69,7 @@ class RunOutcome:
     judgement: Judgement
     faults: tuple[FaultRecord, ...]
     history: Path
-    """Of the merged history (`spec/history.md`)."""
+    """Of the merged history (`docs/history.md`)."""
     started_at: str
     """ISO 8601, UTC; for people only."""
     duration_s: float

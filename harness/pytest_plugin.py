@@ -167,7 +167,17 @@ class Shared:
         from harness.run import Order
         from harness.verdict import Outcome
 
-        words = ["floodmark", "run", str(file), "--level", level, "--world", self._world, "--seed", str(self.seed)]
+        words = [
+            "floodmark",
+            "run",
+            str(file),
+            "--level",
+            level,
+            "--world",
+            self._world,
+            "--seed",
+            str(self.seed),
+        ]
         order = Order(scenario=scenario, level=level, seed=self.seed, again=shlex.join(words))
         try:
             outcome = self._opened().run(order)
@@ -199,7 +209,11 @@ class Shared:
         from harness.errors import Exit
         from harness.verdict import worst
 
-        code = worst(outcome.judgement.outcome for outcome in self._outcomes).exit_code if self._outcomes else None
+        code = (
+            worst(outcome.judgement.outcome for outcome in self._outcomes).exit_code
+            if self._outcomes
+            else None
+        )
         if code in {None, Exit.HOLD}:
             return Exit.ENVIRONMENT if self.environment_failed else None
         return code
@@ -210,4 +224,6 @@ class Shared:
 
         self._stack.close()
         if self._outcomes and self._stage is not None:
-            self.page = write_report(self._outcomes, self._folder, title="pytest", secrets=self._stage.secrets)
+            self.page = write_report(
+                self._outcomes, self._folder, title="pytest", secrets=self._stage.secrets
+            )

@@ -1,6 +1,6 @@
 """A scenario: a workload, operator settings, faults and expectations; the contract of every front end.
 
-The pydantic model is the contract (`guide/decisions.md` 18); the file form is YAML, read with places by
+The pydantic model is the contract, told in `docs/scenarios.md`; the file form is YAML, read with places by
 `harness.scenario_file`. Invariant: a `Scenario` that exists is complete and consistent; it says nothing
 about worlds, levels' mechanics or seeds, so it runs unchanged wherever it is run. Its JSON form,
 `model_dump(mode="json", by_alias=True)`, validates to an equal scenario.

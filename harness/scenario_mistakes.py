@@ -1,6 +1,6 @@
 """Plain data to a `Scenario`, or to everything that is wrong with it, in a user's words.
 
-Answers to chaostoolkit's validation, which stops at the first error (`guide/experience.md` 3, row 21).
+Answers to chaostoolkit's validation, which stops at the first error.
 Invariant: each mistake is one sentence at one field, whatever shape pydantic gave it, and a name that does
 not exist comes with the names that do.
 """

@@ -1,7 +1,7 @@
 """Verdicts: what a judgement of a history says, as values.
 
 Answers to Jepsen's three-valued results, with `vacuous` added: nothing here could have violated the
-invariant, so nothing was shown. Only `pass` is green; merging takes the worst (`guide/decisions.md` 9).
+invariant, so nothing was shown. Only `pass` is green; merging takes the worst.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Anomaly:
     """One breach with its witness: the events (`n`) of the history that show it, and a sentence."""
 
     kind: str
-    """The class of `spec/history.md`: `duplicate`, `lost`, `reordered`, ..."""
+    """The class of `docs/history.md`: `duplicate`, `lost`, `reordered`, ..."""
     say: str
     events: tuple[int, ...]
     s: int | None = None

@@ -1,4 +1,4 @@
-"""The lines of a history file, streamed: header first, then events, in the text form of `spec/history.md`.
+"""The lines of a history file, streamed: header first, then events, in the text form of `docs/history.md`.
 
 Invariant: one line is held at a time. A torn last line is dropped and said; any other line that does not
 parse ends the reading, and that is said too: a report shows what can be read and never guesses.

@@ -1,6 +1,6 @@
 """The input of an attempt: the elements it restored, then what it took from its source.
 
-Answers to "Input of an attempt" in `spec/history.md`. Invariant: which of two elements precedes is decided by
+Answers to "Input of an attempt" in `docs/history.md`. Invariant: which of two elements precedes is decided by
 position; a restored record that the subtask never took in belongs to the input and has no position.
 """
 

@@ -1,6 +1,6 @@
 """Which snap is meant, which checkpoints are completed, and the chain of attempts that made the final state.
 
-Answers to "Which snap", "Completed" and "Chain" of `spec/history.md`. Invariant: a completion, commit or
+Answers to "Which snap", "Completed" and "Chain" of `docs/history.md`. Invariant: a completion, commit or
 restore means the snap of the attempt it names, else of the highest attempt, taken before it; one without
 means nothing. Memory grows with attempts and snaps.
 """

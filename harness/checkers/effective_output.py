@@ -1,6 +1,6 @@
 """The effective output O* of a subtask: what a reader of the sink gets to see in the end, in its order.
 
-Answers to "Epoch" and "Effective output" of `spec/history.md`. Invariant: an entry is one appearance of one
+Answers to "Epoch" and "Effective output" of `docs/history.md`. Invariant: an entry is one appearance of one
 emission; with transactional sinks the same emission appears as often as its epoch is committed.
 """
 

@@ -1,6 +1,6 @@
 """What a record must yield: by its outcome in the attempt that decides, or by what its `in` says.
 
-Answers to "Outcome", "Outputs by it" and "Expected outputs" of `spec/history.md`. Invariant: `None` in the
+Answers to "Outcome" and "Expected outputs" of `docs/history.md`. Invariant: `None` in the
 place of a list of outputs means unknown, which is not the empty list: then only the `j`s can be judged.
 """
 

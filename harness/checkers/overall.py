@@ -1,4 +1,4 @@
-"""The overall verdict: the worst of those that count (`spec/history.md`, "Overall").
+"""The overall verdict: the worst of those that count (`docs/history.md`, "The verdict").
 
 Invariant: nothing that does not count can make a history pass; where nothing counts, it is vacuous.
 """

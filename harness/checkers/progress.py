@@ -1,6 +1,6 @@
 """The progress of an attempt at a moment: which records have an outcome, and what of them has left.
 
-Answers to "Resolved" of `spec/history.md`. Mutable: whoever walks an attempt's events feeds them in order
+Answers to "Resolved" of `docs/history.md`. Mutable: whoever walks an attempt's events feeds them in order
 and asks in between. Invariant: it looks at this attempt alone. Memory grows with the records of the
 attempt.
 """

@@ -1,6 +1,6 @@
 """Which watermark an `owm` is: the k-th one of a value stands for the k-th position of that value.
 
-Answers to the paragraph "Which watermark" of `spec/history.md`. Invariant: an `owm` beyond the positions of
+Answers to the paragraph "Which watermark" of `docs/history.md`. Invariant: an `owm` beyond the positions of
 its value is surplus, stands for nothing, and is for V7 alone; so it is absent from what these functions
 return.
 """

@@ -1,7 +1,7 @@
 """The pool of the lookups: asyncmy connections, each used by one call at a time.
 
 Answers to the pools of asyncmy and aiomysql, which connect while holding their lock, so that one stuck
-connect stops everybody (`guide/infrastructure.md` 4.3). Invariant: no wait is unbounded, nothing connects
+connect stops everybody (`docs/references.md`, Measured). Invariant: no wait is unbounded, nothing connects
 under a lock, and a connection that saw an error or a cancellation is never used again.
 """
 

@@ -1,7 +1,7 @@
 """The exactly-once sink: data, epoch row and fencing check in one MySQL transaction.
 
 Answers to Flink's `TwoPhaseCommitSinkFunction`, in the one-transaction form that needs no second phase
-(`guide/decisions.md` 8). Invariant: the outputs of epoch c are in the table if and only if the epoch row c
+(why: `docs/references.md`, Measured). Invariant: the outputs of epoch c are in the table if and only if the epoch row c
 is, and only the attempt that holds the newest token can put them there.
 """
 

@@ -1,8 +1,7 @@
 """What a fault is: something that is armed, acts, heals, and must have left evidence.
 
 Answers to Jepsen's nemesis and to Toxiproxy's toxics. Invariant: evidence is what the run recorded while the
-fault was on, never that the fault was asked for; no evidence means that nothing was shown
-(`guide/decisions.md` 10).
+fault was on, never that the fault was asked for; no evidence means that nothing was shown (V23).
 """
 
 from __future__ import annotations
@@ -53,6 +52,7 @@ class Seen:
     armed_us: int
     healed_us: int
     calls: Sequence[TimedCall]
+    """Over the fault's own link."""
     losses: Sequence[tuple[int, str, int | str]]
     """(when, link, error code) of each connection that was lost or refused."""
 
@@ -62,7 +62,9 @@ class Seen:
 
     def inside(self) -> list[TimedCall]:
         """Calls that began and ended under the fault: all of each happened to it."""
-        return [call for call in self.during() if call.ended_us is not None and call.ended_us <= self.healed_us]
+        return [
+            call for call in self.during() if call.ended_us is not None and call.ended_us <= self.healed_us
+        ]
 
     def before(self) -> list[TimedCall]:
         """Calls that had ended when the fault was armed."""
@@ -91,6 +93,10 @@ def fastest_ms(calls: Sequence[TimedCall]) -> float | None:
 
 class NetworkFault(Protocol):
     """A fault of a link."""
+
+    @property
+    def link(self) -> str:
+        """The link that it disturbs."""
 
     def inject(self, control: Control) -> AbstractContextManager[None]:
         """On while the block lasts; healed when it ends, however it ends."""

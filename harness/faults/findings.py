@@ -12,7 +12,7 @@ from typing import Any
 from harness.faults.fault import Seen
 from harness.faults.kill_worker import find_killing
 from harness.faults.schedule import network_fault
-from harness.history.timed_call import TimedCall, timed_calls
+from harness.history.timed_call import timed_calls
 from harness.outcome import FaultRecord
 from harness.scenario import Fault, Scenario
 
@@ -23,15 +23,13 @@ Line = Mapping[str, Any]
 
 def findings(scenario: Scenario, lines: Sequence[Line]) -> list[FaultRecord]:
     """One a fault of the scenario, in its order."""
-    calls = timed_calls(lines)
     losses = [(line["t"], line["link"], line["code"]) for line in lines if line["k"] == "~lost"]
-    return [_finding(fault, lines, calls, losses) for fault in scenario.faults]
+    return [_finding(fault, lines, losses) for fault in scenario.faults]
 
 
 def _finding(
     fault: Fault,
     lines: Sequence[Line],
-    calls: Sequence[TimedCall],
     losses: Sequence[tuple[int, str, int | str]],
 ) -> FaultRecord:
     action = network_fault(fault)
@@ -45,6 +43,7 @@ def _finding(
     healed_us = _time_of("~healing", fault.id, lines)
     if armed_us is None or healed_us is None:
         return _record(fault, armed_us=armed_us, healed_us=healed_us, evidence={})
+    calls = timed_calls(lines, link=action.link)
     seen = Seen(armed_us=armed_us, healed_us=healed_us, calls=calls, losses=losses)
     return _record(fault, armed_us=armed_us, healed_us=healed_us, evidence=action.evidence(seen))
 

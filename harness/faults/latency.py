@@ -1,8 +1,8 @@
 """`latency`: every answer (or request) on a link is late by `delay` ms, give or take `jitter`.
 
 Evidence: calls that lie inside the fault's time took longer than the others, in the median by at least half
-of what was added (`spec/scenarios.md` 5b), and none was answered sooner than the delay allows. Calls that do
-not pass the proxy show no such thing, however slow the machine.
+of what was added (`docs/references.md`, Measured), and none was answered sooner than the delay allows. Calls
+that do not pass the proxy show no such thing, however slow the machine.
 """
 
 from __future__ import annotations

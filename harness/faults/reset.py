@@ -1,7 +1,7 @@
 """`reset`: connections end with the next answer, again and again, while the link goes on listening.
 
-With Toxiproxy, connections opened under it end by RST, those already open by FIN (`guide/infrastructure.md`
-3.1). Evidence: connections that were lost while it lasted, with their error codes.
+With Toxiproxy, connections opened under it end by RST, those already open by FIN (`docs/references.md`,
+Measured). Evidence: connections that were lost while it lasted, with their error codes.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ class Schedule:
         seen = Seen(
             armed_us=planned.armed_us or now_us,
             healed_us=now_us,
-            calls=self._progress.timed.calls(),
+            calls=self._progress.timed.calls(planned.action.link),
             losses=self._progress.losses,
         )
         return planned.action.evidence(seen)

@@ -1,7 +1,7 @@
 """The faults by the name that scenarios use: what each does, and the evidence that it must leave.
 
 Answers to Toxiproxy's list of toxics, by intent instead of mechanism. Invariant: a fault that a scenario can
-name is here, and its evidence is something a run records, never the wish (`guide/decisions.md` 10).
+name is here, and its evidence is something a run records, never the wish (V23).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The fields of each kind of event: which there are, of what type, which are required.
 
-The table of `spec/history.md` (Events) as data. Invariant: `well_formed` names every missing and ill-typed
+The table of `docs/history.md` (Events) as data. Invariant: `well_formed` names every missing and ill-typed
 field of one line, and yields an event exactly if there is none; what lies between events is `rules`'s.
 """
 

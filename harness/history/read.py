@@ -1,6 +1,6 @@
 """Reads a history in its text form, event by event, and names every breach of the format.
 
-Answers to `spec/history.md` (File). Invariant: events come out only as long as nothing was wrong, so whoever
+Answers to `docs/history.md` (Files). Invariant: events come out only as long as nothing was wrong, so whoever
 folds them folds a well-formed prefix; whether the whole is well-formed is known when the iteration has ended.
 """
 

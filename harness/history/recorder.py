@@ -1,9 +1,9 @@
 """The recorder: an attempt's events, each on disk before its effect can be seen.
 
 One `os.write` to a file opened O_APPEND per event: a SIGKILL then loses nothing, for the page cache outlives
-the process (`guide/spark.md` 4). Beside the events of `spec/history.md` a file holds *notes*, whose kind
-begins with `~`: what the merge needs to settle commits and to find evidence. Every line of a file carries
-`i`, its number, so that a missing line is seen.
+the process (`docs/references.md`, Measured). Beside the events of `docs/history.md` a file holds *notes*,
+whose kind begins with `~`: what the merge needs to settle commits and to find evidence. Every line of a file
+carries `i`, its number, so that a missing line is seen.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The rules between events, each breach malformed (`spec/history.md`, "Rules").
+"""The rules between events, each breach malformed (`docs/history.md`, "Rules between events").
 
 Invariant: a rule sees only fields that are well-formed, and a line that could not be read at all excuses one
 hole that it may have left (a missing `start`, a missing position): no breach is told twice. Memory grows with

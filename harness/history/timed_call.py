@@ -1,5 +1,6 @@
-"""Timed calls: an external call as an interval, paired from its `call` and `res` lines.
+"""Timed calls: an external call as an interval, and the link that it crosses.
 
+A lookup is paired from its `call` and `res` lines, a sink's transaction from `~committing` and `commit`.
 Answers to Jepsen's invoke/complete pairs. Invariant: a call without an outcome is kept, as one that never
 ended.
 """
@@ -22,6 +23,8 @@ class TimedCall:
     """None: no outcome was recorded (its attempt died, the run ended, or it is still under way)."""
     ending: str | None
     """`ok`, `fail`, `timeout`."""
+    link: str = "lookups"
+    """A fault of one link is not shown by the calls over the other."""
 
     @property
     def took_ms(self) -> float | None:
@@ -33,31 +36,50 @@ class CallPairing:
     """Pairs lines as they come. Mutable: `ended` grows, `open` holds what began and has not ended."""
 
     def __init__(self) -> None:
-        self._open: dict[tuple[int, int, int, int], int] = {}
+        self._open: dict[_Name, int] = {}
         self._ended: list[TimedCall] = []
 
     def note(self, line: Mapping[str, Any]) -> None:
-        """Take a line; all but `call` and `res` are passed over."""
-        if line["k"] == "call":
-            self._open[_name(line)] = line["t"]
-        elif line["k"] == "res":
-            began = self._open.pop(_name(line), None)
-            if began is not None:
-                self._ended.append(TimedCall(began_us=began, ended_us=line["t"], ending=line["r"]))
+        """Take a line; what begins and ends no call is passed over."""
+        match line["k"]:
+            case "call":
+                self._open[_lookup(line)] = line["t"]
+            case "res":
+                self._end(_lookup(line), line, ending=line["r"])
+            case "~committing":
+                self._open[_commit(line)] = line["t"]
+            case "commit":
+                self._end(_commit(line), line, ending="ok")
 
-    def calls(self) -> list[TimedCall]:
-        """All so far: those that ended, in that order, then those that did not."""
-        without = [TimedCall(began_us=began, ended_us=None, ending=None) for began in self._open.values()]
-        return [*self._ended, *without]
+    def _end(self, name: _Name, line: Mapping[str, Any], *, ending: str) -> None:
+        began = self._open.pop(name, None)
+        if began is not None:
+            self._ended.append(TimedCall(began_us=began, ended_us=line["t"], ending=ending, link=name[0]))
+
+    def calls(self, link: str) -> list[TimedCall]:
+        """All over `link` so far: those that ended, in that order, then those that did not."""
+        without = [
+            TimedCall(began_us=began, ended_us=None, ending=None, link=name[0])
+            for name, began in self._open.items()
+        ]
+        return [call for call in (*self._ended, *without) if call.link == link]
 
 
-def _name(line: Mapping[str, Any]) -> tuple[int, int, int, int]:
-    return line["s"], line["a"], line["id"], line["try"]
+_Name = tuple[str, int, int, int, int]
+"""The link, subtask and attempt, then what the call is about."""
 
 
-def timed_calls(lines: Iterable[Mapping[str, Any]]) -> list[TimedCall]:
-    """The calls of `lines`."""
+def _lookup(line: Mapping[str, Any]) -> _Name:
+    return "lookups", line["s"], line["a"], line["id"], line["try"]
+
+
+def _commit(line: Mapping[str, Any]) -> _Name:
+    return "sink", line["s"], line["a"], line["c"], 1
+
+
+def timed_calls(lines: Iterable[Mapping[str, Any]], *, link: str) -> list[TimedCall]:
+    """The calls of `lines` over `link`."""
     pairing = CallPairing()
     for line in lines:
         pairing.note(line)
-    return pairing.calls()
+    return pairing.calls(link)

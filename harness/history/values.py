@@ -1,6 +1,6 @@
 """Values of a history: when two are equal, how they are ordered, how they are shown to a person.
 
-Answers to the paragraph "Values" of `spec/history.md`. Invariant: two values are equal exactly if their JSON
+Answers to the paragraph "Values" of `docs/history.md`. Invariant: two values are equal exactly if their JSON
 is, with keys in any order and numbers equal as numbers and written alike: `1` is neither `1.0` nor `true`.
 """
 

@@ -1,6 +1,6 @@
 """The Spark session: one a process, local, without UI, with every retry and size that a run counts on.
 
-Settings and their reasons: `guide/spark.md` 1, 6 and 8. Invariant: what the JVM and its workers print goes to
+Reasons for its settings: `docs/references.md`, Measured. Invariant: what the JVM and its workers print goes to
 a file, never among the product's own words.
 """
 

@@ -1,6 +1,6 @@
 """Planted defects: the reference with one thing wrong, to show that the checkers bite.
 
-Answers to the mutants of `spec/invariants.md` 4b. Invariant: a defect is in the reference, its sink or the
+Answers to mutation testing. Invariant: a defect is in the reference, its sink or the
 harness, never in a checker; each names the invariant that must convict it and the scenario meant for it.
 """
 

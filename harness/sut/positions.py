@@ -61,5 +61,5 @@ def restored(element: dict[str, Any]) -> QueueElement:
 
 
 def named(element: dict[str, Any]) -> dict[str, Any]:
-    """A saved element as a history names it (`spec/history.md`, `snap`)."""
+    """A saved element as a history names it (`docs/history.md`, `snap`)."""
     return {"w": element["w"], "pos": element["pos"]} if "w" in element else {"id": element["lookup"]["id"]}

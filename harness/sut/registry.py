@@ -49,7 +49,11 @@ def _import(name: str) -> Any:
         for part in attribute.split("."):
             found = getattr(found, part)
     except (Exception, SystemExit) as error:
-        what = str(error) if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: {error}"
+        what = (
+            str(error)
+            if isinstance(error, ImportError | AttributeError)
+            else f"{type(error).__name__}: {error}"
+        )
         message = f"--sut {name}: {what}"
         fix = "write MODULE:FUNCTION, with MODULE importable from the current folder or the environment"
         raise SutError(message, fix=fix) from error

@@ -1,4 +1,4 @@
-"""A campaign's exit code: only if all that was asked for ran and passed is it 0 (decision 13)."""
+"""A campaign's exit code: only if all that was asked for ran and passed is it 0."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pytest plugin: a scenario file is a test, green only by a `pass`, and the session's exit code is the verdict's."""
+"""The pytest plugin: a scenario file is a test, green only by a `pass`; the exit code is the worst verdict's."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Project:
         self.folder = folder
         (folder / "scenarios").mkdir()
 
-    def tested(self, text: str, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    def tested(self, text: str, *words: str) -> subprocess.CompletedProcess[str]:
         (self.folder / "scenarios" / "mine.yaml").write_text(text)
         command = [
             sys.executable,
@@ -46,7 +46,6 @@ class Project:
         return subprocess.run(
             [*command, "--floodmark-world", "local", "--floodmark-report", "report", *words],
             cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
             capture_output=True,
             text=True,
             timeout=LIMIT_S,
@@ -55,7 +54,8 @@ class Project:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Project:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     return Project(tmp_path)
 
 
@@ -83,8 +83,12 @@ def test_a_scenario_that_is_not_proven_fails_with_its_verdict_and_exit_code(proj
     assert f"floodmark run {project.folder / 'scenarios' / 'mine.yaml'}" in done.stdout
 
 
-def test_a_world_that_cannot_be_had_is_the_environments_failure(project: Project) -> None:
-    done = project.tested(SOUND, FLOODMARK_MYSQLD="/no/such/server")
+def test_a_world_that_cannot_be_had_is_the_environments_failure(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLOODMARK_MYSQLD", "/no/such/server")
+
+    done = project.tested(SOUND)
 
     assert done.returncode == Exit.ENVIRONMENT, done.stdout
     assert "/no/such/server" in done.stdout

@@ -136,6 +136,26 @@ def test_a_harness_whose_faults_touch_nobody_is_vacuous(performed: Performed, na
     assert not any(fault.bites for fault in outcome.faults)
 
 
+@pytest.mark.parametrize("fault", ["latency", "down", "reset"])
+def test_a_fault_of_the_sinks_link_bites_and_every_epoch_still_counts_once(
+    performed: Performed, fault: str
+) -> None:
+    """A commit whose answer is late or lost is settled; the lookups' link is left alone (V8, V9, V12)."""
+    drafted = load(catalogue()["latency-spike-ordered"]).model_dump(mode="json", by_alias=True)
+    acts = {"id": "spike", "do": fault, "link": "sink", "when": {"at": "200ms"}, "for": "600ms"}
+    delay = {"delay": "30ms"} if fault == "latency" else {}
+    workload = {**drafted["workload"], "records": 400, "service": "10ms", "checkpoint_every": 20}
+    scenario = Scenario.model_validate(
+        {**drafted, "workload": workload, "faults": [acts | delay], "expects": {}, "decisive": ["V1", "V8"]}
+    )
+
+    outcome = performed(scenario)
+
+    assert outcome.judgement.outcome is Outcome.PASS, told(outcome)
+    assert outcome.faults[0].evidence
+    assert (outcome.accounting["rows"], outcome.accounting["doubled"]) == (800, 0)
+
+
 def test_a_run_whose_budget_is_over_is_given_up_and_never_a_pass(performed: Performed) -> None:
     outcome = performed(shipped("calm", "workload.rate=10/s"), limit_s=0.6)
 
@@ -183,6 +203,12 @@ def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], d
     return module
 
 
+THEIR_TROUBLE = """
+async def lookup(record):
+    if record.id == 41:
+        raise ValueError("their own trouble")
+    return record.key
+"""
 THEIR_LOOKUP = """
 async def lookup(record, pool):
     return await pool.fetch_one("SELECT name FROM customer WHERE k = %s", (record.key,))
@@ -203,9 +229,7 @@ def test_a_users_own_lookup_that_works_passes(
 def test_a_users_lookup_that_fails_ends_its_attempts_after_four_and_does_not_pass(
     performed: Performed, theirs: Callable[[str], dict[str, Any]]
 ) -> None:
-    body = "async def lookup(record):\n    if record.id == 41: raise ValueError('their own trouble')\n    return record.key\n"
-
-    outcome = performed(small(), **theirs(body))
+    outcome = performed(small(), **theirs(THEIR_TROUBLE))
 
     assert outcome.judgement.outcome is not Outcome.PASS, told(outcome)
     assert "subtask 1 failed 4 times" in (outcome.error or "")

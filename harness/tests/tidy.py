@@ -129,7 +129,7 @@ def _lines_end_plainly(path: PurePosixPath, text: str) -> Iterator[str]:
 
 
 def _tests_do_not_wait(path: PurePosixPath, text: str) -> Iterator[str]:
-    """No sleeping: advance a clock, or wait for a named condition with a limit (style 34)."""
+    """No sleeping: advance a clock, or wait for a named condition with a limit."""
     if not _is_test(path):
         return
     for node in _walk(path, text):
@@ -145,7 +145,7 @@ def _tests_live_with_the_tested(path: PurePosixPath, _text: str) -> Iterator[str
 
 
 def _values_are_frozen(path: PurePosixPath, text: str) -> Iterator[str]:
-    """A dataclass is frozen, slotted and keyword-only; one that is not frozen says why (style 7)."""
+    """A dataclass is frozen, slotted and keyword-only; one that is not frozen says why."""
     if _is_test(path):
         return
     for node in _walk(path, text):

@@ -67,7 +67,7 @@ def start_server(
 
 
 def server_options() -> tuple[str, ...]:
-    """Options of every server of ours, in whichever world (measured: `guide/infrastructure.md` 1.3)."""
+    """Options of every server of ours, in whichever world (`docs/references.md`, Measured)."""
     return (
         "--performance-schema=OFF",  # halves the start
         "--skip-log-bin",

@@ -1,10 +1,9 @@
 """Our client of Toxiproxy's control interface.
 
 Every call has a limit, for the real server can hang for ever once a toxic is changed while a client does
-not read (`guide/infrastructure.md` 3.4). Such a link is deleted, which alone still works, and made anew
-with the toxics it shall have; that cuts its connections, so it is said aloud. Invariant: no call takes
-longer than a few times `CALL_LIMIT_S`. Why not toxiproxy-python:
-`docs/decisions/0005-own-toxiproxy-client.md`.
+not read. Such a link is deleted, which alone still works, and made anew with the toxics it shall have; that
+cuts its connections, so it is said aloud. Invariant: no call takes longer than a few times `CALL_LIMIT_S`.
+What was measured, and why not toxiproxy-python: `docs/decisions/0005-own-toxiproxy-client.md`.
 """
 
 from __future__ import annotations

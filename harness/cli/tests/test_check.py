@@ -1,4 +1,4 @@
-"""`floodmark check`: the formats and the exit codes of `spec/command-line.md` and `spec/history.md`."""
+"""`floodmark check`: the formats and the exit codes of `docs/command-line.md` and `docs/history.md`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line, whole: what a user types, on a local world, and what is left behind (decision 13)."""
+"""The command line, whole: what a user types, on a local world, and what is left behind."""
 
 from __future__ import annotations
 

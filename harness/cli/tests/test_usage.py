@@ -1,4 +1,4 @@
-"""Bad usage answers 4 with a reason before anything is opened; help needs nothing heavy (decision 13)."""
+"""Bad usage answers 4 with a reason before anything is opened; help needs nothing heavy."""
 
 from __future__ import annotations
 

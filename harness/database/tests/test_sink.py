@@ -1,4 +1,4 @@
-"""The sink: outputs and epoch in one transaction, fenced, and settled by the epoch row (decision 8)."""
+"""The sink: outputs and epoch in one transaction, fenced, and settled by the epoch row."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_a_fenced_attempt_is_refused_and_leaves_nothing(database: RunDatabase, s
 
 def at_commit(sink: EpochSink, act: Callable[[], None]) -> None:
     """Call `act` once, between the last statement of the sink's next transaction and its COMMIT."""
-    connection = sink._open()
+    connection: Any = sink._open()
     commit = connection.commit
 
     def acting() -> None:

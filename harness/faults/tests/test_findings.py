@@ -87,6 +87,39 @@ def test_a_history_whose_calls_bypassed_the_proxy_leaves_no_evidence() -> None:
     assert (record.bites, record.evidence) == (False, {})
 
 
+def commits(*, took_ms: int) -> list[Line]:
+    """Ten transactions of the sink before the fault, of 20 ms each, and five under it."""
+    began = [(n, 100 + 40 * n, 20) for n in range(10)] + [(20 + n, 1010 + 190 * n, took_ms) for n in range(5)]
+    lines: list[Line] = []
+    for checkpoint, began_ms, length_ms in began:
+        of = {"s": 0, "a": 1, "c": checkpoint}
+        lines += [
+            {"k": "~committing", "t": began_ms * 1000, **of},
+            {"k": "commit", "t": (began_ms + length_ms) * 1000, **of},
+        ]
+    return lines
+
+
+@pytest.mark.parametrize(("took_ms", "bites"), [(130, True), (20, False)])
+def test_a_fault_of_the_sinks_link_is_shown_by_its_transactions_not_by_slow_lookups(
+    took_ms: int,
+    bites: bool,  # noqa: FBT001 - a case
+) -> None:
+    lines = sorted([*latency_run(took_ms=120), *commits(took_ms=took_ms)], key=lambda line: line["t"])
+
+    (record,) = findings(scenario({**LATENCY, "link": "sink"}), lines)
+
+    assert record.bites is bites
+
+
+def test_a_fault_of_the_lookups_link_is_not_shown_by_slow_transactions() -> None:
+    lines = sorted([*latency_run(took_ms=20), *commits(took_ms=130)], key=lambda line: line["t"])
+
+    (record,) = findings(scenario(LATENCY), lines)
+
+    assert not record.bites
+
+
 def test_calls_are_told_apart_by_attempt_and_try() -> None:
     """A call that its attempt never ended must not end with the same record's answer in the next attempt."""
     orphan = {"k": "call", "t": 1_500_000, "s": 0, "a": 9, "id": 0, "try": 1}

@@ -41,9 +41,14 @@ def test_lines_are_numbered_from_0_in_the_order_of_the_clock(tmp_path: Path) -> 
     assert [line["t"] for line in found] == sorted(line["t"] for line in found)
 
 
+def record_50(recorder: Recorder) -> None:
+    for _ in range(50):
+        recorder.record("end")
+
+
 def test_threads_that_share_a_recorder_tear_and_lose_no_line(tmp_path: Path) -> None:
     with Recorder(tmp_path / "a.jsonl") as recorder:
-        threads = [Thread(target=lambda: [recorder.record("end") for _ in range(50)]) for _ in range(4)]
+        threads = [Thread(target=record_50, args=[recorder]) for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -88,7 +93,7 @@ def test_the_follower_counts_what_each_kind_of_line_tells(tmp_path: Path) -> Non
     assert (progress.taken[1], progress.calls[1], progress.in_flight, progress.emitted) == (2, 2, 1, 1)
     assert (progress.commits[1, 1], progress.epoch) == (1, 1)
     assert [(link, code) for _, link, code in progress.losses] == [("lookups", 2013)]
-    assert [call.ending for call in progress.timed.calls()] == ["ok", None]
+    assert [call.ending for call in progress.timed.calls("lookups")] == ["ok", None]
     view = progress.attempts[1, 1]
     assert (view.pid, view.born, view.over) == (77, 1.5, False)
 

@@ -71,9 +71,14 @@ def supervisor(tmp_path: Path) -> Iterator[Supervisor]:
 
 def processes() -> list[psutil.Process]:
     """Workers that live; one that is dead and not reaped yet does not."""
-    children = psutil.Process().children()
-    living = [child for child in children if child.status() != psutil.STATUS_ZOMBIE]
-    return [child for child in living if "harness.live.worker" in child.cmdline()]
+    return [child for child in psutil.Process().children() if _works(child)]
+
+
+def _works(process: psutil.Process) -> bool:
+    try:
+        return "harness.live.worker" in process.cmdline()
+    except (psutil.ZombieProcess, psutil.NoSuchProcess):
+        return False
 
 
 def test_stop_ends_every_worker_and_may_be_called_again(supervisor: Supervisor) -> None:

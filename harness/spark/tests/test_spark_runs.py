@@ -201,6 +201,14 @@ def theirs(tmp_path: Path) -> Callable[[str], dict[str, Any]]:
     return module
 
 
+THEIR_TROUBLE = """
+async def lookup(record):
+    if record.id == 41:
+        raise ValueError("their own trouble")
+    return record.key
+"""
+
+
 def test_a_users_own_lookup_works_inside_spark(
     performed: Performed, theirs: Callable[[str], dict[str, Any]]
 ) -> None:
@@ -212,9 +220,7 @@ def test_a_users_own_lookup_works_inside_spark(
 def test_a_users_lookup_that_fails_ends_its_attempts_after_four_and_does_not_pass(
     performed: Performed, theirs: Callable[[str], dict[str, Any]]
 ) -> None:
-    body = "async def lookup(record):\n    if record.id == 41: raise ValueError('their own trouble')\n    return record.key\n"
-
-    outcome = performed(small("faults.kill.subtask=0"), **theirs(body))
+    outcome = performed(small("faults.kill.subtask=0"), **theirs(THEIR_TROUBLE))
 
     assert outcome.judgement.outcome is not Outcome.PASS, told(outcome)
     assert "their own trouble" in (outcome.error or "")

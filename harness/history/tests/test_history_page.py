@@ -1,0 +1,133 @@
+"""The page of the format tells the truth: its histories get the verdicts it states, its tables are the code's."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.checkers.judge import Malformed, judge_reader
+from harness.checkers.registry import CHECKERS
+from harness.history import header
+from harness.history.event_fields import KINDS
+from harness.history.read import open_text
+from harness.invariants import INVARIANTS, JUDGED
+from harness.verdict import Judgement
+
+PAGE = (Path(__file__).parents[3] / "docs" / "history.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```json\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+EXAMPLES = [block for block in BLOCKS if len(block.splitlines()) > 2 and block.startswith('{"history":1')]
+STATED = re.findall(r"\*\*Verdict:\s(\w+)(.*?)\.\*\*", PAGE, re.DOTALL)
+EVERYWHERE = {"n", "t", "k", "thread", "mail", "s", "a"}
+
+
+def judged(text: str) -> Judgement:
+    found = judge_reader(open_text(text.encode()))
+    assert not isinstance(found, Malformed), found.breaches
+    return found
+
+
+def convictions(judgement: Judgement) -> set[tuple[str, str]]:
+    return {(v.invariant, anomaly.kind) for v in judgement.convicted() for anomaly in v.anomalies}
+
+
+def rows(section: str) -> Iterator[Sequence[str]]:
+    """The cells of the tables below a heading, up to the next one."""
+    body = re.split(rf"^## {section}$", PAGE, flags=re.MULTILINE)[1].split("\n## ")[0]
+    for line in body.splitlines():
+        if line.startswith("| `"):
+            yield [cell.strip() for cell in line.strip("|").split(" | ")]
+
+
+def test_the_page_shows_three_histories_and_states_a_verdict_on_each() -> None:
+    assert len(EXAMPLES) == len(STATED) == 3
+
+
+@pytest.mark.parametrize(("text", "stated"), list(zip(EXAMPLES, STATED, strict=True)))
+def test_a_history_of_the_page_gets_the_verdict_that_the_page_states(
+    text: str, stated: tuple[str, str]
+) -> None:
+    verdict, why = stated
+    named = set(re.findall(r"(V\d+) `([\w-]+)`", why))
+
+    found = judged(text)
+
+    assert (str(found.outcome), convictions(found)) == (verdict, named)
+
+
+def test_what_is_visible_twice_with_append_is_visible_once_with_rollback() -> None:
+    assert str(judged(EXAMPLES[1].replace('"append"', '"rollback"')).outcome) == "pass"
+
+
+def test_the_printed_document_is_that_of_the_second_history() -> None:
+    (printed,) = [block for block in BLOCKS if block.startswith('{"verdict": "fail"')]
+
+    assert without_sentences(json.loads(printed)) == without_sentences(judged(EXAMPLES[1]).as_json())
+
+
+def without_sentences(document: Any) -> Any:
+    if isinstance(document, dict):
+        return {name: without_sentences(v) for name, v in document.items() if name not in {"say", "why"}}
+    return [without_sentences(v) for v in document] if isinstance(document, list) else document
+
+
+def test_the_malformed_document_has_the_fields_that_are_printed() -> None:
+    (printed,) = [block for block in BLOCKS if block.startswith('{"verdict": "malformed"')]
+    found = judge_reader(open_text(b"{}\n"))
+
+    assert isinstance(found, Malformed)
+    assert json.loads(printed).keys() == found.as_json().keys()
+
+
+def test_the_header_s_tables_name_the_header_s_fields() -> None:
+    cells = [name for name, *_ in rows("Header")]
+    sinks = {"`rollback`", "`append`", "`atomic`", "`two-phase`"}
+
+    told = {cell.strip("`") for cell in cells if cell not in sinks}
+
+    assert told == {part.name for kind in (header.Header, header.Operator) for part in fields(kind)}
+
+
+@pytest.mark.parametrize("kind", [header.Bounds, header.Expects])
+def test_the_header_s_smaller_parts_are_told_too(kind: type[header.Bounds | header.Expects]) -> None:
+    (told,) = re.findall(rf"^`{kind.__name__.lower()}`, .*?\n\n", PAGE, re.MULTILINE | re.DOTALL)
+
+    assert {part.name for part in fields(kind)} <= set(re.findall(r"`(\w+)`", told))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_tables_name_a_kind_s_fields_and_which_may_be_absent(kind: str) -> None:
+    told = " ".join(cells[1] for cells in rows("Events") if cells[0] == f"`{kind}`")
+    optional = {name for name, field in KINDS[kind].fields.items() if not field.required} - EVERYWHERE
+    if kind == "commit":
+        optional |= {"a"}
+    if kind in {"commit", "effect"}:
+        told = told.replace("`s`, ", "")
+    if kind == "fault":
+        told = told.replace("`evidence`", "")
+
+    names = re.findall(r"`(\w+)`", told)
+
+    assert set(names) == (set(KINDS[kind].fields) - EVERYWHERE) | optional
+    assert set(re.findall(r"\*`(\w+)`\*", told)) == optional
+
+
+def test_the_page_tells_each_invariant_that_is_judged_and_names_the_others() -> None:
+    told = re.findall(r"^\*\*(V\d+) ", PAGE, re.MULTILINE)
+    named = re.findall(r"^\| (V\d+) \|", PAGE, re.MULTILINE)
+
+    assert told == [checker.name for checker in CHECKERS] == list(JUDGED)
+    assert named == [name for name in INVARIANTS if name not in JUDGED]
+
+
+def test_every_class_that_a_checker_gives_is_on_the_page() -> None:
+    folder = Path(__file__).parents[2] / "checkers"
+    sources = "".join(path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.py")))
+    given = set(re.findall(r'(?:kind=|_anomaly\(|_tell\()"([a-z-]+)"', sources))
+
+    assert given == set(re.findall(r"^- `([a-z-]+)`: ", PAGE, re.MULTILINE))

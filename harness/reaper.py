@@ -1,15 +1,14 @@
 """The reaper of attempts: writes the `kill` of an attempt whose process is gone.
 
 Invariant: an attempt is called dead only if it neither closed nor failed by its own word, and its process, by
-pid and birth, does not exist any more.
+pid and start, does not exist any more.
 """
 
 from __future__ import annotations
 
-import psutil
-
 from harness.history.follower import AttemptView, Progress
 from harness.history.recorder import Recorder
+from harness.process_identity import exists
 
 __all__ = ["AttemptReaper"]
 
@@ -33,9 +32,4 @@ class AttemptReaper:
 
 def _is_gone(view: AttemptView) -> bool:
     """A process that is still to be reaped (a zombie) is not gone yet."""
-    if view.pid is None:
-        return False
-    try:
-        return psutil.Process(view.pid).create_time() != view.born
-    except psutil.NoSuchProcess:
-        return True
+    return view.process is not None and not exists(view.process)

@@ -174,7 +174,11 @@ def _plan(
     }
     direct = _root(world, database)
     bypass = Endpoint(
-        host=direct.host, port=direct.port, user=world.app.user, password=world.app.password, database=database
+        host=direct.host,
+        port=direct.port,
+        user=world.app.user,
+        password=world.app.password,
+        database=database,
     )
     return RunPlan(
         run_id=run_id,
@@ -198,7 +202,9 @@ def _mutant(order: Order) -> Mutant | None:
 def _acts(order: Order) -> Scenario:
     """The scenario as it is acted out: without its faults, if that is the planted defect."""
     mutant = _mutant(order)
-    return order.scenario.model_copy(update={"faults": ()}) if mutant and mutant.arms_nothing else order.scenario
+    return (
+        order.scenario.model_copy(update={"faults": ()}) if mutant and mutant.arms_nothing else order.scenario
+    )
 
 
 def _crashes(scenario: Scenario) -> list[Crash]:
@@ -288,4 +294,3 @@ def _on_history_clock(faults: Sequence[FaultRecord], leftovers: Leftovers) -> tu
         )
         for fault in faults
     )
-

@@ -10,7 +10,7 @@ import errno
 import shutil
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -113,15 +113,24 @@ class Stage:
                 stop=self._stop,
                 limit_s=limit_s,
             )
+        except WorldError:
+            self._rescue(run_id, scratch)
+            raise
         except OSError as error:
+            self._rescue(run_id, scratch)
             if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
                 raise
             message = f"the disk is full: run {run_id} cannot write to {scratch}"
             fix = "free some space there, or set FLOODMARK_CACHE to another disk"
             raise WorldError(message, fix=fix) from error
-        finally:
-            self._free_worlds.append(world)
+        self._free_worlds.append(world)
         return self._kept(outcome, scratch)
+
+    def _rescue(self, run_id: str, scratch: Path) -> None:
+        """Keep what a broken run left, where that can be; its world is not used again."""
+        if self._plan.keep != "never" and scratch.is_dir():
+            with suppress(OSError):
+                shutil.copytree(scratch, self._plan.report / "runs" / run_id, dirs_exist_ok=True)
 
     def open_world(self) -> None:
         """One world more, for one lane more."""

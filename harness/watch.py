@@ -99,12 +99,14 @@ class Watch:
             self.observer.phase("fault", f"{fault} is armed")
         else:
             left = ", ".join(f"{name} {value}" for name, value in evidence.items())
-            self.observer.phase("fault", f"{fault} heals; " + (f"it bit: {left}" if left else "no evidence so far"))
+            self.observer.phase(
+                "fault", f"{fault} heals; " + (f"it bit: {left}" if left else "no evidence so far")
+            )
         return monotonic_us()
 
     def _tell_dead(self, views: Sequence[AttemptView]) -> None:
         for view in views:
-            text = f"attempt {view.attempt} of subtask {view.subtask} is dead: its process {view.pid} is gone"
+            text = f"attempt {view.attempt} of subtask {view.subtask} is dead: its process is gone"
             self.observer.phase("fault", text)
 
     def _tell(self, progress: Progress, schedule: Schedule, *, elapsed_s: float) -> None:

@@ -101,7 +101,9 @@ def _told(section: RunSection) -> Sequence[Explanation]:
     if not (outcome.convicts and section.reading.tone is Tone.GOOD):
         return explain_all(outcome, section.view, limit=_ANOMALIES_SHOWN)
     meant = [told for told in explain_all(outcome, section.view, limit=1) if told.expected]
-    return [replace(told, stories=tuple(_lineage_only(story) for story in told.stories)) for told in meant[:1]]
+    return [
+        replace(told, stories=tuple(_lineage_only(story) for story in told.stories)) for told in meant[:1]
+    ]
 
 
 def _lineage_only(story: AnomalyStory) -> AnomalyStory:

@@ -40,8 +40,8 @@ _OPENING = """\
 
 Made by `python -m harness.cli.command_page`; do not edit.
 
-The command is `floodmark`. Data goes to standard output, progress and logs to standard error. An option holds the
-same meaning wherever it appears. Where it comes from, the first of these counts:
+The command is `floodmark`. What was asked for is printed on standard output; how it is going, on standard error. An
+option means the same in every command. Its value comes from the first of these that gives one:
 
 1. the command line;
 2. the environment variable named beside it;
@@ -53,7 +53,7 @@ That table may set
 {settings}
 
 and anything else in it is an error. Colour and moving progress appear on a terminal only, the latter not with `CI` or
-`TERM=dumb`. Ctrl-C once heals every fault, stops what was started and writes the report of what ran; twice ends at
+`TERM=dumb`. The first Ctrl-C heals the faults, ends all that was started and reports what had run; the second ends at
 once."""
 _WORLDS = """\
 ## Variables without an option

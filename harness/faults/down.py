@@ -5,12 +5,11 @@ Evidence: connections that were lost when it began or refused while it lasted, w
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from harness.faults.fault import Control, Evidence, Seen
+from harness.faults.fault import Control, Evidence, Seen, loss_evidence
 
 __all__ = ["Down"]
 
@@ -33,8 +32,4 @@ class Down:
 
     def evidence(self, seen: Seen) -> Evidence:
         """How many connections were lost or refused, by error code."""
-        lost = seen.losses_during(self.link)
-        if not lost:
-            return {}
-        codes = Counter(str(code) for code in lost)
-        return {"connections_lost": len(lost), "codes": dict(sorted(codes.items()))}
+        return loss_evidence(seen, self.link)

@@ -6,6 +6,7 @@ fault was on, never that the fault was asked for; no evidence means that nothing
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import Any, Protocol
 
 from harness.history.timed_call import TimedCall
 
-__all__ = ["Control", "Evidence", "NetworkFault", "Seen", "Toxic", "fastest_ms", "median_ms"]
+__all__ = ["Control", "Evidence", "NetworkFault", "Seen", "Toxic", "fastest_ms", "loss_evidence", "median_ms"]
 
 Evidence = dict[str, Any]
 
@@ -66,6 +67,11 @@ class Seen:
             call for call in self.during() if call.ended_us is not None and call.ended_us <= self.healed_us
         ]
 
+    def waiting(self) -> list[TimedCall]:
+        """Calls that had begun and had no outcome yet when the fault healed."""
+        begun = (call for call in self.calls if call.began_us < self.healed_us)
+        return [call for call in begun if call.ended_us is None or call.ended_us > self.healed_us]
+
     def before(self) -> list[TimedCall]:
         """Calls that had ended when the fault was armed."""
         return [call for call in self.calls if call.ended_us is not None and call.ended_us < self.armed_us]
@@ -74,9 +80,10 @@ class Seen:
         """Calls that began when the fault had healed."""
         return [call for call in self.calls if call.began_us >= self.healed_us]
 
-    def losses_during(self, link: str) -> list[int | str]:
-        """Codes of connections over `link` lost under the fault."""
-        within = (loss for loss in self.losses if self.armed_us <= loss[0] <= self.healed_us)
+    def losses_during(self, link: str, *, grace_us: int = 0) -> list[int | str]:
+        """Codes of connections over `link` lost under the fault, or within the grace after it."""
+        until_us = self.healed_us + grace_us
+        within = (loss for loss in self.losses if self.armed_us <= loss[0] <= until_us)
         return [code for _, over, code in within if over == link]
 
 
@@ -89,6 +96,13 @@ def median_ms(calls: Sequence[TimedCall]) -> float | None:
 def fastest_ms(calls: Sequence[TimedCall]) -> float | None:
     """The shortest length of those that ended; None if none did."""
     return min((call.took_ms for call in calls if call.took_ms is not None), default=None)
+
+
+def loss_evidence(seen: Seen, link: str) -> Evidence:
+    """How many connections over `link` were lost or refused under the fault, by error code."""
+    lost = seen.losses_during(link)
+    codes = Counter(str(code) for code in lost)
+    return {"connections_lost": len(lost), "codes": dict(sorted(codes.items()))} if lost else {}
 
 
 class NetworkFault(Protocol):

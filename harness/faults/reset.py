@@ -6,12 +6,11 @@ Measured). Evidence: connections that were lost while it lasted, with their erro
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from harness.faults.fault import Control, Evidence, Seen, Toxic
+from harness.faults.fault import Control, Evidence, Seen, Toxic, loss_evidence
 
 __all__ = ["Reset"]
 
@@ -36,8 +35,4 @@ class Reset:
 
     def evidence(self, seen: Seen) -> Evidence:
         """How many connections were cut, by error code."""
-        lost = seen.losses_during(self.link)
-        if not lost:
-            return {}
-        codes = Counter(str(code) for code in lost)
-        return {"connections_lost": len(lost), "codes": dict(sorted(codes.items()))}
+        return loss_evidence(seen, self.link)

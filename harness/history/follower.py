@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from harness.history.timed_call import CallPairing
+from harness.process_identity import ProcessIdentity
 
 __all__ = ["AttemptView", "Follower", "Progress"]
 
@@ -24,9 +25,8 @@ class AttemptView:
 
     subtask: int
     attempt: int
-    pid: int | None = None
-    born: float | None = None
-    """When the process began, as the system tells: a pid alone may be used again."""
+    process: ProcessIdentity | None = None
+    """None: it has not said yet."""
     over: bool = False
     """It closed or reported its failure: the process may go on to other work."""
     in_flight: int = 0
@@ -91,7 +91,7 @@ class Follower:
         progress.timed.note(line)
         match line["k"]:
             case "~process":
-                view.pid, view.born = line["pid"], line["born"]
+                view.process = ProcessIdentity(pid=line["pid"], started=line["started"])
             case "in":
                 progress.taken[subtask] += 1
                 if progress.first_record_us is None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.history.recorder import Recorder
+from harness.process_identity import ProcessIdentity
 
 __all__ = ["Journal"]
 
@@ -26,9 +27,9 @@ class Journal:
     def _event(self, kind: str, **fields: Any) -> None:
         self._recorder.record(kind, s=self._subtask, a=self._attempt, **fields)
 
-    def started(self, *, checkpoint: int | None, position: int, pid: int, born: float) -> None:
+    def started(self, *, checkpoint: int | None, position: int, process: ProcessIdentity) -> None:
         self._event("start", **{"from": checkpoint}, pos=position)
-        self._event("~process", pid=pid, born=born)
+        self._event("~process", pid=process.pid, started=process.started)
 
     def restored(self, *, checkpoint: int, elements: Sequence[dict[str, Any]]) -> None:
         self._event("restore", c=checkpoint, elements=list(elements))

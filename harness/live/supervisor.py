@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -67,11 +68,9 @@ class Supervisor:
                 start_new_session=True,  # a Ctrl-C at the terminal is the harness's to handle
             )
         self._note_process(worker.process.pid)
-        pipe = worker.process.stdin
-        assert pipe is not None, "the worker was started with a pipe"
-        with suppress(BrokenPipeError):  # it died at once; poll sees that
-            pipe.write(msgspec.json.encode(worker.subtask) + b"\n" + self._plan + b"\n")
-            pipe.flush()
+        orders = msgspec.json.encode(worker.subtask) + b"\n" + self._plan + b"\n"
+        # A plan may be larger than a pipe holds, and a worker that hangs must not hang its supervisor.
+        threading.Thread(target=_hand_over, args=(worker.process, orders), daemon=True).start()
 
     def _log(self, worker: _Worker) -> Path:
         return self._logs / f"worker-{worker.subtask:03d}.log"
@@ -111,3 +110,12 @@ class Supervisor:
         if process is not None and process.stdin is not None and not process.stdin.closed:
             with suppress(BrokenPipeError):  # it had died before it read the plan
                 process.stdin.close()
+
+
+def _hand_over(process: subprocess.Popen[bytes], orders: bytes) -> None:
+    """Write the worker's orders into its pipe, which stays open: its end would say that the harness died."""
+    pipe = process.stdin
+    assert pipe is not None, "the worker was started with a pipe"
+    with suppress(BrokenPipeError, ValueError):  # it died at once, or was stopped meanwhile; poll sees that
+        pipe.write(orders)
+        pipe.flush()

@@ -9,17 +9,16 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import psutil
 import pyarrow as pa
 
 from harness.execution import ExecutionState
-from harness.history.follower import AttemptView, Follower
+from harness.history.follower import Follower
 from harness.plan import RunPlan, decode_plan, encode_plan
+from harness.process_identity import end_process
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,19 +85,9 @@ class SparkExecution:
         self._session.sparkContext.cancelJobGroup(self._plan.run_id)
         attempts = Follower(Path(self._plan.folder)).poll().attempts
         for view in attempts.values():
-            if not view.over:
-                _kill(view)
+            if view.process is not None and not view.over:
+                end_process(view.process)
         self._thread.join(timeout=_STOP_S)
-
-
-def _kill(view: AttemptView) -> None:
-    """By pid and birth: the pid of an attempt that is long dead may be a stranger's by now."""
-    if view.pid is None:
-        return
-    with suppress(psutil.NoSuchProcess):
-        process = psutil.Process(view.pid)
-        if process.create_time() == view.born:
-            process.kill()
 
 
 def _cause(error: Exception) -> str:

@@ -6,10 +6,9 @@ and on what the database holds, on nothing that another attempt kept in memory.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-
-import psutil
 
 from harness.clock import monotonic_us
 from harness.database.pool import ConnectionPool
@@ -17,6 +16,7 @@ from harness.database.sink import Attempt, EpochSink, Fenced, SinkLost
 from harness.history.journal import Journal
 from harness.history.recorder import Recorder, attempt_file
 from harness.plan import RunPlan
+from harness.process_identity import this_process
 from harness.scenario import Scenario
 from harness.sut.coordination import Coordination
 from harness.sut.crash import Crashes
@@ -65,21 +65,20 @@ def run_attempt(plan: RunPlan, subtask: int) -> int:
 def _live(plan: RunPlan, subtask: int, attempt: Attempt, *, sink: EpochSink, journal: Journal) -> None:
     """From `start` to `close`, or to `failed`."""
     checkpoint = _saved_checkpoint(attempt)
-    me = psutil.Process()
     journal.started(
         checkpoint=checkpoint.number if checkpoint else None,
         position=checkpoint.position if checkpoint else 0,
-        pid=me.pid,
-        born=me.create_time(),
+        process=this_process(),
     )
     if attempt.saved is not None:
         names = [named(element) for element in attempt.saved.elements]
         journal.restored(checkpoint=attempt.saved.epoch, elements=names)
     try:
         _run_task(plan, subtask, attempt, checkpoint, sink=sink, journal=journal)
-    except (OperatorError, Fenced, SinkLost) as error:
+    except Exception as error:
         record = error.record.value.id if isinstance(error, StreamElementFailed) else None
-        journal.failed(_in_words(error), id=record)
+        with suppress(OSError):  # a full disk takes no last words; the error goes up all the same
+            journal.failed(_in_words(error), id=record)
         raise
     journal.closed()
 

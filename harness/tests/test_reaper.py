@@ -1,4 +1,4 @@
-"""The reaper: an attempt is dead only if it did not end by its own word and its process is gone, by pid and birth."""
+"""The reaper: an attempt is dead only if it did not end by its own word and its process is gone, by pid and start."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from harness.history.follower import AttemptView, Progress
 from harness.history.recorder import Recorder
+from harness.process_identity import ProcessIdentity, identify, this_process
 from harness.reaper import AttemptReaper
 
 
@@ -24,16 +25,17 @@ def recorder(tmp_path: Path) -> Iterator[Recorder]:
 
 
 @pytest.fixture
-def gone() -> tuple[int, float]:
-    """Pid and birth of a process that has ended and was reaped."""
+def gone() -> ProcessIdentity:
+    """A process that has ended and was reaped."""
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    born = psutil.Process(process.pid).create_time()
+    who = identify(process.pid)
+    assert who is not None
     process.communicate(b"\n", timeout=10)
-    return process.pid, born
+    return who
 
 
-def seen(pid: int | None, born: float | None, *, over: bool = False) -> Progress:
-    view = AttemptView(subtask=1, attempt=3, pid=pid, born=born, over=over)
+def seen(process: ProcessIdentity | None, *, over: bool = False) -> Progress:
+    view = AttemptView(subtask=1, attempt=3, process=process, over=over)
     return Progress(attempts={(1, 3): view})
 
 
@@ -43,9 +45,9 @@ def kills(recorder: Recorder) -> list[Any]:
 
 
 def test_an_attempt_whose_process_is_gone_is_recorded_as_dead_once(
-    recorder: Recorder, gone: tuple[int, float]
+    recorder: Recorder, gone: ProcessIdentity
 ) -> None:
-    reaper, progress = AttemptReaper(recorder), seen(*gone)
+    reaper, progress = AttemptReaper(recorder), seen(gone)
 
     assert [view.attempt for view in reaper.look(progress)] == [3]
     assert reaper.look(progress) == []
@@ -53,33 +55,31 @@ def test_an_attempt_whose_process_is_gone_is_recorded_as_dead_once(
 
 
 def test_an_attempt_that_said_that_it_is_over_is_not_dead(
-    recorder: Recorder, gone: tuple[int, float]
+    recorder: Recorder, gone: ProcessIdentity
 ) -> None:
-    assert AttemptReaper(recorder).look(seen(*gone, over=True)) == []
+    assert AttemptReaper(recorder).look(seen(gone, over=True)) == []
 
 
 def test_a_living_attempt_is_not_dead(recorder: Recorder) -> None:
-    me = psutil.Process()
-
-    assert AttemptReaper(recorder).look(seen(me.pid, me.create_time())) == []
+    assert AttemptReaper(recorder).look(seen(this_process())) == []
 
 
 def test_a_process_of_the_same_pid_that_was_born_later_is_another(recorder: Recorder) -> None:
-    me = psutil.Process()
+    earlier = replace(this_process(), started=this_process().started - 100)
 
-    assert AttemptReaper(recorder).look(seen(me.pid, me.create_time() - 100))
+    assert AttemptReaper(recorder).look(seen(earlier))
 
 
 def test_an_attempt_that_has_not_told_its_process_yet_is_not_dead(recorder: Recorder) -> None:
-    assert AttemptReaper(recorder).look(seen(None, None)) == []
+    assert AttemptReaper(recorder).look(seen(None)) == []
 
 
 def test_a_zombie_is_not_gone_yet(recorder: Recorder) -> None:
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    born = psutil.Process(process.pid).create_time()
+    who = identify(process.pid)
     process.kill()
 
-    assert AttemptReaper(recorder).look(seen(process.pid, born)) == []
+    assert AttemptReaper(recorder).look(seen(who)) == []
 
     process.communicate(timeout=10)
-    assert AttemptReaper(recorder).look(seen(process.pid, born))
+    assert AttemptReaper(recorder).look(seen(who))

@@ -21,7 +21,7 @@ from typing import Any
 
 from harness.choices import fresh_seed
 from harness.errors import WorldError
-from harness.world.identity import Owner, ProcessIdentity, end_process, identify, this_owner
+from harness.process_identity import Owner, ProcessIdentity, end_process, identify, this_owner
 from harness.world.places import Places
 
 __all__ = ["EngineSweep", "Ledger", "Reaped", "dead_runs", "reap"]

@@ -97,6 +97,7 @@ def test_latency_is_compared_with_the_quicker_side_for_a_run_warms_up_and_catche
     [
         pytest.param(during(took_ms=300, ending="timeout"), [], id="calls timed out"),
         pytest.param(during(took_ms=None), [(1_500_000, "lookups", 2013)], id="connections were lost"),
+        pytest.param(during(took_ms=1500), [(HEALED + 2000, "lookups", 2013)], id="healing cut who waited"),
         pytest.param(
             during(took_ms=1500) + during(took_ms=300, ending="timeout"), [], id="answers came after it"
         ),
@@ -115,6 +116,8 @@ def test_a_blackhole_bites_when(calls: list[TimedCall], losses: list[tuple[int, 
         pytest.param(during(), [], id="answers as ever, as when the proxy is bypassed"),
         pytest.param([*during(took_ms=300, ending="timeout"), call(1200, 20)], [], id="answers one call"),
         pytest.param([], [], id="meets no call"),
+        pytest.param([], [(HEALED + 2000, "lookups", 2013)], id="cuts an idle connection when it heals"),
+        pytest.param(during(took_ms=1500), [(HEALED + 900_000, "lookups", 2013)], id="is long over"),
         pytest.param(during(took_ms=None), [], id="meets calls of which nothing is known"),
         pytest.param(during(took_ms=None), [(1_500_000, "sink", 2013)], id="meets losses of another link"),
     ],

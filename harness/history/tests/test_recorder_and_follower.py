@@ -13,6 +13,7 @@ import pytest
 from harness.history.follower import Follower
 from harness.history.journal import Journal
 from harness.history.recorder import Recorder, attempt_file
+from harness.process_identity import ProcessIdentity
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -78,7 +79,7 @@ def test_an_event_that_did_not_fit_on_the_disk_is_an_error(
 
 def test_the_follower_counts_what_each_kind_of_line_tells(tmp_path: Path) -> None:
     told = journal(tmp_path, subtask=1, attempt=1)
-    told.started(checkpoint=None, position=0, pid=77, born=1.5)
+    told.started(checkpoint=None, position=0, process=ProcessIdentity(pid=77, started=15))
     told.took_record(position=0, id=5, key=1, ts=0, expect=None)
     told.called(id=5, attempt=1)
     told.took_record(position=1, id=7, key=1, ts=0, expect=None)
@@ -95,13 +96,13 @@ def test_the_follower_counts_what_each_kind_of_line_tells(tmp_path: Path) -> Non
     assert [(link, code) for _, link, code in progress.losses] == [("lookups", 2013)]
     assert [call.ending for call in progress.timed.calls("lookups")] == ["ok", None]
     view = progress.attempts[1, 1]
-    assert (view.pid, view.born, view.over) == (77, 1.5, False)
+    assert (view.process, view.over) == (ProcessIdentity(pid=77, started=15), False)
 
 
 @pytest.mark.parametrize("ending", ["closed", "failed"])
 def test_an_attempt_is_over_by_its_own_word(tmp_path: Path, ending: str) -> None:
     told = journal(tmp_path)
-    told.started(checkpoint=None, position=0, pid=77, born=1.5)
+    told.started(checkpoint=None, position=0, process=ProcessIdentity(pid=77, started=15))
     told.closed() if ending == "closed" else told.failed("enough")
 
     assert Follower(tmp_path).poll().attempts[0, 1].over

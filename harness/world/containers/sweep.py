@@ -13,8 +13,8 @@ from typing import Any
 
 from docker.errors import NotFound  # type: ignore[import-untyped]  # it ships no types
 
+from harness.process_identity import Owner, ProcessIdentity, this_owner
 from harness.world.containers.engine import Engine
-from harness.world.identity import Owner, ProcessIdentity, this_owner
 from harness.world.ledger import Ledger, Reaped
 
 __all__ = ["labels_of_run", "sweep_dead_owners", "sweep_run"]

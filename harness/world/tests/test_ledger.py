@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import WorldError
-from harness.world.identity import identify
+from harness.process_identity import identify
 from harness.world.ledger import Ledger, dead_runs, reap
 from harness.world.places import Places
 from harness.world.ports import reserve_port

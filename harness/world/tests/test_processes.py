@@ -10,7 +10,7 @@ import pytest
 
 from harness.clock import Deadline, wait_until
 from harness.errors import WorldError
-from harness.world.identity import identify
+from harness.process_identity import identify
 from harness.world.ledger import Ledger
 from harness.world.processes import ENROL_AND_BECOME, ChildProcess, run_to_end
 

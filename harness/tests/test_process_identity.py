@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from harness.clock import Deadline, wait_until
-from harness.world.identity import end_process, identify, is_alive, this_owner
+from harness.process_identity import end_process, identify, is_alive, this_owner
 
 
 @pytest.fixture

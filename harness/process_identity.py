@@ -13,7 +13,16 @@ from pathlib import Path
 
 import psutil
 
-__all__ = ["Owner", "ProcessIdentity", "end_process", "identify", "is_alive", "this_owner"]
+__all__ = [
+    "Owner",
+    "ProcessIdentity",
+    "end_process",
+    "exists",
+    "identify",
+    "is_alive",
+    "this_owner",
+    "this_process",
+]
 
 END_LIMIT_S = 5.0
 """How long a process that was sent SIGKILL may take to be gone."""
@@ -63,6 +72,14 @@ def is_alive(who: ProcessIdentity) -> bool:
     return identify(who.pid) == who
 
 
+def exists(who: ProcessIdentity) -> bool:
+    """Whether the system still knows exactly this process, be it as a zombie that waits to be reaped."""
+    try:
+        return _start_ticks(who.pid) == who.started
+    except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def end_process(who: ProcessIdentity) -> bool:
     """Kill exactly this process and see it gone; False if it was gone already (or is not ours to end)."""
     try:
@@ -78,9 +95,14 @@ def end_process(who: ProcessIdentity) -> bool:
 
 def this_owner() -> Owner:
     """The running process as an owner."""
+    return Owner(process=this_process(), boot=_boot(), machine=_machine())
+
+
+def this_process() -> ProcessIdentity:
+    """The running process."""
     me = identify(os.getpid())
     assert me is not None, "the running process must be able to see itself"
-    return Owner(process=me, boot=_boot(), machine=_machine())
+    return me
 
 
 def _start_ticks(pid: int) -> int:

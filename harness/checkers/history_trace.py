@@ -8,10 +8,11 @@ here. Memory grows with the history: in this version the judge keeps it whole.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, assert_never
 
 from harness.history.event import (
     Abort,
+    AttemptEvent,
     Commit,
     Dead,
     Done,
@@ -126,6 +127,9 @@ class Trace:
     def step(self, event: Event) -> None:
         """Take the next event of the history."""
         self.events += 1
+        if isinstance(event, AttemptEvent):
+            self._subtask(event.s).attempt(event.a).file(event)
+            return
         match event:
             case Done():
                 self.dones.append(event)
@@ -142,7 +146,7 @@ class Trace:
             case GiveUp():
                 self.giveups.append(event)
             case _:
-                self._subtask(event.s).attempt(event.a).file(event)
+                assert_never(event)
 
     def extend(self, events: Iterable[Event]) -> Self:
         """Take many events in order."""

@@ -6,8 +6,10 @@ traceback, never `pass`; a history that breaks the format is not judged at all.
 
 from __future__ import annotations
 
+import gc
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,6 +58,23 @@ def judge_file(path: Path, *, checkers: Sequence[Invariant] = CHECKERS) -> Judge
 
 def judge_reader(reader: HistoryReader, *, checkers: Sequence[Invariant] = CHECKERS) -> Judgement | Malformed:
     """Judge what a reader gives."""
+    with _uncollected():
+        return _judge_reader(reader, checkers)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Everything read stays until the verdict: the collector would walk all of it over and over, for nothing."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _judge_reader(reader: HistoryReader, checkers: Sequence[Invariant]) -> Judgement | Malformed:
     header = reader.header
     trace = None if header is None else Trace(header)
     for event in reader.events():

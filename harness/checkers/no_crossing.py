@@ -8,6 +8,7 @@ attempt's input.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 
@@ -56,7 +57,7 @@ def _crossed(view: SubtaskView, attempt: Attempt, taken: AttemptInput) -> Iterat
                 # Its `expect` had left, then its outcome asked for more.
                 heappush(ahead, passed.pop(touched))
             continue
-        mark = taken.left.get(event.n, 0)
+        mark = taken.left.get(event.n, -math.inf)
         while ahead and ahead[0][0] < mark:
             entry = heappop(ahead)
             if progress.resolved(entry[2]):

@@ -45,9 +45,9 @@ class _Walk:
         self._view = view
         self._marks = view.output_marks
         self._lowest_after = _lowest_from(self._marks)
-        self._highest: tuple[int, int] = (-1, -1)
+        self._highest: tuple[float, int] = (-math.inf, 0)
         self._highest_out: Out | None = None
-        self._highest_mark = -1
+        self._highest_mark = -math.inf  # positions may begin below 0, if a snap says so
         self._highest_mark_n = 0
         self.found: dict[int, Anomaly] = {}
         """By the `n` of the result that is out of its place: it may appear twice, and is told once."""

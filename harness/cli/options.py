@@ -5,6 +5,7 @@ Invariant: command line over environment (`FLOODMARK_<OPTION>`) over pyproject o
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,10 +36,16 @@ def speech_options(command: _Command) -> _Command:
                 help="Of what is printed on standard output."),
         _option("--quiet", "-q", env="QUIET", is_flag=True, help="No progress."),
         _option("--verbose", "-v", env="VERBOSE", is_flag=True, help="A line a phase, also on a terminal."),
-        _option("--no-color", env="NO_COLOR", is_flag=True, help="No colour; NO_COLOR is honoured too."),
+        _option("--no-color", env="NO_COLOR", is_flag=True, callback=_no_color,
+                help="No colour; NO_COLOR and TERM=dumb are honoured too."),
     ):  # fmt: skip
         command = option(command)
     return command
+
+
+def _no_color(_ctx: click.Context, _parameter: click.Parameter, value: bool) -> bool:  # noqa: FBT001 - click's form
+    """The option, or what the terminal's own variables ask for (no-color.org)."""
+    return value or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
 
 
 def run_options(command: _Command) -> _Command:

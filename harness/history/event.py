@@ -14,6 +14,7 @@ from msgspec import UNSET, UnsetType
 
 __all__ = [
     "Abort",
+    "AttemptEvent",
     "Call",
     "Close",
     "Commit",
@@ -55,26 +56,28 @@ class _At(msgspec.Struct, frozen=True, kw_only=True, tag_field="k", omit_default
     mail: int | UnsetType = UNSET
 
 
-class _Of(_At, frozen=True, kw_only=True):
+class AttemptEvent(_At, frozen=True, kw_only=True):
+    """What belongs to one attempt of one subtask."""
+
     s: int
     a: int
 
 
-class Start(_Of, frozen=True, kw_only=True, tag="start"):
+class Start(AttemptEvent, frozen=True, kw_only=True, tag="start"):
     """Attempt `a` begins, its source stands at `pos`; `from_` is the checkpoint restored, or None."""
 
     from_: int | None = msgspec.field(name="from")
     pos: int
 
 
-class Restore(_Of, frozen=True, kw_only=True, tag="restore"):
+class Restore(AttemptEvent, frozen=True, kw_only=True, tag="restore"):
     """The operator replays these elements, in this order."""
 
     c: int
     elements: list[dict[str, Any]]
 
 
-class In(_Of, frozen=True, kw_only=True, tag="in"):
+class In(AttemptEvent, frozen=True, kw_only=True, tag="in"):
     """The operator takes a record from the source."""
 
     pos: int
@@ -84,14 +87,14 @@ class In(_Of, frozen=True, kw_only=True, tag="in"):
     expect: list[Any] | UnsetType = UNSET
 
 
-class Wm(_Of, frozen=True, kw_only=True, tag="wm"):
+class Wm(AttemptEvent, frozen=True, kw_only=True, tag="wm"):
     """The operator takes a watermark from the source."""
 
     pos: int
     w: W
 
 
-class Call(_Of, frozen=True, kw_only=True, tag="call"):
+class Call(AttemptEvent, frozen=True, kw_only=True, tag="call"):
     """An external call begins."""
 
     id: Id
@@ -99,7 +102,7 @@ class Call(_Of, frozen=True, kw_only=True, tag="call"):
     nonce: Any | UnsetType = UNSET
 
 
-class Res(_Of, frozen=True, kw_only=True, tag="res"):
+class Res(AttemptEvent, frozen=True, kw_only=True, tag="res"):
     """An outcome is accepted by the operator."""
 
     id: Id
@@ -111,7 +114,7 @@ class Res(_Of, frozen=True, kw_only=True, tag="res"):
     error: Any | UnsetType = UNSET
 
 
-class Out(_Of, frozen=True, kw_only=True, tag="out"):
+class Out(AttemptEvent, frozen=True, kw_only=True, tag="out"):
     """The `j`-th result of a record leaves."""
 
     id: Id
@@ -120,13 +123,13 @@ class Out(_Of, frozen=True, kw_only=True, tag="out"):
     ts: int | UnsetType | None = UNSET
 
 
-class Owm(_Of, frozen=True, kw_only=True, tag="owm"):
+class Owm(AttemptEvent, frozen=True, kw_only=True, tag="owm"):
     """A watermark leaves."""
 
     w: W
 
 
-class Snap(_Of, frozen=True, kw_only=True, tag="snap"):
+class Snap(AttemptEvent, frozen=True, kw_only=True, tag="snap"):
     """The subtask's part of checkpoint `c`."""
 
     c: int
@@ -134,32 +137,32 @@ class Snap(_Of, frozen=True, kw_only=True, tag="snap"):
     elements: list[dict[str, Any]]
 
 
-class Dead(_Of, frozen=True, kw_only=True, tag="dead"):
+class Dead(AttemptEvent, frozen=True, kw_only=True, tag="dead"):
     """The record goes to the dead-letter output, by declared policy."""
 
     id: Id
 
 
-class Failed(_Of, frozen=True, kw_only=True, tag="failed"):
+class Failed(AttemptEvent, frozen=True, kw_only=True, tag="failed"):
     """The attempt reports its failure."""
 
     error: Any
     id: Id | UnsetType = UNSET
 
 
-class End(_Of, frozen=True, kw_only=True, tag="end"):
+class End(AttemptEvent, frozen=True, kw_only=True, tag="end"):
     """The source is exhausted."""
 
 
-class Ended(_Of, frozen=True, kw_only=True, tag="ended"):
+class Ended(AttemptEvent, frozen=True, kw_only=True, tag="ended"):
     """The operator has drained."""
 
 
-class Close(_Of, frozen=True, kw_only=True, tag="close"):
+class Close(AttemptEvent, frozen=True, kw_only=True, tag="close"):
     """The attempt is closed."""
 
 
-class Kill(_Of, frozen=True, kw_only=True, tag="kill"):
+class Kill(AttemptEvent, frozen=True, kw_only=True, tag="kill"):
     """The attempt is known to be dead: its process was reaped."""
 
 

@@ -6,8 +6,9 @@ field of one line, and yields an event exactly if there is none; what lies betwe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import NoneType
 from typing import Any, NamedTuple, Self
 
 from harness.history import event as events
@@ -22,6 +23,8 @@ class _Type(NamedTuple):
 
     holds: Callable[[Any], bool]
     name: str
+    at_once: frozenset[type] = frozenset()
+    """Python types all of whose values hold: most fields of most events need no further look."""
 
 
 def _is_int(value: Any) -> bool:
@@ -52,15 +55,17 @@ def _is_elements(value: Any) -> bool:
     return isinstance(value, list) and all(_is_element(element) for element in value)
 
 
-_INT = _Type(_is_int, "an integer")
-_INT_OR_NULL = _Type(lambda value: value is None or type(value) is int, "an integer or null")
-_TEXT = _Type(lambda value: isinstance(value, str), "a string")
+_INT = _Type(_is_int, "an integer", frozenset({int}))
+_INT_OR_NULL = _Type(
+    lambda value: value is None or type(value) is int, "an integer or null", frozenset({int, NoneType})
+)
+_TEXT = _Type(lambda value: isinstance(value, str), "a string", frozenset({str}))
 _FLAG = _Type(lambda value: isinstance(value, bool), "true or false")
-_LIST = _Type(lambda value: isinstance(value, list), "a list")
+_LIST = _Type(lambda value: isinstance(value, list), "a list", frozenset({list}))
 _OBJECT = _Type(lambda value: isinstance(value, dict), "an object")
-_ANY = _Type(lambda _: True, "any JSON")
-_ID = _Type(_is_id, "an integer or a string")
-_W = _Type(_is_w, 'an integer or "end"')
+_ANY = _Type(lambda _: True, "any JSON", frozenset({int, str, list, dict}))
+_ID = _Type(_is_id, "an integer or a string", frozenset({int, str}))
+_W = _Type(_is_w, 'an integer or "end"', frozenset({int}))
 _ELEMENTS = _Type(_is_elements, 'a list of {"id": ...} and {"w": ..., "pos": ...}')
 _PHASE = _Type(
     lambda value: isinstance(value, str) and value in {"begin", "end"},
@@ -167,14 +172,13 @@ _PYTHON_NAMES = {"from": "from_", "try": "try_"}
 """Fields that Python's grammar keeps for itself."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fields:
+class Fields(NamedTuple):
     """One line, checked by itself: its kind, its good fields, its complaints."""
 
+    good: dict[str, Any]
     kind: str = ""
     """Empty: unknown."""
-    good: dict[str, Any] = field(default_factory=dict)
-    complaints: list[str] = field(default_factory=list)
+    complaints: Sequence[str] = ()
     event: Event | None = None
     """There exactly if nothing is wrong."""
 
@@ -193,8 +197,13 @@ def well_formed(given: Mapping[str, Any]) -> Fields:
     good, complaints = _check(given, kind.fields, f"`{name}`")
     if complaints:
         return Fields(kind=name, good=good, complaints=complaints)
-    event = kind.make(**{_PYTHON_NAMES.get(name, name): value for name, value in good.items()})
-    return Fields(kind=name, good=good, event=event)
+    return Fields(kind=name, good=good, event=kind.make(**_in_python(good)))
+
+
+def _in_python(good: dict[str, Any]) -> dict[str, Any]:
+    if good.keys().isdisjoint(_PYTHON_NAMES):
+        return good
+    return {_PYTHON_NAMES.get(name, name): value for name, value in good.items()}
 
 
 def _check(
@@ -206,7 +215,7 @@ def _check(
         if name not in given:
             if required:
                 complaints.append(f"{place} lacks `{name}`, {kind.name}")
-        elif kind.holds(value := given[name]):
+        elif type(value := given[name]) in kind.at_once or kind.holds(value):
             good[name] = value
         else:
             complaints.append(f"`{name}` of {place} is {shown(value)}, but must be {kind.name}")

@@ -9,9 +9,8 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from harness.errors import UsageError
 
@@ -20,8 +19,7 @@ __all__ = ["CutOff", "Line", "numbered", "read_lines"]
 _CHUNK = 1 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class Line(NamedTuple):
     """One line without its line feed; `ended` is False for a last line that has none."""
 
     number: int

@@ -23,6 +23,7 @@ _OUTSIDE_LIFE = frozenset({"call", "res", "out", "owm", "snap"})
 _OF_ATTEMPT = _OUTSIDE_LIFE | {
     "start", "restore", "in", "wm", "dead", "failed", "end", "ended", "close", "kill",
 }  # fmt: skip
+_ORDER = (("n", 1, "strictly increasing"), ("t", 0, "never decreasing"))
 _ABSENT = object()
 
 
@@ -101,9 +102,9 @@ class Rules:
                 yield Breach(line=life.first_taken, say=say)
 
     def _order(self, good: Mapping[str, Any]) -> Iterator[str]:
-        for name, least, said in (("n", 1, "strictly increasing"), ("t", 0, "never decreasing")):
-            if name in good:
-                value, last = good[name], self._last.get(name)
+        for name, least, said in _ORDER:
+            if (value := good.get(name)) is not None:
+                last = self._last.get(name)
                 if last is not None and value < last + least:
                     yield f"`{name}` is {shown(value)} after {shown(last)}; it must be {said}"
                 self._last[name] = value

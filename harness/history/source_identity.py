@@ -60,16 +60,21 @@ class SourceIdentity:
         key = identity(good["key"]) if "key" in good else _NO_KEY
         now = _Taken(line, good["s"], good["pos"], key, good.get("ts"))
         first = self._taken.setdefault(id_, now)
-        told = f"record {shown(id_)} was taken on line {first.line}"
-        if first.s != now.s:
-            yield f"{told} by subtask {first.s}, here by subtask {now.s}"
-        elif first.pos != now.pos:
-            yield f"{told} at position {shown(first.pos)}, here at {shown(now.pos)}"
-        if first.key != now.key:
-            yield f"{told} with another `key`"
-        if first.ts != now.ts:
-            yield f"{told} with the `ts` {shown(first.ts)}, here with {shown(now.ts)}"
+        if first[1:] != now[1:]:
+            yield from _contradictions(id_, first, now)
         if "expect" in good:
             expected = identity(good["expect"])
             if self._expected.setdefault(id_, expected) != expected:
                 yield f"record {shown(id_)} comes with another `expect` than before"
+
+
+def _contradictions(id_: int | str, first: _Taken, now: _Taken) -> Iterator[str]:
+    told = f"record {shown(id_)} was taken on line {first.line}"
+    if first.s != now.s:
+        yield f"{told} by subtask {first.s}, here by subtask {now.s}"
+    elif first.pos != now.pos:
+        yield f"{told} at position {shown(first.pos)}, here at {shown(now.pos)}"
+    if first.key != now.key:
+        yield f"{told} with another `key`"
+    if first.ts != now.ts:
+        yield f"{told} with the `ts` {shown(first.ts)}, here with {shown(now.ts)}"

@@ -24,8 +24,10 @@ def same(left: Any, right: Any) -> bool:
     """Whether two values are equal in the sense of the page."""
     if type(left) is not type(right):
         return False
-    if isinstance(left, list | dict):
-        return identity(left) == identity(right)
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(same(left[name], right[name]) for name in left)
+    if isinstance(left, list):
+        return len(left) == len(right) and all(map(same, left, right))
     return bool(left == right)
 
 
@@ -50,11 +52,7 @@ def height(w: W) -> float:
 
 def shown(value: Any) -> str:
     """A value for a sentence: its JSON, cut where it gets long, never a control or half character."""
-    try:
-        raw = json.dumps(value, ensure_ascii=False)
-    except ValueError:
-        # Python refuses to print integers of thousands of digits, and nobody would read them.
-        return "a value with an integer of thousands of digits"
+    raw = json.dumps(value, ensure_ascii=False)
     text = raw.encode(errors="backslashreplace").decode()
     printable = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
     return printable if len(printable) <= _SHOWN_MAX else printable[: _SHOWN_MAX - 3] + "..."

@@ -119,6 +119,7 @@ def _settings(folder: Path) -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.local.dir": str(folder / "local"),
         "spark.python.authenticate.socketTimeout": "30s",
+        "spark.python.daemon.module": "harness.spark.daemon",
         "spark.python.udf.pipelined.enabled": "true",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",

@@ -54,9 +54,7 @@ def test_an_attempt_whose_process_is_gone_is_recorded_as_dead_once(
     assert kills(recorder) == [("kill", 1, 3)]
 
 
-def test_an_attempt_that_said_that_it_is_over_is_not_dead(
-    recorder: Recorder, gone: ProcessIdentity
-) -> None:
+def test_an_attempt_that_said_that_it_is_over_is_not_dead(recorder: Recorder, gone: ProcessIdentity) -> None:
     assert AttemptReaper(recorder).look(seen(gone, over=True)) == []
 
 

@@ -261,7 +261,7 @@ class Naive:
             taken = (pos, w) in self.attempt_marks(s, a, n)
             if pos >= cut and (pos in marks_left or (taken and (pos, w) in stored)):
                 yield ("V10", "both-sides", s, w, c)
-            elif pos < cut and (pos, w) in stored and pos in marks_left:
+            elif taken and pos < cut and (pos, w) in stored and pos in marks_left:
                 yield ("V10", "already-out", s, w, c)
             elif taken and pos < cut and (pos, w) not in stored and pos not in marks_left:
                 yield ("V10", "missing", s, w, c)

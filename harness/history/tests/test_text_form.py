@@ -66,7 +66,7 @@ def test_a_history_reads_as_it_was_written(tmp_path: Path, suffix: str) -> None:
     assert len(events) == len(lines) - 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None, derandomize=True, database=None)
 @given(VALUES)
 def test_any_value_survives_to_the_last_bit(value: Any) -> None:
     event = GiveUp(n=1, t=0, why=value)
@@ -120,8 +120,10 @@ def test_values_differ(left: str, right: str) -> None:
     assert identity(json.loads(left)) != identity(json.loads(right))
 
 
-def test_a_number_of_thousands_of_digits_is_spoken_of() -> None:
-    assert "digits" in shown([10**5000])
+def test_a_number_of_thousands_of_digits_can_be_told_and_printed() -> None:
+    assert shown([10**5000]).startswith("[1000")
+    assert len(shown([10**5000])) <= 80
+    assert json.loads(json.dumps({"id": 10**5000})) == {"id": 10**5000}
 
 
 def test_what_is_shown_to_a_person_is_short_and_printable() -> None:

@@ -23,6 +23,7 @@ from harness.checkers.registry import CHECKERS
 from harness.history.event import Event, Out, Owm
 from harness.history.header import Header
 from harness.history.read import Breach, HistoryReader, open_history
+from harness.history.strict_json import integers_of_any_length
 from harness.invariants import INVARIANTS
 from harness.verdict import InvariantVerdict, Judgement, Outcome
 
@@ -58,7 +59,7 @@ def judge_file(path: Path, *, checkers: Sequence[Invariant] = CHECKERS) -> Judge
 
 def judge_reader(reader: HistoryReader, *, checkers: Sequence[Invariant] = CHECKERS) -> Judgement | Malformed:
     """Judge what a reader gives."""
-    with _uncollected():
+    with _uncollected(), integers_of_any_length():
         return _judge_reader(reader, checkers)
 
 

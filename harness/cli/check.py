@@ -43,13 +43,16 @@ def check(
     Exit code: 0 all hold, 1 a violation, 4 malformed, 10 unknown or vacuous.
     """
     from harness.checkers.judge import judge_file
+    from harness.history.strict_json import integers_of_any_length
 
     del quiet, verbose  # the judgement is the answer; there is neither less nor more to say
     _all_readable(files)
     codes: list[Exit] = []
     for path in files:
-        judged = judge_file(path)
-        click.echo(_printed(click.format_filename(path), judged, form), color=False if no_color else None)
+        with integers_of_any_length():
+            judged = judge_file(path)
+            said = _printed(click.format_filename(path), judged, form)
+        click.echo(said, color=False if no_color else None)
         codes.append(_code(judged))
     context.exit(min(codes, key=_WORST_FIRST.index))
 

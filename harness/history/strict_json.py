@@ -8,19 +8,30 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["NESTING_MAX", "Loose", "strictly"]
+__all__ = ["NESTING_MAX", "Loose", "integers_of_any_length", "strictly"]
 
 NESTING_MAX = 300
 """Levels of objects and arrays; deeper ones cannot be compared or shown within the machine's stack."""
 _TOO_DEEP = f"the line is nested too deep to be read (more than {NESTING_MAX} levels)"
 
-# Ids and values of a history are integers of any length, and what was read is also printed: in a sentence, a
-# report, a breach. So the limit goes for the process, not for one call: Python's is meant for servers.
-sys.set_int_max_str_digits(0)
+
+@contextmanager
+def integers_of_any_length() -> Iterator[None]:
+    """Python converts no more than some thousands of digits; ids, numbers and values of a history may have more.
+
+    To be held while a history is read, judged and printed.
+    """
+    limit = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(0)
+    try:
+        yield
+    finally:
+        sys.set_int_max_str_digits(limit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +79,14 @@ def _inside(value: Any) -> Iterable[Any]:
 
 
 def _decoded(text: str) -> Any:
-    value, end = _STRICT.raw_decode(text)
+    try:
+        value, end = _STRICT.raw_decode(text)
+    except (_NotStrict, json.JSONDecodeError):
+        raise
+    except ValueError:
+        # The only other complaint of the decoder is an integer of thousands of digits.
+        with integers_of_any_length():
+            value, end = _STRICT.raw_decode(text)
     if end != len(text):
         raise json.JSONDecodeError("Extra data", text, end)
     return value
@@ -76,7 +94,8 @@ def _decoded(text: str) -> Any:
 
 def _forgiving(text: str) -> Any:
     try:
-        return _FORGIVING.decode(text)
+        with integers_of_any_length():
+            return _FORGIVING.decode(text)
     except (ValueError, RecursionError):
         return None
 

@@ -52,7 +52,11 @@ def height(w: W) -> float:
 
 def shown(value: Any) -> str:
     """A value for a sentence: its JSON, cut where it gets long, never a control or half character."""
-    raw = json.dumps(value, ensure_ascii=False)
+    try:
+        raw = json.dumps(value, ensure_ascii=False)
+    except ValueError:
+        # Python refuses to print integers of thousands of digits, unless `integers_of_any_length` is held.
+        return "a value with an integer of thousands of digits"
     text = raw.encode(errors="backslashreplace").decode()
     printable = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
     return printable if len(printable) <= _SHOWN_MAX else printable[: _SHOWN_MAX - 3] + "..."

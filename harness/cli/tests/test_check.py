@@ -45,6 +45,17 @@ def test_the_exit_code_tells_the_verdict(folder: Path, name: str, code: int) -> 
     assert json.loads(result.stdout)["verdict"] == name
 
 
+@pytest.mark.parametrize("form", ["pretty", "json", "markdown", "github"])
+def test_an_id_of_thousands_of_digits_is_convicted_like_any_other(tmp_path: Path, form: str) -> None:
+    lines = "\n".join(json.dumps(line) for line in (HEADER, START, {**GHOST, "id": 0}))
+    (tmp_path / "long.jsonl").write_text(lines.replace('"id": 0', f'"id": 1{"0" * 5000}') + "\n")
+
+    result = checked(tmp_path, "long", form=form)
+
+    assert result.exit_code == 1
+    assert "phantom" in result.stdout
+
+
 @pytest.mark.parametrize(
     ("names", "code"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from harness.errors import HistoryError, UsageError
 from harness.history.event import GiveUp
 from harness.history.header import Bounds, Expects, Header, Operator, header_json, parse_header
 from harness.history.read import open_history, open_text, read_whole
+from harness.history.strict_json import integers_of_any_length, strictly
 from harness.history.values import identity, same, shown
 from harness.history.write import header_line, line_of, write
 
@@ -120,10 +122,20 @@ def test_values_differ(left: str, right: str) -> None:
     assert identity(json.loads(left)) != identity(json.loads(right))
 
 
-def test_a_number_of_thousands_of_digits_can_be_told_and_printed() -> None:
-    assert shown([10**5000]).startswith("[1000")
-    assert len(shown([10**5000])) <= 80
-    assert json.loads(json.dumps({"id": 10**5000})) == {"id": 10**5000}
+def test_a_number_of_thousands_of_digits_is_spoken_of() -> None:
+    assert "digits" in shown([10**5000])
+
+
+def test_a_number_of_thousands_of_digits_is_read_and_shown_where_that_is_asked_for() -> None:
+    limit = sys.get_int_max_str_digits()
+
+    with integers_of_any_length():
+        told = shown([10**5000])
+
+    assert told.startswith("[1000")
+    assert len(told) <= 80
+    assert strictly(b'{"id":1' + b"0" * 5000 + b"}") == {"id": 10**5000}
+    assert sys.get_int_max_str_digits() == limit
 
 
 def test_what_is_shown_to_a_person_is_short_and_printable() -> None:

@@ -26,7 +26,6 @@ RECIPE_LABEL = "floodmark.recipe"
 BASE = "floodmark/debian-mysql:base"
 SUITE = "sid"
 """The only suite of Debian that carries MySQL."""
-MIRROR = "http://deb.debian.org/debian"
 PACKAGES_LIMIT_S = 900.0
 DEBIAN_OPTIONS = (
     # A mirror may lag behind the date its index vouches for; signatures are checked all the same.
@@ -60,12 +59,11 @@ def build_mysql_image(engine: Engine, *, scratch: Path, path: str, say: Callable
                 "--include=mysql-server-core",
                 *DEBIAN_OPTIONS,
                 SUITE,
-                str(packages),
-                MIRROR,
+                str(packages),  # from the mirror that mmdebstrap takes where none is named
             ],
             what=f"collecting Debian {SUITE} packages for the MySQL image",
             limit_s=PACKAGES_LIMIT_S,
-            fix=f"see that {MIRROR} can be reached and that {scratch} has 1 GB free",
+            fix=f"see that Debian's mirrors can be reached and that {scratch} has 1 GB free",
         )
         say("baking the MySQL image")
         engine.import_image(packages, BASE)

@@ -31,7 +31,7 @@ from harness.verdict import Judgement, Outcome, worst
 from harness.versions import versions
 from harness.watch import Ending, Observer, Stop, Watch
 from harness.workloads.lookups import customer_rows
-from harness.world.world import DATABASE, World
+from harness.world.world import DATABASE, Address, Credentials, World
 
 __all__ = ["Order", "perform"]
 
@@ -107,7 +107,7 @@ def _outcome(order: Order, *, run_id: str, world: World, folder: Path, ran: _Ran
     faults = findings(scenario, leftovers.lines)
     history = folder / "history.jsonl"
     _merge(order, leftovers, faults, audit, history)
-    judgement = _judge(history, ran.ending)
+    judgement = _judge(history, whole=ran.ending.error is None and not leftovers.missing)
     judged_us = monotonic_us()
     return RunOutcome(
         run_id=run_id,
@@ -149,12 +149,12 @@ def _audit(root: Endpoint, scenario: Scenario, ending: Ending) -> TableAudit | N
 
 
 def _root(world: World, database: str) -> Endpoint:
+    return _endpoint(world.direct, world.root, database)
+
+
+def _endpoint(address: Address, who: Credentials, database: str) -> Endpoint:
     return Endpoint(
-        host=world.direct.host,
-        port=world.direct.port,
-        user=world.root.user,
-        password=world.root.password,
-        database=database,
+        host=address.host, port=address.port, user=who.user, password=who.password, database=database
     )
 
 
@@ -162,32 +162,15 @@ def _plan(
     order: Order, *, run_id: str, world: World, database: str, raw: Path, rows: list[list[Any]]
 ) -> RunPlan:
     mutant = _mutant(order)
-    links = {
-        name: Endpoint(
-            host=address.host,
-            port=address.port,
-            user=world.app.user,
-            password=world.app.password,
-            database=database,
-        )
-        for name, address in world.links.items()
-    }
-    direct = _root(world, database)
-    bypass = Endpoint(
-        host=direct.host,
-        port=direct.port,
-        user=world.app.user,
-        password=world.app.password,
-        database=database,
-    )
+    lookups = world.direct if mutant is not None and mutant.bypasses_proxy else world.links["lookups"]
     return RunPlan(
         run_id=run_id,
         scenario=order.scenario.model_dump(mode="json", by_alias=True),
         seed=order.seed,
         sut=order.sut,
         mutant=order.mutant,
-        lookups=bypass if mutant is not None and mutant.bypasses_proxy else links["lookups"],
-        sink=links["sink"],
+        lookups=_endpoint(lookups, world.app, database),
+        sink=_endpoint(world.links["sink"], world.app, database),
         folder=str(raw),
         path=list(order.import_path),
         table=rows,
@@ -264,16 +247,15 @@ def _header(order: Order, *, audited: bool) -> Mapping[str, Any]:
     }
 
 
-def _judge(history: Path, ending: Ending) -> Judgement:
+def _judge(history: Path, *, whole: bool) -> Judgement:
+    """The verdict; of a run that was given up, or whose recording has gaps, never better than `unknown`."""
     judged = judge_file(history)
     if not isinstance(judged, Judgement):
         first = judged.breaches[0]
         message = f"our own history breaks its format: {history}, line {first.line}: {first.say}"
         raise HarnessError(message, fix="please report it, with the file")
-    if ending.error is None:
-        return judged
-    # A run that was given up may have left nothing open by chance; it still is no pass.
-    return replace(judged, outcome=worst([judged.outcome, Outcome.UNKNOWN]))
+    # What is not there may be what would have convicted; nothing left open, by chance, is no pass either.
+    return judged if whole else replace(judged, outcome=worst([judged.outcome, Outcome.UNKNOWN]))
 
 
 def _on_history_clock(faults: Sequence[FaultRecord], leftovers: Leftovers) -> tuple[FaultRecord, ...]:
@@ -283,14 +265,5 @@ def _on_history_clock(faults: Sequence[FaultRecord], leftovers: Leftovers) -> tu
         return None if at_us is None else at_us - origin
 
     return tuple(
-        FaultRecord(
-            id=fault.id,
-            kind=fault.kind,
-            plan=fault.plan,
-            armed_us=moved(fault.armed_us),
-            healed_us=moved(fault.healed_us),
-            evidence=fault.evidence,
-            bites=fault.bites,
-        )
-        for fault in faults
+        replace(fault, armed_us=moved(fault.armed_us), healed_us=moved(fault.healed_us)) for fault in faults
     )

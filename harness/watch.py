@@ -58,7 +58,7 @@ class Ending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """The watch over the subtasks of one run of `scenario`; `acts` is it without faults, or with them."""
+    """The watch over the subtasks of one run; `acts` is the scenario with the faults that are acted out."""
 
     acts: Scenario
     plan: RunPlan

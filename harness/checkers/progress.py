@@ -45,10 +45,6 @@ class Progress:
         """Whether any output of it has left."""
         return record in self._left
 
-    def has_outcome(self, record: Id) -> bool:
-        """Whether it has been decided what becomes of it."""
-        return record in self._outcomes
-
     def wanted(self, record: Id) -> list[Any] | None:
         """Its outputs by its outcome in this attempt, by its `expect` while it has none; None: unknown."""
         if record not in self._wanted:

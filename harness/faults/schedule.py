@@ -54,7 +54,6 @@ class _Planned:
     fault: Fault
     action: NetworkFault
     armed_us: int | None = None
-    healed_us: int | None = None
     held: AbstractContextManager[None] | None = None
 
     def is_over(self, now_us: int) -> bool:
@@ -120,7 +119,7 @@ class Schedule:
             return
         try:
             evidence = self._evidence(planned, self._now_us)
-            planned.healed_us = self._note("~healing", planned.fault.id, evidence)
+            self._note("~healing", planned.fault.id, evidence)
         finally:  # a full disk must not leave a fault on a link that other runs will use
             held.__exit__(None, None, None)
 

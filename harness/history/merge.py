@@ -26,10 +26,8 @@ class Leftovers:
 
     lines: tuple[Line, ...]
     warnings: tuple[str, ...]
-
-    def notes(self, kind: str) -> Iterator[Line]:
-        """The notes of `kind` (`~lost`, `~dies`, ...), in order."""
-        return (line for line in self.lines if line["k"] == kind)
+    missing: int
+    """Lines that were written, by the numbers of their neighbours, and are not there."""
 
 
 def read_leftovers(folder: Path) -> Leftovers:
@@ -37,7 +35,8 @@ def read_leftovers(folder: Path) -> Leftovers:
     warnings: list[str] = []
     files = [_read_file(path, warnings) for path in sorted(folder.glob("*.jsonl"))]
     lines = tuple(heapq.merge(*files, key=lambda line: line["t"]))
-    return Leftovers(lines=lines, warnings=tuple(warnings))
+    missing = sum(file[-1]["i"] + 1 - len(file) for file in files if file)
+    return Leftovers(lines=lines, warnings=tuple(warnings), missing=missing)
 
 
 def _read_file(path: Path, warnings: list[str]) -> list[Line]:

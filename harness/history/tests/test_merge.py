@@ -23,7 +23,9 @@ def left(path: Path, *lines: Line, torn: bytes = b"") -> None:
 def merged(
     lines: Sequence[Line], *, committed: Mapping[tuple[int, int], int] | None = None, **rest: Any
 ) -> list[Line]:
-    leftovers = Leftovers(lines=tuple({"i": i, **line} for i, line in enumerate(lines)), warnings=())
+    leftovers = Leftovers(
+        lines=tuple({"i": i, **line} for i, line in enumerate(lines)), warnings=(), missing=0
+    )
     return merge(leftovers, **{"faults": [], "committed": committed or {}, "effects": [], **rest})
 
 
@@ -36,7 +38,7 @@ def test_files_are_merged_in_the_order_of_the_one_clock(tmp_path: Path) -> None:
 
     assert [line["t"] for line in leftovers.lines] == [10, 20, 25, 30, 40]
     assert leftovers.warnings == ()
-    assert [line["f"] for line in leftovers.notes("~armed")] == ["cut"]
+    assert [line["f"] for line in leftovers.lines if line["k"] == "~armed"] == ["cut"]
 
 
 def test_a_torn_last_line_is_dropped_and_said(tmp_path: Path) -> None:
@@ -64,9 +66,11 @@ def test_a_missing_line_is_reported_with_its_place(tmp_path: Path) -> None:
     rows = [{"i": i, "t": i, "k": "end"} for i in (0, 1, 4, 5)]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
-    (warning,) = read_leftovers(tmp_path).warnings
+    leftovers = read_leftovers(tmp_path)
 
+    (warning,) = leftovers.warnings
     assert "2 events are missing before line 4" in warning
+    assert leftovers.missing == 2
 
 
 def test_events_are_numbered_from_1_on_a_clock_that_starts_with_the_run() -> None:

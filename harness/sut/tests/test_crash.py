@@ -125,5 +125,5 @@ def test_an_attempt_that_left_no_file_or_a_torn_line_is_no_obstacle(tmp_path: Pa
 def test_the_kill_is_written_down_before_it_happens(tmp_path: Path) -> None:
     Life(tmp_path, crash("committed", 2)).attempt("committed", "committed")
 
-    (note,) = read_leftovers(tmp_path).notes("~dies")
+    (note,) = (line for line in read_leftovers(tmp_path).lines if line["k"] == "~dies")
     assert (note["fault"], note["phase"], note["hit"], note["s"], note["a"]) == ("kill", "committed", 2, 1, 1)

@@ -1,19 +1,31 @@
-"""What streams: records, watermarks, and the barrier and the end that the source puts between them.
+"""What streams: records, watermarks and their status, and what the source puts between them.
 
-Answers to Flink's `StreamElement` family (`StreamRecord`, `Watermark`, `CheckpointBarrier`,
-`EndOfData`). Invariant: elements are frozen values; whoever holds one may keep it.
+Answers to Flink's `StreamElement` family (`StreamRecord`, `Watermark`, `WatermarkStatus`, `LatencyMarker`,
+`RecordAttributes`, `CheckpointBarrier`, `EndOfData`). Invariant: elements are frozen values; whoever holds one
+may keep it. They are structs and not dataclasses, for each record makes several.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Barrier", "EndOfInput", "QueueElement", "Record", "StreamElement", "Watermark"]
+from msgspec import Struct
+
+__all__ = [
+    "Barrier",
+    "EndOfInput",
+    "LatencyMarker",
+    "OperatorInput",
+    "QueueElement",
+    "Record",
+    "RecordAttributes",
+    "StreamElement",
+    "Watermark",
+    "WatermarkStatus",
+]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class Record(Struct, frozen=True, kw_only=True):
     """One record: any value, its event time in ms or none, and where its source read it."""
 
     value: Any
@@ -22,8 +34,7 @@ class Record:
     """The source position, carried for the history; the operator never reads it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watermark:
+class Watermark(Struct, frozen=True, kw_only=True):
     """No record with an event time of at most `timestamp` (ms) follows."""
 
     timestamp: int
@@ -31,19 +42,41 @@ class Watermark:
     """The source position, carried for the history; the operator never reads it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Barrier:
+class WatermarkStatus(Struct, frozen=True, kw_only=True):
+    """The source falls idle, and its watermark holds nobody back, or is active again (A55)."""
+
+    idle: bool
+    position: int | None = None
+    """The source position, carried for the history; the operator never reads it."""
+
+
+class LatencyMarker(Struct, frozen=True, kw_only=True):
+    """Measures the way through the job, not the wait for a call: it overtakes what is in flight (A54)."""
+
+    id: int
+
+
+class RecordAttributes(Struct, frozen=True, kw_only=True):
+    """Whether the records that follow are a backlog; as little in order as a latency marker (A54)."""
+
+    backlog: bool
+
+
+class Barrier(Struct, frozen=True, kw_only=True):
     """Checkpoint `checkpoint` cuts the stream here; it takes no source position."""
 
     checkpoint: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndOfInput:
+class EndOfInput(Struct, frozen=True, kw_only=True):
     """The source is exhausted."""
 
 
-QueueElement = Record | Watermark
+QueueElement = Record | Watermark | WatermarkStatus
 """What an operator's queue holds, and so what its snapshot holds (A56)."""
 
-StreamElement = Record | Watermark | Barrier | EndOfInput
+OperatorInput = QueueElement | LatencyMarker | RecordAttributes
+"""What an operator takes in and gives out."""
+
+StreamElement = OperatorInput | Barrier | EndOfInput
+"""What a source yields."""

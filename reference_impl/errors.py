@@ -9,11 +9,13 @@ function raised is the `__cause__` of what we raise for it, never lost.
     |  +- MailboxClosed       mail for, or from, a mailbox that no longer takes part (M2, M3)
     +- StreamElementFailed    the call for a record failed, so the task fails (A41)
     +- CallTimedOut           no outcome came in time (A44)
-    +- CallbackFailed         a function of the user raised where it must not (A34, A47)
+    +- CallbackFailed         a function of the user raised where it must not (A34, A42, A47, A87)
+    +- SimulationStuck        in virtual time: everything waits, and nothing is left to happen
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from reference_impl.elements import Record
@@ -23,6 +25,7 @@ __all__ = [
     "CallbackFailed",
     "MailboxClosed",
     "OperatorError",
+    "SimulationStuck",
     "StreamElementFailed",
     "WrongState",
 ]
@@ -57,7 +60,7 @@ class CallTimedOut(OperatorError):
 
 
 class CallbackFailed(OperatorError):
-    """The user's `callback` (`invoke`, `timeout`) raised `cause` instead of answering through its handle."""
+    """The user's `callback` raised `cause` instead of giving an answer."""
 
     def __init__(self, callback: str, value: Any, cause: BaseException) -> None:
         super().__init__(
@@ -65,3 +68,13 @@ class CallbackFailed(OperatorError):
         )
         self.callback = callback
         self.__cause__ = cause
+
+
+class SimulationStuck(OperatorError):
+    """At `now_ms` of virtual time all of `waiting` wait for each other, or for something that never comes."""
+
+    def __init__(self, now_ms: int, waiting: Sequence[str]) -> None:
+        who = "; ".join(waiting) or "no task, so whoever turns the loop waits for mail that nobody will put"
+        super().__init__(f"stuck at {now_ms} ms: nothing is ready and no timer is pending. Waiting: {who}")
+        self.now_ms = now_ms
+        self.waiting = tuple(waiting)

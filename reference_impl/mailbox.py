@@ -1,14 +1,17 @@
 """The mailbox: actions for the task's thread, and the one place where that thread waits.
 
-Answers to Flink's `TaskMailboxImpl`, `Mail` and `MailboxExecutorImpl`. The mailbox is outside, the event
+Answers to Flink's `TaskMailboxImpl` and `Mail`. The mailbox is outside, the event
 loop inside: mail never runs within a callback of the loop; the loop runs only while a `take` finds
 nothing (`Mailbox.parked`), and the callback that puts mail stops it. So a yield may be nested in a mail,
-and locks, signals and Flink's `hasNewMail` have no counterpart here.
+and conditions, signals and Flink's `hasNewMail` have no counterpart here.
 
 Invariant: conservation (M5): each mail that `put` accepted is taken once, or drained, or returned by `close`.
 
-Deviation: urgent mail has a deque of its own, where Flink keeps it reversed at the head of the queue; so it
-is first and in order of arrival whatever the mix of takes (M16), without the holes of M17.
+Deviations. Urgent mail has a deque of its own, where Flink keeps it reversed at the head of the queue; so it
+is first and in order of arrival whatever the mix of takes (M16), without the holes of M17. The batch is a
+number, of mails at the head of the queue, where Flink moves them to a second deque (M6, M11). A foreign
+thread's mail is on its way until the loop turns; only for that there is a lock, so what M20 says of deques
+read without it is void. `drain` is for the task's thread. A `take` that nothing can ever end is an error.
 """
 
 from __future__ import annotations
@@ -16,13 +19,24 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
+from concurrent.futures import Future
 from enum import Enum
-from threading import get_ident
+from threading import RLock, get_ident
+from typing import Protocol
+
+import msgspec
 
 from reference_impl.errors import MailboxClosed, WrongState
 
-__all__ = ["MAX_PRIORITY", "MIN_PRIORITY", "Mail", "Mailbox", "MailboxExecutor", "MailboxState"]
+__all__ = [
+    "MAX_PRIORITY",
+    "MIN_PRIORITY",
+    "Deliverable",
+    "Mail",
+    "MailRunner",
+    "Mailbox",
+    "MailboxState",
+]
 
 MIN_PRIORITY = -1
 """A take with it sees every mail (M7)."""
@@ -30,19 +44,42 @@ MAX_PRIORITY = 2**31 - 1
 """Mail with it is seen by every take: control mail (M34)."""
 
 
-class Mail:
-    """An action for the task's thread. A plain class: every completion makes one, so it has to be cheap.
+class Deliverable(Protocol):
+    """What a mailbox holds: `Mail`, or something that is its own mail (`reference_impl.result.Settlement`)."""
 
-    `priority` is the place of its operator in the chain: an upstream operator's mail has the smaller number
-    (M7). `what` is for people.
-    """
+    @property
+    def action(self) -> Callable[[], None]:
+        """What is to be done on the task's thread."""
 
-    __slots__ = ("action", "priority", "what")
+    @property
+    def priority(self) -> int:
+        """The place of its operator in the chain: an upstream operator's mail has the smaller number (M7)."""
 
-    def __init__(self, action: Callable[[], None], priority: int, what: str) -> None:
-        self.action = action
-        self.priority = priority
-        self.what = what
+    @property
+    def what(self) -> str:
+        """For people."""
+
+    @property
+    def deferrable(self) -> bool:
+        """Only for takes that see everything, and for nobody's yield (M8)."""
+
+    def try_cancel(self) -> None:
+        """The mail was dropped: tell whoever waits for it (M21)."""
+
+
+class Mail(msgspec.Struct, eq=False):
+    """An action for the task's thread. A struct: every completion makes one, so it has to be cheap."""
+
+    action: Callable[[], None]
+    priority: int
+    what: str
+    deferrable: bool = False
+
+    def try_cancel(self) -> None:
+        """Cancel the future whose method the action is; of no effect on any other action (M21)."""
+        future = getattr(self.action, "__self__", None)
+        if isinstance(future, Future):
+            future.cancel()
 
 
 class MailboxState(Enum):
@@ -56,21 +93,36 @@ class MailboxState(Enum):
 _OPEN, _CLOSED = MailboxState.OPEN, MailboxState.CLOSED  # what is asked for each mail is asked briefly
 
 
+class MailRunner(Protocol):
+    """For whom a batch runs: the mailbox loop."""
+
+    suspended: bool
+    """It leaves: no further mail (M31)."""
+    mails_run: int
+    """Counted before each mail (M40)."""
+
+
 class Mailbox:
-    """Mail for the thread that built it. Mutable; a foreign thread may only put."""
+    """Mail for the thread that built it. Mutable; a foreign thread may only put, and run exclusively."""
 
     def __init__(self, *, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._thread = get_ident()
         self._state = _OPEN
-        self._urgent: deque[Mail] = deque()
-        self._batch: deque[Mail] = deque()
-        self._queue: deque[Mail] = deque()
+        self._urgent: deque[Deliverable] = deque()
+        self._queue: deque[Deliverable] = deque()
+        self._batch = 0
+        """So many mails at the head of the queue are the batch."""
         self._parked = False
+        self._plain = True
+        """Open, and no take to be woken: all that a put from the task's thread has to do is append."""
+        self._lock = RLock()
+        self._on_the_way: deque[tuple[Deliverable, bool]] = deque()
+        """From foreign threads, with whether it is urgent; under the lock."""
 
     def __len__(self) -> int:
         """The mails not yet taken."""
-        return len(self._urgent) + len(self._batch) + len(self._queue)
+        return len(self._urgent) + len(self._queue) + len(self._on_the_way)
 
     @property
     def state(self) -> MailboxState:
@@ -86,41 +138,94 @@ class Mailbox:
         """Whether the caller is on the mailbox's thread."""
         return get_ident() == self._thread
 
-    def put(self, mail: Mail, *, urgent: bool = False) -> None:
+    def has_mail(self) -> bool:
+        """Whether a take that sees everything would find something (M6)."""
+        self._require_task_thread("ask for mail")
+        return bool(self._urgent or self._queue)
+
+    def put(self, mail: Deliverable, *, urgent: bool = False) -> None:
         """Add `mail` behind all others, or, if urgent, behind the other urgent ones; from any thread (M2)."""
-        if self._state is not _OPEN:
-            raise self._closed(f"cannot take in {mail.what!r}")
-        if get_ident() != self._thread:
-            self._put_from_thread(mail, urgent)
-            return
+        if self._plain and not urgent and get_ident() == self._thread:
+            self._queue.append(mail)  # the fast path
+        elif get_ident() == self._thread:
+            self._require_open(mail)
+            self._add(mail, urgent=urgent, foreign=False)
+            self._wake()
+        else:
+            self._send(mail, urgent=urgent)
+
+    def run_exclusively(self, run: Callable[[], None]) -> None:
+        """Run it here and now, and let nothing come between the mails that it puts; from any thread (M18)."""
+        with self._lock:
+            run()
+
+    def _add(self, mail: Deliverable, *, urgent: bool, foreign: bool) -> None:
+        """Where the mail belongs; `foreign` makes no difference here, but did in Flink (M14)."""
+        del foreign
         (self._urgent if urgent else self._queue).append(mail)
+
+    def _wake(self) -> None:
+        """A waiting take looks again; once is enough until it waits again."""
         if self._parked:
             self._loop.stop()
+            self._plain = self._state is _OPEN
 
-    def _put_from_thread(self, mail: Mail, urgent: bool) -> None:  # noqa: FBT001 - as its caller has it
-        """By way of the loop: the mail arrives when that turns, unless the mailbox closes first."""
-        try:
-            self._loop.call_soon_threadsafe(self._arrive, mail, urgent)
-        except RuntimeError as loop_closed:
-            raise MailboxClosed(f"the loop is closed and cannot bring in {mail.what!r}") from loop_closed
+    def _send(self, mail: Deliverable, *, urgent: bool) -> None:
+        """By way of the loop: the mail arrives when that turns, or when the mailbox ends."""
+        with self._lock:
+            self._require_open(mail)
+            self._on_the_way.append((mail, urgent))
+            try:
+                self._loop.call_soon_threadsafe(self._arrive)
+            except RuntimeError as loop_closed:
+                self._on_the_way.pop()
+                raise MailboxClosed(f"the loop is closed and cannot bring in {mail.what!r}") from loop_closed
 
-    def _arrive(self, mail: Mail, urgent: bool) -> None:  # noqa: FBT001 - call_soon passes no keywords
-        with suppress(MailboxClosed):  # its sender has long gone on
-            self.put(mail, urgent=urgent)
+    def _arrive(self) -> None:
+        self._collect()
+        self._wake()
 
-    def take(self, priority: int = MIN_PRIORITY) -> Mail:
+    def _collect(self) -> None:
+        with self._lock:  # what another thread puts exclusively is awaited, and comes whole
+            while self._on_the_way:
+                mail, urgent = self._on_the_way.popleft()
+                self._add(mail, urgent=urgent, foreign=True)
+
+    def take(self, priority: int = MIN_PRIORITY) -> Deliverable:
         """The first mail of at least `priority`; without any, runs the loop until one is put (M9)."""
         while (mail := self.try_take(priority)) is None:
-            self._park()
+            self._wait()
         return mail
 
-    def try_take(self, priority: int = MIN_PRIORITY) -> Mail | None:
-        """The first mail of at least `priority`: priorities filter, they do not sort (M7)."""
-        self._require_may_take()
-        for mails in (self._urgent, self._batch, self._queue):
-            mail = _take_visible(mails, priority)
-            if mail is not None:
-                return mail
+    def try_take(self, priority: int = MIN_PRIORITY) -> Deliverable | None:
+        """The first mail of at least `priority`: priorities filter, they do not sort (M7).
+
+        From any other priority than `MIN_PRIORITY` deferrable mail is hidden (M8).
+        """
+        if get_ident() != self._thread or self._state is _CLOSED:
+            self._refuse_take()
+        if self._queue and not self._urgent:  # the fast path: the first mail is the one
+            mail = self._queue[0]
+            if mail.priority >= priority and not mail.deferrable:
+                if self._batch:
+                    self._batch -= 1
+                return self._queue.popleft()
+        return self._search(priority, deferrable_too=priority == MIN_PRIORITY)
+
+    def try_take_ignoring_deferrable(self, priority: int) -> Deliverable | None:
+        """As `try_take`, but deferrable mail is mail like any other (M8, FLINK-39481)."""
+        if get_ident() != self._thread or self._state is _CLOSED:
+            self._refuse_take()
+        return self._search(priority, deferrable_too=True)
+
+    def _search(self, priority: int, *, deferrable_too: bool) -> Deliverable | None:
+        for mails in (self._urgent, self._queue):
+            for index, mail in enumerate(mails):
+                if mail.priority >= priority and (deferrable_too or not mail.deferrable):
+                    del mails[index]
+                    if mails is self._queue and index < self._batch:
+                        self._batch -= 1
+                    return mail
         return None
 
     def create_batch(self) -> bool:
@@ -129,18 +234,44 @@ class Mailbox:
         A batch left over from an interrupted turn is not topped up, unless urgent mail waits.
         """
         self._require_task_thread("create a batch")
-        if not self._batch or self._urgent:
-            self._top_up()
+        if self._urgent or not self._batch:
+            self._batch = len(self._queue)
         return bool(self._urgent or self._batch)
 
-    def try_take_from_batch(self) -> Mail | None:
+    def try_take_from_batch(self) -> Deliverable | None:
         """The next urgent mail, else the next of the batch, whatever its priority (M10)."""
-        self._require_may_take()
-        if not self._urgent:
-            return self._batch.popleft() if self._batch else None
-        if not self._batch:
-            self._top_up()  # FLINK-39898: else what was put behind the urgent mail starves
-        return self._urgent.popleft()
+        if get_ident() != self._thread or self._state is _CLOSED:
+            self._refuse_take()
+        if self._urgent:
+            if not self._batch:
+                # FLINK-39898: else what was put behind the urgent mail starves.
+                self._batch = len(self._queue)
+            return self._urgent.popleft()
+        if self._batch:
+            self._batch -= 1
+            return self._queue.popleft()
+        return None
+
+    def run_batch(self, runner: MailRunner) -> None:
+        """Create a batch and run it, urgent mail between, until it is empty or its runner suspended (M30, M31).
+
+        `create_batch` and `try_take_from_batch` in one, for the mailbox loop's turns: once a record.
+        """
+        queue, urgent = self._queue, self._urgent
+        if urgent or not self._batch:
+            self._batch = len(queue)
+        while not runner.suspended:
+            if self._state is _CLOSED:
+                self._refuse_take()
+            if urgent:
+                mail = urgent.popleft()
+            elif self._batch:
+                self._batch -= 1
+                mail = queue.popleft()
+            else:
+                return
+            runner.mails_run += 1
+            mail.action()
 
     def let_loop_turn(self) -> None:
         """One turn of the loop without waiting: what is ready there may put its mail."""
@@ -151,75 +282,54 @@ class Mailbox:
     def quiesce(self) -> None:
         """Take in nothing more, still give out what is there (M1)."""
         self._require_task_thread("quiesce")
-        if self._state is _OPEN:
-            self._state = MailboxState.QUIESCED
+        self._collect_and_end(MailboxState.QUIESCED)
 
-    def drain(self) -> list[Mail]:
+    def drain(self) -> list[Deliverable]:
         """All mail, in the order in which it would have been taken (M38)."""
-        mails = [*self._urgent, *self._batch, *self._queue]
-        for box in (self._urgent, self._batch, self._queue):
-            box.clear()
+        self._require_task_thread("drain")
+        self._collect()
+        mails = [*self._urgent, *self._queue]
+        self._urgent.clear()
+        self._queue.clear()
+        self._batch = 0
         return mails
 
-    def close(self) -> list[Mail]:
-        """End it; the undelivered mails, once (M5)."""
+    def close(self) -> list[Deliverable]:
+        """End it; the undelivered mails, once (M5). A waiting take raises."""
         self._require_task_thread("close")
-        self._state = _CLOSED
+        self._collect_and_end(_CLOSED)
         return self.drain()
 
-    def _park(self) -> None:
-        self._parked = True
+    def _collect_and_end(self, state: MailboxState) -> None:
+        """What was accepted up to now counts as put; from now on nothing is."""
+        with self._lock:
+            self._collect()
+            if self._state is _OPEN or state is _CLOSED:
+                self._state = state
+        self._plain = self._state is _OPEN
+        self._wake()
+
+    def _wait(self) -> None:
+        """Run the loop until somebody stops it."""
+        if self._state is not _OPEN:
+            raise self._closed("will never get the mail that a take waits for")
+        self._parked, self._plain = True, False
         try:
             self._loop.run_forever()
         finally:
-            self._parked = False
-
-    def _top_up(self) -> None:
-        self._batch.extend(self._queue)
-        self._queue.clear()
+            self._parked, self._plain = False, self._state is _OPEN
 
     def _require_task_thread(self, what: str) -> None:
         if get_ident() != self._thread:
             raise WrongState(f"{what}: only the mailbox's own thread may do that")
 
-    def _require_may_take(self) -> None:
+    def _require_open(self, mail: Deliverable) -> None:
+        if self._state is not _OPEN:
+            raise self._closed(f"cannot take in {mail.what!r}")
+
+    def _refuse_take(self) -> None:
         self._require_task_thread("take")
-        if self._state is _CLOSED:
-            raise self._closed("has no mail to give")
+        raise self._closed("has no mail to give")
 
     def _closed(self, consequence: str) -> MailboxClosed:
         return MailboxClosed(f"the mailbox is {self._state.value} and {consequence}")
-
-
-def _take_visible(mails: deque[Mail], priority: int) -> Mail | None:
-    for index, mail in enumerate(mails):
-        if mail.priority >= priority:
-            del mails[index]
-            return mail
-    return None
-
-
-class MailboxExecutor:
-    """A mailbox as seen by one operator: its mail gets, and its yields ask for, the operator's priority."""
-
-    def __init__(self, mailbox: Mailbox, priority: int, *, urgent: bool = False) -> None:
-        self._mailbox = mailbox
-        self._priority = priority
-        self._urgent = urgent
-        self.on_task_thread = mailbox.on_task_thread
-
-    def execute(self, action: Callable[[], None], what: str) -> None:
-        """Run `action` as mail; what it raises fails the task. From any thread (M22)."""
-        self._mailbox.put(Mail(action, self._priority, what), urgent=self._urgent)
-
-    def yield_(self) -> None:
-        """Run one mail of this operator or of one further down, waiting for it if need be (M24, M25)."""
-        self._mailbox.take(self._priority).action()
-
-    def try_yield(self) -> bool:
-        """As `yield_`, but without waiting; whether there was one."""
-        mail = self._mailbox.try_take(self._priority)
-        if mail is None:
-            return False
-        mail.action()
-        return True

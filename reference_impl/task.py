@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from reference_impl.async_wait import AsyncWaitOperator
-from reference_impl.elements import Barrier, EndOfInput, QueueElement, StreamElement
+from reference_impl.elements import Barrier, EndOfInput, OperatorInput, QueueElement, StreamElement
 from reference_impl.loops import now_ms
 from reference_impl.mailbox_loop import MailboxLoop
+from reference_impl.queues.availability import Availability
 from reference_impl.timers import Timers
 
-__all__ = ["Checkpoint", "Coordinator", "Source", "StreamTask"]
+__all__ = ["Checkpoint", "Coordinator", "Operator", "Source", "StreamTask"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class Source(Protocol):
 class Coordinator(Protocol):
     """What the task tells of itself, and whom it hands its checkpoints; told before the effect."""
 
-    def takes(self, element: QueueElement) -> None:
+    def takes(self, element: OperatorInput) -> None:
         """`element` enters the operator now."""
 
     def completes(self, checkpoint: Checkpoint) -> None:
@@ -58,6 +58,26 @@ class Coordinator(Protocol):
 
     def drained(self) -> None:
         """Every element has left, and the last checkpoint is complete."""
+
+
+class Operator(Protocol):
+    """What the task feeds and drains."""
+
+    @property
+    def room(self) -> Availability:
+        """Whether an element would be admitted at once (A33)."""
+
+    def open(self, restored: Sequence[QueueElement] = ()) -> None:
+        """Replay a snapshot (A61)."""
+
+    def process(self, element: OperatorInput) -> None:
+        """Take an element in (A27)."""
+
+    def snapshot(self) -> Sequence[QueueElement]:
+        """What has not left (A56)."""
+
+    def end_input(self) -> None:
+        """Drain (A66)."""
 
 
 class StreamTask:
@@ -72,7 +92,7 @@ class StreamTask:
         loop: asyncio.AbstractEventLoop,
         mailbox_loop: MailboxLoop,
         timers: Timers,
-        operator: AsyncWaitOperator,
+        operator: Operator,
         source: Source,
         coordinator: Coordinator,
     ) -> None:
@@ -102,6 +122,9 @@ class StreamTask:
         if barrier is not None and self._cut < self._position:
             self._checkpoint(barrier.checkpoint)
             return
+        if not self._operator.room:
+            self._wait_for_room()
+            return
         wait_ms = self._source.due_ms(self._position) - now_ms(self._loop)
         if wait_ms > 0:
             self._sleep(wait_ms)
@@ -116,6 +139,10 @@ class StreamTask:
                 self._coordinator.takes(element)
                 self._position += 1
                 self._operator.process(element)
+
+    def _wait_for_room(self) -> None:
+        """Back pressure without a blocked frame: other mail, a checkpoint's too, goes on (A33, FLINK-39835)."""
+        self._operator.room.then(self._mailbox_loop.suspend_default_action().resume)
 
     def _sleep(self, wait_ms: int) -> None:
         """Back to the mailbox until the next element is due."""

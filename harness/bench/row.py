@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Row"]
+__all__ = ["NotMeasured", "Row"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,9 +17,29 @@ class Row:
     rounds: int
     goal: float
     larger_is_better: bool
+    limit: float | None = None
+    """What is required, where the goal is more than that."""
+    spread: tuple[float, float] | None = None
+    """The lowest and the highest round."""
     detail: str = ""
 
     @property
     def met(self) -> bool:
         """Whether the goal is reached."""
-        return self.value >= self.goal if self.larger_is_better else self.value <= self.goal
+        return self._reaches(self.goal)
+
+    @property
+    def within_limit(self) -> bool:
+        """Whether what is required is reached."""
+        return self._reaches(self.goal if self.limit is None else self.limit)
+
+    def _reaches(self, bound: float) -> bool:
+        return self.value >= bound if self.larger_is_better else self.value <= bound
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotMeasured:
+    """A row that this machine cannot fill: said, not left out."""
+
+    name: str
+    reason: str

@@ -27,5 +27,6 @@ def ready_row(kind: str) -> Row:
         rounds=_ROUNDS,
         goal=_GOALS_S[kind],
         larger_is_better=False,
-        detail=f"{server}; {min(took):.2f}..{max(took):.2f} s",
+        spread=(min(took), max(took)),
+        detail=server,
     )

@@ -2,70 +2,109 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
+import os
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
-    from harness.bench.row import Row
+    from harness.bench.row import NotMeasured, Row
 
 __all__ = ["bench"]
 
+_PARTS = ("operator", "world", "spark")
+
 
 @click.command()
-@click.argument("what", nargs=-1, type=click.Choice(["spark", "world"]))
+@click.argument("what", nargs=-1, type=click.Choice(_PARTS))
+@click.option("--pyflink", envvar="FLOODMARK_PYFLINK", metavar="PYTHON", type=click.Path(path_type=Path),
+              help="The Python of an environment with apache-flink 2.3.0, as a peer of the operator.")  # fmt: skip
+@click.option("--write", "page", metavar="FILE", type=click.Path(dir_okay=False, exists=True, path_type=Path),
+              help="Put the tables into this page too, each between its marks: docs/performance.md.")  # fmt: skip
 @click.option("--format", "form", envvar="FLOODMARK_FORMAT", default="pretty", show_default=True,
               type=click.Choice(["pretty", "json", "markdown"]), help="Of what is printed.")  # fmt: skip
-def bench(what: tuple[str, ...], form: str) -> int:
+def bench(what: tuple[str, ...], *, pyflink: Path | None, page: Path | None, form: str) -> int:
     """Measure WHAT (default: everything): ratios and times within this run, each beside its goal.
 
     Exit code: 0 measured, whether the goals are met or not; 11 if nothing could be measured.
     """
+    from harness.bench.row import NotMeasured, Row
+    from harness.bench.table import as_json, as_markdown
     from harness.errors import Exit
 
-    rows, skipped = _measure(what or ("spark", "world"))
-    for reason in skipped:
-        click.echo(f"not measured: {reason}", err=True)
-    click.echo(_rendered(rows, form))
-    return Exit.HOLD if rows else Exit.ENVIRONMENT
+    measured: list[Row | NotMeasured] = []
+    for part in what or _PARTS:
+        rows = list(_measured(part, pyflink))
+        for row in rows:
+            if isinstance(row, NotMeasured):
+                click.echo(f"not measured: {row.name}: {row.reason}", err=True)
+        if page is not None:
+            _write(page, part, rows)
+        measured += rows
+    click.echo(as_json(measured) if form == "json" else as_markdown(measured))
+    return Exit.HOLD if any(isinstance(row, Row) for row in measured) else Exit.ENVIRONMENT
 
 
-def _measure(what: tuple[str, ...]) -> tuple[list[Row], list[str]]:
-    import tempfile
-    from pathlib import Path
+def _measured(part: str, pyflink: Path | None) -> Iterator[Row | NotMeasured]:
+    match part:
+        case "operator":
+            from harness.bench.operator_rows import operator_rows
+            from harness.world.settings import WorldSettings
 
+            settings = WorldSettings.from_environment()
+            yield from operator_rows(settings=settings, pyflink=pyflink, say=_progress)
+        case "world":
+            yield from _world_rows()
+        case _:
+            yield from _spark_rows()
+
+
+def _world_rows() -> Iterator[Row | NotMeasured]:
+    from harness.bench.row import NotMeasured
     from harness.bench.world_ready import ready_row
     from harness.errors import FloodmarkError
 
-    rows: list[Row] = []
-    skipped: list[str] = []
-    if "world" in what:
-        for kind in ("local", "containers"):
-            try:
-                rows.append(ready_row(kind))
-            except FloodmarkError as error:
-                skipped.append(f"world {kind}: {error}")
-    if "spark" in what:
+    for kind in ("local", "containers"):
+        _progress(f"world {kind}")
         try:
-            from harness.spark.bench import spark_rows
-
-            with tempfile.TemporaryDirectory(prefix="floodmark-bench-") as folder:
-                rows += spark_rows(Path(folder))
-        except (FloodmarkError, ImportError) as error:
-            skipped.append(f"spark: {error}")
-    return rows, skipped
+            yield ready_row(kind)
+        except FloodmarkError as error:
+            yield NotMeasured(name=f"world {kind} ready", reason=error.what)
 
 
-def _rendered(rows: list[Row], form: str) -> str:
-    if form == "json":
-        return json.dumps([{**asdict(row), "met": row.met} for row in rows])
-    head = ["| measure | median | goal | met | rounds | detail |", "|---|---|---|---|---|---|"]
-    return "\n".join([*head, *(_line(row) for row in rows)])
+def _spark_rows() -> Iterator[Row | NotMeasured]:
+    import tempfile
+
+    from harness.bench.row import NotMeasured
+    from harness.errors import FloodmarkError
+
+    _progress("Spark")
+    try:
+        from harness.spark.bench import spark_rows
+
+        with tempfile.TemporaryDirectory(prefix="floodmark-bench-") as folder:
+            yield from spark_rows(Path(folder))
+    except FloodmarkError as error:
+        yield NotMeasured(name="operator under Spark", reason=error.what)
+    except ImportError as error:
+        yield NotMeasured(name="operator under Spark", reason=str(error))
 
 
-def _line(row: Row) -> str:
-    goal = f"{'>=' if row.larger_is_better else '<='} {row.goal} {row.unit}"
-    met = "yes" if row.met else "NO"
-    return f"| {row.name} | {row.value:.2f} {row.unit} | {goal} | {met} | {row.rounds} | {row.detail} |"
+def _write(page: Path, part: str, rows: list[Row | NotMeasured]) -> None:
+    from harness.bench.table import as_markdown, replaced
+    from harness.clock import utc_now
+    from harness.versions import versions
+
+    about = versions("live")
+    origin = (
+        f"{utc_now():%Y-%m-%d}; {os.cpu_count()} processors, {about['system']}; "
+        f"Python {about['python']}, Floodmark {about['floodmark']}."
+    )
+    text = f"\n{as_markdown(rows)}\n\n{origin}\n"
+    page.write_text(replaced(page.read_text("utf-8"), part, text), encoding="utf-8")
+
+
+def _progress(sentence: str) -> None:
+    click.echo(f"  {sentence} ...", err=True)

@@ -15,7 +15,7 @@ __all__ = ["clean"]
 
 @click.command()
 @click.option(
-    "--cache", is_flag=True, help="Remove the cache as well: unpacked servers, the proxy, data folders."
+    "--cache", is_flag=True, help="Remove the cache as well: unpacked servers, the proxy, data folders, the oracle."
 )
 def clean(*, cache: bool) -> None:
     """Remove the processes, containers, networks, folders and port locks of runs that were killed."""
@@ -55,7 +55,7 @@ def _remove_cache(settings: WorldSettings) -> None:
     import shutil
 
     places = settings.places
-    for folder in (places.servers, places.bin, places.datadirs):
+    for folder in (places.servers, places.bin, places.datadirs, places.root / "oracle"):
         if folder.exists():
             shutil.rmtree(folder)
             click.echo(f"removed {folder}")

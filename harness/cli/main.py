@@ -26,6 +26,7 @@ _COMMANDS: Mapping[str, str] = {
     "doctor": "What works here and what does not, each with its fix.",
     "setup": "Get what a world lacks, into a cache.",
     "clean": "Remove what a killed run left behind; ours only.",
+    "sut": "Speak the operator protocol, so that any harness can drive an operator.",
     "bench": "The performance table, as ratios within one run.",
 }
 """Name -> one sentence; each is the command of that name in the module of that name."""

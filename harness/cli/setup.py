@@ -27,9 +27,14 @@ __all__ = ["setup"]
     is_flag=True,
     help="Build the images of the containers world here, where no registry answers (Debian, root).",
 )
+@click.option(
+    "--oracle",
+    is_flag=True,
+    help="The real Flink instead: get its jar (331 MB) and compile the program around its operator (javac).",
+)
 @click.option("--rebuild", is_flag=True, help="Make again what is there already.")
-def setup(*, world: str, offline_images: bool, rebuild: bool) -> None:
-    """Get what a world lacks: a database server, a proxy, images.
+def setup(*, world: str, offline_images: bool, oracle: bool, rebuild: bool) -> None:
+    """Get what a world lacks: a database server, a proxy, images; or the oracle.
 
     What is installed is used; the rest goes into the cache (~/.cache/floodmark, or $FLOODMARK_CACHE).
     Nothing is installed into the system, and root is needed for --offline-images only.
@@ -38,8 +43,14 @@ def setup(*, world: str, offline_images: bool, rebuild: bool) -> None:
     from harness.world.settings import WorldSettings
 
     with provisioning(WorldSettings.from_environment(), rebuild=rebuild, say=_progress) as task:
-        for step in _steps(task, world=world, offline_images=offline_images):
+        for step in _oracle(task) if oracle else _steps(task, world=world, offline_images=offline_images):
             click.echo(str(step))
+
+
+def _oracle(task: Provision) -> Iterator[Step]:
+    from harness.oracle.provide import provide_oracle
+
+    yield from provide_oracle(task)
 
 
 def _steps(task: Provision, *, world: str, offline_images: bool) -> Iterator[Step]:

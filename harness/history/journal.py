@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from harness.history.recorder import Recorder
+from msgspec import UNSET, UnsetType, field
+
+from harness.history.recorder import EventLine, Recorder
 from harness.process_identity import ProcessIdentity
 
 __all__ = ["Journal"]
@@ -37,14 +39,14 @@ class Journal:
     def took_record(
         self, *, position: int, id: int, key: Any, ts: int | None, expect: Sequence[Any] | None
     ) -> None:
-        known = {} if expect is None else {"expect": list(expect)}
-        self._event("in", pos=position, id=id, key=key, ts=ts, **known)
+        known = UNSET if expect is None else expect
+        self._recorder.append(_In(0, 0, "in", self._subtask, self._attempt, position, id, key, ts, known))
 
     def took_watermark(self, *, position: int, timestamp: int) -> None:
         self._event("wm", pos=position, w=timestamp)
 
     def called(self, *, id: int, attempt: int) -> None:
-        self._event("call", id=id, **{"try": attempt})
+        self._recorder.append(_Call(0, 0, "call", self._subtask, self._attempt, id, attempt))
 
     def settled(
         self,
@@ -56,13 +58,14 @@ class Journal:
         values: Sequence[Any] | None,
         error: str | None,
     ) -> None:
-        outcome: dict[str, Any] = {} if values is None else {"v": list(values)}
-        if error is not None:
-            outcome["error"] = error
-        self._event("res", id=id, **{"try": attempt}, r=ending, final=final, **outcome)
+        v = UNSET if values is None else values
+        because = UNSET if error is None else error
+        self._recorder.append(
+            _Res(0, 0, "res", self._subtask, self._attempt, id, attempt, ending, final, v, because)
+        )
 
     def emits(self, *, id: int, j: int, value: Any, ts: int | None) -> None:
-        self._event("out", id=id, j=j, v=value, ts=ts)
+        self._recorder.append(_Out(0, 0, "out", self._subtask, self._attempt, id, j, value, ts))
 
     def emits_watermark(self, timestamp: int) -> None:
         self._event("owm", w=timestamp)
@@ -95,3 +98,35 @@ class Journal:
     def about_to_die(self, *, fault: str, phase: str, hit: int) -> None:
         """Written before the SIGKILL that the attempt sends itself."""
         self._event("~dies", fault=fault, phase=phase, hit=hit)
+
+
+# The events of each record, for they are many; all others go by name. `docs/history.md` has their fields.
+
+
+class _In(EventLine):
+    pos: int
+    id: int
+    key: Any
+    ts: int | None
+    expect: Sequence[Any] | UnsetType
+
+
+class _Call(EventLine):
+    id: int
+    try_: int = field(name="try")
+
+
+class _Res(EventLine):
+    id: int
+    try_: int = field(name="try")
+    r: str
+    final: bool
+    v: Sequence[Any] | UnsetType
+    error: str | UnsetType
+
+
+class _Out(EventLine):
+    id: int
+    j: int
+    v: Any
+    ts: int | None

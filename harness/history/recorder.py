@@ -18,7 +18,7 @@ import msgspec
 
 from harness.clock import monotonic_us
 
-__all__ = ["HARNESS_FILE", "Recorder", "attempt_file"]
+__all__ = ["HARNESS_FILE", "EventLine", "Recorder", "attempt_file"]
 
 HARNESS_FILE = "harness.jsonl"
 
@@ -26,6 +26,16 @@ HARNESS_FILE = "harness.jsonl"
 def attempt_file(folder: Path, *, subtask: int, attempt: int) -> Path:
     """Where attempt `attempt` of `subtask` appends."""
     return folder / f"subtask-{subtask:03d}-attempt-{attempt:04d}.jsonl"
+
+
+class EventLine(msgspec.Struct):
+    """The fields with which each line begins, in that order. Mutable: `append` gives `i` and `t`."""
+
+    i: int
+    t: int
+    k: str
+    s: int
+    a: int
 
 
 class Recorder:
@@ -41,17 +51,24 @@ class Recorder:
     def record(self, kind: str, **fields: Any) -> None:
         """Append one event or note; it is on disk when this returns. Raises OSError (a full disk)."""
         with self._lock:
-            line = {"i": self._lines, "t": monotonic_us(), "k": kind, **fields}
-            self._write(self._encode(line) + b"\n")
-            self._lines += 1
+            self._write({"i": self._lines, "t": monotonic_us(), "k": kind, **fields})
 
-    def _write(self, line: bytes) -> None:
+    def append(self, line: EventLine) -> None:
+        """As `record`, for the events of each record: a struct is made and encoded faster than a dict."""
+        with self._lock:
+            line.i = self._lines
+            line.t = monotonic_us()
+            self._write(line)
+
+    def _write(self, event: EventLine | dict[str, Any]) -> None:
+        line = self._encode(event) + b"\n"
         written = os.write(self._descriptor, line)
         if written != len(line):
             message = (
                 f"only {written} of {len(line)} bytes of an event fit into {self.path}; the disk is full"
             )
             raise OSError(message)
+        self._lines += 1
 
     def close(self) -> None:
         """Close the file; what was recorded stays."""

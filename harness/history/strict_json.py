@@ -46,16 +46,20 @@ class _NotStrict(ValueError):
     """Raised inside the decoder."""
 
 
-def strictly(raw: bytes) -> Any | Loose:
-    """The value of one line, stripped of the white space around it, or `Loose`."""
+def strictly(raw: bytes, *, any_length: bool = True) -> Any | Loose:
+    """The value of one line, stripped of the white space around it, or `Loose`.
+
+    A whole number takes time that grows with the square of its digits: unless `any_length`, one beyond what Python
+    converts by itself, some thousands of them, is refused.
+    """
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         return Loose(say=f"the line is not valid UTF-8 (byte {error.start + 1} of it)")
     try:
-        value = _decoded(text)
+        value = _decoded(text, any_length=any_length)
     except _NotStrict as refusal:
-        return Loose(say=str(refusal), value=_forgiving(text))
+        return Loose(say=str(refusal), value=_forgiving(text) if any_length else None)
     except json.JSONDecodeError as error:
         return Loose(say=f"the line is not JSON: {error.msg} (character {error.colno})")
     except RecursionError:
@@ -78,13 +82,15 @@ def _inside(value: Any) -> Iterable[Any]:
     return value if isinstance(value, list) else ()
 
 
-def _decoded(text: str) -> Any:
+def _decoded(text: str, *, any_length: bool) -> Any:
     try:
         value, end = _STRICT.raw_decode(text)
     except (_NotStrict, json.JSONDecodeError):
         raise
     except ValueError:
         # The only other complaint of the decoder is an integer of thousands of digits.
+        if not any_length:
+            raise _NotStrict("a whole number has too many digits") from None
         with integers_of_any_length():
             value, end = _STRICT.raw_decode(text)
     if end != len(text):

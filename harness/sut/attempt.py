@@ -23,12 +23,13 @@ from harness.sut.crash import Crashes
 from harness.sut.enrichment import JournalProbe, answer_timeouts, enrich
 from harness.sut.mutants import operator_builder, sink_class
 from harness.sut.positions import SubtaskSource, named, restored
-from harness.sut.registry import REFERENCE, load_lookup
+from harness.sut.registry import SUTS, load_lookup
 from harness.workloads.lookups import LookupSource, expected_value
-from reference_impl.async_function import from_coroutine
+from reference_impl.coroutine_function import from_coroutine
 from reference_impl.errors import OperatorError, StreamElementFailed
 from reference_impl.loops import real_loop
-from reference_impl.mailbox import Mailbox, MailboxExecutor
+from reference_impl.mailbox import Mailbox
+from reference_impl.mailbox_executor import MailboxExecutor
 from reference_impl.mailbox_loop import MailboxLoop
 from reference_impl.task import Checkpoint, StreamTask
 from reference_impl.timers import Timers
@@ -106,7 +107,7 @@ def _run_task(
     crashes = Crashes(
         plan.crashes, subtask=subtask, attempt=attempt.number, folder=Path(plan.folder), journal=journal
     )
-    answers = {row[0]: expected_value(row) for row in plan.table} if plan.sut == REFERENCE else None
+    answers = {row[0]: expected_value(row) for row in plan.table} if plan.sut in SUTS else None
     coordination = Coordination(journal=journal, sink=sink, crashes=crashes, answers=answers)
     elements = LookupSource(workload=workload, seed=plan.seed, subtask=subtask)
     source = SubtaskSource(elements, checkpoint_every=workload.checkpoint_every, origin_ms=attempt.origin_ms)
@@ -121,7 +122,7 @@ def _run_task(
         executor = MailboxExecutor(mailbox, _PRIORITY)
         timers = Timers(loop, executor)
         mailbox_loop = MailboxLoop(mailbox)
-        operator = operator_builder(plan.mutant)(
+        operator = operator_builder(plan.mutant, sut=plan.sut)(
             mode=settings.mode,
             capacity=settings.capacity,
             function=from_coroutine(

@@ -14,7 +14,7 @@ from harness.history.journal import Journal
 from harness.sut.crash import Crashes
 from harness.sut.enrichment import Enriched
 from harness.sut.positions import named, saved
-from reference_impl.elements import QueueElement, Record, Watermark
+from reference_impl.elements import OperatorInput, Record, Watermark
 from reference_impl.task import Checkpoint
 
 __all__ = ["Coordination"]
@@ -39,20 +39,20 @@ class Coordination:
         self._crashes = crashes
         self._answers = answers
 
-    def takes(self, element: QueueElement) -> None:
+    def takes(self, element: OperatorInput) -> None:
         """An element enters the operator."""
-        position = element.position
-        assert position is not None, "every element of a source has a position"
         match element:
-            case Record(value=lookup, timestamp=ts):
+            case Record(value=lookup, timestamp=ts, position=int(position)):
                 expect = None if self._answers is None else [self._answers[lookup.key]]
                 self._journal.took_record(
                     position=position, id=lookup.id, key=lookup.key, ts=ts, expect=expect
                 )
-            case Watermark(timestamp=timestamp):
+            case Watermark(timestamp=timestamp, position=int(position)):
                 self._journal.took_watermark(position=position, timestamp=timestamp)
+            case _:
+                raise _foreign(element)
 
-    def emit(self, element: QueueElement) -> None:
+    def emit(self, element: OperatorInput) -> None:
         """An element leaves the operator."""
         match element:
             case Record(value=Enriched(id=id_, j=j, value=value), timestamp=ts):
@@ -60,6 +60,8 @@ class Coordination:
                 self._sink.add(Visible(id=id_, j=j, value=value))
             case Watermark(timestamp=timestamp):
                 self._journal.emits_watermark(timestamp)
+            case _:
+                raise _foreign(element)
 
     def completes(self, checkpoint: Checkpoint) -> None:
         """Snapshot, outputs and epoch in one transaction; requests in flight are left alone."""
@@ -79,3 +81,7 @@ class Coordination:
     def drained(self) -> None:
         """Everything has left and is committed."""
         self._journal.drained()
+
+
+def _foreign(element: OperatorInput) -> AssertionError:
+    return AssertionError(f"{element!r} has no place in a workload of lookups")

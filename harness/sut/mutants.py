@@ -7,13 +7,24 @@ harness, never in a checker; each names the invariant that must convict it and t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol, Unpack
 
 from harness.database.sink import EpochSink, SplitSink
 from harness.errors import UsageError
-from reference_impl.async_wait import BuildOperator, build_operator
+from harness.sut.registry import REFERENCE, REFERENCE_EMITTER
+from reference_impl.async_wait_build import Mode, Parts, build_operator
+from reference_impl.chain import ChainedOperator
+from reference_impl.emitter.build import build_operator as build_emitter_operator
 from reference_impl.mutants import BUILDERS
 
-__all__ = ["MUTANTS", "Mutant", "find_mutant", "operator_builder", "sink_class"]
+__all__ = ["MUTANTS", "BuildTaskOperator", "Mutant", "find_mutant", "operator_builder", "sink_class"]
+
+
+class BuildTaskOperator(Protocol):
+    """Builds an operator that a task can drive, of whatever design."""
+
+    def __call__(self, *, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> ChainedOperator:
+        """An operator of that mode and capacity."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +95,10 @@ def find_mutant(name: str) -> Mutant:
     return MUTANTS[name]
 
 
-def operator_builder(name: str | None) -> BuildOperator:
-    """What builds the operator of the reference, or of its mutant `name`."""
+def operator_builder(name: str | None, *, sut: str = REFERENCE) -> BuildTaskOperator:
+    """What builds the operator of the system under test, or of the reference's mutant `name`."""
+    if sut == REFERENCE_EMITTER:
+        return build_emitter_operator
     return BUILDERS.get(name, build_operator) if name else build_operator
 
 

@@ -14,11 +14,13 @@ from typing import Any
 
 from harness.errors import SutError, UsageError
 
-__all__ = ["REFERENCE", "SUTS", "LookupFunction", "load_lookup"]
+__all__ = ["REFERENCE", "REFERENCE_EMITTER", "SUTS", "LookupFunction", "load_lookup"]
 
 REFERENCE = "reference"
+REFERENCE_EMITTER = "reference-emitter"
 SUTS = {
     REFERENCE: "the reference operator around the reference lookup: asks again when a connection is lost",
+    REFERENCE_EMITTER: "the operator of FLIP-12's first design, with an emitter thread, around the same lookup",
 }
 """Name -> what it is."""
 
@@ -28,7 +30,7 @@ LookupFunction = Callable[..., Awaitable[Any]]
 
 def load_lookup(name: str) -> LookupFunction:
     """The lookup of the system under test `name`, called as `(record, pool)`."""
-    if name == REFERENCE:
+    if name in SUTS:
         from harness.sut.lookup import lookup  # noqa: PLC0415 - needs the `mysql` extra
 
         return lookup

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from reference_impl.async_wait import BuildOperator
+from reference_impl.async_wait_build import BuildOperator
 from reference_impl.mutants import snapshot_omits_completed, unordered_emission, watermarks_at_once
 
 __all__ = ["BUILDERS"]

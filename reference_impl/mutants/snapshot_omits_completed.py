@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from reference_impl.async_wait import AsyncWaitOperator, Mode, Parts, queue_for
-from reference_impl.elements import QueueElement, Watermark
+from reference_impl.async_wait import AsyncWaitOperator
+from reference_impl.async_wait_build import Mode, Parts, operator_around, queue_for
+from reference_impl.elements import QueueElement, Record
 
 __all__ = ["build_operator"]
 
 
 class _ForgetfulOperator(AsyncWaitOperator):
     def snapshot(self) -> tuple[QueueElement, ...]:
-        entries = self._queue.entries()
-        return tuple(e.element for e in entries if isinstance(e.element, Watermark) or not e.done)
+        entries = self.queue.entries()
+        return tuple(
+            e.element for e in entries if not (isinstance(e.element, Record) and e.results is not None)
+        )
 
 
 def build_operator(*, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> AsyncWaitOperator:
     """An operator that forgets completed records in its snapshots."""
-    return _ForgetfulOperator(queue=queue_for(mode, capacity), **parts)
+    return operator_around(queue_for(mode, capacity), kind=_ForgetfulOperator, **parts)

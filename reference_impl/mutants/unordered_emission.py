@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from reference_impl.async_wait import AsyncWaitOperator, Mode, Parts, queue_for
+from reference_impl.async_wait import AsyncWaitOperator
+from reference_impl.async_wait_build import Mode, Parts, operator_around, queue_for
 
 __all__ = ["build_operator"]
 
@@ -16,4 +17,4 @@ __all__ = ["build_operator"]
 def build_operator(*, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> AsyncWaitOperator:
     """An operator that is unordered even if asked for order."""
     del mode
-    return AsyncWaitOperator(queue=queue_for("unordered", capacity), **parts)
+    return operator_around(queue_for("unordered", capacity), **parts)

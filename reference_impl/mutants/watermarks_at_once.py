@@ -8,20 +8,21 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from reference_impl.async_wait import AsyncWaitOperator, Mode, Parts, queue_for
-from reference_impl.elements import QueueElement, Watermark
+from reference_impl.async_wait import AsyncWaitOperator
+from reference_impl.async_wait_build import Mode, Parts, operator_around, queue_for
+from reference_impl.elements import OperatorInput, Watermark
 
 __all__ = ["build_operator"]
 
 
 class _HastyOperator(AsyncWaitOperator):
-    def process(self, element: QueueElement) -> None:
+    def process(self, element: OperatorInput) -> None:
         if isinstance(element, Watermark):
-            self._emit(element)
+            self.emit(element)
         else:
             super().process(element)
 
 
 def build_operator(*, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> AsyncWaitOperator:
     """An operator whose watermarks overtake its records."""
-    return _HastyOperator(queue=queue_for(mode, capacity), **parts)
+    return operator_around(queue_for(mode, capacity), kind=_HastyOperator, **parts)

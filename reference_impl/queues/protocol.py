@@ -1,7 +1,7 @@
 """The contract of the operator's queues, and the entry that an element has in one.
 
 Answers to Flink's `StreamElementQueue` and `StreamElementQueueEntry`. Invariant: an element that was put
-keeps its slot, and is listed by iteration, until its results have been handed to `emit` (A11, A12).
+keeps its slot, and is listed by iteration, until its results are handed to `emit` (A11, A12).
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
-from reference_impl.elements import QueueElement, Record, Watermark
+from reference_impl.elements import QueueElement, Record, Watermark, WatermarkStatus
 from reference_impl.errors import WrongState
+from reference_impl.queues.availability import Availability
 
 __all__ = ["ElementQueue", "Emit", "Entry", "checked_capacity"]
 
@@ -24,11 +25,15 @@ class ElementQueue(Protocol):
     def has_completed(self) -> bool:
         """Whether `emit_completed` would emit (A10)."""
 
-    def try_put(self, element: QueueElement) -> Entry | None:
-        """The element's entry, or None and no change if the queue is full (A7)."""
+    @property
+    def room(self) -> Availability:
+        """Whether there is a slot, and the wait for one (A14)."""
 
-    def emit_completed(self, emit: Emit) -> None:
-        """Emit the results of one entry, or nothing if none may leave (A10)."""
+    def try_put(self, entry: Entry) -> bool:
+        """Take `entry` in; False and no change if the queue is full (A7)."""
+
+    def emit_completed(self, emit: Emit) -> bool:
+        """Emit the results of one entry, or nothing if none may leave; whether one more may (A10)."""
 
     def entries(self) -> Iterator[Entry]:
         """All entries, in the order in which a restore must replay them."""
@@ -39,46 +44,48 @@ class ElementQueue(Protocol):
 
 
 class Entry:
-    """An element's place in a queue. Mutable: gets its results once; a watermark is born with none (A13)."""
+    """An element's place in a queue. Mutable: gets its results once; a watermark is born with none (A13).
 
-    __slots__ = ("_on_done", "element", "results")
+    What calls the function for a record is built on it (`reference_impl.result`), so that each record needs one
+    object for its place, its handle and its outcome.
+    """
 
-    def __init__(self, element: QueueElement, *, on_done: Callable[[Entry], None] | None = None) -> None:
+    __slots__ = ("element", "on_complete", "results")
+
+    def __init__(self, element: QueueElement) -> None:
         self.element = element
         self.results: Sequence[Any] | None = None
-        self._on_done = on_done
-        if not isinstance(element, Record):
-            if not isinstance(element, Watermark):
-                raise TypeError(f"Cannot enqueue {element!r}; a queue holds records and watermarks")
+        self.on_complete: Callable[[Entry], None] | None = None
+        """Set by a queue that must know when an entry is complete."""
+        if type(element) is not Record:
+            if not isinstance(element, Watermark | WatermarkStatus):
+                raise TypeError(
+                    f"Cannot enqueue {element!r}; a queue holds records, watermarks and their status"
+                )
             self.results = ()
 
-    @property
-    def done(self) -> bool:
-        """Whether the results are there."""
-        return self.results is not None
-
-    def complete(self, results: Sequence[Any]) -> None:
+    def complete_with(self, results: Sequence[Any]) -> None:
         """Set the results; again before emission, replace them (A24)."""
-        if isinstance(self.element, Watermark):
+        if type(self.element) is not Record:
             raise WrongState(f"{self.element} needs no results; only a record's entry is completed")
         is_first = self.results is None
         self.results = results
-        if is_first and self._on_done is not None:
-            self._on_done(self)
+        if is_first and self.on_complete is not None:
+            self.on_complete(self)
 
-    def emit(self, emit: Emit) -> None:
+    def emit_to(self, emit: Emit) -> None:
         """A watermark as it came; a record's results in order, with its timestamp (A39, A40)."""
-        element = self.element
-        if isinstance(element, Watermark):
+        element, results = self.element, self.results
+        assert results is not None, f"{element} is emitted before it is complete"
+        if type(element) is not Record:
             emit(element)
             return
-        assert self.results is not None, f"{element} is emitted before it is complete"
-        for value in self.results:
+        for value in results:
             emit(Record(value=value, timestamp=element.timestamp))
 
 
 def checked_capacity(capacity: int) -> int:
     """`capacity`, if a queue can have it (A2)."""
-    if capacity <= 0:
-        raise ValueError(f"a queue's capacity is {capacity}; give 1 or more")
+    if type(capacity) is not int or capacity <= 0:
+        raise ValueError(f"the capacity is {capacity!r}; give a whole number, 1 or more")
     return capacity

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from reference_impl.elements import QueueElement, Record
+from reference_impl.elements import QueueElement
+from reference_impl.queues.availability import AVAILABLE, Availability
 from reference_impl.queues.protocol import Emit, Entry, checked_capacity
 
 __all__ = ["UnorderedQueue"]
@@ -25,41 +26,57 @@ class UnorderedQueue:
         self._capacity = checked_capacity(capacity)
         self._segments: deque[_Segment] = deque([_Segment()])
         self._size = 0
+        self._wait: Availability | None = None
+        """Somebody waits for a slot."""
 
-    def try_put(self, element: QueueElement) -> Entry | None:
+    @property
+    def room(self) -> Availability:
+        """Whether there is a slot."""
+        if self._size < self._capacity:
+            return AVAILABLE
+        if self._wait is None:
+            self._wait = Availability()
+        return self._wait
+
+    def try_put(self, entry: Entry) -> bool:
         """Behind all others, if there is room."""
-        if self._size >= self._capacity:
-            return None
-        entry = self._put_record(element) if isinstance(element, Record) else self._put_watermark(element)
+        if self._size == self._capacity:
+            return False
         self._size += 1
-        return entry
+        if entry.results is None:
+            self._segments[-1].add(entry)
+        else:
+            self._put_watermark(entry)
+        return True
 
-    def _put_record(self, record: Record) -> Entry:
-        return self._segments[-1].add(record)
-
-    def _put_watermark(self, watermark: QueueElement) -> Entry:
+    def _put_watermark(self, entry: Entry) -> None:
         """Into the last segment if that is empty, else into its own; behind it a fresh one (A19)."""
-        if len(self._segments[-1]):
+        if self._segments[-1].members:
             self._segments.append(_Segment())
-        entry = self._segments[-1].add(watermark)
+        self._segments[-1].add(entry)
+        self._segments[-1].completed.append(entry)
         self._segments.append(_Segment())
-        return entry
 
     @property
     def has_completed(self) -> bool:
         """Whether the first segment has an entry that is done."""
         return bool(self._segments[0].completed)
 
-    def emit_completed(self, emit: Emit) -> None:
+    def emit_completed(self, emit: Emit) -> bool:
         """The first segment's earliest completed entry, if there is one."""
         first = self._segments[0]
         if not first.completed:
-            return
-        entry = first.remove_completed()
+            return False
+        entry = first.completed.popleft()
+        del first.members[entry]
         self._size -= 1
-        if not len(first) and len(self._segments) > 1:  # one always remains, for later records (A22)
+        if not first.members and len(self._segments) > 1:  # one always remains, for later records (A22)
             self._segments.popleft()
-        entry.emit(emit)
+        entry.emit_to(emit)
+        if self._wait is not None:
+            wait, self._wait = self._wait, None
+            wait.end()
+        return bool(self._segments[0].completed)
 
     def entries(self) -> Iterator[Entry]:
         """In order of arrival, segment after segment."""
@@ -83,17 +100,6 @@ class _Segment:
         self.completed: deque[Entry] = deque()
         """Those that may leave, in the order in which their completions were processed (A21)."""
 
-    def __len__(self) -> int:
-        return len(self.members)
-
-    def add(self, element: QueueElement) -> Entry:
-        entry = Entry(element, on_done=self.completed.append)
+    def add(self, entry: Entry) -> None:
         self.members[entry] = None
-        if entry.done:
-            self.completed.append(entry)
-        return entry
-
-    def remove_completed(self) -> Entry:
-        entry = self.completed.popleft()
-        del self.members[entry]
-        return entry
+        entry.on_complete = self.completed.append

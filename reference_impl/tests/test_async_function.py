@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from reference_impl.async_function import AsyncFunction, from_coroutine
-from reference_impl.async_wait import build_operator
+from reference_impl.async_function import AsyncFunction
+from reference_impl.async_wait_build import build_operator
+from reference_impl.coroutine_function import from_coroutine
 from reference_impl.errors import CallbackFailed, CallTimedOut, StreamElementFailed
 from reference_impl.tests.rig import Rig, record, watched_loop
 

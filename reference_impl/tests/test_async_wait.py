@@ -1,17 +1,31 @@
-"""Claims about the operator at work: A3, A9, A27-A31, A34-A41, A43-A48, A51, A52."""
+"""Claims about the operator at work: A6, A9, A27-A32, A34-A41."""
 
 from __future__ import annotations
 
+import threading
 from typing import Any, get_args
 
 import pytest
 
-from reference_impl.async_wait import Mode
-from reference_impl.elements import EndOfInput, QueueElement, Watermark
+from reference_impl.async_wait_build import Mode
+from reference_impl.elements import (
+    Barrier,
+    EndOfInput,
+    QueueElement,
+    Record,
+)
 from reference_impl.errors import CallbackFailed, StreamElementFailed
-from reference_impl.mailbox import MailboxExecutor
+from reference_impl.mailbox_executor import MailboxExecutor
 from reference_impl.result import ResultHandle
-from reference_impl.tests.rig import HandFunction, open_rig, record, watermark
+from reference_impl.retry import FixedDelay
+from reference_impl.tests.rig import (
+    HandFunction,
+    OpenRig,
+    open_rig,
+    open_virtual,
+    record,
+    substitute,
+)
 
 BOTH = pytest.mark.parametrize("mode", get_args(Mode))
 
@@ -19,29 +33,25 @@ BOTH = pytest.mark.parametrize("mode", get_args(Mode))
 # ------------------------------------------------------------------------------ process, backpressure
 
 
-def test_a_timer_runs_before_the_function_is_called_a28() -> None:
-    class Looking(HandFunction):
-        def invoke(self, value: Any, handle: ResultHandle) -> None:
-            pending.append(len(rig.timers))
-
-    pending: list[int] = []
-    with open_rig(function=Looking(), timeout_ms=60_000) as rig:
+def test_the_record_has_its_slot_and_its_timer_before_the_function_is_called_a27_a28(rigs: OpenRig) -> None:
+    pending: list[tuple[int, int]] = []
+    function = HandFunction(invoke=lambda _, __: pending.append((len(rig.operator), len(rig.timers))))
+    with rigs(function=function, timeout_ms=60_000) as rig:
         rig.process(record(1))
 
-    assert pending == [1]
+    assert pending == [(1, 1)]
 
 
-@pytest.mark.parametrize("timeout_ms", [0, -1])
-def test_without_a_timeout_no_timer_is_registered_a3(timeout_ms: int) -> None:
-    with open_rig(timeout_ms=timeout_ms) as rig:
+def test_without_a_timeout_no_timer_is_registered_a3(rigs: OpenRig) -> None:
+    with rigs(timeout_ms=0) as rig:
         rig.process(record(1))
 
         assert len(rig.timers) == 0
 
 
 @BOTH
-def test_a_full_queue_waits_for_a_slot_and_calls_nobody_meanwhile_a27(mode: Mode) -> None:
-    with open_rig(mode=mode, capacity=1) as rig:
+def test_a_full_queue_waits_for_a_slot_and_calls_nobody_meanwhile_a27(rigs: OpenRig, mode: Mode) -> None:
+    with rigs(mode=mode, capacity=1) as rig:
         rig.process(record(1))
         rig.complete_soon(1, "a")
 
@@ -50,20 +60,37 @@ def test_a_full_queue_waits_for_a_slot_and_calls_nobody_meanwhile_a27(mode: Mode
     assert rig.happened == [("called", 1), ("ok", 1), ("emitted", "a"), ("called", 2)]
 
 
-def test_a_timeout_may_free_the_slot_that_is_waited_for_a31() -> None:
-    class Answering(HandFunction):
-        def timeout(self, value: Any, handle: ResultHandle) -> None:
-            handle.complete(["substitute"])
+def test_the_wait_for_a_slot_is_no_part_of_the_timeout_and_the_call_itself_is_a28() -> None:
+    def slow(value: Any, _: ResultHandle) -> None:
+        if value == 2:
+            rig.advance(100, hold=True)  # the call takes 30 ms
 
-    with open_rig(capacity=1, timeout_ms=1, function=Answering()) as rig:
+    with open_virtual(capacity=1, timeout_ms=60, function=HandFunction(invoke=slow)) as rig:
+        rig.process(record(1))
+        rig.loop.call_later(0.07, lambda: None)
+        rig.complete_soon(1)
+        rig.advance(70, hold=True)
+        rig.process(record(2))
+        assert rig.loop.time() == 0.1
+        rig.advance(129)
+        assert rig.failures == []
+
+        rig.advance(130)
+
+    assert len(rig.failures) == 1
+
+
+def test_a_timeout_may_free_the_slot_that_is_waited_for_a31(rigs: OpenRig) -> None:
+    function = HandFunction(timeout=substitute("substitute"))
+    with rigs(capacity=1, timeout_ms=1, function=function) as rig:
         rig.process(record(1), record(2))
 
     assert rig.values() == ["substitute"]
 
 
-def test_the_wait_for_a_slot_runs_no_mail_from_upstream_a30() -> None:
+def test_the_wait_for_a_slot_runs_no_mail_from_upstream_a30(rigs: OpenRig) -> None:
     ran: list[str] = []
-    with open_rig(capacity=1) as rig:
+    with rigs(capacity=1) as rig:
         MailboxExecutor(rig.mailbox, -1).execute(lambda: ran.append("barrier"), "barrier")
         rig.process(record(1))
         rig.complete_soon(1)
@@ -73,9 +100,9 @@ def test_the_wait_for_a_slot_runs_no_mail_from_upstream_a30() -> None:
         assert ran == []
 
 
-def test_a_record_that_waits_for_a_slot_is_in_no_snapshot_a30() -> None:
+def test_a_record_that_waits_for_a_slot_is_in_no_snapshot_a30(rigs: OpenRig) -> None:
     taken: list[tuple[QueueElement, ...]] = []
-    with open_rig(capacity=1) as rig:
+    with rigs(capacity=1) as rig:
         rig.process(record(1))
         rig.executor.execute(lambda: taken.append(rig.operator.snapshot()), "peek")
         rig.complete_soon(1)
@@ -85,32 +112,124 @@ def test_a_record_that_waits_for_a_slot_is_in_no_snapshot_a30() -> None:
     assert taken == [(record(1),)]
 
 
-@pytest.mark.parametrize("element", [EndOfInput(), "text"])
-def test_only_records_and_watermarks_are_processed_a9(element: Any) -> None:
-    with open_rig() as rig, pytest.raises(TypeError, match="Cannot process"):
+def test_calls_that_timed_out_go_on_without_a_slot_a32() -> None:
+    """A32: the capacity bounds what is queued, and not what goes on outside."""
+    function = HandFunction(timeout=substitute())
+    with open_virtual(capacity=2, timeout_ms=1, function=function) as rig:
+        for value in range(10):
+            rig.process(record(value))
+            assert len(rig.operator) <= 2
+
+        assert len(rig.hand.attempts) == 10
+        assert rig.loop.time() == 0.004
+
+
+@pytest.mark.parametrize("element", [EndOfInput(), Barrier(checkpoint=1), "text", None])
+def test_only_what_streams_is_processed_a9(rigs: OpenRig, element: Any) -> None:
+    with rigs() as rig, pytest.raises(TypeError, match="Cannot process"):
         rig.process(element)
 
 
-def test_a_function_that_raises_fails_the_task_at_once_a34() -> None:
-    class Raising(HandFunction):
-        def invoke(self, value: Any, handle: ResultHandle) -> None:
-            raise ArithmeticError
+# -------------------------------------------------------------------------------- whose object a record is
 
-    with open_rig(function=Raising()) as rig, pytest.raises(CallbackFailed) as raised:
+
+class Mutable:
+    """A value that its owner goes on using."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def test_where_records_are_used_again_each_is_copied_a27(rigs: OpenRig) -> None:
+    """A27, B16: what is changed after `process` reaches neither the call nor the snapshot."""
+    with rigs(copy_value=lambda value: Mutable(value.number)) as rig:
+        used_again = Mutable(1)
+        rig.process(Record(value=used_again, timestamp=7, position=3))
+        used_again.number = 2
+        (called,) = rig.hand.attempts
+        (held,) = rig.operator.snapshot()
+
+    assert isinstance(held, Record)
+    assert held.value is called
+    assert (called.number, held.timestamp, held.position) == (1, 7, 3)
+
+
+def test_else_function_and_queue_share_the_records_own_object_a29(rigs: OpenRig) -> None:
+    with rigs() as rig:
+        element = record(Mutable(1))
+        rig.process(element)
+
+        assert rig.operator.snapshot()[0] is element
+        assert next(iter(rig.hand.attempts)) is element.value
+
+
+def test_a_copy_that_fails_is_the_copiers_error_and_takes_no_slot_a27(rigs: OpenRig) -> None:
+    def burst(value: Any) -> Any:
+        raise ArithmeticError
+
+    with rigs(copy_value=burst) as rig:
+        with pytest.raises(ArithmeticError):
+            rig.process(record(1))
+
+        assert len(rig.operator) == 0
+
+
+def test_a_function_that_raises_fails_the_task_at_once_a34(rigs: OpenRig) -> None:
+    def burst(value: Any, _: ResultHandle) -> None:
+        raise ArithmeticError
+
+    function = HandFunction(invoke=burst, timeout=lambda _, __: pytest.fail("timed out"))
+    with rigs(function=function) as rig, pytest.raises(CallbackFailed, match="invoke") as raised:
         rig.process(record(1))
 
     assert isinstance(raised.value.__cause__, ArithmeticError)
 
 
+def test_every_callback_runs_on_the_tasks_thread_a6_b29() -> None:
+    """A6, B29: though the outcomes come from others; here the calls, the predicates, a supplier, the timeout."""
+    seen: list[tuple[str, int]] = []
+
+    def note(what: str, *, answer: Any = None) -> Any:
+        seen.append((what, threading.get_ident()))
+        return answer
+
+    def end_elsewhere(_: Any, handle: ResultHandle) -> None:
+        note("invoke")
+        outcomes = [
+            lambda: handle.complete([]),
+            lambda: handle.fail(ArithmeticError()),
+            lambda: handle.supply(lambda: note("supply", answer=["b"])),
+        ]
+        foreign = threading.Thread(target=outcomes[len(rig.hand.attempts[1]) - 1])
+        foreign.start()
+        foreign.join(timeout=5)
+
+    strategy = FixedDelay(
+        max_retries=2,
+        delay_ms=1,
+        on_error=lambda _: note("on_error", answer=True),
+        on_result=lambda results: note("on_result", answer=not results),
+    )
+    with open_rig(function=HandFunction(invoke=end_elsewhere), timeout_ms=60_000, retry=strategy) as rig:
+        rig.process(record(1))
+        while not rig.emitted:
+            rig.executor.yield_()
+    silent = HandFunction(timeout=lambda _, handle: handle.complete(note("timeout", answer=[])))
+    with open_rig(function=silent, timeout_ms=1) as timed_out:
+        timed_out.process(record(1))
+        timed_out.operator.end_input()
+
+    calls = ["invoke", "on_result", "invoke", "on_error", "invoke", "supply", "on_result", "timeout"]
+    assert [what for what, _ in seen] == calls
+    assert {thread for _, thread in seen} == {threading.get_ident()}
+
+
 # ----------------------------------------------------------------------------------------- completion
 
 
-def test_a_completion_inside_the_call_is_still_emitted_by_mail_a37() -> None:
-    class Immediate(HandFunction):
-        def invoke(self, value: Any, handle: ResultHandle) -> None:
-            handle.complete([value])
-
-    with open_rig(function=Immediate()) as rig:
+def test_a_completion_inside_the_call_is_still_emitted_by_mail_a37(rigs: OpenRig) -> None:
+    function = HandFunction(invoke=lambda value, handle: handle.complete([value]))
+    with rigs(function=function) as rig:
         rig.process(record(1))
         assert rig.emitted == []
 
@@ -119,8 +238,8 @@ def test_a_completion_inside_the_call_is_still_emitted_by_mail_a37() -> None:
         assert rig.emitted == [record(1)]
 
 
-def test_one_mail_emits_one_entry_a38() -> None:
-    with open_rig() as rig:
+def test_one_mail_emits_one_entry_a38(rigs: OpenRig) -> None:
+    with rigs() as rig:
         rig.process(record(1), record(2), record(3))
         for value in (3, 2):
             rig.complete(value, value)
@@ -135,8 +254,8 @@ def test_one_mail_emits_one_entry_a38() -> None:
 
 
 @BOTH
-def test_results_of_one_input_stay_together_and_in_order_a39(mode: Mode) -> None:
-    with open_rig(mode=mode) as rig:
+def test_results_of_one_input_stay_together_and_in_order_a39(rigs: OpenRig, mode: Mode) -> None:
+    with rigs(mode=mode) as rig:
         rig.process(record(1), record(2))
         rig.complete(1, "a", "b", "c")
         rig.complete(2, "d", "e")
@@ -146,10 +265,10 @@ def test_results_of_one_input_stay_together_and_in_order_a39(mode: Mode) -> None
 
 
 @BOTH
-def test_a_failed_call_fails_the_task_and_frees_its_slot_a41(mode: Mode) -> None:
-    with open_rig(mode=mode, capacity=2) as rig:
+def test_a_failed_call_fails_the_task_and_frees_its_slot_a41(rigs: OpenRig, mode: Mode) -> None:
+    with rigs(mode=mode, capacity=2) as rig:
         rig.process(record(1), record(2))
-        rig.hand.handles[1].fail(ArithmeticError("no"))
+        rig.fail(1, ArithmeticError("no"))
         rig.complete(2, "b")
         rig.run_mail()
 
@@ -161,8 +280,8 @@ def test_a_failed_call_fails_the_task_and_frees_its_slot_a41(mode: Mode) -> None
 
 
 @BOTH
-def test_an_empty_list_is_no_output_a35(mode: Mode) -> None:
-    with open_rig(mode=mode) as rig:
+def test_an_empty_list_is_no_output_a35(rigs: OpenRig, mode: Mode) -> None:
+    with rigs(mode=mode) as rig:
         rig.process(record(1))
         rig.complete(1)
         rig.run_mail()
@@ -170,124 +289,25 @@ def test_an_empty_list_is_no_output_a35(mode: Mode) -> None:
         assert (rig.emitted, len(rig.operator)) == ([], 0)
 
 
-def test_a_late_outcome_changes_nothing_a36() -> None:
-    with open_rig() as rig:
+def test_a_late_outcome_changes_nothing_a36(rigs: OpenRig) -> None:
+    with rigs() as rig:
         rig.process(record(1))
         rig.complete(1, "first")
         rig.complete(1, "second")
         rig.run_mail()
-        rig.hand.handles[1].fail(ArithmeticError())
+        rig.fail(1, ArithmeticError())
         rig.run_mail()
 
     assert (rig.values(), rig.failures) == (["first"], [])
     assert [what for what, _ in rig.happened] == ["called", "ok", "emitted"]
 
 
-# -------------------------------------------------------------------------------------------- timeout
-
-
-def test_by_default_a_timeout_fails_the_task_a44() -> None:
-    with open_rig(timeout_ms=1) as rig:
-        rig.process(record(1))
-        rig.operator.end_input()
-
-    (failure,) = rig.failures
-    assert str(failure.__cause__) == "Async function call has timed out."
-    assert rig.happened == [("called", 1), ("timeout", 1)]
-
-
-def test_a_completed_record_does_not_time_out_though_its_mail_still_waits_a43() -> None:
-    """FLINK-22573: the timer's mail comes first, the completion's second."""
-
-    class Immediate(HandFunction):
-        def timeout(self, value: Any, handle: ResultHandle) -> None:
-            pytest.fail("timed out")
-
-    with open_rig(timeout_ms=1, function=Immediate()) as rig:
-        rig.process(record(1))
-        timer_mail = rig.mailbox.take()
-        rig.complete(1, "a")
-
-        timer_mail.action()
-        rig.run_mail()
-
-    assert rig.values() == ["a"]
-
-
-def test_a_late_result_after_the_timeout_is_ignored_a45() -> None:
-    class Answering(HandFunction):
-        def timeout(self, value: Any, handle: ResultHandle) -> None:
-            handle.complete([])
-
-    with open_rig(timeout_ms=1, function=Answering()) as rig:
-        rig.process(record(1))
-        rig.operator.end_input()
-        rig.complete(1, "late")
-        rig.run_mail()
-
-    assert (rig.emitted, rig.failures) == ([], [])
-
-
-def test_a_timeout_that_answers_nothing_keeps_its_slot_until_somebody_does_a46() -> None:
-    class Silent(HandFunction):
-        def timeout(self, value: Any, handle: ResultHandle) -> None:
-            self.handles["timed out"] = handle
-
-    with open_rig(timeout_ms=1, function=Silent()) as rig:
-        rig.process(record(1))
-        rig.executor.yield_()
-        rig.run_mail()
-        assert (len(rig.operator), len(rig.timers)) == (1, 0)
-
-        rig.complete("timed out", "at last")
-        rig.run_mail()
-
-    assert rig.values() == ["at last"]
-
-
-def test_a_timeout_that_raises_fails_the_task_a47() -> None:
-    class Raising(HandFunction):
-        def timeout(self, value: Any, handle: ResultHandle) -> None:
-            raise ArithmeticError
-
-    with open_rig(timeout_ms=1, function=Raising()) as rig:
-        rig.process(record(1))
-        with pytest.raises(CallbackFailed, match="timeout"):
-            rig.operator.end_input()
-
-
-def test_after_a_drain_no_timer_is_left_a48() -> None:
-    with open_rig(timeout_ms=60_000) as rig:
-        for value in range(5):
-            rig.process(record(value))
-            rig.complete(value, value)
-        assert len(rig.timers) == 5
-        rig.operator.end_input()
-
-        assert len(rig.timers) == 0
-
-
-# ----------------------------------------------------------------------------------------- watermarks
-
-
 @BOTH
-def test_a_watermark_at_an_empty_queue_leaves_at_once_a51(mode: Mode) -> None:
-    with open_rig(mode=mode) as rig:
-        mark = Watermark(timestamp=3, position=9)
-        rig.process(mark)
-
-        assert rig.emitted == [mark]
-
-
-@BOTH
-def test_a_watermark_waits_for_the_records_before_it_a52(mode: Mode) -> None:
-    with open_rig(mode=mode) as rig:
-        rig.process(record(1), watermark(1), record(2))
-        rig.complete(2, "b")
-        rig.run_mail()
-        assert rig.emitted == []
-
-        rig.complete(1, "a")
+def test_outputs_carry_their_inputs_time_or_none_a40(rigs: OpenRig, mode: Mode) -> None:
+    with rigs(mode=mode) as rig:
+        rig.process(Record(value="x", timestamp=7), Record(value="y"))
+        rig.complete("x", "a", "b")
+        rig.complete("y", "c")
         rig.run_mail()
 
-    assert rig.values() == ["a", "w1", "b"]
+    assert [e.timestamp for e in rig.emitted if isinstance(e, Record)] == [7, 7, None]

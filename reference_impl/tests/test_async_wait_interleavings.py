@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reference_impl.async_wait import Mode
+from reference_impl.async_wait_build import Mode
 from reference_impl.elements import QueueElement, Record, Watermark
 from reference_impl.tests.rig import Rig, open_rig, quickly, record, watermark
 

@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args
 
 import pytest
 
-from reference_impl.async_wait import DEFAULT_CAPACITY, Mode, ordered_wait, unordered_wait
+from reference_impl.async_wait_build import DEFAULT_CAPACITY, Mode, ordered_wait, unordered_wait
 from reference_impl.probe import SilentProbe
 from reference_impl.result import ResultHandle
 from reference_impl.tests.rig import HandFunction, open_rig, record, watermark

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reference_impl.errors import MailboxClosed, WrongState
-from reference_impl.mailbox import MAX_PRIORITY, Mail, Mailbox, MailboxExecutor, MailboxState
+from reference_impl.mailbox import MAX_PRIORITY, Mail, Mailbox, MailboxState
+from reference_impl.mailbox_executor import MailboxExecutor
 from reference_impl.tests.rig import quickly, watched_loop
 
 
@@ -328,9 +329,9 @@ def test_a_foreign_thread_is_refused_once_the_loop_is_gone() -> None:
     assert isinstance(raised, MailboxClosed)
 
 
-def test_foreign_mail_that_arrives_after_the_close_is_dropped(mailbox: Mailbox) -> None:
+def test_foreign_mail_on_its_way_is_returned_by_the_close_and_arrives_no_more_m5(mailbox: Mailbox) -> None:
     assert in_thread(lambda: mailbox.put(mail("on its way"))) is None
-    mailbox.close()
+    assert [m.what for m in mailbox.close()] == ["on its way"]
 
     mailbox.let_loop_turn()
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reference_impl.async_wait import BuildOperator, build_operator
+from reference_impl.async_wait_build import BuildOperator, build_operator
 from reference_impl.elements import QueueElement
 from reference_impl.mutants import BUILDERS
 from reference_impl.tests.rig import open_rig, record, watermark

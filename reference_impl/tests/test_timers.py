@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from reference_impl.loops import now_ms
-from reference_impl.mailbox import Mailbox, MailboxExecutor
+from reference_impl.mailbox import Mailbox
+from reference_impl.mailbox_executor import MailboxExecutor
 from reference_impl.tests.rig import watched_loop
 from reference_impl.timers import Timers
 

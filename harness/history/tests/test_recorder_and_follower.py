@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -64,6 +65,27 @@ def test_a_second_attempt_of_the_same_number_cannot_write_into_the_firsts_file(t
     path = attempt_file(tmp_path, subtask=0, attempt=1)
     with Recorder(path), pytest.raises(FileExistsError):
         Recorder(path)
+
+
+def test_the_events_of_each_record_are_written_as_those_by_name_are(tmp_path: Path) -> None:
+    """Structs for speed, the same bytes: `i`, `t`, `k`, then the fields of the page; what is unknown is absent."""
+    told = journal(tmp_path, subtask=2, attempt=3)
+    told.took_record(position=4, id=5, key="k", ts=None, expect=None)
+    told.took_record(position=4, id=5, key=[1], ts=6, expect=["v"])
+    told.called(id=5, attempt=1)
+    told.settled(id=5, attempt=1, ending="ok", final=True, values=["v", None], error=None)
+    told.settled(id=5, attempt=2, ending="fail", final=False, values=None, error="why")
+    told.emits(id=5, j=0, value={"b": 1.5}, ts=6)
+
+    written = attempt_file(tmp_path, subtask=2, attempt=3).read_text().splitlines()
+    assert [re.sub(r'"t":\d+', '"t":0', line) for line in written] == [
+        '{"i":0,"t":0,"k":"in","s":2,"a":3,"pos":4,"id":5,"key":"k","ts":null}',
+        '{"i":1,"t":0,"k":"in","s":2,"a":3,"pos":4,"id":5,"key":[1],"ts":6,"expect":["v"]}',
+        '{"i":2,"t":0,"k":"call","s":2,"a":3,"id":5,"try":1}',
+        '{"i":3,"t":0,"k":"res","s":2,"a":3,"id":5,"try":1,"r":"ok","final":true,"v":["v",null]}',
+        '{"i":4,"t":0,"k":"res","s":2,"a":3,"id":5,"try":2,"r":"fail","final":false,"error":"why"}',
+        '{"i":5,"t":0,"k":"out","s":2,"a":3,"id":5,"j":0,"v":{"b":1.5},"ts":6}',
+    ]
 
 
 def test_an_event_that_did_not_fit_on_the_disk_is_an_error(

@@ -10,7 +10,7 @@ from harness.errors import UsageError
 from harness.invariants import JUDGED
 from harness.scenario_file import load
 from harness.sut.mutants import MUTANTS, find_mutant, operator_builder, sink_class
-from reference_impl.async_wait import build_operator
+from reference_impl.async_wait_build import build_operator
 from reference_impl.mutants import BUILDERS
 
 EACH = pytest.mark.parametrize("name", MUTANTS)

@@ -1,0 +1,40 @@
+package floodmark.oracle;
+
+import java.util.concurrent.TimeoutException;
+
+/** What a failure of the task is called in the protocol. */
+final class Failure {
+    private static final int LONGEST_CHAIN = 20;
+
+    private Failure() {}
+
+    /** The code of the first cause that we know; a failure whose cause is none of the script's is `internal`. */
+    static String code(Throwable error) {
+        int links = 0;
+        for (Throwable cause = error; cause != null && links < LONGEST_CHAIN; cause = cause.getCause()) {
+            if (cause instanceof CallFailed) {
+                return "user-error";
+            }
+            if (cause instanceof TimeoutException) {
+                return "timeout";
+            }
+            if (cause instanceof CallbackRaised) {
+                return "callback-error";
+            }
+            links++;
+        }
+        error.printStackTrace();
+        return "internal";
+    }
+
+    /** What the whole chain says, outermost first. */
+    static String message(Throwable error) {
+        StringBuilder message = new StringBuilder();
+        int links = 0;
+        for (Throwable cause = error; cause != null && links < LONGEST_CHAIN; cause = cause.getCause()) {
+            message.append(links == 0 ? "" : ": ").append(cause.getMessage());
+            links++;
+        }
+        return message.toString();
+    }
+}

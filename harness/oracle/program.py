@@ -1,0 +1,152 @@
+"""Our Java program, compiled against Flink's jar into the cache, and the archive that makes it start sooner.
+
+Invariant: a compiled program lies in a folder named after its sources, Flink's version and the compiler, so a
+changed source is compiled anew and a checkout never runs another's program.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import tempfile
+import zipfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from harness.errors import WorldError
+from harness.oracle.flink_jar import FLINK_VERSION, adopt, flink_jar, oracle_folder
+from harness.oracle.rehearsal import REHEARSAL
+from harness.world.processes import run_to_end
+from harness.world.settings import WorldSettings
+
+__all__ = ["archive_of", "command_line", "compile_program", "find_java", "program_jar", "rehearse", "sources"]
+
+MAIN = "floodmark.oracle.FlinkSut"
+JAVA_MIN = 17
+COMPILE_LIMIT_S = 300.0
+REHEARSAL_LIMIT_S = 120.0
+SOURCES = Path(__file__).parent
+OPTIONS = (
+    # A script is short and there are many: what starts soonest is worth more than what runs fastest later.
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UseSerialGC",
+    "-Xms64m",
+    "-Xmx768m",
+    # No file in /tmp for each start, and no word of the machine's among the events.
+    "-XX:-UsePerfData",
+    "-Xlog:disable",
+    "-Xlog:all=error:stderr",
+    # Flink keeps unfinished records in hash sets by identity, whose order is free. One hash for all gives the same
+    # order each time: that of arrival, while few records wait. So one script has one transcript.
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    "-XX:+UnlockExperimentalVMOptions",
+    "-XX:hashCode=2",
+)
+JDK_FIX = "install a Java compiler of version 17 or later (Debian: `apt-get install default-jdk-headless`)"
+
+
+def find_java(settings: WorldSettings) -> Path:
+    """The `java` that runs the oracle."""
+    found = shutil.which("java", path=settings.path)
+    if found is None:
+        raise WorldError(
+            "the oracle needs Java, and there is no java on the PATH",
+            fix="install it (Debian: `apt-get install default-jdk-headless`), then floodmark setup --oracle",
+        )
+    return Path(found)
+
+
+def sources() -> list[Path]:
+    """Our Java files, in the order of their names."""
+    return sorted(SOURCES.glob("*.java"))
+
+
+def program_jar(settings: WorldSettings) -> Path:
+    """Where the compiled program is, once these very sources have been compiled."""
+    digest = hashlib.sha256(FLINK_VERSION.encode())
+    for source in sources():
+        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
+    return oracle_folder(settings.places) / f"program-{digest.hexdigest()[:16]}" / "oracle.jar"
+
+
+def archive_of(program: Path) -> Path:
+    """The class data archive beside a program: half of the start; a program runs without it too."""
+    return program.with_suffix(".jsa")
+
+
+def compile_program(settings: WorldSettings, *, scratch: Path, say: Callable[[str], None]) -> Path:
+    """Compile the sources with `javac` and return the program's jar; `scratch` is on the cache's disk."""
+    javac = shutil.which("javac", path=settings.path)
+    if javac is None:
+        raise WorldError("the oracle cannot be compiled: there is no javac on the PATH", fix=JDK_FIX)
+    say(f"compiling {len(sources())} Java files with {javac}")
+    target = program_jar(settings)
+    with tempfile.TemporaryDirectory(dir=scratch) as name:
+        classes, fresh = Path(name) / "classes", Path(name) / "program"
+        fresh.mkdir()
+        run_to_end(
+            [
+                *(javac, "-nowarn", "-proc:none", "-encoding", "UTF-8", "-d", str(classes)),
+                *("-cp", str(flink_jar(settings.places)), *map(str, sources())),
+            ],
+            what="compiling the oracle",
+            limit_s=COMPILE_LIMIT_S,
+            fix=JDK_FIX,
+        )
+        _pack(classes, fresh / target.name)
+        adopt(fresh, target.parent)
+    return target
+
+
+def _pack(classes: Path, jar: Path) -> None:
+    """A jar is a zip; the archive of class data takes its classes from jars only."""
+    with zipfile.ZipFile(jar, "w") as packed:
+        for file in sorted(classes.rglob("*.class")):
+            packed.write(file, file.relative_to(classes))
+
+
+def rehearse(settings: WorldSettings, program: Path, *, scratch: Path, say: Callable[[str], None]) -> None:
+    """Run the program once through a script; that proves it, and leaves the archive of the classes it used."""
+    say("rehearsing")
+    with tempfile.TemporaryDirectory(dir=scratch) as name:
+        archive = Path(name) / "oracle.jsa"
+        command = _command(settings, program, (f"-XX:ArchiveClassesAtExit={archive}",))
+        output = _run_through(command)
+        if output.count('"ev":"quiet"') != REHEARSAL.count("\n"):
+            raise WorldError(
+                f"the oracle did not get through its rehearsal; it said last: {output[-300:]}",
+                fix=f"see that `java` is of version {JAVA_MIN} or later; else please report it",
+            )
+        if archive.exists():  # not every Java makes one
+            archive.rename(archive_of(program))
+
+
+def _run_through(command: Sequence[str]) -> str:
+    try:
+        done = subprocess.run(
+            command,
+            input=REHEARSAL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=REHEARSAL_LIMIT_S,
+            check=False,
+            text=True,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise WorldError(
+            f"the oracle's rehearsal was not over after {REHEARSAL_LIMIT_S:g} s",
+            fix="free the machine's processor, then floodmark setup --oracle",
+        ) from error
+    return done.stdout
+
+
+def command_line(settings: WorldSettings, program: Path) -> list[str]:
+    """The command that starts the program, with its archive if there is one."""
+    archive = archive_of(program)
+    return _command(settings, program, (f"-XX:SharedArchiveFile={archive}",) if archive.exists() else ())
+
+
+def _command(settings: WorldSettings, program: Path, archive: Sequence[str]) -> list[str]:
+    path = f"{program}:{flink_jar(settings.places)}"
+    return [str(find_java(settings)), *OPTIONS, *archive, "-cp", path, MAIN]

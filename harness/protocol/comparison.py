@@ -1,0 +1,273 @@
+"""Two answers to one command, held against each other with exactly the freedom that the protocol gives.
+
+Free are: where `blocked` and `unblocked` stand, and waits that end within a command; a segment's order in a
+snapshot; how many mails wait, if any; messages; all that a failing command did besides; and, once records were
+re-issued in an order of each side's own (`reissued`), the order among records between two watermarks.
+Invariant: `compare` is pure; it returns None for what the page allows and names the first thing it does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from harness.protocol.driver import Command
+from harness.protocol.events import (
+    Blocked,
+    Call,
+    Closed,
+    Ended,
+    ErrorAnswer,
+    Event,
+    Failed,
+    Snapshot,
+    Stats,
+    Status,
+    Timeout,
+    Unblocked,
+    Watermark,
+)
+from harness.protocol.script_drawing import FLAWED
+
+__all__ = ["Kind", "Mismatch", "Moment", "alike", "compare", "segments"]
+
+_key: Callable[[object], bytes] = msgspec.json.Encoder(order="deterministic").encode
+
+
+class Kind(StrEnum):
+    """In what two answers differ."""
+
+    REFUSAL = "one refuses, or both with different codes"
+    FAILURE = "one fails, or both with different errors"
+    OUTPUTS = "what leaves, or in which order"
+    CALLS = "calls and timeouts, or their order"
+    NUMBERS = "the numbers of the calls"
+    INTERLEAVING = "calls among emissions"
+    BLOCKED = "blocked or not"
+    SNAPSHOT = "what a snapshot holds"
+    STATS = "the counters"
+    CLOSED = "what close leaves"
+    LEFT_BREACH = "left breaks the protocol"
+    RIGHT_BREACH = "right breaks the protocol"
+    ONCE = "seen once, not when it was run again"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mismatch:
+    """What two answers differ in, shown."""
+
+    kind: Kind
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """What a comparison must know of what came before: whether something waits, whether the task failed."""
+
+    blocked: bool = False
+    failed: bool = False
+    mode: str = "ordered"
+    reissued: bool = False
+    """Records were re-issued in an order that each side chose: call numbers and order within a segment are free."""
+
+
+class _Answer:
+    """One answer, sorted by what is compared together."""
+
+    def __init__(self, events: Sequence[Event], *, blocked: bool) -> None:
+        self.refusal: ErrorAnswer | None = None
+        self.failure: Failed | None = None
+        self.stats: Stats | None = None
+        self.closed: Closed | None = None
+        self.blocked = blocked
+        self.waited = blocked
+        self.outputs: list[Event] = []
+        self.calls: list[Call | Timeout] = []
+        self.mixed: list[Event] = []
+        self.snapshots: list[Snapshot] = []
+        for event in events:
+            self._take(event)
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case Call() | Timeout():
+                self.calls.append(event)
+                self.mixed.append(event)
+            case Blocked() | Unblocked():
+                self.blocked = isinstance(event, Blocked)
+                self.waited = True
+            case Snapshot():
+                self.snapshots.append(event)
+            case ErrorAnswer():
+                self.refusal = event
+            case Failed():
+                self.failure = event
+            case Stats():
+                self.stats = event
+            case Closed():
+                self.closed = event
+            case _:
+                self.outputs.append(event)
+                self.mixed.append(event)
+
+
+def compare(
+    command: Command, left: Sequence[Event], right: Sequence[Event], *, moment: Moment
+) -> Mismatch | None:
+    """The first thing in which two answers differ beyond their freedom."""
+    if alike(left, right):
+        return None
+    ours, theirs = _Answer(left, blocked=moment.blocked), _Answer(right, blocked=moment.blocked)
+    for judge in (_refusals, _failures):
+        if mismatch := judge(command, ours, theirs, moment):
+            return mismatch
+    if ours.failure or ours.refusal or moment.failed:
+        return None
+    return next((found for judge in _JUDGES if (found := judge(command, ours, theirs, moment))), None)
+
+
+def alike(left: Sequence[Event], right: Sequence[Event]) -> bool:
+    """Whether two answers are equal to the letter; 1, 1.0 and true, which Python calls equal, are not."""
+    return left == right and (not left or _key(left) == _key(right))
+
+
+def segments(elements: Sequence[dict[str, Any]], *, mode: str) -> list[list[bytes]]:
+    """A snapshot's elements as what may be compared: in unordered mode, records between watermarks sorted."""
+    if mode == "ordered":
+        return [[_key(element)] for element in elements]
+    return _between(elements, lambda element: "value" not in element)
+
+
+def _refusals(command: Command, ours: _Answer, theirs: _Answer, _moment: Moment) -> Mismatch | None:
+    codes = [answer.refusal.error if answer.refusal else "none" for answer in (ours, theirs)]
+    # Of several flaws any may be named; of the state and a call's number, the state.
+    any_will_do = command in FLAWED and "none" not in codes
+    return None if codes[0] == codes[1] or any_will_do else _differ(Kind.REFUSAL, *codes)
+
+
+def _failures(_command: Command, ours: _Answer, theirs: _Answer, _moment: Moment) -> Mismatch | None:
+    errors = [answer.failure.error if answer.failure else "none" for answer in (ours, theirs)]
+    return None if errors[0] == errors[1] else _differ(Kind.FAILURE, *errors)
+
+
+def _outputs(_command: Command, ours: _Answer, theirs: _Answer, moment: Moment) -> Mismatch | None:
+    if moment.reissued and _groups(ours.outputs) == _groups(theirs.outputs):
+        return None
+    if _keys(ours.outputs) == _keys(theirs.outputs):
+        return None
+    return _differ(Kind.OUTPUTS, ours.outputs, theirs.outputs)
+
+
+def _calls(_command: Command, ours: _Answer, theirs: _Answer, moment: Moment) -> Mismatch | None:
+    names = [[_name(call) for call in answer.calls] for answer in (ours, theirs)]
+    if names[0] == names[1]:
+        return None
+    permuted = sorted(names[0]) == sorted(names[1])
+    if permuted and moment.reissued:
+        return None
+    return _differ(Kind.NUMBERS if permuted else Kind.CALLS, ours.calls, theirs.calls)
+
+
+def _interleavings(_command: Command, ours: _Answer, theirs: _Answer, moment: Moment) -> Mismatch | None:
+    """An admission stands where `unblocked` stands, which is free; else calls have their place."""
+    if ours.waited or theirs.waited or moment.reissued or _named(ours.mixed) == _named(theirs.mixed):
+        return None
+    return _differ(Kind.INTERLEAVING, ours.mixed, theirs.mixed)
+
+
+def _blocks(_command: Command, ours: _Answer, theirs: _Answer, _moment: Moment) -> Mismatch | None:
+    if ours.blocked == theirs.blocked:
+        return None
+    words = ["blocked" if answer.blocked else "not blocked" for answer in (ours, theirs)]
+    return _differ(Kind.BLOCKED, *words)
+
+
+def _snapshots(_command: Command, ours: _Answer, theirs: _Answer, moment: Moment) -> Mismatch | None:
+    if [taken.id for taken in ours.snapshots] != [taken.id for taken in theirs.snapshots]:
+        return _differ(Kind.SNAPSHOT, ours.snapshots, theirs.snapshots)
+    for mine, other in zip(ours.snapshots, theirs.snapshots, strict=True):
+        held = [segments(taken.elements, mode=moment.mode) for taken in (mine, other)]
+        # With a free order of timeouts, each side may have emitted another record when the wait ended.
+        late = moment.blocked and (moment.reissued or _one_is_later(*held))
+        if held[0] != held[1] and not late:
+            return _differ(Kind.SNAPSHOT, mine.elements, other.elements)
+    return None
+
+
+def _one_is_later(one: list[list[bytes]], other: list[list[bytes]]) -> bool:
+    """Taken right after `unblocked`, whose place among emissions is free: the later holds less, from the front."""
+    flat = [[key for part in held for key in part] for held in (one, other)]
+    less, more = sorted(flat, key=len)
+    return all(less.count(key) <= more.count(key) for key in less)
+
+
+def _stats(_command: Command, ours: _Answer, theirs: _Answer, _moment: Moment) -> Mismatch | None:
+    counts = [_counters(answer.stats) for answer in (ours, theirs)]
+    return None if counts[0] == counts[1] else _differ(Kind.STATS, ours.stats, theirs.stats)
+
+
+def _closings(_command: Command, ours: _Answer, theirs: _Answer, _moment: Moment) -> Mismatch | None:
+    left = [(closed.timers, closed.dropped_mails > 0) for closed in (ours.closed, theirs.closed) if closed]
+    return None if len(set(left)) <= 1 else _differ(Kind.CLOSED, ours.closed, theirs.closed)
+
+
+_JUDGES = (_outputs, _calls, _interleavings, _blocks, _snapshots, _stats, _closings)
+
+
+def _counters(stats: Stats | None) -> tuple[object, ...]:
+    if stats is None:
+        return ()
+    return (stats.queue, stats.calls_running, stats.timers, stats.mails > 0, stats.now)
+
+
+def _name(call: Call | Timeout) -> bytes:
+    """A call without its number."""
+    return _key(["call", call.value, call.attempt] if isinstance(call, Call) else ["timeout", call.value])
+
+
+def _named(mixed: Sequence[Event]) -> list[bytes]:
+    return [_name(event) if isinstance(event, Call | Timeout) else _key(event) for event in mixed]
+
+
+def _keys(events: Sequence[Event]) -> list[bytes]:
+    return [_key(event) for event in events]
+
+
+def _groups(outputs: Sequence[Event]) -> list[list[bytes]]:
+    return _between(outputs, lambda event: isinstance(event, Watermark | Status | Ended))
+
+
+def _between(things: Sequence[Any], is_barrier: Callable[[Any], bool]) -> list[list[bytes]]:
+    """Sorted within, in order between barriers; each barrier alone."""
+    return [sorted(part) for part in _parts(things, is_barrier)]
+
+
+def _parts(things: Sequence[Any], is_barrier: Callable[[Any], bool]) -> Iterator[list[bytes]]:
+    part: list[bytes] = []
+    for thing in things:
+        if is_barrier(thing):
+            yield part
+            yield [_key(thing)]
+            part = []
+        else:
+            part.append(_key(thing))
+    yield part
+
+
+def _differ(kind: Kind, ours: object, theirs: object) -> Mismatch:
+    return Mismatch(kind=kind, detail=f"left {_shown(ours)}, right {_shown(theirs)}")
+
+
+def _shown(what: object) -> str:
+    return what if isinstance(what, str) else _key(_bare(what)).decode()
+
+
+def _bare(what: object) -> object:
+    """Without the states, which nobody can read."""
+    if isinstance(what, list):
+        return [_bare(one) for one in what]
+    return {"id": what.id, "elements": what.elements} if isinstance(what, Snapshot) else what

@@ -1,0 +1,110 @@
+"""Drives one system under test: a command in, the events of its answer out, each of them validated.
+
+Answers to Maelstrom's client of a node. Invariant: what is returned was checked in shape (`events`) and in
+place (`conversation`); after a `Breach` the program and its process group are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from harness.protocol.breach import BreachKind, shortened
+from harness.protocol.conversation import PROTOCOL, Conversation, Misplaced, Phase
+from harness.protocol.events import ErrorAnswer, Event, Hello, Malformed, read_event
+from harness.protocol.limits import Limits
+from harness.protocol.program import Program, await_answers
+
+__all__ = ["Command", "Driver", "command_line"]
+
+Command = Mapping[str, Any]
+"""One command, as it is written: `{"cmd": "watermark", "ts": 3}`."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Driver:
+    """A conversation with one program, as a context: it ends the program in order, or at once after an error."""
+
+    def __init__(self, argv: Sequence[str], *, limits: Limits | None = None) -> None:
+        self.program = Program.start(argv, limits=limits or Limits())
+        self.conversation = Conversation()
+        self._expected: list[tuple[Command, bytes]] = []
+        self._validated_count = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None and not self.program.gone:
+            self.program.end()
+        else:
+            self.program.kill()
+
+    def greet(self) -> Hello:
+        """Say hello, once; who answers."""
+        for answer in self.tell({"cmd": "hello", "protocol": PROTOCOL}):
+            if isinstance(answer, Hello):
+                return answer
+            said = answer.message if isinstance(answer, ErrorAnswer) else "nothing"
+            raise self.program.breach(f"refuses `hello`: {said}", kind=BreachKind.STATE)
+        raise AssertionError("a `hello` without its event is a breach")
+
+    def tell(self, command: Command) -> list[Event]:
+        """The events of one command."""
+        return self.tell_all([command])[0]
+
+    def tell_all(self, commands: Sequence[Command]) -> list[list[Event]]:
+        """The events of each command; all are sent before the first answer is read."""
+        self.program.listen()
+        self.send([(command, command_line(command)) for command in commands])
+        await_answers(self.program)
+        return self.receive(len(commands))
+
+    def tell_raw(self, line: bytes) -> list[Event]:
+        """The events of a line that need not be a command: only a refusal can be right."""
+        self.program.listen()
+        self.send([({}, line)])
+        await_answers(self.program)
+        return self.receive(1)[0]
+
+    def send(self, commands: Sequence[tuple[Command, bytes]]) -> None:
+        """Send commands, each with its line; `await_answers` and `receive` get what they cause."""
+        self._expected.extend(commands)
+        self.program.feed(b"".join([line for _, line in commands]), commands=len(commands))
+
+    def receive(self, count: int) -> list[list[Event]]:
+        """The first answers that have come, validated."""
+        answers = self.program.take(count)
+        asked, self._expected = self._expected[: len(answers)], self._expected[len(answers) :]
+        return [self._validated(*ask, lines) for ask, lines in zip(asked, answers, strict=True)]
+
+    def _validated(self, command: Command, sent: bytes, lines: list[bytes]) -> list[Event]:
+        line = b""
+        self._validated_count += 1
+        try:
+            events = [read_event(line := raw) for raw in lines]
+            self.conversation.follow(command, events)
+        except Malformed as error:
+            what, kind = f"wrote what is no event ({error})", BreachKind.NONSENSE
+        except Misplaced as error:
+            what, kind = f"wrote what cannot be there: {error}", BreachKind.STATE
+        else:
+            return events
+        what = f"{what}; it was told {shortened(sent.strip())}"
+        raise self.program.breach(what, kind=kind, line=line, command=self._validated_count)
+
+    @property
+    def phase(self) -> Phase:
+        """Where the conversation stands."""
+        return self.conversation.phase
+
+
+def command_line(command: Command) -> bytes:
+    """A command as its line."""
+    return _encode(command) + b"\n"

@@ -1,0 +1,207 @@
+"""The vocabulary of a system under test: each event it may write, with the exact shape of its fields.
+
+Answers to the table of events in `sut-protocol.md`. Invariant: `read_event` gives an event whose every field
+is of its type (no bool or float for an integer, no NaN, nothing missing, nothing more), or raises `Malformed`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+__all__ = [
+    "Blocked",
+    "Call",
+    "Closed",
+    "Emit",
+    "Ended",
+    "ErrorAnswer",
+    "Event",
+    "Failed",
+    "Hello",
+    "Malformed",
+    "Marker",
+    "Quiet",
+    "Snapshot",
+    "Stats",
+    "Status",
+    "Timeout",
+    "Unblocked",
+    "Watermark",
+    "read_event",
+]
+
+_Positive = Annotated[int, msgspec.Meta(ge=1)]
+_Count = Annotated[int, msgspec.Meta(ge=0)]
+Ability = Literal["ordered", "unordered", "retry", "snapshot", "status", "marker", "flink-profile"]
+Failure = Literal["user-error", "timeout", "callback-error", "internal"]
+Refusal = Literal["not-json", "unknown-command", "bad-state", "unsupported", "bad-argument", "unknown-call"]
+
+
+class Malformed(ValueError):
+    """A line that is no event of the protocol; the message says why."""
+
+
+class _Shape(msgspec.Struct, frozen=True, kw_only=True, tag_field="ev", forbid_unknown_fields=True):
+    """What all events share: the tag `ev`, and no field that the page does not name."""
+
+
+class Hello(_Shape, frozen=True, kw_only=True, tag="hello"):
+    """The answer to `hello`: who speaks, and what it claims to be able to do."""
+
+    protocol: int
+    name: str
+    version: str
+    abilities: list[Ability]
+
+
+class Call(_Shape, frozen=True, kw_only=True, tag="call"):
+    """The user function is invoked."""
+
+    call: _Positive
+    value: Any
+    attempt: _Positive
+
+
+class Timeout(_Shape, frozen=True, kw_only=True, tag="timeout"):
+    """The timeout handler is invoked."""
+
+    value: Any
+
+
+class Emit(_Shape, frozen=True, kw_only=True, tag="emit"):
+    """One result leaves the operator."""
+
+    value: Any
+    ts: int | None
+
+
+class Watermark(_Shape, frozen=True, kw_only=True, tag="watermark"):
+    """A watermark leaves the operator."""
+
+    ts: int
+
+
+class Status(_Shape, frozen=True, kw_only=True, tag="status"):
+    """A watermark status leaves the operator."""
+
+    idle: bool
+
+
+class Marker(_Shape, frozen=True, kw_only=True, tag="marker"):
+    """A latency marker leaves the operator."""
+
+    id: int
+
+
+class Blocked(_Shape, frozen=True, kw_only=True, tag="blocked"):
+    """What was given last waits for capacity."""
+
+
+class Unblocked(_Shape, frozen=True, kw_only=True, tag="unblocked"):
+    """All that waited has been admitted."""
+
+
+class Snapshot(_Shape, frozen=True, kw_only=True, tag="snapshot"):
+    """A snapshot is taken; `state` is opaque, its bytes as they were written."""
+
+    id: int
+    state: msgspec.Raw
+    elements: list[dict[str, Any]]
+
+
+class Failed(_Shape, frozen=True, kw_only=True, tag="failed"):
+    """The task fails; nothing but `stats` and `close` is possible from here on."""
+
+    error: Failure
+    message: str
+
+
+class Ended(_Shape, frozen=True, kw_only=True, tag="ended"):
+    """The drain that `end_input` asked for is over."""
+
+
+class Closed(_Shape, frozen=True, kw_only=True, tag="closed"):
+    """The answer to `close`: what was left."""
+
+    dropped_mails: _Count
+    timers: _Count
+
+
+class Stats(_Shape, frozen=True, kw_only=True, tag="stats"):
+    """The counters, as they were when `stats` was performed."""
+
+    queue: _Count
+    calls_running: _Count
+    timers: _Count
+    mails: _Count
+    now: int
+
+
+class ErrorAnswer(_Shape, frozen=True, kw_only=True, tag="error"):
+    """The command was refused; nothing has changed."""
+
+    error: Refusal
+    message: str
+
+
+class Quiet(_Shape, frozen=True, kw_only=True, tag="quiet"):
+    """The end of an answer."""
+
+
+Event = (
+    Hello
+    | Call
+    | Timeout
+    | Emit
+    | Watermark
+    | Status
+    | Marker
+    | Blocked
+    | Unblocked
+    | Snapshot
+    | Failed
+    | Ended
+    | Closed
+    | Stats
+    | ErrorAnswer
+    | Quiet
+)
+
+_decode = msgspec.json.Decoder(Event).decode
+
+
+def read_event(line: bytes) -> Event:
+    """The event of one line, or `Malformed`."""
+    try:
+        event: Event = _decode(line)
+    except RecursionError:
+        raise Malformed("it is nested too deep to be read") from None
+    except UnicodeDecodeError as error:
+        raise Malformed(f"it is not UTF-8 (byte {error.start + 1})") from None
+    except msgspec.MsgspecError as error:
+        raise Malformed(str(error)) from None
+    if type(event) is Snapshot:
+        _require_elements(event.elements)
+    return event
+
+
+def _require_elements(elements: list[dict[str, Any]]) -> None:
+    for place, element in enumerate(elements):
+        if not _is_element(element):
+            raise Malformed(
+                f"elements[{place}] is none of {{value, ts}}, {{watermark}}, {{idle}} with their types"
+            )
+
+
+def _is_element(element: dict[str, Any]) -> bool:
+    match element:
+        case {"value": _, "ts": ts}:
+            return len(element) == 2 and (ts is None or type(ts) is int)  # noqa: PLR2004
+        case {"watermark": ts}:
+            return len(element) == 1 and type(ts) is int
+        case {"idle": idle}:
+            return len(element) == 1 and type(idle) is bool
+        case _:
+            return False

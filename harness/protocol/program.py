@@ -1,0 +1,300 @@
+"""A program on three pipes: lines in, answers out, nothing of it trusted, everything bounded.
+
+Answers to Maelstrom's process of a node. One thread, no reader threads: a joint `poll` serves any number of
+programs, so two of them work at the same time. Invariant: when a call of this module raises, the program and
+all of its process group are gone; while it waits, every pipe is served, so no full pipe can stop both sides.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import select
+import signal
+import subprocess
+from collections import deque
+from collections.abc import Sequence
+from typing import IO, Any, Self
+
+from harness.clock import Deadline
+from harness.protocol.answers import AnswerLimit, AnswerSplitter
+from harness.protocol.breach import Breach, BreachKind, shortened
+from harness.protocol.limits import Limits
+
+__all__ = ["Program", "await_answers"]
+
+CHUNK = 1 << 18
+PIPE_BYTES = 1 << 20
+"""Asked of the kernel for each pipe, so that a batch of commands fits and both sides work without us."""
+SLICE_MS = 50
+"""How long a wait goes on before it looks whether the program still lives (a child may hold its pipes open)."""
+REAP_LIMIT_S = 5.0
+
+
+class Program:
+    """A running program. Mutable: it is fed, it answers, it ends."""
+
+    def __init__(self, popen: subprocess.Popen[bytes], *, name: str, limits: Limits) -> None:
+        self.name = name
+        self.limits = limits
+        self._popen = popen
+        self._pipes = [_bounded(pipe) for pipe in (popen.stdin, popen.stdout, popen.stderr)]
+        self._in, self._out, self._err = (pipe.fileno() for pipe in self._pipes)
+        self._outgoing: deque[memoryview] = deque()
+        self._splitter = AnswerSplitter(limits)
+        self._last_words = b""
+        self._err_open = True
+        self._out_open = True
+        self._told = 0
+        self._answered = 0
+        self._deadline = Deadline(limits.start_s)
+
+    @classmethod
+    def start(cls, argv: Sequence[str], *, limits: Limits) -> Self:
+        """Start it, in a process group of its own."""
+        try:
+            popen = subprocess.Popen(
+                argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,  # its children die with it, and Ctrl-C is for us
+            )
+        except (OSError, ValueError, IndexError) as error:
+            raise Breach(
+                f"{_named(argv)} cannot be started: {error}",
+                kind=BreachKind.START,
+                command=0,
+                fix="name a program that you may run, with its arguments",
+            ) from error
+        return cls(popen, name=_named(argv), limits=limits)
+
+    @property
+    def pid(self) -> int:
+        """Its process id, which is its process group too."""
+        return self._popen.pid
+
+    @property
+    def gone(self) -> bool:
+        """Whether it was ended."""
+        return self._popen.returncode is not None
+
+    @property
+    def owed(self) -> int:
+        """Answers that are still to come."""
+        return self._told - self._answered
+
+    def listen(self) -> None:
+        """Before it is told something: it must have been silent since its last answer."""
+        self._require_running()
+        self._poll_alone(0)
+        self.check(idle=False)
+
+    def feed(self, lines: bytes, *, commands: int) -> None:
+        """Queue `commands` lines, and write what its pipe takes at once."""
+        self._require_running()
+        if not self.owed and self._told:
+            self._deadline = Deadline(self.limits.answer_s)
+        self._told += commands
+        self._outgoing.append(memoryview(lines))
+        self._write()
+
+    def take(self, count: int) -> list[list[bytes]]:
+        """The first answers that have come, a list of lines each, without its `quiet`."""
+        return self._splitter.take(count)
+
+    def end(self) -> int:
+        """End its input and see it gone; its exit status."""
+        self._outgoing.clear()
+        self._pipes[0].close()
+        deadline = Deadline(self.limits.exit_s)
+        while not self._has_exited():
+            if deadline.passed:
+                raise self.breach(
+                    f"still runs {self.limits.exit_s:g} s after the end of its input", kind=BreachKind.HANG
+                )
+            self._poll_alone(min(SLICE_MS, round(deadline.left_s * 1000)))
+        self._poll_alone(0)
+        if self._splitter.spoke_out_of_turn():
+            raise self.breach("wrote after the end of its input", kind=BreachKind.TURN)
+        self.kill()
+        return self._popen.returncode
+
+    def kill(self) -> None:
+        """End it and its whole process group at once, and give the pipes back. Any number of times."""
+        if self._popen.returncode is None:
+            # Not reaped before, so its id still names this group, whatever has become of its first process.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._popen.pid, signal.SIGKILL)
+            self._popen.wait(timeout=REAP_LIMIT_S)
+        for pipe in self._pipes:
+            with contextlib.suppress(OSError):
+                pipe.close()
+
+    def breach(
+        self, what: str, *, kind: BreachKind, line: bytes | None = None, command: int | None = None
+    ) -> Breach:
+        """The error of this program, which is ended; at the next command to be answered, if not told which."""
+        self.kill()
+        command = self._answered + 1 if command is None else command
+        said = line if line is not None else self._splitter.last_line
+        words = self._last_words.decode(errors="backslashreplace").strip()
+        return Breach(
+            f"{self.name} {what}, at command {command} of {self._told}"
+            + (f"\n  it said last: {shortened(said)}" if said else "")
+            + (f"\n  on standard error: {words}" if words else ""),
+            kind=kind,
+            command=command,
+        )
+
+    # ------------------------------------------------------------ the pump's side
+
+    def interests(self) -> list[tuple[int, int]]:
+        """The pipes to watch, each with what for."""
+        wanted = [(self._in, select.POLLOUT)] if self._outgoing else []
+        if self._out_open:
+            wanted.append((self._out, select.POLLIN))
+        if self._err_open:
+            wanted.append((self._err, select.POLLIN))
+        return wanted
+
+    def serve(self, pipe: int) -> bool:
+        """Serve a pipe if it is one of this program's."""
+        if pipe == self._out:
+            self._read_answers()
+        elif pipe == self._err:
+            self._read_last_words()
+        elif pipe == self._in:
+            self._write()
+        else:
+            return False
+        return True
+
+    def check(self, *, idle: bool) -> None:
+        """Raise if it can no more be expected to answer; `idle`: a whole slice passed without a byte."""
+        if not self.owed:
+            if self._splitter.spoke_out_of_turn():
+                raise self.breach("wrote on after its `quiet`, unasked", kind=BreachKind.TURN)
+            if self._outgoing:
+                raise self.breach("answered commands that it cannot have read", kind=BreachKind.TURN)
+        elif not self._out_open or (idle and self._has_exited()):
+            raise self._lost()
+        elif self._deadline.passed:
+            raise self.breach(f"gave no answer in {self._deadline.seconds:g} s", kind=BreachKind.HANG)
+
+    @property
+    def left_s(self) -> float:
+        """Seconds that its answer may still take."""
+        return self._deadline.left_s
+
+    def _require_running(self) -> None:
+        if self.gone:
+            raise self.breach("was ended before, and cannot be told more", kind=BreachKind.DEATH)
+
+    def _lost(self) -> Breach:
+        """Its output is over, or it is: which, and with what status."""
+        deadline = Deadline(SLICE_MS * 2 / 1000)
+        while not self._has_exited() and not deadline.passed:
+            self._poll_alone(5)
+        self._poll_alone(0)
+        if not self._has_exited():
+            return self.breach("closed its standard output", kind=BreachKind.DEATH)
+        cut = " in the middle of a line" if self._splitter.cut_off else ""
+        self.kill()
+        return self.breach(f"died{cut} (status {self._popen.returncode})", kind=BreachKind.DEATH)
+
+    def _poll_alone(self, wait_ms: int) -> None:
+        """Serve what it writes for a while, unasked: its last words, and what it says out of turn."""
+        poll = select.poll()
+        for pipe, wanted in self.interests():
+            if pipe != self._in:
+                poll.register(pipe, wanted)
+        for pipe, _ in poll.poll(wait_ms):
+            self.serve(pipe)
+
+    def _write(self) -> None:
+        while self._outgoing:
+            head = self._outgoing[0]
+            try:
+                written = os.write(self._in, head)
+            except BlockingIOError:
+                return
+            except OSError:  # it reads no more; what it still says, and its end, tell the rest
+                self._outgoing.clear()
+                return
+            if written == len(head):
+                self._outgoing.popleft()
+            else:
+                self._outgoing[0] = head[written:]
+
+    def _read_answers(self) -> None:
+        chunk = _read(self._out)
+        self._out_open = chunk != b""
+        if not chunk:
+            return
+        try:
+            came = self._splitter.split(chunk)
+        except AnswerLimit as flood:
+            raise self.breach(str(flood), kind=BreachKind.FLOOD) from None
+        if came:
+            self._answered += came
+            self._deadline = Deadline(self.limits.answer_s)
+            if self._answered > self._told:
+                self._answered = self._told
+                raise self.breach("wrote a `quiet` that nothing asked for", kind=BreachKind.TURN)
+
+    def _read_last_words(self) -> None:
+        chunk = _read(self._err)
+        self._err_open = chunk != b""
+        if chunk:
+            self._last_words = (self._last_words + chunk)[-self.limits.last_words_bytes :]
+
+    def _has_exited(self) -> bool:
+        """Without reaping it: until then its id names its process group and nothing else."""
+        if self._popen.returncode is not None:
+            return True
+        flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        return os.waitid(os.P_PID, self._popen.pid, flags) is not None
+
+
+def await_answers(*programs: Program, owing: int = 0) -> None:
+    """Serve the pipes of all of them until none owes more than so many answers."""
+    idle = False
+    while True:
+        for program in programs:
+            program.check(idle=idle)
+        if not any(program.owed > owing for program in programs):
+            return
+        poll = select.poll()
+        for program in programs:
+            for pipe, wanted in program.interests():
+                poll.register(pipe, wanted)
+        left_s = min(program.left_s for program in programs if program.owed)
+        ready = poll.poll(min(SLICE_MS, round(left_s * 1000) + 1))
+        idle = not ready
+        for pipe, _ in ready:
+            any(program.serve(pipe) for program in programs)
+
+
+def _bounded(pipe: IO[bytes] | None) -> IO[bytes]:
+    """Never blocking, and as wide as the kernel allows us."""
+    assert pipe is not None, "every pipe was asked for"
+    os.set_blocking(pipe.fileno(), False)
+    with contextlib.suppress(OSError, AttributeError):
+        fcntl.fcntl(pipe.fileno(), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+    return pipe
+
+
+def _read(pipe: int) -> bytes | None:
+    """What is there: None if nothing is, empty at the end."""
+    try:
+        return os.read(pipe, CHUNK)
+    except BlockingIOError:
+        return None
+
+
+def _named(argv: Sequence[str]) -> str:
+    words: list[Any] = [*argv]
+    return shortened(" ".join(str(word) for word in words)) or "(no program)"

@@ -1,0 +1,120 @@
+"""A script: the lives of one operator, each from `open` to `close`, as commands that any system can be told.
+
+Invariant: a script is data. A call is named by its number, or by a `CallName` where numbers may differ between
+systems; a restore is named by the snapshot, since a state is each system's own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+
+from harness.errors import UsageError
+from harness.protocol.driver import Command
+
+__all__ = ["CallName", "Life", "Script", "load_script", "save_script", "value_key"]
+
+FORMAT = "floodmark-script-1"
+
+
+def value_key(value: object) -> bytes:
+    """A value as a key: equal bytes for equal JSON, and 1, 1.0 and true are three values."""
+    return msgspec.json.encode(value, order="deterministic")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallName:
+    """A call, whatever its number: the `nth` (from 1) of this value and attempt in its life."""
+
+    value: bytes
+    attempt: int
+    nth: int
+
+    def as_json(self) -> dict[str, Any]:
+        """As a saved script holds it, in place of a number."""
+        return {"value": json.loads(self.value), "attempt": self.attempt, "nth": self.nth}
+
+    @classmethod
+    def of(cls, call: Mapping[str, Any]) -> Self:
+        """Read it back."""
+        return cls(value=value_key(call["value"]), attempt=call["attempt"], nth=call["nth"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Life:
+    """One operator from `open` to `close`: how it is built, and what it is told between."""
+
+    config: Mapping[str, Any]
+    now: int = 0
+    restore: int | None = None
+    """The id of a snapshot of an earlier life, unique in the script."""
+    commands: tuple[Command, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """Lives, one after another in one process."""
+
+    name: str
+    """Where it comes from: its seed and number."""
+    lives: tuple[Life, ...]
+
+    @property
+    def length(self) -> int:
+        """Commands, those that open and close included."""
+        return sum(len(life.commands) + 2 for life in self.lives)
+
+    def with_life(self, index: int, life: Life) -> Script:
+        """The same with one life changed."""
+        return replace(self, lives=(*self.lives[:index], life, *self.lives[index + 1 :]))
+
+
+def save_script(path: Path, script: Script) -> None:
+    """Write it, to be read by `load_script`."""
+    lives = [
+        {
+            "config": life.config,
+            "now": life.now,
+            "restore": life.restore,
+            "commands": [_portable(command) for command in life.commands],
+        }
+        for life in script.lives
+    ]
+    path.write_text(json.dumps({"format": FORMAT, "name": script.name, "lives": lives}, indent=1) + "\n")
+
+
+def load_script(path: Path) -> Script:
+    """Read a saved script."""
+    try:
+        saved = json.loads(path.read_text())
+        assert saved["format"] == FORMAT, f"its format is {saved['format']!r}, not {FORMAT!r}"
+        return Script(name=saved["name"], lives=tuple(_life(life) for life in saved["lives"]))
+    except (AssertionError, OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(
+            f"{path} is no saved script: {error!r}", fix="name a file that the differential wrote"
+        ) from error
+
+
+def _life(saved: Mapping[str, Any]) -> Life:
+    commands: Sequence[Command] = saved["commands"]
+    return Life(
+        config=saved["config"],
+        now=saved["now"],
+        restore=saved["restore"],
+        commands=tuple(_named(command) for command in commands),
+    )
+
+
+def _portable(command: Command) -> Command:
+    call = command.get("call")
+    return {**command, "call": call.as_json()} if isinstance(call, CallName) else command
+
+
+def _named(command: Command) -> Command:
+    call = command.get("call")
+    return {**command, "call": CallName.of(call)} if isinstance(call, dict) else command

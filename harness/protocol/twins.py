@@ -1,0 +1,94 @@
+"""Two systems under test, told the same at the same time.
+
+Invariant: both are told before either is waited for; when one breaks the protocol both are ended, and the error says
+which one it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from harness.protocol.breach import Breach
+from harness.protocol.driver import Command, Driver, command_line
+from harness.protocol.events import Event, Hello
+from harness.protocol.limits import Limits
+from harness.protocol.program import await_answers
+
+__all__ = ["Lines", "SideBreach", "Twins"]
+
+Lines = Sequence[tuple[Command, bytes]]
+"""Commands, each with its line."""
+
+
+class SideBreach(Exception):
+    """One of the two broke the protocol; both are gone."""
+
+    def __init__(self, breach: Breach, *, left: bool) -> None:
+        super().__init__(str(breach))
+        self.breach = breach
+        self.left = left
+
+
+class Twins:
+    """A pair of running programs, as a context. Mutable: after a breach it starts anew."""
+
+    def __init__(self, left: Sequence[str], right: Sequence[str], *, limits: Limits | None = None) -> None:
+        self._argvs = (left, right)
+        self._limits = limits
+        self.hellos: tuple[Hello, Hello]
+        self.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self.left.program.end()
+                self.right.program.end()
+        finally:
+            self.kill()
+
+    def start(self) -> None:
+        """Start both, and greet them."""
+        self.left = Driver(self._argvs[0], limits=self._limits)
+        try:
+            self.right = Driver(self._argvs[1], limits=self._limits)
+        except Breach:
+            self.left.program.kill()
+            raise
+        try:
+            self.hellos = (self.left.greet(), self.right.greet())
+        except BaseException:
+            self.kill()
+            raise
+
+    def kill(self) -> None:
+        """End both at once."""
+        self.left.program.kill()
+        self.right.program.kill()
+
+    def send(self, left: Lines, right: Lines) -> None:
+        """Tell both, and wait for nothing."""
+        self.left.send(left)
+        self.right.send(right)
+
+    def receive(self, count: int, *, owing: int = 0) -> tuple[list[list[Event]], list[list[Event]]]:
+        """Wait for the first answers of both; so many may still be owed behind them."""
+        try:
+            await_answers(self.left.program, self.right.program, owing=owing)
+            return self.left.receive(count), self.right.receive(count)
+        except Breach as breach:
+            broken_left = self.left.program.gone
+            self.kill()
+            raise SideBreach(breach, left=broken_left) from breach
+
+    def tell(self, left: Command, right: Command) -> tuple[list[Event], list[Event]]:
+        """One command to each; what each answers."""
+        self.send([(left, command_line(left))], [(right, command_line(right))])
+        ours, theirs = self.receive(1)
+        return ours[0], theirs[0]

@@ -1,0 +1,266 @@
+"""One attempt of a conversation, from `open` to `close`: the operator, its mailbox and its virtual clock.
+
+Answers to `docs/sut-protocol.md`, turn taking. Invariant: between two commands the operator either rests or waits
+inside a yield; what waits there is let go by a later command, or dropped by `close`. There is one thread: a yield
+without mail ends the command, and the next one is performed in the yield's own frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Any
+
+from harness.sut.serve.config import OperatorConfig
+from harness.sut.serve.saved_state import shown
+from harness.sut.serve.scripted_function import ScriptedFunction
+from harness.sut.serve.systems import System
+from reference_impl.elements import OperatorInput, QueueElement, Record, Watermark, WatermarkStatus
+from reference_impl.errors import CallbackFailed, CallTimedOut, StreamElementFailed
+from reference_impl.mailbox import MIN_PRIORITY, Mailbox
+from reference_impl.mailbox_executor import MailboxExecutor
+from reference_impl.timers import Timers
+from reference_impl.virtual_loop import VirtualLoop
+
+__all__ = ["Attempt", "Phase", "Unwound"]
+
+_PRIORITY = 0
+"""The operator's place in its chain; it is alone."""
+
+Event = dict[str, Any]
+
+
+class Phase(Enum):
+    """What the attempt is about, which decides what commands it takes."""
+
+    OPEN = "open"
+    ADMITTING = "waiting for capacity"
+    DRAINING = "draining"
+    ENDED = "at the end of its input"
+    FAILED = "failed"
+
+
+class Unwound(Exception):
+    """The attempt is over; whoever waits inside the operator is dropped. Never reaches a user."""
+
+
+class Attempt:
+    """An operator that is driven by commands. Mutable."""
+
+    def __init__(
+        self,
+        system: System,
+        config: OperatorConfig,
+        *,
+        now_ms: int,
+        write: Callable[[Event], None],
+        next_command: Callable[[], None],
+    ) -> None:
+        self.phase = Phase.OPEN
+        self.holding = False
+        """Whether the present command lets no mail run."""
+        self._write_event = write
+        self._next_command = next_command
+        self._loop = VirtualLoop(start_ms=now_ms)
+        self._mailbox = Mailbox(loop=self._loop)
+        executor = _CommandedExecutor(self._mailbox, _PRIORITY, self)
+        self._timers = Timers(self._loop, executor)
+        self._function = ScriptedFunction(config, self._write)
+        self._advancing_to: int | None = None
+        self._blocked = False
+        """Whether the harness was told that something waits for capacity."""
+        self._due_snapshots: list[int] = []
+        self._operator = system.build(
+            config,
+            function=self._function,
+            executor=executor,
+            timers=self._timers,
+            emit=self._emit,
+            fail=self._fail,
+        )
+
+    @property
+    def now_ms(self) -> int:
+        """Virtual time."""
+        return self._loop.now_ms()
+
+    # --------------------------------------------------------------------------------------- commands
+
+    def replay(self, restored: Sequence[QueueElement]) -> None:
+        """Open the operator with these elements of a snapshot."""
+        self._admit(lambda: self._operator.open(restored))
+
+    def process(self, element: OperatorInput) -> None:
+        """An element of the source."""
+        self._admit(lambda: self._operator.process(element))
+
+    def complete(self, call: int, results: list[Any]) -> None:
+        """A call ends well."""
+        self._function.complete(call, results)
+
+    def fail(self, call: int, error: str) -> None:
+        """A call ends with an error."""
+        self._function.fail(call, error)
+
+    def require_call(self, call: int) -> None:
+        """Refuse a number that no call has had."""
+        self._function.require(call)
+
+    def advance(self, to_ms: int) -> None:
+        """Let time pass: under `hold` at once, else instant by instant as the mailbox runs empty."""
+        self._advancing_to = to_ms
+        if self.holding:
+            while self._step_time():
+                pass
+
+    def snapshot(self, number: int) -> None:
+        """A barrier; while something waits or drains, it is handled right after that."""
+        self._due_snapshots.append(number)
+        if self.phase in {Phase.OPEN, Phase.ENDED}:
+            self._take_due_snapshots()
+
+    def end_input(self) -> None:
+        """Drain, and write `ended`."""
+        self.phase = Phase.DRAINING
+        self._operator.end_input()
+        self.phase = Phase.ENDED
+        self._write({"ev": "ended"})
+        self._take_due_snapshots()
+
+    def stats(self) -> None:
+        """The counters, as they are."""
+        self._write_event(
+            {
+                "ev": "stats",
+                "queue": len(self._operator),
+                "calls_running": self._function.running,
+                "timers": len(self._timers),
+                "mails": len(self._mailbox),
+                "now": self.now_ms,
+            }
+        )
+
+    def close(self) -> None:
+        """Release everything, and say what is left."""
+        self._operator.close()
+        dropped = len(self._mailbox.close())
+        self._write_event({"ev": "closed", "dropped_mails": dropped, "timers": len(self._timers)})
+        self._loop.close()
+
+    # ----------------------------------------------------------------------------------- taking turns
+
+    def run(self) -> None:
+        """Whatever can be done at the present command, unless it holds."""
+        while not self.holding:
+            self._raise_if_failed()
+            mail = self._mailbox.try_take(MIN_PRIORITY)
+            if mail is not None:
+                mail.action()
+            elif not self._step_time():
+                return
+
+    def yield_(self, priority: int) -> None:
+        """One mail of at least `priority`. Without any, or under `hold`, the command ends and the next begins."""
+        while True:
+            self._raise_if_failed()
+            mail = None if self.holding else self._mailbox.try_take(priority)
+            if mail is not None:
+                mail.action()
+                return
+            if self.holding or not self._step_time():
+                if self.phase is Phase.ADMITTING and not self._blocked:
+                    self._blocked = True
+                    self._write({"ev": "blocked"})
+                self._next_command()
+
+    def _step_time(self) -> bool:
+        """Let the clock stand at the next instant at which a timer is due, if that is not too late."""
+        to_ms = self.now_ms if self._advancing_to is None else self._advancing_to
+        due_ms = self._loop.next_due_ms()
+        if due_ms is None or due_ms > to_ms:
+            self._loop.advance(to_ms)
+            self._advancing_to = None
+            return False
+        self._loop.advance(due_ms)
+        self._loop.run_ready()
+        return True
+
+    def _admit(self, admit: Callable[[], None]) -> None:
+        self.phase = Phase.ADMITTING
+        admit()
+        self._raise_if_failed()
+        self.phase = Phase.OPEN
+        if self._blocked:
+            self._blocked = False
+            self._write({"ev": "unblocked"})
+        self._take_due_snapshots()
+
+    def _take_due_snapshots(self) -> None:
+        due, self._due_snapshots = self._due_snapshots, []
+        for number in due:
+            elements = shown(self._operator.snapshot())
+            self._write(
+                {"ev": "snapshot", "id": number, "state": {"elements": elements}, "elements": elements}
+            )
+
+    # ------------------------------------------------------------------------------ what comes out
+
+    def _emit(self, element: OperatorInput) -> None:
+        match element:
+            case Record():
+                self._write({"ev": "emit", "value": element.value, "ts": element.timestamp})
+            case Watermark():
+                self._write({"ev": "watermark", "ts": element.timestamp})
+            case WatermarkStatus():
+                self._write({"ev": "status", "idle": element.idle})
+            case _:
+                self._write({"ev": "marker", "id": getattr(element, "id", None)})
+
+    def _write(self, event: Event) -> None:
+        """After a failure nothing is said any more (`failed`)."""
+        if self.phase is not Phase.FAILED:
+            self._write_event(event)
+
+    def _fail(self, error: BaseException) -> None:
+        """The task fails: from the operator, in the middle of whatever it does."""
+        if self.phase is Phase.FAILED:
+            return
+        self._write({"ev": "failed", "error": _kind(error), "message": _in_words(error)})
+        self.phase = Phase.FAILED
+
+    def failed_with(self, error: Exception) -> None:
+        """A mail, or the operator, raised: the task fails of it."""
+        self._fail(error)
+
+    def _raise_if_failed(self) -> None:
+        if self.phase is Phase.FAILED:
+            raise Unwound
+
+
+class _CommandedExecutor(MailboxExecutor):
+    """The operator's executor; its yield is where a blocked operator hears of the next command."""
+
+    __slots__ = ("_at_least", "_attempt")
+
+    def __init__(self, mailbox: Mailbox, priority: int, attempt: Attempt) -> None:
+        super().__init__(mailbox, priority)
+        self._attempt = attempt
+        self._at_least = priority
+
+    def yield_(self) -> None:
+        self._attempt.yield_(self._at_least)
+
+
+def _kind(error: BaseException) -> str:
+    match error:
+        case StreamElementFailed():
+            return "timeout" if isinstance(error.__cause__, CallTimedOut) else "user-error"
+        case CallbackFailed():
+            return "callback-error"
+        case _:
+            return "internal"
+
+
+def _in_words(error: BaseException) -> str:
+    cause = error.__cause__
+    return f"{type(error).__name__}: {error}" + (f" ({type(cause).__name__}: {cause})" if cause else "")

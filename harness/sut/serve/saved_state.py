@@ -1,0 +1,59 @@
+"""The state of a snapshot as the protocol carries it: elements to JSON and back.
+
+Invariant: what `elements_of` reads of what `shown` wrote is what was written; anything else that cannot be read is
+refused. To the harness the state is opaque.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from harness.sut.serve.fields import Fields, a_bool, a_list, a_whole, anything
+from harness.sut.serve.refusal import Code, Refusal
+from reference_impl.elements import QueueElement, Record, Watermark, WatermarkStatus
+
+__all__ = ["elements_of", "shown"]
+
+
+def shown(elements: Iterable[QueueElement]) -> list[dict[str, Any]]:
+    """Each element as an event lists it."""
+    return [_shown(element) for element in elements]
+
+
+def _shown(element: QueueElement) -> dict[str, Any]:
+    match element:
+        case Record():
+            return {"value": element.value, "ts": element.timestamp}
+        case Watermark():
+            return {"watermark": element.timestamp}
+        case WatermarkStatus():
+            return {"idle": element.idle}
+
+
+def elements_of(state: Any) -> Sequence[QueueElement]:
+    """The elements of a state of ours; none of null."""
+    if state is None:
+        return ()
+    if not isinstance(state, dict):
+        raise Refusal(
+            Code.BAD_ARGUMENT, "restore must be a state that a snapshot of this program gave, or null"
+        )
+    fields = Fields("restore", state)
+    elements = fields.take("elements", a_list)
+    fields.end()
+    return [_element(element) for element in elements]
+
+
+def _element(raw: Any) -> QueueElement:
+    fields = Fields("restore: an element", raw if isinstance(raw, dict) else {})
+    element: QueueElement
+    if isinstance(raw, dict) and "watermark" in raw:
+        element = Watermark(timestamp=fields.take("watermark", a_whole()))
+    elif isinstance(raw, dict) and "idle" in raw:
+        element = WatermarkStatus(idle=fields.take("idle", a_bool))
+    else:
+        value = fields.take("value", anything)
+        element = Record(value=value, timestamp=fields.take("ts", a_whole(or_null=True)))
+    fields.end()
+    return element

@@ -1,0 +1,132 @@
+"""The systems that this project serves: each a name, its abilities, and how its operator is built.
+
+Invariant: an ability that is not listed is refused before the operator hears of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Protocol
+
+from harness.sut.serve.config import OperatorConfig
+from harness.sut.serve.scripted_function import ScriptedFunction
+from reference_impl.async_wait_build import build_operator
+from reference_impl.elements import OperatorInput, QueueElement
+from reference_impl.emitter.build import build_operator as build_emitter_operator
+from reference_impl.mailbox_executor import MailboxExecutor
+from reference_impl.quirks import PROFILES
+from reference_impl.timers import Timers
+
+__all__ = ["SYSTEMS", "BuildServed", "ServedOperator", "System"]
+
+
+class ServedOperator(Protocol):
+    """What a conversation asks of an operator."""
+
+    def open(self, restored: Sequence[QueueElement] = ()) -> None:
+        """Replay a snapshot."""
+
+    def process(self, element: OperatorInput) -> None:
+        """Take an element in."""
+
+    def snapshot(self) -> Sequence[QueueElement]:
+        """What it holds."""
+
+    def end_input(self) -> None:
+        """Drain."""
+
+    def close(self) -> None:
+        """Release everything."""
+
+    def __len__(self) -> int: ...
+
+
+class BuildServed(Protocol):
+    """Builds an operator for a conversation."""
+
+    def __call__(
+        self,
+        config: OperatorConfig,
+        *,
+        function: ScriptedFunction,
+        executor: MailboxExecutor,
+        timers: Timers,
+        emit: Callable[[OperatorInput], None],
+        fail: Callable[[BaseException], None],
+    ) -> ServedOperator:
+        """An operator as `config` says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    """One system under test that is part of this project."""
+
+    name: str
+    abilities: Sequence[str]
+    build: BuildServed
+
+
+def _build_reference(
+    config: OperatorConfig,
+    *,
+    function: ScriptedFunction,
+    executor: MailboxExecutor,
+    timers: Timers,
+    emit: Callable[[OperatorInput], None],
+    fail: Callable[[BaseException], None],
+) -> ServedOperator:
+    return build_operator(
+        mode=config.mode,
+        capacity=config.capacity,
+        function=function,
+        timeout_ms=config.timeout_ms,
+        retry=config.retry,
+        quirks=PROFILES[config.profile],
+        executor=executor,
+        timers=timers,
+        emit=emit,
+        fail=fail,
+        probe=function,
+    )
+
+
+def _build_emitter(
+    config: OperatorConfig,
+    *,
+    function: ScriptedFunction,
+    executor: MailboxExecutor,
+    timers: Timers,
+    emit: Callable[[OperatorInput], None],
+    fail: Callable[[BaseException], None],
+) -> ServedOperator:
+    """Without `retry` and `quirks`: what is not claimed was refused."""
+    return build_emitter_operator(
+        mode=config.mode,
+        capacity=config.capacity,
+        function=function,
+        timeout_ms=config.timeout_ms,
+        executor=executor,
+        timers=timers,
+        emit=emit,
+        fail=fail,
+        probe=function,
+    )
+
+
+SYSTEMS: Mapping[str, System] = MappingProxyType(
+    {
+        "reference": System(
+            name="reference",
+            abilities=("ordered", "unordered", "retry", "snapshot", "status", "marker", "flink-profile"),
+            build=_build_reference,
+        ),
+        "reference-emitter": System(
+            name="reference-emitter",
+            abilities=("ordered", "unordered", "snapshot", "marker"),
+            build=_build_emitter,
+        ),
+    }
+)
+"""Each by the name that `--sut` takes."""

@@ -1,0 +1,17 @@
+"""The kinds of loop that the operator runs on: a claim about it holds in real and in virtual time."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from reference_impl.tests.rig import OpenRig, open_rig
+
+__all__ = ["rigs"]
+
+
+@pytest.fixture(params=["real", "virtual"])
+def rigs(request: pytest.FixtureRequest) -> OpenRig:
+    """Opens rigs on this kind of loop."""
+    return partial(open_rig, virtual=request.param == "virtual")

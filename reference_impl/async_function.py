@@ -8,7 +8,7 @@ task's thread, one at a time (A6).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol
 
 from reference_impl.errors import CallTimedOut
 from reference_impl.result import ResultHandle
@@ -27,7 +27,6 @@ class AsyncFunction(Protocol):
         handle.fail(CallTimedOut())
 
 
-@runtime_checkable
 class Opening(Protocol):
     """An `AsyncFunction` that wants to know when it begins."""
 
@@ -35,7 +34,6 @@ class Opening(Protocol):
         """Acquire what the function needs; called once, before any record, restored ones included (A61)."""
 
 
-@runtime_checkable
 class Closing(Protocol):
     """An `AsyncFunction` that wants to know when it is over."""
 

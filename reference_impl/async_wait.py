@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from threading import get_ident
 from typing import Any
 
-from reference_impl.async_function import AsyncFunction, Closing, Opening
+from reference_impl.async_function import AsyncFunction
 from reference_impl.attempts import Attempts, JudgedSettlement
 from reference_impl.elements import (
     LatencyMarker,
@@ -102,8 +102,8 @@ class AsyncWaitOperator:
 
         More of them than the capacity is legal: the replay yields, and may emit, until slots are free (A62).
         """
-        if isinstance(self._function, Opening):
-            self._function.open()
+        if (begin := getattr(self._function, "open", None)) is not None:  # `Opening`
+            begin()
         for element in restored:
             self.process(element)
 
@@ -160,8 +160,12 @@ class AsyncWaitOperator:
         last_calls, self.last_calls = self.last_calls, {}
         for attempts in last_calls:
             attempts.last_call()
-        while len(self.queue):
-            self._yield("the end of input")
+        try:
+            while len(self.queue):
+                self._executor.yield_()
+        except SimulationStuck as stuck:
+            self._note(stuck, "the end of input")
+            raise
 
     def close(self) -> None:
         """Release the function, drop what is queued; a later outcome or timer does nothing (A68, A69)."""
@@ -170,23 +174,22 @@ class AsyncWaitOperator:
         self.closed = True
         self.probe = None
         self.emit = _emit_nothing
-        if isinstance(self._function, Closing):
-            self._function.close()
+        if (end := getattr(self._function, "close", None)) is not None:  # `Closing`
+            end()
 
     def _wait_for_slot(self, entry: Entry) -> None:
         """Until `entry` is put. The mails run meanwhile are our own and downstream's: no checkpoint's (A30)."""
-        while True:
-            self._yield("a slot")
-            if self.queue.try_put(entry):
-                return
-
-    def _yield(self, goal: str) -> None:
         try:
             self._executor.yield_()
+            while not self.queue.try_put(entry):
+                self._executor.yield_()
         except SimulationStuck as stuck:
-            oldest = next(iter(self.queue), None)
-            stuck.add_note(f"The operator waits for {goal}, with {len(self)} in flight, first {oldest}")
+            self._note(stuck, "a slot")
             raise
+
+    def _note(self, stuck: SimulationStuck, goal: str) -> None:
+        oldest = next(iter(self.queue), None)
+        stuck.add_note(f"The operator waits for {goal}, with {len(self)} in flight, first {oldest}")
 
     def invoke(self, record: Record, handle: ResultHandle, attempt: int) -> None:
         """Call the function; what it raises instead of giving it to the handle fails the task (A34)."""

@@ -27,6 +27,7 @@ __all__ = [
     "BuildOperator",
     "Mode",
     "Parts",
+    "PlainParts",
     "build_operator",
     "operator_around",
     "ordered_wait",

@@ -5,7 +5,7 @@ next attempt its entry stays incomplete in the queue (A77), so a snapshot holds 
 attempts (A79), and leads to an outcome from every state (A80, A81).
 
 Where Flink 2.3.0 does otherwise, `quirks` says so by name. As there, an outcome costs two mails: one judges it,
-and a final one settles the record in the next.
+and a final one settles the record in the next. Readings where the statements leave a choice: decision 17.
 """
 
 from __future__ import annotations

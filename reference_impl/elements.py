@@ -2,7 +2,7 @@
 
 Answers to Flink's `StreamElement` family (`StreamRecord`, `Watermark`, `WatermarkStatus`, `LatencyMarker`,
 `RecordAttributes`, `CheckpointBarrier`, `EndOfData`). Invariant: elements are frozen values; whoever holds one
-may keep it. They are structs and not dataclasses, for each record makes several.
+may keep it. They are structs and not dataclasses, for each record makes several (decision 12).
 """
 
 from __future__ import annotations

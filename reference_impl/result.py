@@ -78,7 +78,7 @@ class Settlement(Entry):
     """A record's place in the queue, its one outcome, and the mail that brings it. Mutable.
 
     Without retry it is the handle itself; else the record's attempts stand before it (`reference_impl.attempts`).
-    One object for what Flink has four for, since it is made once a record.
+    One object for what Flink has four for, since it is made once a record (decision 11).
     """
 
     __slots__ = ("outcome", "owner", "timed_out")  # `timed_out` is there only once it is true

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from reference_impl.elements import Barrier, EndOfInput, OperatorInput, QueueElement, StreamElement
 from reference_impl.loops import now_ms
-from reference_impl.mailbox_loop import MailboxLoop
+from reference_impl.mailbox_loop import MailboxLoop, PeriodTimer
 from reference_impl.queues.availability import Availability
 from reference_impl.timers import Timers
 
@@ -102,6 +102,10 @@ class StreamTask:
         self._operator = operator
         self._source = source
         self._coordinator = coordinator
+        self.idle = PeriodTimer(loop)
+        """How long the source had nothing due (M39)."""
+        self.back_pressured = PeriodTimer(loop)
+        """How long the operator had no room (M39)."""
         self._position = 0
         self._cut = 0
         """The position before which the last barrier was handled; a restored one is not cut again."""
@@ -142,11 +146,12 @@ class StreamTask:
 
     def _wait_for_room(self) -> None:
         """Back pressure without a blocked frame: other mail, a checkpoint's too, goes on (A33, FLINK-39835)."""
-        self._operator.room.then(self._mailbox_loop.suspend_default_action().resume)
+        suspension = self._mailbox_loop.suspend_default_action(self.back_pressured)
+        self._operator.room.then(suspension.resume)
 
     def _sleep(self, wait_ms: int) -> None:
         """Back to the mailbox until the next element is due."""
-        suspension = self._mailbox_loop.suspend_default_action()
+        suspension = self._mailbox_loop.suspend_default_action(self.idle)
         self._timers.register(delay_ms=wait_ms, callback=suspension.resume)
 
     def _checkpoint(self, number: int) -> None:

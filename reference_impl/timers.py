@@ -5,7 +5,7 @@ task's thread, between two other mails (T2). Timers fire in the order of their i
 the order of registration.
 
 Deviation: a timer is due when its delay has passed and not one millisecond later (T1): the delay is counted on
-the clock's own nanoseconds, so it never fires early. The same rule holds in virtual time (A49, T9).
+the clock's own nanoseconds, so it never fires early. The same rule holds in virtual time (A49, T9; decision 13).
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from math import inf
 from typing import Any, Protocol
 
 from reference_impl.errors import MailboxClosed
-from reference_impl.loops import NS_PER_MS, clock_of
+from reference_impl.loops import NS_PER_MS, call_at_ns, clock_of
 from reference_impl.mailbox_executor import MailboxExecutor
+from reference_impl.virtual_loop import Handle
 
 __all__ = ["Expiring", "PeriodicTimer", "Timeouts", "Timer", "Timers", "cancel"]
 
@@ -31,6 +32,8 @@ Timer = list[Any]
 A list and no class, for each record has one, and it lies in the heap as it is.
 """
 
+_NEVER_REST = -1
+"""Of timeouts that were quiesced: each one more is dropped at once (T6)."""
 _SMALL = 64
 """A heap of so many timers is not searched for cancelled ones."""
 
@@ -81,6 +84,13 @@ class Timeouts:
         if len(waiting) > self._attend_at:
             self._attend()
 
+    def next_ns(self) -> float:
+        """The earliest instant of those that have not ended; never, without any."""
+        waiting = self._waiting
+        while waiting and waiting[0][2].results is not None:
+            waiting.popleft()
+        return waiting[0][0] if waiting else inf
+
     def take_due(self, now_ns: int) -> list[Timer]:
         """Those whose time is up, as timers."""
         waiting, due = self._waiting, list[Timer]()
@@ -92,11 +102,15 @@ class Timeouts:
         return due
 
     def clear(self) -> None:
-        """Cancel all."""
+        """Cancel all, and whatever is still added."""
         self._waiting.clear()
+        self._attend_at = _NEVER_REST
 
     def _attend(self) -> None:
         """What is looked at here is looked at again when there are twice as many: O(1) each."""
+        if self._attend_at == _NEVER_REST:
+            self._waiting.clear()
+            return
         self._waiting = deque(item for item in self._waiting if item[2].results is None)
         self._attend_at = 2 * len(self._waiting) + _SMALL
         self._wake()
@@ -121,7 +135,7 @@ class Timers:
         self._timeouts: list[Timeouts] = []
         self._purge_at = _SMALL
         self._armed_ns: float = inf
-        self._armed: asyncio.Handle | None = None
+        self._armed: asyncio.Handle | Handle | None = None
         self._quiesced = False
 
     def __len__(self) -> int:
@@ -131,6 +145,14 @@ class Timers:
     def now_ms(self) -> int:
         """The present instant."""
         return self.now_ns() // NS_PER_MS
+
+    def next_due_ms(self) -> int | None:
+        """When the next pending timer is due; None without any. The loop may wake earlier, for one long cancelled."""
+        heap = self._heap
+        while heap and heap[0][2] is None:
+            heappop(heap)
+        next_ns = min([heap[0][0] if heap else inf, *(timeouts.next_ns() for timeouts in self._timeouts)])
+        return None if next_ns == inf else int(next_ns) // NS_PER_MS
 
     def register(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
         """Run `callback` as mail once `delay_ms` has passed; never, if the service is quiesced (T6)."""
@@ -186,7 +208,7 @@ class Timers:
         if instant_ns < self._armed_ns and not self._quiesced:
             self._disarm()
             self._armed_ns = instant_ns
-            self._armed = self._loop.call_at(instant_ns / 1_000_000_000, self._fire_due)
+            self._armed = call_at_ns(self._loop, instant_ns, self._fire_due)
 
     def _disarm(self) -> None:
         if self._armed is not None:

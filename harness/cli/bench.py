@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,12 +37,13 @@ def bench(what: tuple[str, ...], *, pyflink: Path | None, page: Path | None, for
 
     measured: list[Row | NotMeasured] = []
     for part in what or _PARTS:
+        load = os.getloadavg()[0]
         rows = list(_measured(part, pyflink))
         for row in rows:
             if isinstance(row, NotMeasured):
                 click.echo(f"not measured: {row.name}: {row.reason}", err=True)
         if page is not None:
-            _write(page, part, rows)
+            _write(page, part, rows, load)
         measured += rows
     click.echo(as_json(measured) if form == "json" else as_markdown(measured))
     return Exit.HOLD if any(isinstance(row, Row) for row in measured) else Exit.ENVIRONMENT
@@ -92,15 +94,16 @@ def _spark_rows() -> Iterator[Row | NotMeasured]:
         yield NotMeasured(name="operator under Spark", reason=str(error))
 
 
-def _write(page: Path, part: str, rows: list[Row | NotMeasured]) -> None:
+def _write(page: Path, part: str, rows: list[Row | NotMeasured], load: float) -> None:
+    """With what a reader needs to trust the rows: `load` is how busy others kept the machine when they began."""
     from harness.bench.table import as_markdown, replaced
     from harness.clock import utc_now
     from harness.versions import versions
 
     about = versions("live")
     origin = (
-        f"{utc_now():%Y-%m-%d}; {os.cpu_count()} processors, {about['system']}; "
-        f"Python {about['python']}, Floodmark {about['floodmark']}."
+        f"{utc_now():%Y-%m-%d}; {os.cpu_count()} processors, {platform.system()} {platform.machine()}, load average "
+        f"{load:.1f} at the beginning; Python {about['python']}, Floodmark {about['floodmark']}."
     )
     text = f"\n{as_markdown(rows)}\n\n{origin}\n"
     page.write_text(replaced(page.read_text("utf-8"), part, text), encoding="utf-8")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-__all__ = ["sut"]
+__all__ = ["serve", "sut"]
 
 
 @click.group()

@@ -115,6 +115,9 @@ final class Run implements MailboxExecutor {
         time.aimAt(to);
         if (held) {
             time.leap();
+        } else {
+            // The first step is the command's own: mails that wait run at that instant, in front of its timers.
+            time.step();
         }
     }
 

@@ -146,10 +146,11 @@ def differential(
     """Compare two systems under test on random scripts. Exit code 0: alike; 1: a difference."""
     seed = fresh_seed() if seed is None else seed
     click.echo(f"seed {seed} (scripts {first} to {first + scripts - 1}, mode {mode}, profile {profile})")
+    found: tuple[Difference, ...] = ()
     with Twins(shlex.split(left), shlex.split(right), limits=Limits()) as twins:
         if again is not None:
             shown = replay(twins, again)
-            found = () if shown is None else (shown,)
+            found = (shown,) if shown else ()
         else:
             settings = common_settings(twins, mode=mode, profile=profile)
             outcome = compare_systems(

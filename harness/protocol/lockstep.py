@@ -21,9 +21,9 @@ from harness.protocol.restoring import Restored, Snapshots, open_command
 from harness.protocol.script import CallName, Life, Script, value_key
 from harness.protocol.twins import SideBreach, Twins
 
-__all__ = ["run_lockstep"]
+__all__ = ["ORDER_KINDS", "run_lockstep"]
 
-_OF_ORDER = frozenset({Kind.NUMBERS, Kind.CALLS, Kind.FAILURE, Kind.BLOCKED})
+ORDER_KINDS = frozenset({Kind.NUMBERS, Kind.CALLS, Kind.FAILURE, Kind.BLOCKED})
 """What may differ at `open` when each side re-issues in its own order, and not all of it at once."""
 _BREACHES = (Kind.LEFT_BREACH, Kind.RIGHT_BREACH)
 
@@ -100,7 +100,7 @@ class _Lockstep:
     def _open(self, life: Life, restored: Restored) -> tuple[bool, Mismatch | None]:
         """Whether the order of re-issue differed, and what is wrong."""
         mismatch = self._tell(open_command(life, restored.left), open_command(life, restored.right))
-        if mismatch is None or not restored.free or mismatch.kind not in _OF_ORDER:
+        if mismatch is None or not restored.free or mismatch.kind not in ORDER_KINDS:
             return restored.free and restored.shuffled, mismatch
         legal = mismatch.kind is Kind.NUMBERS or restored.must_drain(life, shuffled=True)
         return True, None if legal else mismatch

@@ -116,7 +116,7 @@ class Program:
                     f"still runs {self.limits.exit_s:g} s after the end of its input", kind=BreachKind.HANG
                 )
             self._poll_alone(min(SLICE_MS, round(deadline.left_s * 1000)))
-        self._poll_alone(0)
+        self._hear_out()
         if self._splitter.spoke_out_of_turn():
             raise self.breach("wrote after the end of its input", kind=BreachKind.TURN)
         self.kill()
@@ -198,21 +198,27 @@ class Program:
         deadline = Deadline(SLICE_MS * 2 / 1000)
         while not self._has_exited() and not deadline.passed:
             self._poll_alone(5)
-        self._poll_alone(0)
+        self._hear_out()
         if not self._has_exited():
             return self.breach("closed its standard output", kind=BreachKind.DEATH)
         cut = " in the middle of a line" if self._splitter.cut_off else ""
         self.kill()
         return self.breach(f"died{cut} (status {self._popen.returncode})", kind=BreachKind.DEATH)
 
-    def _poll_alone(self, wait_ms: int) -> None:
+    def _poll_alone(self, wait_ms: int) -> bool:
         """Serve what it writes for a while, unasked: its last words, and what it says out of turn."""
         poll = select.poll()
         for pipe, wanted in self.interests():
             if pipe != self._in:
                 poll.register(pipe, wanted)
-        for pipe, _ in poll.poll(wait_ms):
+        ready = poll.poll(wait_ms)
+        for pipe, _ in ready:
             self.serve(pipe)
+        return bool(ready)
+
+    def _hear_out(self) -> None:
+        """What it left in its pipes when it went; bounded, for a child of it may go on writing."""
+        any(not self._poll_alone(0) for _ in range(2 * PIPE_BYTES // CHUNK + 2))
 
     def _write(self) -> None:
         while self._outgoing:

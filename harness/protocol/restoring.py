@@ -44,9 +44,10 @@ class Snapshots:
         self._taken: dict[int, tuple[str, Snapshot, Snapshot]] = {}
 
     def take(self, left: Sequence[Event], right: Sequence[Event], *, mode: str) -> None:
-        """Keep the snapshots of two matching answers."""
-        ours, theirs = ([event for event in side if type(event) is Snapshot] for side in (left, right))
-        for mine, other in zip(ours, theirs, strict=True):
+        """Keep the snapshots of two matching answers; one that only a failing task took is nobody's."""
+        theirs = {event.id: event for event in right if type(event) is Snapshot}
+        both = [(event, theirs[event.id]) for event in left if type(event) is Snapshot and event.id in theirs]
+        for mine, other in both:
             if segments(mine.elements, mode=mode) == segments(other.elements, mode=mode):
                 self._taken[mine.id] = (mode, mine, other)
 

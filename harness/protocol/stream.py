@@ -16,7 +16,7 @@ from harness.protocol.coverage import Coverage
 from harness.protocol.difference import Difference, Exchange
 from harness.protocol.driver import Command, command_line
 from harness.protocol.events import Blocked, Event, Failed, Snapshot, Unblocked
-from harness.protocol.lockstep import run_lockstep
+from harness.protocol.lockstep import ORDER_KINDS, run_lockstep
 from harness.protocol.restoring import Snapshots, open_command
 from harness.protocol.script import Life, Script
 from harness.protocol.twins import Lines, SideBreach, Twins
@@ -201,8 +201,10 @@ class Stream:
 def _is_free(doubt: Mismatch, seen: Sequence[Exchange]) -> bool:
     """Whether it is one of the freedoms that only lockstep can tell from a difference."""
     command = seen[-1].left_command if seen else {}
-    if command.get("cmd") in {"open", "end_input"}:
-        return doubt.kind in {Kind.NUMBERS, Kind.CALLS}
+    if command.get("cmd") == "end_input":
+        return doubt.kind is Kind.NUMBERS
+    if command.get("cmd") == "open":
+        return command.get("restore") is not None and doubt.kind in ORDER_KINDS
     return doubt.kind is Kind.FAILURE and command.get("cmd") == "fail" and command.get("hold") is True
 
 

@@ -43,13 +43,14 @@ class Emitter:
         self._raised: BaseException | None = None
 
     def turn(self) -> bool:
-        """Give the lock away until one entry is out, if one may leave; whether one more may.
+        """Give the lock away until one entry is out, if one may leave; whether one more may. Stopped, do nothing.
 
         The task's own thread calls it, and gets what the emission raises, as if it had emitted itself.
         """
         with self._lock:
-            if self._buffer.has_completed and not self._stopped:
-                self._hand_over()
+            if self._stopped or not self._buffer.has_completed:
+                return False
+            self._hand_over()
             raised, self._raised = self._raised, None
             if raised is None:
                 return self._buffer.has_completed

@@ -112,9 +112,9 @@ class RecordEntry(Entry):
             self._owner.time_out(self.element.value, self)
 
     def _settle(self, results: Sequence[Any]) -> None:
-        if not self._owner.closed:  # else it came too late, and is nobody's any more (A68)
-            self._tell(Ending.OK, results=results)
-            self._complete(results)
+        """After the close too: then nobody listens, and the emitter has stopped (A68)."""
+        self._tell(Ending.OK, results=results)
+        self._complete(results)
 
     def _settle_supplied(self, supplier: Supplier) -> None:
         if self._owner.closed:

@@ -23,7 +23,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from reference_impl.async_function import AsyncFunction, Closing, Opening
+from reference_impl.async_function import AsyncFunction
 from reference_impl.elements import (
     LatencyMarker,
     OperatorInput,
@@ -93,8 +93,8 @@ class EmitterWaitOperator:
 
     def open(self, restored: Iterable[QueueElement] = ()) -> None:
         """Replay the elements of a snapshot, each called anew, before any other input; may wait for room (A61, A62)."""
-        if isinstance(self._function, Opening):
-            self._function.open()
+        if (begin := getattr(self._function, "open", None)) is not None:  # `Opening`
+            begin()
         self._waiting.extend(restored)
         self._admit_waiting()
 
@@ -130,8 +130,8 @@ class EmitterWaitOperator:
         try:
             self._emitter.stop()
         finally:
-            if isinstance(self._function, Closing):
-                self._function.close()
+            if (end := getattr(self._function, "close", None)) is not None:  # `Closing`
+                end()
 
     def _admit_waiting(self) -> None:
         while self._waiting:
@@ -145,7 +145,7 @@ class EmitterWaitOperator:
                     self._let_emit()
                 case element:
                     raise TypeError(
-                        f"Cannot restore {element!r}; a snapshot of this operator holds no such thing"
+                        f"Cannot process {element!r}; a snapshot of this operator holds no such thing"
                     )
 
     def _put(self, entry: Entry) -> None:
@@ -188,7 +188,7 @@ class EmitterWaitOperator:
 
     def _let_emit(self) -> None:
         """One turn of the emitter, and mail for the next: other mail gets its turn between two (A38)."""
-        if not self.closed and self._emitter.turn():
+        if self._emitter.turn():
             try:
                 self.executor.execute(self._let_emit, "the emitter's next turn")
             except MailboxClosed:

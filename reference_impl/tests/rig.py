@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
+from threading import get_ident
 from typing import Any, Protocol, TypedDict, Unpack
 
 from hypothesis import settings
@@ -88,14 +89,15 @@ class HandFunction(AsyncFunction):
         self.attempts: dict[Any, list[ResultHandle]] = {}
         self.timeouts: dict[Any, list[ResultHandle]] = {}
         self.closed = 0
-        self._then = invoke
+        self.then = invoke
+        """What each call does, besides keeping its handle; may be set later."""
         self._on_timeout = timeout
 
     def invoke(self, value: Any, handle: ResultHandle) -> None:
         """Keep the handle, then do what the test wants done."""
         self.attempts.setdefault(value, []).append(handle)
-        if self._then is not None:
-            self._then(value, handle)
+        if self.then is not None:
+            self.then(value, handle)
 
     def timeout(self, value: Any, handle: ResultHandle) -> None:
         """Keep the handle, then answer as the test wants, or as by default."""
@@ -166,6 +168,8 @@ class Rig:
         self.timers = Timers(loop, self.executor)
         self.emitted: list[OperatorInput] = []
         self.failures: list[BaseException] = []
+        self.threads: set[int] = set()
+        """In which something was emitted, or the task was failed."""
         self.happened: list[tuple[str, Any]] = []
         self.hand = function if isinstance(function, HandFunction) else HandFunction()
         self._next = emit
@@ -183,12 +187,14 @@ class Rig:
         )
 
     def _emit(self, element: OperatorInput) -> None:
+        self.threads.add(get_ident())
         self.emitted.append(element)
         self.happened.append(("emitted", shown(element)))
         if self._next is not None:
             self._next(element)
 
     def _fail(self, error: BaseException) -> None:
+        self.threads.add(get_ident())
         self.failures.append(error)
 
     # ---------------------------------------------------------------------------------------- what a test does

@@ -142,7 +142,7 @@ def test_a_foreign_threads_results_are_emitted_on_the_tasks_thread_a6(rig: Rig) 
     rig.executor.yield_()
     rig.run_mail()
 
-    assert rig.values() == ["a"]
+    assert (rig.values(), rig.threads) == (["a"], {threading.get_ident()})
 
 
 def test_a_foreign_threads_error_fails_the_task_on_its_own_thread_a6_a41(rig: Rig) -> None:
@@ -153,6 +153,7 @@ def test_a_foreign_threads_error_fails_the_task_on_its_own_thread_a6_a41(rig: Ri
     rig.run_mail()
 
     assert (rig.causes(), len(rig.operator)) == ([ArithmeticError], 0)
+    assert rig.threads == {threading.get_ident()}
 
 
 def test_of_two_threads_one_wins_a36(rig: Rig) -> None:

@@ -185,6 +185,18 @@ def test_a_program_that_never_reads_is_given_up_though_its_pipe_is_full() -> Non
     assert_no_children()
 
 
+def test_an_answer_to_a_command_that_was_not_read_is_out_of_turn() -> None:
+    program = nasty("greet(); os.read(0, 1); write(QUIET); import threading; threading.Event().wait()")
+    huge: Command = {"cmd": "element", "value": "x" * (3 << 20), "ts": 1}
+
+    with Driver(program, limits=LIMITS) as driver:
+        driver.greet()
+        with pytest.raises(Breach, match="cannot have read") as caught:
+            driver.tell(huge)
+
+    assert caught.value.kind is BreachKind.TURN
+
+
 def test_standard_error_is_drained_whatever_its_size_and_its_tail_is_kept() -> None:
     program = nasty("greet(); next_command(); os.write(2, b'x' * 3_000_000 + b' the tail'); sys.exit(1)")
 

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.choices import Choices
 from harness.errors import UsageError
+from harness.protocol.dice import Dice
 from harness.protocol.script import CallName, Life, Script, load_script, save_script, value_key
 from harness.protocol.script_drawing import FLAWED, ScriptSettings, draw_script
 
@@ -39,6 +41,15 @@ def test_a_seed_draws_the_same_scripts_in_every_process() -> None:
 
     assert digests[0] == digests[1]
     assert len(digests[0]) == 65
+
+
+def test_dice_show_every_side_about_as_often_and_alike_for_alike_purposes() -> None:
+    throws = [
+        [dice.index(6) for _ in range(6_000)] for dice in (Dice(Choices(1, "a")), Dice(Choices(1, "a")))
+    ]
+
+    assert throws[0] == throws[1]
+    assert all(850 < throws[0].count(side) < 1_150 for side in range(6))
 
 
 def test_another_number_draws_another_script() -> None:

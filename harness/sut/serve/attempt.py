@@ -2,7 +2,7 @@
 
 Answers to `docs/sut-protocol.md`, turn taking. Invariant: between two commands the operator either rests or waits
 inside a yield; what waits there is let go by a later command, or dropped by `close`. There is one thread: a yield
-without mail ends the command, and the next one is performed in the yield's own frame.
+without mail ends the command, and the next one is performed in the yield's own frame (decision 15).
 """
 
 from __future__ import annotations
@@ -107,11 +107,14 @@ class Attempt:
         self._function.require(call)
 
     def advance(self, to_ms: int) -> None:
-        """Let time pass: under `hold` at once, else instant by instant as the mailbox runs empty."""
+        """Let time pass: under `hold` at once, else instant by instant as the mailbox runs empty.
+
+        The first step is the command's own: mails that wait run at that instant, in front of its timers.
+        """
         self._advancing_to = to_ms
-        if self.holding:
-            while self._step_time():
-                pass
+        steps_on = self._step_time()
+        while steps_on and self.holding:
+            steps_on = self._step_time()
 
     def snapshot(self, number: int) -> None:
         """A barrier; while something waits or drains, it is handled right after that."""
@@ -142,10 +145,15 @@ class Attempt:
 
     def close(self) -> None:
         """Release everything, and say what is left."""
+        dropped = self.leave()
+        self._write_event({"ev": "closed", "dropped_mails": dropped, "timers": len(self._timers)})
+
+    def leave(self) -> int:
+        """Release everything without a word, for there is nobody to hear it; the mails that were dropped."""
         self._operator.close()
         dropped = len(self._mailbox.close())
-        self._write_event({"ev": "closed", "dropped_mails": dropped, "timers": len(self._timers)})
         self._loop.close()
+        return dropped
 
     # ----------------------------------------------------------------------------------- taking turns
 
@@ -176,7 +184,7 @@ class Attempt:
     def _step_time(self) -> bool:
         """Let the clock stand at the next instant at which a timer is due, if that is not too late."""
         to_ms = self.now_ms if self._advancing_to is None else self._advancing_to
-        due_ms = self._loop.next_due_ms()
+        due_ms = self._timers.next_due_ms()
         if due_ms is None or due_ms > to_ms:
             self._loop.advance(to_ms)
             self._advancing_to = None

@@ -68,6 +68,9 @@ class _Conversation:
                 self._take_turn()
         except _EndOfConversation:
             return
+        finally:
+            if self._attempt is not None:
+                self._attempt.leave()
 
     def _take_turn(self) -> None:
         """One command, and those that are given while it waits inside the operator."""

@@ -86,7 +86,9 @@ def test_watermarks_alone_pass_an_empty_buffer_in_order_a19_a22() -> None:
 
 @pytest.mark.parametrize("mode", KINDS)
 @quickly
-@given(steps=st.lists(st.tuples(st.sampled_from(["record", "watermark", "complete", "emit"]), st.integers(0, 5))))
+@given(
+    steps=st.lists(st.tuples(st.sampled_from(["record", "watermark", "complete", "emit"]), st.integers(0, 5)))
+)
 def test_a_buffer_does_what_the_references_queue_does(mode: str, steps: list[tuple[str, int]]) -> None:
     """Written twice, so that one is the other's judge."""
     make_buffer, make_queue = KINDS[mode]

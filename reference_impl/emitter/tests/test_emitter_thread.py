@@ -1,4 +1,4 @@
-"""Claims about the emitter's thread: B4, B5, B6, A38, A68, A69; what goes wrong on it, and how it ends."""
+"""Claims about the emitter's thread: B5, B6, A38, A68, A69; what goes wrong on it, and how it ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from reference_impl.emitter.emitter_thread import THREAD_NAME
 from reference_impl.emitter.wait_operator import EmitterWaitOperator
 from reference_impl.errors import WrongState
 from reference_impl.loops import real_loop
-from reference_impl.mailbox import Mailbox, MailboxExecutor
+from reference_impl.mailbox import Mailbox
+from reference_impl.mailbox_executor import MailboxExecutor
 from reference_impl.tests.rig import HandFunction, OpenRig, record, watermark
 from reference_impl.timers import Timers
 

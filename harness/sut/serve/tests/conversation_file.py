@@ -1,0 +1,104 @@
+"""The catalogue of conversations: one file each, in the form in which the protocol's page shows one.
+
+Answers to Maelstrom's and TigerBeetle's habit of tests that are data. Invariant: a file says all that its test needs;
+what a line may leave open is written in `conversations/README.md` and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["HELLO", "ConversationFile", "Exchange", "catalogue", "conversation_in"]
+
+FOLDER = Path(__file__).with_name("conversations")
+HELLO = '{"cmd":"hello","protocol":1}'
+
+_ABILITY_OF = {
+    '"status"': "status",
+    '"marker"': "marker",
+    '"snapshot"': "snapshot",
+    '"notify"': "snapshot",
+    '"retry":{': "retry",
+    '"unordered"': "unordered",
+}
+"""What a command line needs to be claimed, by what stands in it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """A command as its line, and the events that answer it, `quiet` left out."""
+
+    told: str
+    answer: Sequence[str]
+    line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationFile:
+    """A file of the catalogue."""
+
+    name: str
+    claim: str
+    profiles: Sequence[str]
+    not_for: Mapping[str, str]
+    """Systems that this file is not for, each with the reason."""
+    exchanges: Sequence[Exchange]
+
+    def needs(self, profile: str) -> list[str]:
+        """The abilities that it takes."""
+        told = "\n".join(exchange.told for exchange in self.exchanges)
+        needed = [ability for word, ability in _ABILITY_OF.items() if word in told]
+        return needed + ["flink-profile"] * (profile == "flink")
+
+
+def catalogue() -> list[ConversationFile]:
+    """All files, in order of their names."""
+    return [_read(path) for path in sorted(FOLDER.rglob("*.txt"))]
+
+
+def _read(path: Path) -> ConversationFile:
+    name = path.relative_to(FOLDER).with_suffix("").as_posix()
+    return conversation_in(path.read_text(encoding="utf-8"), name=name)
+
+
+def conversation_in(text: str, *, name: str) -> ConversationFile:
+    """A conversation as a file holds it."""
+    lines = text.splitlines()
+    head = [line[2:] for line in lines[: _head_end(lines)]]
+    fields = dict(line.split(": ", 1) for line in head if line.startswith(("profiles: ", "not for ")))
+    greeted = "greeting: in the file" in head
+    spoken = [Exchange(told=HELLO, answer=(_GREETING,), line=0)] if not greeted else []
+    return ConversationFile(
+        name=name,
+        claim=" ".join(line for line in head if line.partition(": ")[0] not in {*fields, "greeting"}),
+        profiles=fields.get("profiles", "strict").split(", "),
+        not_for={key.removeprefix("not for "): why for key, why in fields.items() if key != "profiles"},
+        exchanges=[*spoken, *_exchanges(lines)],
+    )
+
+
+_GREETING = '{"ev":"hello","protocol":1,"name":"...","version":"...","abilities":[]}'
+
+
+def _head_end(lines: Sequence[str]) -> int:
+    return next((at for at, line in enumerate(lines) if not line.startswith("#")), len(lines))
+
+
+def _exchanges(lines: Sequence[str]) -> Iterator[Exchange]:
+    told, told_at, answer = "", 0, list[str]()
+    for number, line in enumerate(lines, start=1):
+        match line[:1]:
+            case ">":
+                if told_at:
+                    yield Exchange(told=told, answer=tuple(answer), line=told_at)
+                told, told_at, answer = line[2:], number, []
+            case "<":
+                answer.append(line[2:])
+            case "#" | "":
+                continue
+            case _:
+                raise ValueError(f"line {number} is no command, event or comment: {line!r}")
+    if told_at:
+        yield Exchange(told=told, answer=tuple(answer), line=told_at)

@@ -1,0 +1,107 @@
+"""A conversation of the catalogue spoken to a system: in this process, or to a running program.
+
+Invariant: every line that comes back is read and followed as the harness reads and follows it, so its shape and its
+place in the conversation are right before anybody asks whether it is the right answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from harness.protocol.conversation import Conversation
+from harness.protocol.events import read_event
+from harness.protocol.program import Program, await_answers
+from harness.sut.serve import SYSTEMS, converse
+from harness.sut.serve.tests.conversation_file import Exchange
+
+__all__ = ["lines_in_process", "spoken_in_process", "spoken_to_program"]
+
+QUIET = '{"ev":"quiet"}'
+
+
+class _Script:
+    """What is told next, given what was answered. Mutable."""
+
+    def __init__(self, exchanges: Sequence[Exchange], *, profile: str) -> None:
+        self._exchanges = exchanges
+        self._profile = profile
+        self._states: dict[str, str] = {}
+
+    def line(self, index: int) -> str:
+        """With the profile, and with the states that it restores."""
+        line = self._exchanges[index].told
+        if self._profile != "strict":
+            line = line.replace('"config":{', f'"config":{{"profile":"{self._profile}",')
+        for number, state in self._states.items():
+            line = line.replace(f'"state of snapshot {number}"', state)
+        return line
+
+    def learn(self, answer: Sequence[str]) -> None:
+        """Keep the states of its snapshots."""
+        for event in map(json.loads, answer):
+            if event["ev"] == "snapshot":
+                self._states[str(event["id"])] = json.dumps(event["state"])
+
+
+def spoken_in_process(system: str, exchanges: Sequence[Exchange], *, profile: str) -> list[list[str]]:
+    """The answers of a system of this project, each read and followed."""
+    script = _Script(exchanges, profile=profile)
+    answers: list[list[str]] = []
+    told: list[str] = []
+    heard: list[str] = []
+
+    def read() -> bytes:
+        if told:
+            assert heard.pop() == QUIET, "an answer ends with `quiet`"
+            assert QUIET not in heard, "one `quiet` answers a command"
+            answers.append(heard.copy())
+            script.learn(heard)
+            heard.clear()
+        if len(told) == len(exchanges):
+            return b""
+        told.append(script.line(len(told)))
+        return told[-1].encode() + b"\n"
+
+    converse(SYSTEMS[system], read=read, write=lambda line: heard.append(line.decode().removesuffix("\n")))
+    _follow(told, answers)
+    return answers
+
+
+def _follow(told: Sequence[str], answers: Sequence[Sequence[str]]) -> None:
+    conversation = Conversation()
+    for line, answer in zip(told, answers, strict=True):
+        conversation.follow(_command(line), [read_event(event.encode()) for event in answer])
+
+
+def lines_in_process(system: str, lines: Sequence[bytes]) -> list[bytes]:
+    """What a system of this project writes for these lines."""
+    unread = list(reversed(lines))
+    written: list[bytes] = []
+    converse(SYSTEMS[system], read=lambda: unread.pop() if unread else b"", write=written.append)
+    return written
+
+
+def spoken_to_program(program: Program, exchanges: Sequence[Exchange], *, profile: str) -> list[list[str]]:
+    """The answers of a program that was just started, each read and followed."""
+    script = _Script(exchanges, profile=profile)
+    told, answers = list[str](), list[list[str]]()
+    for index in range(len(exchanges)):
+        told.append(script.line(index))
+        program.listen()
+        program.feed(told[-1].encode() + b"\n", commands=1)
+        await_answers(program)
+        answers.append([event.decode() for event in program.take(1)[0]])
+        script.learn(answers[-1])
+    _follow(told, answers)
+    return answers
+
+
+def _command(line: str) -> dict[str, Any]:
+    """What a line is, for those that may be answered otherwise than by a refusal."""
+    try:
+        command = json.loads(line)
+    except ValueError:
+        return {}
+    return command if isinstance(command, dict) else {}

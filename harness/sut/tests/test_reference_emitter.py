@@ -1,0 +1,22 @@
+"""`--sut reference-emitter`: the first design's operator around the reference's lookup, at live and spark."""
+
+from __future__ import annotations
+
+from harness.sut.mutants import operator_builder
+from harness.sut.registry import REFERENCE, REFERENCE_EMITTER, SUTS, load_lookup
+from reference_impl.async_wait_build import build_operator
+from reference_impl.emitter import build_operator as build_emitter_operator
+
+
+def test_it_is_listed() -> None:
+    assert list(SUTS) == [REFERENCE, REFERENCE_EMITTER]
+
+
+def test_its_lookup_is_the_references() -> None:
+    assert load_lookup(REFERENCE_EMITTER) is load_lookup(REFERENCE)
+
+
+def test_its_operator_is_its_own() -> None:
+    assert operator_builder(None, sut=REFERENCE_EMITTER) is build_emitter_operator
+    assert operator_builder(None, sut=REFERENCE) is build_operator
+    assert operator_builder(None, sut="module:function") is build_operator

@@ -33,7 +33,29 @@ INVARIANTS: dict[str, str] = {
 }
 """In the order of `floodmark check --format json`."""
 
-JUDGED: tuple[str, ...] = ("V1", "V2", "V4", "V5", "V8", "V9", "V10", "V11", "V13", "V23")
+JUDGED: tuple[str, ...] = (
+    "V1",
+    "V2",
+    "V3",
+    "V4",
+    "V5",
+    "V6",
+    "V7",
+    "V8",
+    "V9",
+    "V10",
+    "V11",
+    "V12",
+    "V13",
+    "V14",
+    "V15",
+    "V16",
+    "V18",
+    "V19",
+    "V20",
+    "V21",
+    "V23",
+)
 """Those with a checker in this release; naming another in a scenario would show nothing."""
 
 NOT_ON_A_HISTORY: dict[str, str] = {

@@ -44,7 +44,7 @@ from reference_impl.loops import now_ms, real_loop, virtual_loop
 from reference_impl.mailbox import Mail, Mailbox, MailboxState
 from reference_impl.mailbox_executor import MailboxExecutor
 from reference_impl.mailbox_loop import MailboxLoop, Suspension
-from reference_impl.probe import Ending, Probe, SilentProbe
+from reference_impl.probe import Ending, Probe
 from reference_impl.quirks import FLINK, STRICT, Quirks
 from reference_impl.result import ResultHandle
 from reference_impl.retry import NO_RETRY, ExponentialBackoff, FixedDelay, RetryStrategy
@@ -84,7 +84,6 @@ __all__ = [
     "RecordAttributes",
     "ResultHandle",
     "RetryStrategy",
-    "SilentProbe",
     "SimulationStuck",
     "StreamElement",
     "StreamElementFailed",

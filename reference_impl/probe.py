@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from reference_impl.elements import Record
 
-__all__ = ["Ending", "Probe", "SilentProbe"]
+__all__ = ["Ending", "Probe"]
 
 
 class Ending(StrEnum):
@@ -40,22 +40,3 @@ class Probe(Protocol):
         error: BaseException | None = None,
     ) -> None:
         """An outcome was accepted: `results` of an `ok` or a `timeout`, or the `error` it failed with."""
-
-
-class SilentProbe:
-    """Hears everything, says nothing."""
-
-    def called(self, record: Record, *, attempt: int) -> None:
-        """Nothing."""
-
-    def settled(
-        self,
-        record: Record,
-        *,
-        attempt: int,
-        ending: Ending,
-        final: bool,
-        results: Sequence[Any] | None = None,
-        error: BaseException | None = None,
-    ) -> None:
-        """Nothing."""

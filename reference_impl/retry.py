@@ -142,8 +142,13 @@ class SharedBackoff:
     def backoff_ms(self, attempt: int) -> int:
         """The last delay of any record, multiplied and rounded down; anybody's first failure resets it."""
         strategy = self._strategy
-        grown = self._last_ms * strategy.multiplier
-        self._last_ms = strategy.initial_ms if attempt <= 1 else int(min(grown, strategy.max_ms))
+        if attempt <= 1:
+            self._last_ms = strategy.initial_ms
+        else:
+            try:
+                self._last_ms = min(floor(self._last_ms * strategy.multiplier), strategy.max_ms)
+            except OverflowError:
+                self._last_ms = strategy.max_ms
         return self._last_ms
 
 

@@ -13,6 +13,7 @@ from harness.checkers.chain import Chain, Checkpoints
 from harness.checkers.effective_output import Shown, effective_output
 from harness.checkers.expected_outputs import ExpectedOutputs
 from harness.checkers.history_trace import Subtask, Trace
+from harness.checkers.stalls import Stalls
 from harness.checkers.subtask_input import SubtaskInput
 from harness.checkers.which_watermark import positions_of_emissions
 from harness.history.event import Owm
@@ -82,6 +83,11 @@ class Case:
         last = [view.subtask.last for view in self.views]
         attempts = [attempt for attempt in last if attempt is not None]
         return bool(attempts) and all(attempt.ended is not None for attempt in attempts)
+
+    @cached_property
+    def stalls(self) -> Stalls:
+        """When a fault held the operator up."""
+        return Stalls(self.trace.faults)
 
     @cached_property
     def took_anything(self) -> bool:

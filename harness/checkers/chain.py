@@ -100,3 +100,7 @@ class Chain:
             return False
         until = self._until[a]
         return until is None or n < until
+
+    def holds_snap(self, a: int, n: int) -> bool:
+        """Whether a snap `n` of attempt `a` stands in the chain: the one that was restored does too."""
+        return self.holds(a, n) or self._until.get(a) == n

@@ -123,10 +123,13 @@ class Trace:
         self.effects: list[Effect] = []
         self.giveups: list[GiveUp] = []
         self.events = 0
+        self.last: Event | None = None
+        """The history's last event."""
 
     def step(self, event: Event) -> None:
         """Take the next event of the history."""
         self.events += 1
+        self.last = event
         if isinstance(event, AttemptEvent):
             self._subtask(event.s).attempt(event.a).file(event)
             return
@@ -168,6 +171,7 @@ class Trace:
         self.effects += later.effects
         self.giveups += later.giveups
         self.events += later.events
+        self.last = later.last or self.last
 
     def _subtask(self, s: int) -> Subtask:
         if s not in self.subtasks:

@@ -52,6 +52,8 @@ class Invariant(Protocol):
     """`V8`."""
     vacuous: str
     """Why nothing could have violated it, when `exposed` was found nowhere."""
+    unsettled: str = "the run did not finish normally, and so far "
+    """What introduces the clauses of `pending`."""
 
     def not_claimed(self, case: Case) -> str:
         """Why it does not apply; the empty string if it does."""
@@ -101,7 +103,7 @@ def _outcome(invariant: Invariant, convicted: bool, parts: list[Findings]) -> tu
     if convicted:
         return Outcome.FAIL, ""
     if pending:
-        return Outcome.UNKNOWN, f"the run did not finish normally, and so far {_told(pending)}"
+        return Outcome.UNKNOWN, f"{invariant.unsettled}{_told(pending)}"
     if shortfalls:
         return Outcome.VACUOUS, _told(shortfalls)
     if not any(part.exposed for part in parts):

@@ -25,6 +25,8 @@ class Taken(NamedTuple):
     """The event that first took it in."""
     ts: int | None
     expect: list[Any] | UnsetType
+    key: Any | UnsetType
+    """Absent is no key; null is one."""
 
 
 class SubtaskInput:
@@ -64,6 +66,6 @@ class SubtaskInput:
         known = self.records.get(event.id)
         if known is None:
             ts = None if event.ts is UNSET else event.ts
-            self.records[event.id] = Taken(event.pos, event.n, ts, event.expect)
+            self.records[event.id] = Taken(event.pos, event.n, ts, event.expect, event.key)
         elif known.expect is UNSET and event.expect is not UNSET:
             self.records[event.id] = known._replace(expect=event.expect)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reference_impl.errors import MailboxClosed, WrongState
-from reference_impl.mailbox import Mail, Mailbox, MailboxState
+from reference_impl.mailbox import Deliverable, Mail, Mailbox, MailboxState
 from reference_impl.mailbox_loop import MailboxLoop
 from reference_impl.tests.rig import quickly, watched_loop
 
@@ -101,7 +101,7 @@ STEPS = st.lists(
 ENDS = st.sampled_from(["quiesce", "close", "none"])
 
 
-def names(mail: Mail | None) -> list[str]:
+def names(mail: Deliverable | None) -> list[str]:
     return [] if mail is None else [mail.what]
 
 

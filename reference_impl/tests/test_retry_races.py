@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
 
 from reference_impl.async_wait_build import Mode
 from reference_impl.quirks import FLINK, STRICT, Quirks
+from reference_impl.result import ResultHandle
 from reference_impl.retry import FixedDelay, any_error, empty_result
 from reference_impl.tests.rig import HandFunction, Rig, open_virtual, record, substitute
 
@@ -200,3 +202,49 @@ def test_who_timed_out_in_its_first_backoff_gets_no_last_call_a86() -> None:
         rig.operator.end_input()
 
         assert (rig.calls(), rig.values()) == ([1], ["substitute"])
+
+
+# --------------------------------------------------------------------- a handler that answers nothing, and the close
+
+
+def silent(_: Any, __: ResultHandle) -> None:
+    """A handler that answers nothing."""
+
+
+def test_after_the_timeout_no_attempt_begins_though_its_handler_is_silent_a46_a80() -> None:
+    """A46, A80: at the very instant of the timeout a strategy would still retry; and so would the end of input."""
+    with open_virtual(timeout_ms=TIMEOUT_MS, function=HandFunction(timeout=silent), retry=FIXED) as rig:
+        rig.process(record(1))
+        rig.advance(TIMEOUT_MS)
+        rig.fail(1)
+        rig.run_mail()
+
+        assert (rig.calls(), rig.causes(), len(rig.timers)) == ([1], [ArithmeticError], 0)
+
+
+def test_the_end_of_input_calls_nobody_whose_time_is_up_a80_a85() -> None:
+    with open_virtual(timeout_ms=TIMEOUT_MS, function=HandFunction(timeout=silent), retry=FIXED) as rig:
+        rig.process(record(1))
+        rig.advance(TIMEOUT_MS - 1)
+        rig.fail(1)
+        rig.advance(TIMEOUT_MS)
+        assert (rig.calls(), len(rig.timers)) == ([1], 0)
+        rig.loop.call_later(1, rig.hand.timeouts[1][0].complete, ["at last"])
+
+        rig.operator.end_input()
+
+        assert (rig.calls(), rig.values()) == ([1], ["at last"])
+
+
+def test_after_the_close_the_strategy_is_asked_nothing_a68() -> None:
+    def ask(_: Any) -> bool:
+        pytest.fail("asked")
+
+    with open_virtual(timeout_ms=TIMEOUT_MS, retry=replace(FIXED, on_error=ask, on_result=ask)) as rig:
+        rig.process(record(1))
+        rig.fail(1)
+        rig.operator.close()
+
+        rig.run_mail()
+
+        assert (rig.calls(), rig.failures) == ([1], [])

@@ -173,6 +173,19 @@ def test_cancelled_timers_are_not_kept_however_many_there_were_t3_b26(virtual: B
     assert (len(virtual.timers), alive < 200) == (1, True)
 
 
+def test_a_service_knows_when_its_next_timer_is_due_and_counts_no_cancelled_one_t3(virtual: Bench) -> None:
+    assert virtual.timers.next_due_ms() is None
+    early = virtual.timers.register(1, lambda: None)
+    virtual.register("late", 10)
+    assert virtual.timers.next_due_ms() == 1
+
+    cancel(early)
+    assert virtual.timers.next_due_ms() == 10
+    virtual.executor.yield_()
+
+    assert virtual.timers.next_due_ms() is None
+
+
 def test_a_cancelled_earlier_timer_does_not_delay_or_hasten_the_others_t3(virtual: Bench) -> None:
     early = virtual.timers.register(1, lambda: virtual.fired.append("early"))
     virtual.register("late", 10)

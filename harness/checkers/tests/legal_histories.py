@@ -7,79 +7,14 @@ drawn from one seed. A queue per attempt, checkpoints by a coordinator, crashes 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
+from harness.checkers.tests.modelled_parts import Attempt, Entry, Json, Saved, Subtask
 from harness.choices import Choices
 
-Json = dict[str, Any]
-
 STEPS_MAX = 20_000
-
-
-@dataclass(slots=True)
-class Entry:
-    """One element in a queue."""
-
-    element: Json
-    """As the source holds it."""
-    pos: int
-    tries: int = 0
-    calling: bool = False
-    outputs: list[Any] | None = None
-    """Settled: what it must still emit."""
-    substitute: bool = False
-
-    @property
-    def is_mark(self) -> bool:
-        return "w" in self.element
-
-    @property
-    def ready(self) -> bool:
-        return self.is_mark or self.outputs is not None
-
-    def stored(self) -> Json:
-        if self.is_mark:
-            return {"w": self.element["w"], "pos": self.pos}
-        return {"id": self.element["id"]}
-
-
-@dataclass(slots=True)
-class Saved:
-    """A snap: what a restart goes on with."""
-
-    c: int
-    a: int
-    pos: int
-    entries: list[Entry]
-    settled: int
-
-
-@dataclass(slots=True)
-class Attempt:
-    a: int
-    pos: int
-    queue: list[Entry] = field(default_factory=list)
-    end: bool = False
-    queued: list[int] = field(default_factory=list)
-    """Epochs snapped and not yet handed to the sink."""
-    emitted: int = 0
-    """Since its last snap."""
-
-
-@dataclass(slots=True)
-class Subtask:
-    s: int
-    source: list[Json]
-    attempt: Attempt
-    zombies: list[Attempt] = field(default_factory=list)
-    pending: Saved | None = None
-    completed: list[Saved] = field(default_factory=list)
-    settled: list[tuple[int, Json, list[Any], bool]] = field(default_factory=list)
-    """(attempt, record, outputs, substitute), as a restart leaves it."""
-    commits: list[tuple[int, int]] = field(default_factory=list)
-    ended: bool = False
-    since_completed: int = 0
+SLACK_MS = 1000
+"""The model has no clock: an answer may take as long as a run."""
 
 
 class Model:
@@ -94,6 +29,7 @@ class Model:
         self.plain = bool(fixed.get("plain"))
         self.crashes = 0 if fixed.get("calm") else self.choices.between(0, 4)
         self.capacity = self.choices.between(1, 6)
+        self.slots = not self.one_in(4)
         self.events: list[Json] = []
         self.checkpoint = 0
         self.asked: set[int] = set()
@@ -153,7 +89,10 @@ class Model:
         operator: Json = {"mode": self.mode, "capacity": self.capacity, "timeout_ms": 1, "max_tries": 3}
         if self.coalesces:
             operator["coalesces_watermarks"] = True
+        if not self.slots:
+            operator["watermark_slots"] = False
         header: Json = {"history": 1, "operator": operator, "sink": self.sink}
+        header["bounds"] = {"timeout_slack": SLACK_MS}
         return header | ({"effects": self.effects} if self.effects else {})
 
     def _coordinate(self) -> None:
@@ -219,6 +158,8 @@ class Model:
         if len(attempt.queue) > self.capacity or attempt.pos >= len(subtask.source):
             return
         element = subtask.source[attempt.pos]
+        if "w" not in element and any(entry.waits for entry in attempt.queue):
+            return
         of = {"s": subtask.s, "a": attempt.a, "pos": attempt.pos}
         if "w" in element:
             self.note("wm", **of, w=element["w"])
@@ -230,12 +171,19 @@ class Model:
         attempt.pos += 1
 
     def _call(self, subtask: Subtask, attempt: Attempt) -> None:
-        idle = [e for e in attempt.queue if not e.ready and not e.calling]
+        idle = [e for e in attempt.queue if e.tries and not e.ready and not e.calling]
+        first = next((i for i, e in enumerate(attempt.queue) if e.waits), None)
+        if first is not None and self._has_room(attempt.queue[:first]):
+            idle.append(attempt.queue[first])
         if idle:
             entry = self.pick(idle)
             entry.tries += 1
             entry.calling = True
             self.note("call", s=subtask.s, a=attempt.a, id=entry.element["id"], **{"try": entry.tries})
+
+    def _has_room(self, admitted: list[Entry]) -> bool:
+        """Whether one more may be called, with these ahead of it."""
+        return sum(self.slots or not entry.is_mark for entry in admitted) < self.capacity
 
     def _settle(self, subtask: Subtask, attempt: Attempt) -> None:
         called = [e for e in attempt.queue if e.calling]

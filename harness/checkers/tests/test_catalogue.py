@@ -22,8 +22,11 @@ FILES = sorted(CATALOGUE.rglob("*.jsonl"))
 CLASSES = {
     "V1": {"reordered"},
     "V2": {"overtook-watermark"},
+    "V3": {"key-reordered"},
     "V4": {"watermark-back"},
     "V5": {"crossed"},
+    "V6": {"watermark-lost", "held"},
+    "V7": {"phantom-watermark", "repeated-watermark", "after-end"},
     "V8": {"phantom", "duplicate", "wrong-value", "lost"},
     "V9": {"double-effect", "phantom-effect", "wrong-effect", "no-effect"},
     "V10": {
@@ -31,7 +34,18 @@ CLASSES = {
         "incomplete",
     },
     "V11": {"bad-restore", "restore-differs", "wrong-position"},
+    "V12": {"committed-twice", "commit-order", "unknown-epoch", "early-commit", "never-committed"},
     "V13": {"zombie-effect", "zombie-commit"},
+    "V14": {"over-capacity", "over-admitted"},
+    "V15": {
+        "two-outcomes", "call-after-final", "concurrent-call", "tries", "early-timeout", "late-timeout",
+        "out-before-outcome", "unknown-record", "unknown-call",
+    },
+    "V16": {"stuck"},
+    "V18": {"checkpoint-gap"},
+    "V19": {"foreign-response", "nonce-reused"},
+    "V20": {"swallowed", "double-routed"},
+    "V21": {"foreign-thread", "outside-life", "interleaved"},
     "V23": set(),
 }  # fmt: skip
 """Of the page's table; V23 never fails."""

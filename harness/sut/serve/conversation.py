@@ -20,7 +20,7 @@ from harness.sut.serve.systems import System
 from harness.versions import VERSION
 from reference_impl.elements import LatencyMarker, OperatorInput, Record, Watermark, WatermarkStatus
 
-__all__ = ["PROTOCOL", "converse"]
+__all__ = ["COMMANDS", "PROTOCOL", "converse"]
 
 PROTOCOL = 1
 
@@ -36,9 +36,9 @@ _TAKEN = {
 """The commands that each phase of an attempt takes."""
 _ABILITY = {"snapshot": "snapshot", "notify": "snapshot", "status": "status", "marker": "marker"}
 """What a command needs to be claimed."""
-_COMMANDS = _FEEDS | _ALWAYS | {"hello", "open", "notify"}
+COMMANDS = _FEEDS | _ALWAYS | {"hello", "open", "notify"}
 _WHOLE = a_whole()
-_QUIET = {"ev": "quiet"}
+_QUIET = written({"ev": "quiet"})
 
 
 class _EndOfConversation(Exception):
@@ -81,17 +81,19 @@ class _Conversation:
         except (Unwound, _EndOfConversation) as over:
             if isinstance(over, _EndOfConversation):
                 raise
+        except OSError:
+            raise  # the pipes' own: the operator has no files
         except Exception as error:  # noqa: BLE001 - whatever the operator raises, the task fails of it
             assert self._attempt is not None, "without an attempt there is no operator"
             self._attempt.failed_with(error)
         if self._closing and self._attempt is not None:
             self._attempt.close()
             self._attempt, self._closing = None, False
-        self._write(_QUIET)
+        self._write_line(_QUIET)
 
     def _next_command(self) -> None:
         """From inside a yield: the command that led here is over, its operator waits on."""
-        self._write(_QUIET)
+        self._write_line(_QUIET)
         self._perform_next()
 
     def _perform_next(self) -> None:
@@ -104,13 +106,13 @@ class _Conversation:
                 self._perform(object_of(line))
             except Refusal as refusal:
                 self._write({"ev": "error", "error": refusal.code.value, "message": str(refusal)})
-                self._write(_QUIET)
+                self._write_line(_QUIET)
             else:
                 return
 
     def _perform(self, raw: dict[str, Any]) -> None:
         command = raw.pop("cmd", None)
-        if not isinstance(command, str) or command not in _COMMANDS:
+        if not isinstance(command, str) or command not in COMMANDS:
             raise Refusal(Code.UNKNOWN_COMMAND, f"there is no command {str(command)[:60]!r}")
         self._require_state(command)
         needed = _ABILITY.get(command)

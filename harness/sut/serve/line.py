@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
+
+import msgspec
 
 from harness.history.strict_json import Loose, strictly
 from harness.sut.serve.refusal import Code, Refusal
 
-__all__ = ["LINE_MAX", "Lines", "object_of", "written"]
+__all__ = ["CHUNK", "LINE_MAX", "Lines", "object_of", "written"]
 
 LINE_MAX = 32 * 1024 * 1024
 """Bytes of a line that are read; the rest of a longer one is passed over."""
-_CHUNK = 64 * 1024
+CHUNK = 64 * 1024
+"""Bytes that are read at once."""
 
 
 class Lines:
@@ -36,7 +40,7 @@ class Lines:
         """The next line with its end, the last one perhaps without; nothing at the end of the input."""
         while not self._ready:
             self._before_wait()
-            chunk = os.read(self._descriptor, _CHUNK)
+            chunk = os.read(self._descriptor, CHUNK)
             if not chunk:
                 last, self._rest = b"".join(self._rest), []
                 return last
@@ -70,7 +74,7 @@ def object_of(line: bytes) -> dict[str, Any]:
         raise Refusal(Code.NOT_JSON, value.say)
     if not isinstance(value, dict):
         raise Refusal(Code.NOT_JSON, f"the line is JSON, but a {type(value).__name__} and no object")
-    if (b"e" in line or b"E" in line) and any(_infinities(value)):
+    if _MAY_BE_INFINITE(line) and any(_infinities(value)):
         raise Refusal(Code.BAD_ARGUMENT, "a number is too large for 64-bit floating point")
     return value
 
@@ -83,11 +87,19 @@ def _infinities(value: Any) -> Iterable[bool]:
             yield from _infinities(inner)
 
 
+_MAY_BE_INFINITE = re.compile(rb"[0-9][eE]|[0-9]{308}").search
+
+
 def written(event: dict[str, Any]) -> bytes:
     """The line of an event."""
-    return _ENCODE(event).encode() + b"\n"
+    try:
+        return _encode(event) + b"\n"
+    except (
+        OverflowError,
+        UnicodeEncodeError,
+    ):  # an integer beyond 64 bits (some releases), half a surrogate pair
+        return _encode_anything(event).encode() + b"\n"
 
 
-_ENCODE = json.JSONEncoder(
-    separators=(",", ":"), allow_nan=False, ensure_ascii=True, check_circular=False
-).encode
+_encode = msgspec.json.Encoder().encode
+_encode_anything = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode

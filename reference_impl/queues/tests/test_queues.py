@@ -204,7 +204,7 @@ def test_each_time_that_a_queue_is_full_is_a_wait_of_its_own_a14(kind: Kind) -> 
 # -------------------------------------------------------------------------------------- the two modes
 
 
-def test_a_slow_head_holds_back_all_behind_it_a17() -> None:
+def test_a_slow_head_holds_back_all_behind_it_a15_a17() -> None:
     queue = OrderedQueue(3)
     head, *others = [put(queue, record(value)) for value in (1, 2, 3)]
     for entry in others:

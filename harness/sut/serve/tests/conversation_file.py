@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["HELLO", "ConversationFile", "Exchange", "catalogue", "conversation_in"]
+__all__ = ["GREETING", "HELLO", "ConversationFile", "Exchange", "catalogue", "conversation_in"]
 
 FOLDER = Path(__file__).with_name("conversations")
 HELLO = '{"cmd":"hello","protocol":1}'
+GREETING = '{"ev":"hello","protocol":1,"name":"...","version":"...","abilities":[]}'
 
 _ABILITY_OF = {
     '"status"': "status",
@@ -44,6 +45,8 @@ class ConversationFile:
     profiles: Sequence[str]
     not_for: Mapping[str, str]
     """Systems that this file is not for, each with the reason."""
+    greeted: bool
+    """Whether it says `hello` itself, and looks at what comes before."""
     exchanges: Sequence[Exchange]
 
     def needs(self, profile: str) -> list[str]:
@@ -69,17 +72,15 @@ def conversation_in(text: str, *, name: str) -> ConversationFile:
     head = [line[2:] for line in lines[: _head_end(lines)]]
     fields = dict(line.split(": ", 1) for line in head if line.startswith(("profiles: ", "not for ")))
     greeted = "greeting: in the file" in head
-    spoken = [Exchange(told=HELLO, answer=(_GREETING,), line=0)] if not greeted else []
+    spoken = [Exchange(told=HELLO, answer=(GREETING,), line=0)] if not greeted else []
     return ConversationFile(
         name=name,
         claim=" ".join(line for line in head if line.partition(": ")[0] not in {*fields, "greeting"}),
         profiles=fields.get("profiles", "strict").split(", "),
+        greeted=greeted,
         not_for={key.removeprefix("not for "): why for key, why in fields.items() if key != "profiles"},
         exchanges=[*spoken, *_exchanges(lines)],
     )
-
-
-_GREETING = '{"ev":"hello","protocol":1,"name":"...","version":"...","abilities":[]}'
 
 
 def _head_end(lines: Sequence[str]) -> int:

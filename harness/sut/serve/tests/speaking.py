@@ -14,9 +14,9 @@ from harness.protocol.conversation import Conversation
 from harness.protocol.events import read_event
 from harness.protocol.program import Program, await_answers
 from harness.sut.serve import SYSTEMS, converse
-from harness.sut.serve.tests.conversation_file import Exchange
+from harness.sut.serve.tests.conversation_file import GREETING, HELLO, Exchange
 
-__all__ = ["lines_in_process", "spoken_in_process", "spoken_to_program"]
+__all__ = ["asked", "lines_in_process", "spoken_in_process", "spoken_to_program"]
 
 QUIET = '{"ev":"quiet"}'
 
@@ -71,6 +71,8 @@ def spoken_in_process(system: str, exchanges: Sequence[Exchange], *, profile: st
 
 def _follow(told: Sequence[str], answers: Sequence[Sequence[str]]) -> None:
     conversation = Conversation()
+    if HELLO not in told:  # it was said before, by another conversation with the same program
+        conversation.follow(json.loads(HELLO), [read_event(GREETING.encode())])
     for line, answer in zip(told, answers, strict=True):
         conversation.follow(_command(line), [read_event(event.encode()) for event in answer])
 
@@ -84,18 +86,23 @@ def lines_in_process(system: str, lines: Sequence[bytes]) -> list[bytes]:
 
 
 def spoken_to_program(program: Program, exchanges: Sequence[Exchange], *, profile: str) -> list[list[str]]:
-    """The answers of a program that was just started, each read and followed."""
+    """The answers of a running program, each read and followed."""
     script = _Script(exchanges, profile=profile)
     told, answers = list[str](), list[list[str]]()
     for index in range(len(exchanges)):
         told.append(script.line(index))
-        program.listen()
-        program.feed(told[-1].encode() + b"\n", commands=1)
-        await_answers(program)
-        answers.append([event.decode() for event in program.take(1)[0]])
+        answers.append(asked(program, told[-1]))
         script.learn(answers[-1])
     _follow(told, answers)
     return answers
+
+
+def asked(program: Program, line: str) -> list[str]:
+    """One command's answer."""
+    program.listen()
+    program.feed(line.encode() + b"\n", commands=1)
+    await_answers(program)
+    return [event.decode() for event in program.take(1)[0]]
 
 
 def _command(line: str) -> dict[str, Any]:

@@ -1,0 +1,196 @@
+"""V15 attempts: each record's calls run one after the other, and end in one outcome, in time.
+
+Answers to Flink's `AsyncWaitOperator` with timeout and retry strategy, and to FLINK-30477, -38082 and -6435.
+Invariant judged: inside an attempt, on the calls, outcomes and outputs of each record. What the clock says is
+compared in microseconds. O(n); grows with the records of the attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from harness.checkers.attempt_input import RecordOf, elements_of
+from harness.checkers.case import SubtaskView
+from harness.checkers.history_trace import Attempt
+from harness.checkers.invariant import Findings, Invariant
+from harness.history.event import Call, Close, Dead, Failed, Id, In, Kill, Out, Res, Restore
+from harness.history.values import shown
+from harness.verdict import Anomaly
+
+__all__ = ["CallsAndOutcomes"]
+
+_US_PER_MS = 1000
+_EARLY_MS = 1
+"""A timer of whole milliseconds may fire this much before its time, by a clock of microseconds."""
+
+
+class CallsAndOutcomes(Invariant):
+    """V15."""
+
+    name = "V15"
+    vacuous = "no call was made"
+
+    def examine(self, view: SubtaskView) -> Findings:
+        """Each call, outcome and output that breaks its record's sequence or comes at the wrong time."""
+        anomalies: list[Anomaly] = []
+        calls = 0
+        for attempt in view.subtask.attempts.values():
+            walk = _Walk(view, attempt)
+            anomalies += walk.anomalies()
+            anomalies += _late(view, attempt, walk.records)
+            calls += sum(isinstance(event, Call) for event in attempt.events)
+        return Findings(anomalies=tuple(anomalies), observed=calls, exposed=calls > 0)
+
+
+@dataclass(slots=True)
+class _Story:
+    """One record in one attempt, by now. Mutable."""
+
+    first: Call | None = None
+    last: Call | None = None
+    running: dict[int, Call] = field(default_factory=dict)
+    """By try."""
+    tries: set[int] = field(default_factory=set)
+    final: Res | None = None
+    outcome: bool = False
+    """A final `res` or `dead` has come."""
+
+
+class _Walk:
+    """The events of one attempt in their order."""
+
+    def __init__(self, view: SubtaskView, attempt: Attempt) -> None:
+        operator = view.case.header.operator
+        self._attempt = attempt
+        self._max_tries = operator.max_tries
+        self._timeout_ms = operator.timeout_ms
+        self._taken: set[Id] = set()
+        self.records: dict[Id, _Story] = {}
+
+    def anomalies(self) -> Iterator[Anomaly]:
+        for event in self._attempt.events:
+            match event:
+                case In():
+                    self._taken.add(event.id)
+                case Call():
+                    yield from self._called(event, self._story(event.id))
+                case Res():
+                    yield from self._settled(event, self._story(event.id))
+                case Out():
+                    if not self._story(event.id).outcome:
+                        say = f"output {event.j} of {_named(event)} leaves before the record has an outcome"
+                        yield _anomaly("out-before-outcome", event, say)
+                case Dead():
+                    self._story(event.id).outcome = True
+                case Restore():
+                    elements = elements_of(event.elements)
+                    self._taken.update(e.id for e in elements if isinstance(e, RecordOf))
+                case _:
+                    pass
+
+    def _story(self, record: Id) -> _Story:
+        story = self.records.get(record)
+        if story is None:
+            story = self.records[record] = _Story()
+        return story
+
+    def _called(self, call: Call, story: _Story) -> Iterator[Anomaly]:
+        said = f"try {call.try_} of {_named(call)} is called"
+        if call.id not in self._taken:
+            say = f"{said}, but the attempt had neither restored the record nor taken it in"
+            yield _anomaly("unknown-record", call, say)
+        if story.final is not None:
+            say = f"{said} after its final outcome (event {story.final.n}, {story.final.r})"
+            yield _anomaly("call-after-final", call, say, story.final.n)
+        if story.running:
+            other = next(iter(story.running.values()))
+            say = f"{said} while try {other.try_} (event {other.n}) still runs"
+            yield _anomaly("concurrent-call", call, say, other.n)
+        expected = 1 if story.last is None else story.last.try_ + 1
+        before = () if story.last is None else (story.last.n,)
+        if call.try_ != expected:
+            yield _anomaly("tries", call, f"{said}, but the next one is try {expected}", *before)
+        elif call.try_ > self._max_tries:
+            yield _anomaly("tries", call, f"{said}, and at most {self._max_tries} are allowed", *before)
+        story.first = story.first or call
+        story.last = call
+        story.running[call.try_] = call
+        story.tries.add(call.try_)
+
+    def _settled(self, res: Res, story: _Story) -> Iterator[Anomaly]:
+        said = f"{_named(res)} gets an outcome ({res.r}, try {res.try_})"
+        if res.id not in self._taken:
+            say = f"{said}, but the attempt had neither restored it nor taken it in"
+            yield _anomaly("unknown-record", res, say)
+        if res.r == "timeout":
+            yield from self._early(res, story.first)
+        elif res.try_ not in story.tries:
+            yield _anomaly("unknown-call", res, f"{said} of a try that was not called")
+        story.running.pop(res.try_, None)
+        if not res.final:
+            return
+        if story.final is not None:
+            say = f"{said}, after it had its final one (event {story.final.n}, {story.final.r})"
+            yield _anomaly("two-outcomes", res, say, story.final.n)
+        story.final = story.final or res
+        story.outcome = True
+
+    def _early(self, res: Res, first: Call | None) -> Iterator[Anomaly]:
+        called = () if first is None else (first.n,)
+        if self._timeout_ms == 0:
+            say = f"{_named(res)} times out, but the operator has no timeout"
+            yield _anomaly("early-timeout", res, say, *called)
+        elif first is not None and res.t - first.t < (self._timeout_ms - _EARLY_MS) * _US_PER_MS:
+            waited_ms = (res.t - first.t) / _US_PER_MS
+            say = (
+                f"{_named(res)} times out {waited_ms:g} ms after its first call (event {first.n}), and the"
+                f" timeout is {self._timeout_ms} ms"
+            )
+            yield _anomaly("early-timeout", res, say, *called)
+
+
+def _late(view: SubtaskView, attempt: Attempt, records: dict[Id, _Story]) -> Iterator[Anomaly]:
+    """Records without a final outcome by their limit, though their attempt lived and nothing held it up."""
+    header = view.case.header
+    timeout_ms = header.operator.timeout_ms
+    if timeout_ms == 0:
+        return
+    allowed_ms = timeout_ms + header.bounds.timeout_slack
+    over_at = min(_life_ended(view, attempt), _failed_at(attempt))
+    for story in records.values():
+        first, final = story.first, story.final
+        if first is None:
+            continue
+        limit = first.t + allowed_ms * _US_PER_MS
+        in_time = final is not None and final.t <= limit
+        if in_time or over_at <= limit or view.case.stalls.overlap(first.t, limit):
+            continue
+        had = f"got it only after {(final.t - first.t) / _US_PER_MS:g} ms" if final else "never got it"
+        say = (
+            f"{_named(first)} was called (event {first.n}) and should have had its final outcome within"
+            f" {allowed_ms} ms, the timeout and its slack; it {had}"
+        )
+        yield _anomaly("late-timeout", first, say, *(() if final is None else (final.n,)))
+
+
+def _life_ended(view: SubtaskView, attempt: Attempt) -> float:
+    """When nothing more could be asked of an attempt, in microseconds."""
+    superseded = attempt.a < max(view.subtask.attempts)
+    if superseded or any(isinstance(event, Close | Kill) for event in attempt.events):
+        return max((event.t for event in attempt.events if not isinstance(event, Kill)), default=0)
+    last = view.case.trace.last
+    return 0 if last is None else last.t
+
+
+def _failed_at(attempt: Attempt) -> float:
+    reports = (event.t for event in attempt.events if isinstance(event, Failed))
+    return min(reports, default=float("inf"))
+
+
+def _named(event: Call | Res | Out) -> str:
+    return f"record {shown(event.id)} in attempt {event.a} of subtask {event.s}"
+
+
+def _anomaly(kind: str, event: Call | Res | Out, say: str, *witnesses: int) -> Anomaly:
+    return Anomaly(kind=kind, s=event.s, id=event.id, events=tuple(sorted({event.n, *witnesses})), say=say)

@@ -1,0 +1,173 @@
+"""V14 capacity: no more is in flight than the operator has slots, and one record at most waits to enter.
+
+Answers to the bounded queue of Flink's `AsyncWaitOperator`, and to operators that call all restored elements at
+once or free a slot before its result has left. Invariant judged: inside an attempt, records called and not
+resolved, and the watermarks between them where those take slots, never exceed the capacity. O(n log n); grows
+with what is in flight and with the attempt's watermarks.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from itertools import islice
+
+from harness.checkers.attempt_input import AttemptInput, Mark, elements_of
+from harness.checkers.case import SubtaskView
+from harness.checkers.history_trace import Attempt
+from harness.checkers.invariant import Findings, Invariant
+from harness.checkers.progress import Progress
+from harness.checkers.watermark_slots import WatermarkSlots
+from harness.history.event import Call, Dead, Id, In, OfAttempt, Out, Owm, Res, Restore, Wm
+from harness.history.values import shown
+from harness.verdict import Anomaly
+
+__all__ = ["Capacity"]
+
+_WITNESSES_MAX = 20
+"""Of the calls still open; a queue may hold thousands."""
+
+
+class Capacity(Invariant):
+    """V14."""
+
+    name = "V14"
+    vacuous = "no call was made, so nothing took up capacity"
+
+    def examine(self, view: SubtaskView) -> Findings:
+        """Each call for which there was no slot, each record taken while another one waited."""
+        anomalies: list[Anomaly] = []
+        calls = 0
+        for a, attempt in view.subtask.attempts.items():
+            calls += sum(isinstance(event, Call) for event in attempt.events)
+            anomalies += _of_attempt(view, attempt, view.inputs[a])
+        return Findings(anomalies=tuple(anomalies), observed=calls, exposed=calls > 0)
+
+
+def _of_attempt(view: SubtaskView, attempt: Attempt, taken: AttemptInput) -> Iterator[Anomaly]:
+    in_flight = _InFlight(view, taken)
+    waiting: dict[Id, In] = {}
+    for event in attempt.events:
+        match event:
+            case In():
+                other = next((taken for record, taken in waiting.items() if record != event.id), None)
+                if other is not None:
+                    yield _over_admitted(event, other)
+                outcome = attempt.outcomes.get(event.id)
+                if not in_flight.has_called(event.id) and (outcome is None or outcome.n > event.n):
+                    waiting[event.id] = event
+            case Call():
+                waiting.pop(event.id, None)
+                before = len(in_flight)
+                in_flight.step(event)
+                if before < len(in_flight) > view.case.header.operator.capacity:
+                    yield _over_capacity(event, in_flight, view.case.header.operator.capacity)
+            case Res(final=True) | Dead():
+                waiting.pop(event.id, None)
+                in_flight.step(event)
+            case _:
+                in_flight.step(event)
+
+
+class _InFlight:
+    """What takes up capacity, as the attempt goes on. Mutable."""
+
+    def __init__(self, view: SubtaskView, taken: AttemptInput) -> None:
+        operator = view.case.header.operator
+        self._taken = taken
+        self._progress = Progress(view.source)
+        self._called: dict[Id, Call] = {}
+        self._open: dict[Id, Call] = {}
+        self._oldest: deque[Call] = deque()
+        """The calls that were opened, in order; what is resolved leaves it when it comes to the front."""
+        self._slots: WatermarkSlots | None = None
+        if operator.watermark_slots:
+            self._slots = WatermarkSlots(taken, coalesces=operator.coalesces_watermarks)
+
+    def __len__(self) -> int:
+        return len(self._open) + self.watermarks
+
+    @property
+    def watermarks(self) -> int:
+        """Slots that watermarks hold."""
+        return 0 if self._slots is None else len(self._slots)
+
+    def has_called(self, record: Id) -> bool:
+        return record in self._called
+
+    def step(self, event: OfAttempt) -> None:
+        """Take the next event."""
+        match event:
+            case Call():
+                self._call(event)
+            case Out() | Res() | Dead():
+                record = self._progress.step(event)
+                if record in self._called:
+                    self._settle(self._called[record])
+            case Wm() | Owm() | Restore() if self._slots is not None:
+                _move(self._slots, event)
+            case _:
+                pass
+
+    def open_calls(self) -> list[int]:
+        """The events by which what is open was called, the oldest of them."""
+        while self._oldest and self._open.get(self._oldest[0].id) is not self._oldest[0]:
+            self._oldest.popleft()
+        oldest = islice(self._oldest, _WITNESSES_MAX)
+        return [call.n for call in oldest if self._open.get(call.id) is call]
+
+    def _call(self, call: Call) -> None:
+        first = self._called.setdefault(call.id, call)
+        self._settle(first)
+        pos = self._taken.records.get(call.id)
+        if pos is not None and self._slots is not None:
+            self._slots.call(pos)
+
+    def _settle(self, call: Call) -> None:
+        """Open or close a record that was called, as it now stands."""
+        if self._progress.resolved(call.id):
+            self._open.pop(call.id, None)
+        elif call.id not in self._open:
+            self._open[call.id] = call
+            self._oldest.append(call)
+
+
+def _move(slots: WatermarkSlots, event: Wm | Owm | Restore) -> None:
+    match event:
+        case Wm():
+            slots.take(Mark(event.pos, event.w))
+        case Owm():
+            slots.emit(event)
+        case Restore():
+            for element in elements_of(event.elements):
+                if isinstance(element, Mark):
+                    slots.take(element)
+
+
+def _over_capacity(call: Call, in_flight: _InFlight, capacity: int) -> Anomaly:
+    marks = in_flight.watermarks
+    held = f"{len(in_flight) - marks} records called and not resolved"
+    held += f", {marks} watermarks between them" if marks else ""
+    return Anomaly(
+        kind="over-capacity",
+        s=call.s,
+        id=call.id,
+        events=tuple(sorted({call.n, *in_flight.open_calls()})),
+        say=(
+            f"the call of record {shown(call.id)} brings what is in flight in attempt {call.a} of subtask"
+            f" {call.s} to {len(in_flight)} ({held}), and the capacity is {capacity}"
+        ),
+    )
+
+
+def _over_admitted(taken: In, waits: In) -> Anomaly:
+    return Anomaly(
+        kind="over-admitted",
+        s=taken.s,
+        id=taken.id,
+        events=(waits.n, taken.n),
+        say=(
+            f"attempt {taken.a} of subtask {taken.s} takes record {shown(taken.id)} (position {taken.pos}) from"
+            f" its source while record {shown(waits.id)} (position {waits.pos}) still waits to be called"
+        ),
+    )

@@ -1,0 +1,109 @@
+"""V18 checkpoint gap: checkpoints keep completing, however full the queue and however slow the database.
+
+Answers to FLINK-39680, a snapshot that waits until the queue is empty. Invariant judged: from the first
+`start` over all completions to the last `end`, no two neighbours are further apart than the bound; with sink
+`atomic` each subtask by itself. O(n log n); grows with completions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from harness.checkers.case import Case, SubtaskView
+from harness.checkers.history_trace import Subtask
+from harness.checkers.invariant import Findings, Invariant
+from harness.history.event import Commit, Done, End, Event
+from harness.verdict import Anomaly
+
+__all__ = ["CheckpointGap"]
+
+_US_PER_MS = 1000
+
+
+class CheckpointGap(Invariant):
+    """V18."""
+
+    name = "V18"
+    vacuous = "nothing ever started, so no checkpoint was due"
+
+    def not_claimed(self, case: Case) -> str:
+        """Only with a bound."""
+        return "the header gives no `checkpoint_gap`" if case.header.bounds.checkpoint_gap is None else ""
+
+    def examine(self, view: SubtaskView) -> Findings:
+        """With `atomic`: each stretch in which this subtask completed no checkpoint for too long."""
+        if view.case.header.sink != "atomic":
+            return Findings()
+        completers = set(view.checkpoints.completions.values())
+        completions = [commit for commit in view.subtask.commits if commit.n in completers]
+        last = view.subtask.last
+        ended = last is not None and last.ended is not None
+        return _judged(view.case, [view.subtask], completions, s=view.s, ended=ended)
+
+    def across(self, case: Case) -> Findings:
+        """With the other sinks: each stretch in which the coordinator completed none."""
+        if case.header.sink == "atomic":
+            return Findings()
+        subtasks = [view.subtask for view in case.views]
+        return _judged(case, subtasks, list(_completions(case)), s=None, ended=case.finished)
+
+
+def _completions(case: Case) -> Iterator[Done]:
+    """Each `done` but those that repeat an earlier one and complete no other snap than that did."""
+    fresh = {n for view in case.views for n in view.checkpoints.completions.values()}
+    known: set[int] = set()
+    for done in case.trace.dones:
+        if done.c not in known or done.n in fresh:
+            known.add(done.c)
+            yield done
+
+
+class _Point(NamedTuple):
+    """Where a stretch without a completion begins or ends."""
+
+    event: Event
+    named: str
+    c: int | None = None
+
+
+def _judged(
+    case: Case,
+    subtasks: Sequence[Subtask],
+    completions: Sequence[Commit | Done],
+    *,
+    s: int | None,
+    ended: bool,
+) -> Findings:
+    attempts = [attempt for subtask in subtasks for attempt in subtask.attempts.values()]
+    starts = [attempt.start for attempt in attempts if attempt.start is not None]
+    ends = [event for attempt in attempts for event in attempt.events if isinstance(event, End)]
+    points = [_Point(event, f"the completion of checkpoint {event.c}", event.c) for event in completions]
+    if starts:
+        points.insert(0, _Point(min(starts, key=_place), "the first start"))
+    if ended and ends:
+        points.append(_Point(max(ends, key=_place), "the last end of the source"))
+    elif case.trace.last is not None:
+        points.append(_Point(case.trace.last, "the last event of the history"))
+    anomalies = tuple(_too_far_apart(points, case.header.bounds.checkpoint_gap or 0, s))
+    return Findings(
+        anomalies=anomalies, observed=len(completions), exposed=bool(starts) or len(completions) > 1
+    )
+
+
+def _too_far_apart(points: Sequence[_Point], bound_ms: int, s: int | None) -> Iterator[Anomaly]:
+    whose = "" if s is None else f" of subtask {s}"
+    for before, after in pairwise(points):
+        gap_us = after.event.t - before.event.t
+        if gap_us > bound_ms * _US_PER_MS:
+            say = (
+                f"between {before.named} and {after.named} lie {gap_us / _US_PER_MS:.3f} ms in which no"
+                f" checkpoint{whose} was completed, and at most {bound_ms} ms are allowed"
+            )
+            events = (before.event.n, after.event.n)
+            yield Anomaly(kind="checkpoint-gap", s=s, c=after.c, events=events, say=say)
+
+
+def _place(event: Event) -> int:
+    return event.n

@@ -1,0 +1,127 @@
+"""V12 epochs: each epoch becomes visible once, in order, when its checkpoint allows it, and none is forgotten.
+
+Answers to Flink's `TwoPhaseCommittingSink`, and to transactions prepared and left behind (seatunnel#10459).
+Invariant judged: on the commits of a subtask, in their order, against its snaps, the coordinator's completions
+and the chain. O(n log n); grows with commits and snaps.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from itertools import accumulate
+
+from msgspec import UNSET
+
+from harness.checkers.case import Case, SubtaskView
+from harness.checkers.history_trace import Attempt
+from harness.checkers.invariant import Findings, Invariant
+from harness.history.event import Commit
+from harness.verdict import Anomaly
+
+__all__ = ["Epochs"]
+
+
+class Epochs(Invariant):
+    """V12."""
+
+    name = "V12"
+    vacuous = "there is neither a commit nor a completed snap"
+
+    def not_claimed(self, case: Case) -> str:
+        """Only sinks with epochs claim it."""
+        sink = case.header.sink
+        return "" if sink in {"atomic", "two-phase"} else f"the sink ({sink}) makes nothing visible by epochs"
+
+    def examine(self, view: SubtaskView) -> Findings:
+        """Each commit that should not be, and each that should be and is not."""
+        commits = view.subtask.commits
+        anomalies = [*_doubled(commits), *_out_of_order(commits), *_unknown(view)]
+        if view.case.header.sink == "two-phase":
+            anomalies += _early(view)
+        if view.case.finished:
+            anomalies += _never(view)
+        exposed = bool(commits or view.checkpoints.completions)
+        return Findings(anomalies=tuple(anomalies), observed=len(commits), exposed=exposed)
+
+
+def _doubled(commits: list[Commit]) -> Iterator[Anomaly]:
+    first: dict[int, Commit] = {}
+    for commit in commits:
+        if (before := first.setdefault(commit.c, commit)) is not commit:
+            say = f"{_named(commit)} is committed again; event {before.n} had committed it"
+            yield _anomaly("committed-twice", commit, say, before.n)
+
+
+def _out_of_order(commits: list[Commit]) -> Iterator[Anomaly]:
+    highest: Commit | None = None
+    for commit in commits:
+        if highest is not None and commit.c < highest.c:
+            say = f"{_named(commit)} is committed after epoch {highest.c}"
+            yield _anomaly("commit-order", commit, say, highest.n)
+        else:
+            highest = commit
+
+
+def _unknown(view: SubtaskView) -> Iterator[Anomaly]:
+    for commit in view.subtask.commits:
+        if view.checkpoints.cut_committed(commit) is None:
+            nobody = "no attempt" if commit.a is UNSET else f"attempt {commit.a}, which the commit names,"
+            negated = "" if commit.a is UNSET else "not "
+            say = f"{_named(commit)} is committed, but {nobody} had {negated}snapped it by then"
+            yield _anomaly("unknown-epoch", commit, say)
+
+
+def _early(view: SubtaskView) -> Iterator[Anomaly]:
+    first_done: dict[int, int] = {}
+    for done in view.case.trace.dones:
+        first_done.setdefault(done.c, done.n)
+    allowed = {a: _Allowed(attempt, first_done) for a, attempt in view.subtask.attempts.items()}
+    for commit in view.subtask.commits:
+        cut = view.checkpoints.cut_committed(commit)
+        if cut is not None and allowed[cut.snap.a].since(commit.c) > commit.n:
+            say = (
+                f"{_named(commit)}, as attempt {cut.snap.a} wrote it, is committed while neither checkpoint"
+                f" {commit.c} nor a later one of that attempt is completed"
+            )
+            yield _anomaly("early-commit", commit, say, cut.snap.n)
+
+
+class _Allowed:
+    """By which event the epochs of an attempt may be committed: a later checkpoint of it completes them too."""
+
+    def __init__(self, attempt: Attempt, first_done: Mapping[int, int]) -> None:
+        cuts = sorted(attempt.cuts, key=lambda cut: cut.snap.c)
+        self._numbers = [cut.snap.c for cut in cuts]
+        since = [max(first_done.get(cut.snap.c, math.inf), cut.snap.n) for cut in cuts]
+        self._since = [*accumulate(reversed(since), min)][::-1]
+
+    def since(self, c: int) -> float:
+        """The event before which epoch `c` must not be committed; infinity: it must never be."""
+        return self._since[bisect_left(self._numbers, c)]
+
+
+def _never(view: SubtaskView) -> Iterator[Anomaly]:
+    committed = {
+        cut.snap.n for commit in view.subtask.commits if (cut := view.checkpoints.cut_committed(commit))
+    }
+    for attempt, _ in view.chain.links:
+        for cut in attempt.cuts:
+            snap = cut.snap
+            if cut.emitted > cut.since and view.chain.holds_snap(snap.a, snap.n) and snap.n not in committed:
+                emitted = attempt.emissions[cut.since].n
+                say = (
+                    f"epoch {snap.c} of subtask {view.s}, as attempt {snap.a} wrote it, holds what left from"
+                    f" event {emitted} on, and was never committed"
+                )
+                events = (emitted, snap.n)
+                yield Anomaly(kind="never-committed", s=view.s, c=snap.c, events=events, say=say)
+
+
+def _named(commit: Commit) -> str:
+    return f"epoch {commit.c} of subtask {commit.s}"
+
+
+def _anomaly(kind: str, commit: Commit, say: str, *witnesses: int) -> Anomaly:
+    return Anomaly(kind=kind, s=commit.s, c=commit.c, events=(*witnesses, commit.n), say=say)

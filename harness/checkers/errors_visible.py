@@ -1,0 +1,121 @@
+"""V20 errors visible: a record that failed for good fails its task or goes to the dead letters, and not both.
+
+Answers to task exceptions that nobody ever sees (openraft#1913). Invariant judged: inside an attempt, each final
+failure is followed by the attempt's `failed`, by the record's `dead`, or by the attempt's `kill` before a completed
+snap could have kept it out of a restart. O(n log n); grows with the failures of the attempt.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from msgspec import UNSET
+
+from harness.checkers.case import SubtaskView
+from harness.checkers.history_trace import Attempt
+from harness.checkers.invariant import Findings, Invariant
+from harness.history.event import Close, Dead, Failed, Id, Kill, Res
+from harness.history.values import shown
+from harness.verdict import Anomaly
+
+__all__ = ["ErrorsVisible"]
+
+
+class ErrorsVisible(Invariant):
+    """V20."""
+
+    name = "V20"
+    vacuous = "no record failed"
+
+    def examine(self, view: SubtaskView) -> Findings:
+        """Each failure that went nowhere, or two ways."""
+        anomalies: list[Anomaly] = []
+        pending: list[str] = []
+        failures = 0
+        for attempt in view.subtask.attempts.values():
+            ends = _Ends(view, attempt)
+            for res in filter(_fails, attempt.events):
+                assert isinstance(res, Res)
+                failures += 1
+                if ends.shows(res):
+                    continue
+                if ends.is_over(res):
+                    anomalies.append(_swallowed(res))
+                else:
+                    pending.append(f"nobody was told that {_named(res)} failed (event {res.n})")
+            anomalies += _double_routed(ends)
+        return Findings(
+            anomalies=tuple(anomalies), pending=tuple(pending), observed=failures, exposed=failures > 0
+        )
+
+
+def _fails(event: object) -> bool:
+    if not isinstance(event, Res):
+        return False
+    return (event.r == "fail" and event.final) or (event.r == "timeout" and event.error is not UNSET)
+
+
+class _Ends:
+    """What an attempt told the world, and how it ended."""
+
+    def __init__(self, view: SubtaskView, attempt: Attempt) -> None:
+        self.dead: dict[Id, Dead] = {}
+        """The last of each record."""
+        self.failed: dict[Id, Failed] = {}
+        self._last_failed = 0
+        self._killed: int | None = None
+        completed = view.checkpoints.completions
+        self._snaps = [cut.snap.n for cut in attempt.cuts if (attempt.a, cut.snap.c) in completed]
+        self._closed = attempt.ended is not None or attempt.a < max(view.subtask.attempts)
+        for event in attempt.events:
+            match event:
+                case Dead():
+                    self.dead[event.id] = event
+                case Failed():
+                    self._last_failed = event.n
+                    if event.id is not UNSET:
+                        self.failed[event.id] = event
+                case Kill():
+                    self._killed = event.n
+                case Close():
+                    self._closed = True
+                case _:
+                    pass
+
+    def shows(self, res: Res) -> bool:
+        """Whether the failure came to light, or had no chance to before its attempt was killed."""
+        dead = self.dead.get(res.id)
+        if self._last_failed > res.n or (dead is not None and dead.n > res.n):
+            return True
+        snap = self._next_snap(res)
+        return self._killed is not None and self._killed > res.n and (snap is None or self._killed < snap)
+
+    def is_over(self, res: Res) -> bool:
+        """Whether it can no longer come to light in time."""
+        return self._closed or self._next_snap(res) is not None
+
+    def _next_snap(self, res: Res) -> int | None:
+        index = bisect_right(self._snaps, res.n)
+        return self._snaps[index] if index < len(self._snaps) else None
+
+
+def _double_routed(ends: _Ends) -> Iterator[Anomaly]:
+    for record, failed in ends.failed.items():
+        if (dead := ends.dead.get(record)) is not None:
+            say = (
+                f"record {shown(record)} went to the dead letters (event {dead.n}), and failed attempt {failed.a}"
+                f" of subtask {failed.s} as well (event {failed.n})"
+            )
+            events = tuple(sorted((dead.n, failed.n)))
+            yield Anomaly(kind="double-routed", s=failed.s, id=record, events=events, say=say)
+
+
+def _swallowed(res: Res) -> Anomaly:
+    how = "failed for good" if res.r == "fail" else "timed out with an error"
+    say = f"{_named(res)} {how}, but neither did the attempt fail nor did the record go to the dead letters"
+    return Anomaly(kind="swallowed", s=res.s, id=res.id, events=(res.n,), say=say)
+
+
+def _named(res: Res) -> str:
+    return f"record {shown(res.id)} in attempt {res.a} of subtask {res.s}"

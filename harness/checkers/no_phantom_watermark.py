@@ -1,0 +1,106 @@
+"""V7 no phantom: a watermark leaves only if it came in, as often as it did, and nothing follows the last one.
+
+Answers to FLINK-36859, a watermark fired twice, and to a final watermark that leaves before the queue has
+drained. Invariant judged: each `owm` has its value in its attempt's input by then; O* has no value more often
+than the subtask's input; in O* nothing stands after `"end"`. O(n); grows with the values of an attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.checkers.attempt_input import Mark, elements_of
+from harness.checkers.case import Case, SubtaskView
+from harness.checkers.effective_output import Shown
+from harness.checkers.history_trace import Attempt
+from harness.checkers.invariant import Findings, Invariant
+from harness.history.event import Out, Owm, Restore, W, Wm
+from harness.history.values import shown
+from harness.verdict import Anomaly
+
+__all__ = ["NoPhantomWatermark"]
+
+
+class NoPhantomWatermark(Invariant):
+    """V7."""
+
+    name = "V7"
+    vacuous = "no watermark came in or left"
+
+    def examine(self, view: SubtaskView) -> Findings:
+        """Each watermark from nowhere, each one too many, and all that follows the final one."""
+        attempts = view.subtask.attempts.values()
+        phantoms = [anomaly for attempt in attempts for anomaly in _phantoms(attempt)]
+        left = sum(isinstance(e, Owm) for attempt in attempts for e in attempt.emissions)
+        return Findings(anomalies=(*phantoms, *_repeated(view), *_after_end(view)), observed=left)
+
+    def across(self, case: Case) -> Findings:
+        """Whether there was any watermark at all."""
+        return Findings(exposed=case.watermarks_seen)
+
+
+def _phantoms(attempt: Attempt) -> Iterator[Anomaly]:
+    come: set[W] = set()
+    for event in attempt.events:
+        match event:
+            case Restore():
+                come.update(element.w for element in elements_of(event.elements) if isinstance(element, Mark))
+            case Wm():
+                come.add(event.w)
+            case Owm() if event.w not in come:
+                say = (
+                    f"watermark {shown(event.w)} leaves attempt {event.a} of subtask {event.s}, which by then"
+                    " has neither taken in nor restored such a watermark"
+                )
+                yield Anomaly(kind="phantom-watermark", s=event.s, w=event.w, events=(event.n,), say=say)
+            case _:
+                pass
+
+
+def _repeated(view: SubtaskView) -> Iterator[Anomaly]:
+    """Each visible watermark for which the source has no position left, once."""
+    last: dict[W, Shown] = {}
+    found: dict[int, Anomaly] = {}
+    for entry, mark in zip(view.output, view.output_marks, strict=True):
+        owm = entry.emission
+        if isinstance(owm, Owm) and (positions := view.source.positions_of.get(owm.w)):
+            if mark is None and owm.n not in found:
+                found[owm.n] = _once_more(view, entry, last[owm.w], owm, len(positions))
+            last[owm.w] = entry
+    yield from found.values()
+
+
+def _once_more(view: SubtaskView, entry: Shown, before: Shown, owm: Owm, times: int) -> Anomaly:
+    often = "once" if times == 1 else f"{times} times"
+    return Anomaly(
+        kind="repeated-watermark",
+        s=view.s,
+        w=owm.w,
+        events=tuple(sorted({*before.witness, *entry.witness})),
+        say=f"watermark {shown(owm.w)} is visible again, but the source of subtask {view.s} has it only {often}",
+    )
+
+
+def _after_end(view: SubtaskView) -> Iterator[Anomaly]:
+    """Each emission that is visible after the final watermark, once."""
+    end: Shown | None = None
+    found: dict[int, Anomaly] = {}
+    for entry in view.output:
+        emission = entry.emission
+        if end is not None:
+            found.setdefault(emission.n, _late(view, entry, end))
+        elif isinstance(emission, Owm) and emission.w == "end":
+            end = entry
+    yield from found.values()
+
+
+def _late(view: SubtaskView, entry: Shown, end: Shown) -> Anomaly:
+    events = tuple(sorted({*end.witness, *entry.witness}))
+    where = f"of subtask {view.s} is visible after the final watermark, which nothing may follow"
+    match entry.emission:
+        case Out() as out:
+            say = f"output {out.j} of record {shown(out.id)} {where}"
+            return Anomaly(kind="after-end", s=view.s, id=out.id, events=events, say=say)
+        case Owm() as owm:
+            say = f"watermark {shown(owm.w)} {where}"
+            return Anomaly(kind="after-end", s=view.s, w=owm.w, events=events, say=say)

@@ -1,0 +1,89 @@
+"""V6 not held: every watermark leaves, and soon after nothing ahead of it is open any more.
+
+Answers to FLINK-40456, a completion dropped, so that what waits behind it is never looked at again. Invariant
+judged: after a normal finish each watermark of the source is in O*; and, with the bound, none leaves an attempt
+later than that after it was ready, unless a fault held the operator up meanwhile. O(n log n); grows with the
+attempt's input.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from harness.checkers.case import Case, SubtaskView
+from harness.checkers.history_trace import Attempt
+from harness.checkers.invariant import Findings, Invariant
+from harness.checkers.readiness import Readiness
+from harness.history.event import OfAttempt, Owm
+from harness.history.values import shown
+from harness.verdict import Anomaly
+
+__all__ = ["NotHeld"]
+
+_US_PER_MS = 1000
+
+
+class NotHeld(Invariant):
+    """V6."""
+
+    name = "V6"
+    vacuous = "no watermark came in or left"
+
+    def examine(self, view: SubtaskView) -> Findings:
+        """Each watermark that is not visible, and each that left too late."""
+        lost = tuple(_lost(view))
+        held: list[Anomaly] = []
+        if (bound_ms := view.case.header.bounds.watermark_hold) is not None:
+            for attempt in view.subtask.attempts.values():
+                held += _held(view, attempt, bound_ms)
+        finished = view.case.finished
+        return Findings(
+            anomalies=(*held, *(lost if finished else ())),
+            pending=() if finished else tuple(anomaly.say for anomaly in lost),
+            observed=len(view.source.watermarks),
+        )
+
+    def across(self, case: Case) -> Findings:
+        """Whether there was any watermark at all."""
+        return Findings(exposed=case.watermarks_seen)
+
+
+def _lost(view: SubtaskView) -> Iterator[Anomaly]:
+    visible = {mark for mark in view.output_marks if mark is not None}
+    covered = -math.inf
+    if view.case.header.operator.coalesces_watermarks:
+        # Any position of a value that has left may be the one that did, and stand for all before it.
+        values = {view.source.watermarks[mark].w for mark in visible}
+        covered = max((view.source.positions_of[w][-1] for w in values), default=-math.inf)
+    for pos in view.source.marks:
+        if pos > covered and pos not in visible:
+            wm = view.source.watermarks[pos]
+            say = f"watermark {shown(wm.w)} (position {pos}) of subtask {view.s} is visible nowhere"
+            yield Anomaly(kind="watermark-lost", s=view.s, w=wm.w, events=(wm.n,), say=say)
+
+
+def _held(view: SubtaskView, attempt: Attempt, bound_ms: int) -> Iterator[Anomaly]:
+    coalesces = view.case.header.operator.coalesces_watermarks
+    readiness = Readiness(source=view.source, taken=view.inputs[attempt.a], coalesces=coalesces)
+    for event in attempt.events:
+        readiness.step(event)
+        ready = readiness.since(event) if isinstance(event, Owm) else None
+        if ready is None or event.t - ready.t <= bound_ms * _US_PER_MS:
+            continue
+        if isinstance(event, Owm) and not view.case.stalls.overlap(ready.t, event.t):
+            yield _late(event, ready, bound_ms)
+
+
+def _late(owm: Owm, ready: OfAttempt, bound_ms: int) -> Anomaly:
+    waited_ms = (owm.t - ready.t) / _US_PER_MS
+    return Anomaly(
+        kind="held",
+        s=owm.s,
+        w=owm.w,
+        events=(ready.n, owm.n),
+        say=(
+            f"watermark {shown(owm.w)} leaves attempt {owm.a} of subtask {owm.s} {waited_ms:.3f} ms after it was"
+            f" ready (event {ready.n}), and at most {bound_ms} ms are allowed"
+        ),
+    )

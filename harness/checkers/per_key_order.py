@@ -1,0 +1,68 @@
+"""V3 per-key order: the results of one key leave in the order of that key's records.
+
+Answers to what KeyBy promises downstream, and to pools that part records by a
+hash of their key. Invariant judged: along O*, of the records of one key, no result has a smaller position than
+a result before it. A record without a key is compared with nothing. O(n); grows with the keys of O*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from msgspec import UNSET
+
+from harness.checkers.case import Case, SubtaskView
+from harness.checkers.effective_output import outputs
+from harness.checkers.invariant import Findings, Invariant
+from harness.checkers.subtask_input import Taken
+from harness.history.event import Out
+from harness.history.values import identity, shown
+from harness.verdict import Anomaly
+
+__all__ = ["PerKeyOrder"]
+
+
+class PerKeyOrder(Invariant):
+    """V3."""
+
+    name = "V3"
+    vacuous = "no result is visible, so none could be out of its key's order"
+
+    def not_claimed(self, case: Case) -> str:
+        """An ordered operator keeps it, an unordered one may claim to; there must be keys."""
+        operator = case.header.operator
+        if operator.mode != "ordered" and not operator.per_key_order:
+            return "the operator is unordered, and does not claim to keep the order of each key"
+        records = (taken for view in case.views for taken in view.source.records.values())
+        return "" if any(taken.key is not UNSET for taken in records) else "no record has a key"
+
+    def examine(self, view: SubtaskView) -> Findings:
+        """Each `out` of O* that a later record of its key has overtaken."""
+        highest: dict[Hashable, tuple[int, Out]] = {}
+        found: dict[int, Anomaly] = {}
+        results = 0
+        for _, out in outputs(view.output):
+            results += 1
+            taken = view.source.records.get(out.id)
+            if taken is None or taken.key is UNSET:
+                continue
+            pos, before = highest.setdefault(identity(taken.key), (taken.pos, out))
+            if taken.pos < pos:
+                found.setdefault(out.n, _reordered(view, out, taken, before))
+            elif taken.pos > pos:
+                highest[identity(taken.key)] = (taken.pos, out)
+        return Findings(anomalies=tuple(found.values()), observed=results, exposed=results > 0)
+
+
+def _reordered(view: SubtaskView, out: Out, taken: Taken, before: Out) -> Anomaly:
+    return Anomaly(
+        kind="key-reordered",
+        s=view.s,
+        id=out.id,
+        events=tuple(sorted({before.n, out.n})),
+        say=(
+            f"output {out.j} of record {shown(out.id)} (position {taken.pos}) leaves after output {before.j}"
+            f" of record {shown(before.id)} (position {view.source.position(before.id)}), which has the same"
+            f" key {shown(taken.key)} and came in later"
+        ),
+    )

@@ -1,0 +1,185 @@
+"""The statements' titles, in a few words each, and why some have no test.
+
+Data of `harness.cli.statement_page`. Invariant: every number from A1 to A93, M1 to M40 and T1 to T9 has a title, and
+stands in the order of its letter and number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+__all__ = ["OUT_OF_SCOPE", "TITLES"]
+
+_OPERATOR = """
+eight ways to build one; capacity 100 unless said otherwise
+a capacity below one is refused
+timeout 0 is none; retry needs one
+retry is on with a strategy that has a predicate
+mode and capacity are configuration, and not state
+one function a subtask, called on the task's thread
+a full queue refuses and stays as it was
+watermarks and statuses take a slot
+nothing else is queued
+one emission step lets one entry leave
+a finished entry keeps its slot until it has left
+a queue lists the inputs that have not left
+a watermark is born finished
+room in the queue can be asked for, and waited for
+ordered: first in, first out, for all kinds
+ordered: output is in the order of arrival
+ordered: a slow head holds up all behind it
+unordered: a record joins the last segment
+unordered: a watermark is a segment of its own
+unordered: only the first segment emits
+unordered: inside a segment, in the order of processed completions
+unordered: one segment always remains
+unordered: what finishes in a later segment waits
+an entry finishes once
+a snapshot lists segment after segment
+unordered with a watermark behind each record is ordered
+admission: copy, slot, timer, call
+the timeout counts from the slot, and the call's own time counts
+records are copied only where they are used again
+waiting for a slot runs no upstream mail, so no checkpoint
+a timeout may free the slot that is waited for
+the capacity bounds what is queued, and not what runs outside
+a full queue stops the reading, and not the task
+what the function raises when called fails the task
+an outcome is a list; nothing is no outcome
+the first outcome wins
+an outcome becomes mail, and is never acted on in its caller's frame
+one emission a mail; a closed mailbox is no error
+a record's results stay together and in order
+outputs carry their input's timestamp
+a failed call fails the task at once, and frees its slot
+a supplier runs on the task's thread
+an accepted outcome keeps the timeout handler from being called
+by default a timeout fails the task
+a handler may answer with substitutes
+a handler that answers nothing keeps its slot
+what the handler raises fails the task
+a processed outcome cancels its timer
+when a timer is due
+timers are not in a snapshot
+a watermark is queued, and leaves an empty queue at once
+watermarks keep their place, all of them
+event time moves no timer of the operator
+markers and attributes overtake what is in flight
+a watermark status keeps its place
+a snapshot is the list of queued inputs
+a snapshot neither waits for calls nor disturbs them
+what is in a snapshot, and what is not
+each input's outputs appear once in what survives
+a state that cannot be written fails the checkpoint
+a restore replays through the ordinary way in
+more elements than slots can be restored
+a snapshot right after a restore holds the restored again
+state is split when the parallelism changes
+state holds the serialized input
+the end of input drains
+an empty queue drains at once, a hanging call never
+cancelled, the operator drops its queue; late outcomes do nothing
+close releases the function, once, and waits for nothing
+one open and one close, after a failure too
+one handle's key for all attempts of a record
+when an attempt is followed by another
+so many retries are one call more
+results and errors have a predicate each
+the last attempt's outcome stands
+an attempt's first outcome counts, for that attempt
+a record in backoff keeps its slot
+the backoff ends as mail, and calls again
+one timeout covers all attempts
+after the timeout no attempt; the handler's word is final
+a timeout always leads to an end
+fixed and exponential delays
+the ready-made predicates
+the strategy that never retries
+the end of input makes one last call for who waits
+a running retry and a finished record get no last call
+a predicate or a backoff that raises fails the task
+attempts and time begin anew after a restore
+asynchronous operators can be chained
+in a chain no emission is re-entered
+the function's context is restricted
+the operator has no metrics of its own
+no side outputs, no keyed state, no event-time timers
+"""
+_MAILBOX = """
+open, quiesced, closed, and no way back
+any thread puts, into an open mailbox only
+only the task's thread takes, until it is closed
+batches and questions are the task's thread's
+each accepted mail comes out once
+a queue for all, a batch for the task's thread
+priorities filter, and do not sort
+deferrable mail has the lowest priority
+a take waits for mail that fits
+a turn takes urgent mail, then its batch
+a turn begins by fixing its batch
+batches do not show
+mail put during a turn waits for the next
+where urgent mail is put
+how urgent mail is pulled ahead
+urgent mail is first, and in its own order
+known holes in that, as variants
+a group of mails can be put without gaps
+a put wakes a take that it fits
+foreign threads see no half-made mailbox
+only a future can be cancelled
+what a mail raises fails the task
+what a submitted call raises is its future's
+a yield runs one mail
+a yield runs no upstream and no deferrable mail
+any mail is a reason to interrupt
+what idle means
+once all is finished, the loop runs no more
+running the loop needs its thread and an open mailbox
+a loop with nothing to do waits, and does not spin
+all mail at the top of a turn comes before the default action
+single steps
+the loop can be left and entered again, or ended
+control mail is urgent; without a loop it is dropped
+an error can be reported from any thread
+the default action can be suspended and resumed
+closing cancels what was not run
+a drain runs what is there
+rest is counted, mail is not
+mails are counted before they run
+"""
+_TIMERS = """
+a timer never fires early
+a callback is mail
+a cancelled timer does not fire; its mail, once put, runs
+what a callback raises fails the task
+firing into a closed mailbox is no failure
+a quiesced service registers nothing
+quiescing cancels what is pending
+fixed rate and fixed delay
+in virtual time a timer is due at its instant
+"""
+
+
+def _numbered(letter: str, titles: str) -> Mapping[str, str]:
+    return {f"{letter}{number}": title for number, title in enumerate(titles.strip().splitlines(), start=1)}
+
+
+TITLES: Mapping[str, str] = MappingProxyType(
+    {**_numbered("A", _OPERATOR), **_numbered("M", _MAILBOX), **_numbered("T", _TIMERS)}
+)
+"""By number."""
+
+OUT_OF_SCOPE: Mapping[str, str] = MappingProxyType(
+    {
+        "A60": "a snapshot is a value that is returned; whoever stores it says if that fails",
+        "A64": "one subtask has one snapshot; nothing here splits one among several",
+        "A65": "a snapshot holds values, and not their bytes; how they are stored is the harness's business",
+        "A91": "a function is a plain object and gets no context, so there is nothing to restrict",
+        "A93": "there is no such thing to be asked for",
+        "M6": "void: the batch is a number of mails at the head of the one queue, and no flag stands for a lock",
+        "M14": "void: urgent mail has a queue of its own; Flink's way is a variant, `reference_impl.mutants`",
+        "M15": "void: nothing has to be pulled; Flink's way is a variant, `reference_impl.mutants`",
+    }
+)
+"""By number, why no test shows it."""

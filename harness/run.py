@@ -35,6 +35,15 @@ from harness.world.world import DATABASE, Address, Credentials, World
 
 __all__ = ["Order", "perform"]
 
+_MAX_TRIES = 1
+"""Scenarios have no retry strategy: the operator calls once, whatever the lookup itself does again."""
+_MACHINE_SLACK_MS = 5000
+"""A real machine may be busy with other things, its disk too; an outcome this late is no accident any more."""
+_COMMIT_MS = 20_000
+"""As long as the sink insists on a commit."""
+_RECOVER_MS = 30_000
+"""After a fault: a query that was cut off unnoticed waits 10 s for its limit, a commit insists for 20 s."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
@@ -231,7 +240,13 @@ def _header(order: Order, *, audited: bool) -> Mapping[str, Any]:
     operator, expects = scenario.operator, scenario.expects.model_dump(exclude_none=True)
     return {
         "history": 1,
-        "operator": {"mode": operator.mode, "capacity": operator.capacity, "timeout_ms": operator.timeout},
+        "operator": {
+            "mode": operator.mode,
+            "capacity": operator.capacity,
+            "timeout_ms": operator.timeout,
+            "max_tries": _MAX_TRIES,
+        },
+        "bounds": {"timeout_slack": _timeout_slack_ms(scenario), "recover": _RECOVER_MS},
         "sink": "atomic",
         **({"effects": "outputs"} if audited else {}),
         "fenced": True,
@@ -245,6 +260,12 @@ def _header(order: Order, *, audited: bool) -> Mapping[str, Any]:
             "mutant": order.mutant,
         },
     }
+
+
+def _timeout_slack_ms(scenario: Scenario) -> int:
+    """How late an outcome may be: a task that commits takes none, and a fault of its link holds the commit up."""
+    commits_may_hang = any(fault.link == "sink" for fault in scenario.faults)
+    return _MACHINE_SLACK_MS + (_COMMIT_MS if commits_may_hang else 0)
 
 
 def _judge(history: Path, *, whole: bool) -> Judgement:

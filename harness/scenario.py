@@ -12,7 +12,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, WithJsonSchema, model_validator
 
-from harness.invariants import JUDGED
+from harness.invariants import INVARIANTS
 from harness.scenario_parts import (
     At,
     Call,
@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 
-_Invariant = Annotated[str, WithJsonSchema({"type": "string", "enum": list(JUDGED)})]
+_Invariant = Annotated[str, WithJsonSchema({"type": "string", "enum": list(INVARIANTS)})]
 
 
 class Scenario(Part):

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from harness.invariants import INVARIANTS, JUDGED, NOT_ON_A_HISTORY
+from harness.invariants import INVARIANTS, NOT_ON_A_HISTORY
 from harness.scenario_parts import (
     FAULT_FIELDS,
     At,
@@ -164,9 +164,6 @@ def _decisive(parts: Standing) -> Iterator[Breach]:
             yield Breach(path=path, say=f"`{name}` is named {counts[name]} times", hint="name it once")
         elif name not in INVARIANTS:
             yield _unknown_invariant(path, name)
-        elif name not in JUDGED:
-            say = f"`{name}` has no checker yet, so nothing would be shown"
-            yield Breach(path=path, say=say, hint=f"choose from {', '.join(JUDGED)}")
         elif (blind := _blind(name, parts)) is not None:
             yield Breach(path=path, say=f"`{name}` could show nothing here: {blind.say}", hint=blind.hint)
 

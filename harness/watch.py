@@ -24,12 +24,15 @@ from harness.reaper import AttemptReaper
 from harness.scenario import Scenario
 from harness.world.world import World
 
-__all__ = ["Ending", "Observer", "Stop", "Watch"]
+__all__ = ["Ending", "Observer", "Stop", "Watch", "hangs"]
 
 _POLL_S = 0.01
 _TELL_EVERY = 20
 """Polls between two words on how the run stands."""
 _NO_LIMIT_S = float("inf")
+_QUIET_MS = 10_000
+"""As long as a query may take before it is given up: a working operator records something more often."""
+_AFTER_TIMEOUT_MS = 5_000
 
 
 class Stop(threading.Event):
@@ -89,7 +92,12 @@ class Watch:
                     self._tell(progress, schedule, elapsed_s=budget_s - deadline.left_s)
                 pause(_POLL_S)
         self._tell_dead(reaper.look(follower.poll()))
-        if why is not None:
+        over_by_itself = state.error is None and not stop.is_set()
+        if (
+            why is not None
+            and over_by_itself
+            and hangs(progress, timeout_ms=scenario.operator.timeout, now_us=monotonic_us())
+        ):
             self.recorder.record("giveup", why=why)
         return Ending(error=why, interrupted=stop.is_set())
 
@@ -118,6 +126,15 @@ class Watch:
             faults=schedule.active(now_us=monotonic_us()),
             elapsed_s=elapsed_s,
         )
+
+
+def hangs(progress: Progress, *, timeout_ms: int, now_us: int) -> bool:
+    """Whether nothing has happened for so long that no more is to be hoped for.
+
+    A run that still goes on when its budget is over only had too small a one.
+    """
+    quiet_ms = max(_QUIET_MS, timeout_ms + _AFTER_TIMEOUT_MS)
+    return progress.last_us is not None and now_us - progress.last_us >= quiet_ms * 1000
 
 
 def _why_stop(stop: Stop, deadline: Deadline) -> str | None:

@@ -123,14 +123,11 @@ class AsyncWaitOperator:
         entry = Settlement(self, element)
         if not self.queue.try_put(entry):
             self._wait_for_slot(entry)
+        if self.probe is not None:
+            self.announce(element, 1)
         if self.timeout_ms:
             self.timeouts.add(entry)
-        if self.probe is not None:
-            self.probe.called(element, attempt=1)
-        try:
-            self._function.invoke(element.value, entry)
-        except Exception as raised:
-            raise CallbackFailed("invoke", element.value, raised) from raised  # to the task: A34
+        self.invoke(element, entry)
 
     def _process_with_retry(self, record: Record) -> None:
         entry = JudgedSettlement(self, record)
@@ -191,10 +188,13 @@ class AsyncWaitOperator:
         oldest = next(iter(self.queue), None)
         stuck.add_note(f"The operator waits for {goal}, with {len(self)} in flight, first {oldest}")
 
-    def invoke(self, record: Record, handle: ResultHandle, attempt: int) -> None:
-        """Call the function; what it raises instead of giving it to the handle fails the task (A34)."""
+    def announce(self, record: Record, attempt: int) -> None:
+        """Tell the probe of a call; before its timer is set, or it would seem to time out too early."""
         if self.probe is not None:
             self.probe.called(record, attempt=attempt)
+
+    def invoke(self, record: Record, handle: ResultHandle) -> None:
+        """Call the function; what it raises instead of giving it to the handle fails the task (A34)."""
         try:
             self._function.invoke(record.value, handle)
         except Exception as raised:

@@ -45,7 +45,10 @@ class Retrying(Protocol):
     last_calls: dict[Attempts, None]
     """Whom the end of input calls once more: in `strict`, those in backoff; in order of registration."""
 
-    def invoke(self, record: Record, handle: ResultHandle, attempt: int) -> None:
+    def announce(self, record: Record, attempt: int) -> None:
+        """Tell the probe of a call."""
+
+    def invoke(self, record: Record, handle: ResultHandle) -> None:
         """Call the user's function."""
 
 
@@ -82,8 +85,9 @@ class Attempts(Struct, eq=False):
     def begin(self) -> None:
         """The first attempt; the timeout counts from here (A79)."""
         self.settlement.attempts = self
+        self.shared.announce(self.settlement.element, self.number)
         self.shared.timeouts.add(self.settlement)
-        self._call()
+        self._invoke()
 
     def last_call(self) -> None:
         """At the end of input: do not wait out the backoff (A85)."""
@@ -202,10 +206,11 @@ class Attempts(Struct, eq=False):
 
     def _call_again(self) -> None:
         self.number += 1
-        self._call()
+        self.shared.announce(self.settlement.element, self.number)
+        self._invoke()
 
-    def _call(self) -> None:
-        self.shared.invoke(self.settlement.element, _AttemptHandle(self, self.number), self.number)
+    def _invoke(self) -> None:
+        self.shared.invoke(self.settlement.element, _AttemptHandle(self, self.number))
 
     def _cancel_backoff(self) -> None:
         if self.backoff is not None:

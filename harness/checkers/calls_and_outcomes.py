@@ -43,7 +43,7 @@ class CallsAndOutcomes(Invariant):
         return Findings(anomalies=tuple(anomalies), observed=calls, exposed=calls > 0)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Story:
     """One record in one attempt, by now. Mutable."""
 
@@ -112,7 +112,7 @@ class _Walk:
         if call.try_ != expected:
             yield _anomaly("tries", call, f"{said}, but the next one is try {expected}", *before)
         elif call.try_ > self._max_tries:
-            yield _anomaly("tries", call, f"{said}, and at most {self._max_tries} are allowed", *before)
+            yield _anomaly("tries", call, f"{said}, and the greatest allowed is {self._max_tries}", *before)
         story.first = story.first or call
         story.last = call
         story.running[call.try_] = call

@@ -45,28 +45,48 @@ class Capacity(Invariant):
 
 
 def _of_attempt(view: SubtaskView, attempt: Attempt, taken: AttemptInput) -> Iterator[Anomaly]:
-    in_flight = _InFlight(view, taken)
-    waiting: dict[Id, In] = {}
+    capacity = view.case.header.operator.capacity
+    in_flight, entrance = _InFlight(view, taken), _Entrance()
     for event in attempt.events:
         match event:
             case In():
-                other = next((taken for record, taken in waiting.items() if record != event.id), None)
-                if other is not None:
+                if (other := entrance.oldest) is not None:
                     yield _over_admitted(event, other)
                 outcome = attempt.outcomes.get(event.id)
                 if not in_flight.has_called(event.id) and (outcome is None or outcome.n > event.n):
-                    waiting[event.id] = event
+                    entrance.enter(event)
             case Call():
-                waiting.pop(event.id, None)
+                entrance.leave(event.id)
                 before = len(in_flight)
                 in_flight.step(event)
-                if before < len(in_flight) > view.case.header.operator.capacity:
-                    yield _over_capacity(event, in_flight, view.case.header.operator.capacity)
-            case Res(final=True) | Dead():
-                waiting.pop(event.id, None)
-                in_flight.step(event)
+                if before < len(in_flight) > capacity:
+                    yield _over_capacity(event, in_flight, capacity)
             case _:
+                if isinstance(event, Res | Dead) and attempt.outcomes.get(event.id) is event:
+                    entrance.leave(event.id)
                 in_flight.step(event)
+
+
+class _Entrance:
+    """Records taken from the source that wait: neither called nor with an outcome. Mutable."""
+
+    def __init__(self) -> None:
+        self._waiting: set[Id] = set()
+        self._order: deque[In] = deque()
+        """Who waits no more leaves it when it comes to the front."""
+
+    @property
+    def oldest(self) -> In | None:
+        while self._order and self._order[0].id not in self._waiting:
+            self._order.popleft()
+        return self._order[0] if self._order else None
+
+    def enter(self, taken: In) -> None:
+        self._waiting.add(taken.id)
+        self._order.append(taken)
+
+    def leave(self, record: Id) -> None:
+        self._waiting.discard(record)
 
 
 class _InFlight:
@@ -147,7 +167,7 @@ def _move(slots: WatermarkSlots, event: Wm | Owm | Restore) -> None:
 def _over_capacity(call: Call, in_flight: _InFlight, capacity: int) -> Anomaly:
     marks = in_flight.watermarks
     held = f"{len(in_flight) - marks} records called and not resolved"
-    held += f", {marks} watermarks between them" if marks else ""
+    held += f", {marks} watermark{'s' * (marks > 1)} between them" if marks else ""
     return Anomaly(
         kind="over-capacity",
         s=call.s,

@@ -1,8 +1,8 @@
 """V18 checkpoint gap: checkpoints keep completing, however full the queue and however slow the database.
 
-Answers to FLINK-39680, a snapshot that waits until the queue is empty. Invariant judged: from the first
-`start` over all completions to the last `end`, no two neighbours are further apart than the bound; with sink
-`atomic` each subtask by itself. O(n log n); grows with completions.
+Answers to FLINK-39835: a full queue kept checkpoints waiting. Invariant judged: from the first `start` over
+all completions to the last `end`, no two neighbours are further apart than the bound; with sink `atomic` each
+subtask by itself. O(n log n); grows with completions.
 """
 
 from __future__ import annotations

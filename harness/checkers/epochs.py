@@ -1,8 +1,8 @@
 """V12 epochs: each epoch becomes visible once, in order, when its checkpoint allows it, and none is forgotten.
 
-Answers to Flink's `TwoPhaseCommittingSink`, and to transactions prepared and left behind (seatunnel#10459).
-Invariant judged: on the commits of a subtask, in their order, against its snaps, the coordinator's completions
-and the chain. O(n log n); grows with commits and snaps.
+Answers to Flink's `TwoPhaseCommittingSink`, and to transactions that were prepared and left behind. Invariant
+judged: on the commits of a subtask, in their order, against its snaps, the coordinator's completions and the
+chain. O(n log n); grows with commits and snaps.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """V20 errors visible: a record that failed for good fails its task or goes to the dead letters, and not both.
 
-Answers to task exceptions that nobody ever sees (openraft#1913). Invariant judged: inside an attempt, each final
-failure is followed by the attempt's `failed`, by the record's `dead`, or by the attempt's `kill` before a completed
-snap could have kept it out of a restart. O(n log n); grows with the failures of the attempt.
+Answers to Flink's `failOperator`, and to exceptions that nobody ever sees. Invariant judged: inside an attempt, each
+final failure is followed by the attempt's `failed`, by the record's `dead`, or by the attempt's `kill` before a
+completed snap could have kept it out of a restart. O(n log n); grows with the failures of the attempt.
 """
 
 from __future__ import annotations
@@ -113,7 +113,10 @@ def _double_routed(ends: _Ends) -> Iterator[Anomaly]:
 
 def _swallowed(res: Res) -> Anomaly:
     how = "failed for good" if res.r == "fail" else "timed out with an error"
-    say = f"{_named(res)} {how}, but neither did the attempt fail nor did the record go to the dead letters"
+    say = (
+        f"{_named(res)} {how}, but the attempt did not fail, nor was it killed in time, and the record did not go"
+        " to the dead letters"
+    )
     return Anomaly(kind="swallowed", s=res.s, id=res.id, events=(res.n,), say=say)
 
 

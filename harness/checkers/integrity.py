@@ -1,8 +1,8 @@
 """V19 integrity: every answer belongs to the call that asked for it.
 
-Answers to asyncmy#103, where the query after a cancelled one gets the cancelled one's rows. Invariant judged:
-over the whole history each call has a nonce of its own, and each answer the nonce of its call. O(n log n) for
-the order; memory grows with calls, for an old nonce may come back at any time.
+Answers to clients that hand the query after a cancelled one the cancelled one's rows. Invariant judged: over
+the whole history each call has a nonce of its own, and each answer the nonce of its call. O(n log n) for the
+order; memory grows with calls, for an old nonce may come back at any time.
 """
 
 from __future__ import annotations

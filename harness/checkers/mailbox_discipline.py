@@ -68,7 +68,7 @@ def _outside_life(attempt: Attempt, acts: list[_Act]) -> Iterator[Anomaly]:
             yield _anomaly("outside-life", act, f"{_named(act)} comes after its close", closed.n)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Outputs:
     """Those of one record that have left. Mutable."""
 
@@ -89,7 +89,7 @@ def _interleaved(acts: list[_Act]) -> Iterator[Anomaly]:
             _interrupt(left[previous.id], by=out)
         outputs = left.get(out.id)
         if outputs is None:
-            outputs = left[out.id] = _Outputs(out)
+            outputs = left[out.id] = _Outputs(lowest=out)
         elif (previous is not None and previous.id != out.id) or out.j < outputs.lowest.j:
             outputs.lowest = out
         if outputs.split is not None and not outputs.told and outputs.split[0].j < out.j:

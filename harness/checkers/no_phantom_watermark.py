@@ -1,6 +1,6 @@
 """V7 no phantom: a watermark leaves only if it came in, as often as it did, and nothing follows the last one.
 
-Answers to FLINK-36859, a watermark fired twice, and to a final watermark that leaves before the queue has
+Answers to FLINK-36859, an epoch that ended twice, and to a final watermark that leaves before the queue has
 drained. Invariant judged: each `owm` has its value in its attempt's input by then; O* has no value more often
 than the subtask's input; in O* nothing stands after `"end"`. O(n); grows with the values of an attempt.
 """

@@ -1,9 +1,9 @@
 """V6 not held: every watermark leaves, and soon after nothing ahead of it is open any more.
 
-Answers to FLINK-40456, a completion dropped, so that what waits behind it is never looked at again. Invariant
-judged: after a normal finish each watermark of the source is in O*; and, with the bound, none leaves an attempt
-later than that after it was ready, unless a fault held the operator up meanwhile. O(n log n); grows with the
-attempt's input.
+Answers to FLINK-40101, where no watermark passed for minutes, and to FLINK-37981, where the last one was
+missing. Invariant judged: after a normal finish each watermark of the source is in O*; and, with the bound,
+none leaves an attempt later than that after it was ready, unless a fault held the operator up meanwhile.
+O(n log n); grows with the attempt's input.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """V3 per-key order: the results of one key leave in the order of that key's records.
 
-Answers to what KeyBy promises downstream, and to pools that part records by a
-hash of their key. Invariant judged: along O*, of the records of one key, no result has a smaller position than
-a result before it. A record without a key is compared with nothing. O(n); grows with the keys of O*.
+Answers to operators that keep order by key (FLINK-40552), and to pools that part records by a hash of their
+key. Invariant judged: along O*, of the records of one key, no result has a smaller position than a result
+before it. A record without a key is compared with nothing. O(n); grows with the keys of O*.
 """
 
 from __future__ import annotations

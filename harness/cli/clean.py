@@ -15,7 +15,9 @@ __all__ = ["clean"]
 
 @click.command()
 @click.option(
-    "--cache", is_flag=True, help="Remove the cache as well: unpacked servers, the proxy, data folders, the oracle."
+    "--cache",
+    is_flag=True,
+    help="Remove the cache as well: unpacked servers, the proxy, data folders, the oracle.",
 )
 def clean(*, cache: bool) -> None:
     """Remove the processes, containers, networks, folders and port locks of runs that were killed."""

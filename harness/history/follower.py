@@ -37,6 +37,8 @@ class Progress:
     """What has been recorded so far; mutable, for the follower only."""
 
     first_record_us: int | None = None
+    last_us: int | None = None
+    """When anything was recorded last."""
     taken: Counter[int] = field(default_factory=Counter)
     emitted: int = 0
     calls: Counter[int] = field(default_factory=Counter)
@@ -89,6 +91,7 @@ class Follower:
         subtask, attempt = line["s"], line["a"]
         view = progress.attempts.setdefault((subtask, attempt), AttemptView(subtask=subtask, attempt=attempt))
         progress.timed.note(line)
+        progress.last_us = max(progress.last_us or 0, line["t"])
         match line["k"]:
             case "~process":
                 view.process = ProcessIdentity(pid=line["pid"], started=line["started"])

@@ -7,6 +7,7 @@ by a `~committing` note that lets the merge settle it if the attempt dies in bet
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -46,7 +47,7 @@ class Journal:
         self._event("wm", pos=position, w=timestamp)
 
     def called(self, *, id: int, attempt: int) -> None:
-        self._recorder.append(_Call(0, 0, "call", self._subtask, self._attempt, id, attempt))
+        self._recorder.append(_Call(0, 0, "call", self._subtask, self._attempt, id, attempt, _thread()))
 
     def settled(
         self,
@@ -61,17 +62,17 @@ class Journal:
         v = UNSET if values is None else values
         because = UNSET if error is None else error
         self._recorder.append(
-            _Res(0, 0, "res", self._subtask, self._attempt, id, attempt, ending, final, v, because)
+            _Res(0, 0, "res", self._subtask, self._attempt, id, attempt, ending, final, v, because, _thread())
         )
 
     def emits(self, *, id: int, j: int, value: Any, ts: int | None) -> None:
-        self._recorder.append(_Out(0, 0, "out", self._subtask, self._attempt, id, j, value, ts))
+        self._recorder.append(_Out(0, 0, "out", self._subtask, self._attempt, id, j, value, ts, _thread()))
 
     def emits_watermark(self, timestamp: int) -> None:
-        self._event("owm", w=timestamp)
+        self._event("owm", w=timestamp, thread=_thread())
 
     def snapped(self, *, checkpoint: int, position: int, elements: Sequence[dict[str, Any]]) -> None:
-        self._event("snap", c=checkpoint, pos=position, elements=list(elements))
+        self._event("snap", c=checkpoint, pos=position, elements=list(elements), thread=_thread())
 
     def committing(self, checkpoint: int) -> None:
         self._event("~committing", c=checkpoint)
@@ -100,6 +101,11 @@ class Journal:
         self._event("~dies", fault=fault, phase=phase, hit=hit)
 
 
+def _thread() -> str:
+    """Who does it, for V21: `call`, `res`, `out`, `owm` and `snap` are for the task's thread alone."""
+    return threading.current_thread().name
+
+
 # The events of each record, for they are many; all others go by name. `docs/history.md` has their fields.
 
 
@@ -114,6 +120,7 @@ class _In(EventLine):
 class _Call(EventLine):
     id: int
     try_: int = field(name="try")
+    thread: str
 
 
 class _Res(EventLine):
@@ -123,6 +130,7 @@ class _Res(EventLine):
     final: bool
     v: Sequence[Any] | UnsetType
     error: str | UnsetType
+    thread: str
 
 
 class _Out(EventLine):
@@ -130,3 +138,4 @@ class _Out(EventLine):
     j: int
     v: Any
     ts: int | None
+    thread: str

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from harness.checkers.registry import CHECKERS
 from harness.faults.vocabulary import FAULTS
-from harness.invariants import INVARIANTS, JUDGED, NOT_ON_A_HISTORY
+from harness.invariants import INVARIANTS, NOT_ON_A_HISTORY
 from harness.scenario import At, CheckpointDone, FaultName, Phase, Scenario
 from harness.scenario_mistakes import validated
 from harness.scenario_parts import FAULT_FIELDS, OWN_FIELDS
@@ -108,7 +108,6 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("evidence of nothing", changed(faults=[], expects={}, decisive=["V23"]), "asks for nothing"),
     ("a measurement", changed(decisive=["V17"]), "is a measurement"),
     ("the probe's", changed(decisive=["V22"]), "probe's history"),
-    ("an invariant without a checker", changed(decisive=["V12"]), "no checker yet"),
     ("an unknown invariant", changed(decisive=["V77"]), "there is no invariant `V77`"),
     ("the same twice", changed(decisive=["V8", "V8"]), "named 2 times"),
     ("nothing decisive", changed(decisive=[]), "at least 1 item"),
@@ -220,4 +219,4 @@ def test_the_invariants_are_those_of_a_history() -> None:
 
 
 def test_the_invariants_that_may_be_decisive_are_those_with_a_checker() -> None:
-    assert [checker.name for checker in CHECKERS] == list(JUDGED)
+    assert [checker.name for checker in CHECKERS] == list(INVARIANTS)

@@ -241,6 +241,60 @@ def an_old_attempt_writes_last(lines: list[Json], choices: Choices) -> list[Json
     return [*lines, again]
 
 
+def _finals(lines: list[Json]) -> list[int]:
+    return [i for i in places(lines, "res") if lines[i]["final"]]
+
+
+@plants("V15", "two-outcomes", sink="rollback")
+def an_outcome_comes_twice(lines: list[Json], choices: Choices) -> list[Json] | None:
+    place = one(_finals(lines), choices)
+    return None if place is None else [*lines[: place + 1], lines[place], *lines[place + 1 :]]
+
+
+@plants("V15", "call-after-final", sink="rollback")
+def a_record_is_called_again_after_its_outcome(lines: list[Json], choices: Choices) -> list[Json] | None:
+    place = one(_finals(lines), choices)
+    if place is None:
+        return None
+    res = lines[place]
+    again = {"k": "call", "s": res["s"], "a": res["a"], "id": res["id"], "try": res["try"] + 1}
+    return [*lines[: place + 1], again, *lines[place + 1 :]]
+
+
+@plants("V14", "over-capacity", calm=True, plain=True, sink="rollback")
+def the_operator_believes_in_more_room_than_it_has(lines: list[Json], choices: Choices) -> list[Json] | None:
+    """Two records of a subtask are in flight at once; the capacity is said to be one."""
+    calls = [i for i in places(lines, "call") if lines[i]["s"] == 0]
+    both = [
+        later for first, later in pairwise(calls)
+        if not any(e["k"] == "out" and e["id"] == lines[first]["id"] for e in lines[first:later])
+    ]  # fmt: skip
+    if one(both, choices) is None:
+        return None
+    lines[0]["operator"]["capacity"] = 1
+    return lines
+
+
+@plants("V20", "swallowed", calm=True, sink="rollback")
+def a_dead_letter_is_not_written(lines: list[Json], choices: Choices) -> list[Json] | None:
+    failed = {
+        (e["s"], e["id"])
+        for e in lines[1:]
+        if e["k"] == "res" and (e["r"] == "fail" or "error" in e) and e["final"]
+    }
+    place = one([i for i in places(lines, "dead") if (lines[i]["s"], lines[i]["id"]) in failed], choices)
+    return None if place is None else lines[:place] + lines[place + 1 :]
+
+
+@plants("V21", "interleaved", sink="rollback")
+def an_output_leaves_between_those_of_another_record(
+    lines: list[Json], choices: Choices
+) -> list[Json] | None:
+    higher = [i for i in places(lines, "out") if lines[i]["j"] > 0]
+    place = one(higher, choices)
+    return None if place is None else [*lines[:place], {**lines[place], "id": "another"}, *lines[place:]]
+
+
 def planted(name: str, lines: list[Json], choices: Choices) -> list[Json] | None:
     """The corrupted history, well-formed again, or None."""
     corrupted = PLANTED[name][3](copy.deepcopy(lines), choices)

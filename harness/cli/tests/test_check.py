@@ -15,6 +15,7 @@ from harness.cli.main import main
 from harness.errors import UsageError
 
 START = {"n": 1, "t": 0, "k": "start", "s": 0, "a": 1, "from": None, "pos": 0}
+OVER = [{"n": n, "t": n, "k": k, "s": 0, "a": 1} for n, k in ((2, "end"), (3, "ended"))]
 GHOST = {"n": 2, "t": 0, "k": "out", "s": 0, "a": 1, "id": "<b>|x\n::error::", "j": 0, "v": 1}
 HEADER = {"history": 1, "operator": {"mode": "ordered", "capacity": 2, "timeout_ms": 0}}
 
@@ -24,7 +25,7 @@ def folder(tmp_path: Path) -> Path:
     histories: dict[str, list[Any]] = {
         "pass": legal_history(1, calm=True, plain=True, sink="rollback"),
         "fail": [HEADER, START, GHOST],
-        "vacuous": [HEADER],
+        "vacuous": [HEADER, START, *OVER],
         "malformed": [HEADER, START, {"k": "nothing"}],
     }
     for name, lines in histories.items():

@@ -81,10 +81,10 @@ def test_the_events_of_each_record_are_written_as_those_by_name_are(tmp_path: Pa
     assert [re.sub(r'"t":\d+', '"t":0', line) for line in written] == [
         '{"i":0,"t":0,"k":"in","s":2,"a":3,"pos":4,"id":5,"key":"k","ts":null}',
         '{"i":1,"t":0,"k":"in","s":2,"a":3,"pos":4,"id":5,"key":[1],"ts":6,"expect":["v"]}',
-        '{"i":2,"t":0,"k":"call","s":2,"a":3,"id":5,"try":1}',
-        '{"i":3,"t":0,"k":"res","s":2,"a":3,"id":5,"try":1,"r":"ok","final":true,"v":["v",null]}',
-        '{"i":4,"t":0,"k":"res","s":2,"a":3,"id":5,"try":2,"r":"fail","final":false,"error":"why"}',
-        '{"i":5,"t":0,"k":"out","s":2,"a":3,"id":5,"j":0,"v":{"b":1.5},"ts":6}',
+        '{"i":2,"t":0,"k":"call","s":2,"a":3,"id":5,"try":1,"thread":"MainThread"}',
+        '{"i":3,"t":0,"k":"res","s":2,"a":3,"id":5,"try":1,"r":"ok","final":true,"v":["v",null],"thread":"MainThread"}',
+        '{"i":4,"t":0,"k":"res","s":2,"a":3,"id":5,"try":2,"r":"fail","final":false,"error":"why","thread":"MainThread"}',
+        '{"i":5,"t":0,"k":"out","s":2,"a":3,"id":5,"j":0,"v":{"b":1.5},"ts":6,"thread":"MainThread"}',
     ]
 
 

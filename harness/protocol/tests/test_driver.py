@@ -154,8 +154,21 @@ def test_a_nasty_program_is_a_clear_error_and_leaves_nothing_behind(name: str) -
 
 
 def assert_no_children() -> None:
-    """A killed grandchild is reaped by init, which takes a moment."""
-    assert wait_until(lambda: not psutil.Process().children(recursive=True), deadline=Deadline(2.0))
+    """A killed grandchild is reaped by init, which takes a moment. Other tests' programs are not ours."""
+    assert wait_until(lambda: not _children() - _there_before, deadline=Deadline(2.0))
+
+
+def _children() -> set[psutil.Process]:
+    return set(psutil.Process().children(recursive=True))
+
+
+_there_before: set[psutil.Process] = set()
+
+
+@pytest.fixture(autouse=True)
+def _remember_who_was_there() -> None:
+    _there_before.clear()
+    _there_before.update(_children())
 
 
 @pytest.mark.parametrize("argv", [["/no/such/program"], [str(Path(__file__))], [], ["with\0nul"]])

@@ -7,7 +7,7 @@ import pytest
 from harness.catalogue import catalogue
 from harness.database.sink import EpochSink
 from harness.errors import UsageError
-from harness.invariants import JUDGED
+from harness.invariants import INVARIANTS
 from harness.scenario_file import load
 from harness.sut.mutants import MUTANTS, find_mutant, operator_builder, sink_class
 from reference_impl.async_wait_build import build_operator
@@ -22,7 +22,7 @@ def test_it_names_a_scenario_of_the_catalogue_and_invariants_that_are_judged(nam
 
     assert mutant.scenario in catalogue()
     assert mutant.convicted_by
-    assert set(mutant.convicted_by) <= set(JUDGED)
+    assert set(mutant.convicted_by) <= set(INVARIANTS)
 
 
 @EACH

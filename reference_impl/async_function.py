@@ -10,10 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, Protocol
 
-from reference_impl.errors import CallTimedOut
+from reference_impl.errors import CallbackFailed, CallTimedOut
 from reference_impl.result import ResultHandle
 
-__all__ = ["AsyncFunction", "Closing", "OnTimeout", "Opening", "answer_timeout"]
+__all__ = [
+    "AsyncFunction",
+    "Closing",
+    "OnTimeout",
+    "Opening",
+    "answer_timeout",
+    "ask_for_substitute",
+    "begin_call",
+]
 
 
 class AsyncFunction(Protocol):
@@ -39,6 +47,22 @@ class Closing(Protocol):
 
     def close(self) -> None:
         """Release what the function holds; called once, also after a failure (A69)."""
+
+
+def begin_call(function: AsyncFunction, value: Any, handle: ResultHandle) -> None:
+    """Call `invoke`; what it raises instead of giving it to the handle fails the task (A34)."""
+    try:
+        function.invoke(value, handle)
+    except Exception as raised:
+        raise CallbackFailed("invoke", value, raised) from raised
+
+
+def ask_for_substitute(function: AsyncFunction, value: Any, handle: ResultHandle) -> None:
+    """Call `timeout` (A43); what it raises fails the task (A47)."""
+    try:
+        function.timeout(value, handle)
+    except Exception as raised:
+        raise CallbackFailed("timeout", value, raised) from raised
 
 
 OnTimeout = Literal["fail"] | Callable[[Any], list[Any]]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from threading import get_ident
 from typing import Any
 
-from reference_impl.async_function import AsyncFunction
+from reference_impl.async_function import AsyncFunction, ask_for_substitute, begin_call
 from reference_impl.attempts import Attempts, JudgedSettlement
 from reference_impl.elements import (
     LatencyMarker,
@@ -25,7 +25,7 @@ from reference_impl.elements import (
     Watermark,
     WatermarkStatus,
 )
-from reference_impl.errors import CallbackFailed, MailboxClosed, SimulationStuck
+from reference_impl.errors import MailboxClosed, SimulationStuck
 from reference_impl.mailbox import Deliverable
 from reference_impl.mailbox_executor import MailboxExecutor
 from reference_impl.probe import Probe
@@ -84,7 +84,7 @@ class AsyncWaitOperator:
         if quirks.backoff_is_shared and isinstance(retry, ExponentialBackoff):
             self.strategy = SharedBackoff(retry)
         self._retries = retry is not NO_RETRY and (retry.on_result is not None or retry.on_error is not None)
-        self._function = function
+        self.function = function
         self._executor = executor
         self._copy_value = copy_value
 
@@ -102,7 +102,7 @@ class AsyncWaitOperator:
 
         More of them than the capacity is legal: the replay yields, and may emit, until slots are free (A62).
         """
-        if (begin := getattr(self._function, "open", None)) is not None:  # `Opening`
+        if (begin := getattr(self.function, "open", None)) is not None:  # `Opening`
             begin()
         for element in restored:
             self.process(element)
@@ -127,7 +127,7 @@ class AsyncWaitOperator:
             self.announce(element, 1)
         if self.timeout_ms:
             self.timeouts.add(entry)
-        self.invoke(element, entry)
+        begin_call(self.function, element.value, entry)
 
     def _process_with_retry(self, record: Record) -> None:
         entry = JudgedSettlement(self, record)
@@ -171,7 +171,7 @@ class AsyncWaitOperator:
         self.closed = True
         self.probe = None
         self.emit = _emit_nothing
-        if (end := getattr(self._function, "close", None)) is not None:  # `Closing`
+        if (end := getattr(self.function, "close", None)) is not None:  # `Closing`
             end()
 
     def _wait_for_slot(self, entry: Entry) -> None:
@@ -193,19 +193,9 @@ class AsyncWaitOperator:
         if self.probe is not None:
             self.probe.called(record, attempt=attempt)
 
-    def invoke(self, record: Record, handle: ResultHandle) -> None:
-        """Call the function; what it raises instead of giving it to the handle fails the task (A34)."""
-        try:
-            self._function.invoke(record.value, handle)
-        except Exception as raised:
-            raise CallbackFailed("invoke", record.value, raised) from raised
-
     def time_out(self, value: Any, handle: ResultHandle) -> None:
-        """Ask the function for a substitute (A43); what it raises fails the task (A47)."""
-        try:
-            self._function.timeout(value, handle)
-        except Exception as raised:
-            raise CallbackFailed("timeout", value, raised) from raised
+        """Ask the function for a substitute."""
+        ask_for_substitute(self.function, value, handle)
 
     def emit_completed(self) -> None:
         """One entry, and mail for the next: other mail gets its turn between two (A38)."""

@@ -17,11 +17,12 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from reference_impl.async_function import AsyncFunction, begin_call
 from reference_impl.elements import Record
 from reference_impl.errors import CallbackFailed
 from reference_impl.probe import Ending, Probe
 from reference_impl.quirks import Quirks
-from reference_impl.result import ResultHandle, Settlement, Supplier, checked_results
+from reference_impl.result import Settlement, Supplier, checked_results
 from reference_impl.retry import RetryStrategy
 from reference_impl.timers import Timeouts, Timer, Timers, cancel
 
@@ -34,6 +35,7 @@ _HANDLER = 0
 class Retrying(Protocol):
     """What the attempts of one operator share."""
 
+    function: AsyncFunction
     strategy: RetryStrategy
     quirks: Quirks
     timers: Timers
@@ -47,9 +49,6 @@ class Retrying(Protocol):
 
     def announce(self, record: Record, attempt: int) -> None:
         """Tell the probe of a call."""
-
-    def invoke(self, record: Record, handle: ResultHandle) -> None:
-        """Call the user's function."""
 
 
 class JudgedSettlement(Settlement):
@@ -210,7 +209,8 @@ class Attempts(Struct, eq=False):
         self._invoke()
 
     def _invoke(self) -> None:
-        self.shared.invoke(self.settlement.element, _AttemptHandle(self, self.number))
+        value = self.settlement.element.value
+        begin_call(self.shared.function, value, _AttemptHandle(self, self.number))
 
     def _cancel_backoff(self) -> None:
         if self.backoff is not None:

@@ -23,7 +23,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from reference_impl.async_function import AsyncFunction
+from reference_impl.async_function import AsyncFunction, ask_for_substitute, begin_call
 from reference_impl.elements import (
     LatencyMarker,
     OperatorInput,
@@ -36,7 +36,7 @@ from reference_impl.elements import (
 from reference_impl.emitter.buffers import Buffer
 from reference_impl.emitter.emitter_thread import Emitter
 from reference_impl.emitter.entry import Entry, RecordEntry
-from reference_impl.errors import CallbackFailed, MailboxClosed
+from reference_impl.errors import MailboxClosed
 from reference_impl.mailbox_executor import MailboxExecutor
 from reference_impl.probe import Probe
 from reference_impl.queues.availability import AVAILABLE, Availability
@@ -162,23 +162,17 @@ class EmitterWaitOperator:
             return False
 
     def _call(self, entry: RecordEntry) -> None:
-        """What the function raises instead of giving it to the handle fails the task (A34)."""
+        """The probe is told before the timer is set, or the call would seem to time out too early."""
         record = entry.element
-        if self._timeout_ms:
-            entry.timer = self._timers.register(self._timeout_ms, entry.time_out)
         if self.probe is not None:
             self.probe.called(record, attempt=1)
-        try:
-            self._function.invoke(record.value, entry)
-        except Exception as raised:
-            raise CallbackFailed("invoke", record.value, raised) from raised
+        if self._timeout_ms:
+            entry.timer = self._timers.register(self._timeout_ms, entry.time_out)
+        begin_call(self._function, record.value, entry)
 
     def time_out(self, value: Any, handle: ResultHandle) -> None:
-        """Ask the function for a substitute (A43); what it raises fails the task (A47)."""
-        try:
-            self._function.timeout(value, handle)
-        except Exception as raised:
-            raise CallbackFailed("timeout", value, raised) from raised
+        """Ask the function for a substitute."""
+        ask_for_substitute(self._function, value, handle)
 
     def entry_completed(self, entry: Entry) -> None:
         """An entry has its results: it, or another one, may be the next to leave."""

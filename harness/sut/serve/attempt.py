@@ -77,6 +77,7 @@ class Attempt:
             timers=self._timers,
             emit=self._emit,
             fail=self._fail,
+            probe=self._function,
         )
 
     @property

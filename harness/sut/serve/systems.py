@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Protocol
+from typing import Protocol, TypedDict, Unpack
 
 from harness.sut.serve.config import OperatorConfig
 from harness.sut.serve.scripted_function import ScriptedFunction
@@ -19,7 +19,7 @@ from reference_impl.mailbox_executor import MailboxExecutor
 from reference_impl.quirks import PROFILES
 from reference_impl.timers import Timers
 
-__all__ = ["SYSTEMS", "BuildServed", "ServedOperator", "System"]
+__all__ = ["SYSTEMS", "BuildServed", "ServedOperator", "Surroundings", "System"]
 
 
 class ServedOperator(Protocol):
@@ -43,19 +43,21 @@ class ServedOperator(Protocol):
     def __len__(self) -> int: ...
 
 
+class Surroundings(TypedDict):
+    """What an operator of a conversation works with."""
+
+    function: ScriptedFunction
+    executor: MailboxExecutor
+    timers: Timers
+    emit: Callable[[OperatorInput], None]
+    fail: Callable[[BaseException], None]
+    probe: ScriptedFunction
+
+
 class BuildServed(Protocol):
     """Builds an operator for a conversation."""
 
-    def __call__(
-        self,
-        config: OperatorConfig,
-        *,
-        function: ScriptedFunction,
-        executor: MailboxExecutor,
-        timers: Timers,
-        emit: Callable[[OperatorInput], None],
-        fail: Callable[[BaseException], None],
-    ) -> ServedOperator:
+    def __call__(self, config: OperatorConfig, **around: Unpack[Surroundings]) -> ServedOperator:
         """An operator as `config` says."""
 
 
@@ -68,50 +70,21 @@ class System:
     build: BuildServed
 
 
-def _build_reference(
-    config: OperatorConfig,
-    *,
-    function: ScriptedFunction,
-    executor: MailboxExecutor,
-    timers: Timers,
-    emit: Callable[[OperatorInput], None],
-    fail: Callable[[BaseException], None],
-) -> ServedOperator:
+def _build_reference(config: OperatorConfig, **around: Unpack[Surroundings]) -> ServedOperator:
     return build_operator(
         mode=config.mode,
         capacity=config.capacity,
-        function=function,
         timeout_ms=config.timeout_ms,
         retry=config.retry,
         quirks=PROFILES[config.profile],
-        executor=executor,
-        timers=timers,
-        emit=emit,
-        fail=fail,
-        probe=function,
+        **around,
     )
 
 
-def _build_emitter(
-    config: OperatorConfig,
-    *,
-    function: ScriptedFunction,
-    executor: MailboxExecutor,
-    timers: Timers,
-    emit: Callable[[OperatorInput], None],
-    fail: Callable[[BaseException], None],
-) -> ServedOperator:
+def _build_emitter(config: OperatorConfig, **around: Unpack[Surroundings]) -> ServedOperator:
     """Without `retry` and `quirks`: what is not claimed was refused."""
     return build_emitter_operator(
-        mode=config.mode,
-        capacity=config.capacity,
-        function=function,
-        timeout_ms=config.timeout_ms,
-        executor=executor,
-        timers=timers,
-        emit=emit,
-        fail=fail,
-        probe=function,
+        mode=config.mode, capacity=config.capacity, timeout_ms=config.timeout_ms, **around
     )
 
 

@@ -7,7 +7,9 @@ task's thread, one at a time (A6).
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from concurrent.futures import CancelledError, Future
 from typing import Any, Literal, Protocol
 
 from reference_impl.errors import CallbackFailed, CallTimedOut
@@ -19,6 +21,7 @@ __all__ = [
     "OnTimeout",
     "Opening",
     "answer_timeout",
+    "answer_with",
     "ask_for_substitute",
     "begin_call",
 ]
@@ -75,3 +78,18 @@ def answer_timeout(on_timeout: OnTimeout, value: Any, handle: ResultHandle) -> N
         handle.fail(CallTimedOut())
     else:
         handle.complete(on_timeout(value))
+
+
+def answer_with(call: asyncio.Future[list[Any]] | Future[list[Any]], handle: ResultHandle) -> None:
+    """End `handle` as `call` ended: with its results, its error, its cancellation, or for want of a list."""
+    try:
+        error = call.exception()
+    except (asyncio.CancelledError, CancelledError) as cancelled:
+        error = cancelled
+    if error is not None:
+        handle.fail(error)
+        return
+    try:
+        handle.complete(call.result())
+    except TypeError as not_a_list:
+        handle.fail(not_a_list)

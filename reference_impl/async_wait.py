@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable
 from threading import get_ident
 from typing import Any
 
+from msgspec.structs import replace
+
 from reference_impl.async_function import AsyncFunction, ask_for_substitute, begin_call
 from reference_impl.attempts import Attempts, JudgedSettlement
 from reference_impl.elements import (
@@ -116,7 +118,7 @@ class AsyncWaitOperator:
             self._process_control(element)
             return
         if self._copy_value is not None:
-            element = _copied(element, self._copy_value)
+            element = replace(element, value=self._copy_value(element.value))  # ours alone (FLINK-12351)
         if self._retries:
             self._process_with_retry(element)
             return
@@ -212,8 +214,3 @@ class AsyncWaitOperator:
 
 def _emit_nothing(element: OperatorInput) -> None:
     """What a closed operator emits."""
-
-
-def _copied(record: Record, copy_value: Callable[[Any], Any]) -> Record:
-    """A record that is ours alone (A27, FLINK-12351)."""
-    return Record(value=copy_value(record.value), timestamp=record.timestamp, position=record.position)

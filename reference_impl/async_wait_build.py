@@ -29,6 +29,7 @@ __all__ = [
     "Parts",
     "PlainParts",
     "build_operator",
+    "checked_timeout_ms",
     "operator_around",
     "ordered_wait",
     "ordered_wait_with_retry",
@@ -110,9 +111,7 @@ def operator_around(
     **parts: Unpack[Parts],
 ) -> AsyncWaitOperator:
     """An operator of that kind with that queue."""
-    timeout_ms, retry = parts["timeout_ms"], parts.get("retry", NO_RETRY)
-    if type(timeout_ms) is not int or timeout_ms < 0:
-        raise ValueError(f"the timeout_ms is {timeout_ms!r}; give a whole number, 0 for no timeout")
+    timeout_ms, retry = checked_timeout_ms(parts["timeout_ms"]), parts.get("retry", NO_RETRY)
     if retry is not NO_RETRY and timeout_ms == 0:
         raise ValueError(
             "the timeout_ms is 0, but retry needs one above 0: it ends all attempts together (A3)"
@@ -131,6 +130,13 @@ def operator_around(
         copy_value=parts.get("copy_value"),
         downstream=parts.get("downstream"),
     )
+
+
+def checked_timeout_ms(timeout_ms: int) -> int:
+    """`timeout_ms`, if an operator can have it."""
+    if type(timeout_ms) is not int or timeout_ms < 0:
+        raise ValueError(f"the timeout_ms is {timeout_ms!r}; give a whole number, 0 for no timeout")
+    return timeout_ms
 
 
 def queue_for(mode: Mode, capacity: int) -> ElementQueue:

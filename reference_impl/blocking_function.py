@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from reference_impl.async_function import AsyncFunction, OnTimeout, answer_timeout
+from reference_impl.async_function import AsyncFunction, OnTimeout, answer_timeout, answer_with
 from reference_impl.result import ResultHandle
 from reference_impl.virtual_loop import VirtualLoop
 
@@ -50,7 +50,7 @@ class _LiftedBlocking:
 
     def invoke(self, value: Any, handle: ResultHandle) -> None:
         """Queue the call."""
-        self._pool.submit(self._fn, value).add_done_callback(partial(_end, handle))
+        self._pool.submit(self._fn, value).add_done_callback(partial(answer_with, handle=handle))
 
     def timeout(self, value: Any, handle: ResultHandle) -> None:
         """Answer for the call, which runs on."""
@@ -59,18 +59,3 @@ class _LiftedBlocking:
     def close(self) -> None:
         """Drop what has not begun; what has, ends by itself and is not heard."""
         self._pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _end(handle: ResultHandle, call: Future[list[Any]]) -> None:
-    """In the pool's thread: the handle takes it from there."""
-    if call.cancelled():
-        handle.fail(CancelledError())
-        return
-    error = call.exception()
-    if error is not None:
-        handle.fail(error)
-        return
-    try:
-        handle.complete(call.result())
-    except TypeError as not_a_list:
-        handle.fail(not_a_list)

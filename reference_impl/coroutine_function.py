@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
-from reference_impl.async_function import AsyncFunction, OnTimeout, answer_timeout
+from reference_impl.async_function import AsyncFunction, OnTimeout, answer_timeout, answer_with
 from reference_impl.result import ResultHandle
 
 __all__ = ["Lookup", "from_coroutine"]
@@ -69,14 +69,4 @@ class _LiftedCoroutine:
         del self._running[task]
         if self._latest.get(handle.record_key) is task:
             del self._latest[handle.record_key]
-        if task.cancelled():
-            handle.fail(asyncio.CancelledError())
-            return
-        error = task.exception()
-        if error is not None:
-            handle.fail(error)
-            return
-        try:
-            handle.complete(task.result())
-        except TypeError as not_a_list:
-            handle.fail(not_a_list)
+        answer_with(task, handle)

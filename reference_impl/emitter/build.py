@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from reference_impl.async_wait_build import Mode, Parts
+from reference_impl.async_wait_build import Mode, Parts, checked_timeout_ms
 from reference_impl.emitter.buffers import Buffer, OrderedBuffer, UnorderedBuffer
 from reference_impl.emitter.wait_operator import EmitterWaitOperator
 from reference_impl.queues.protocol import checked_capacity
@@ -21,13 +21,10 @@ __all__ = ["build_operator"]
 def build_operator(*, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> EmitterWaitOperator:
     """The operator of that mode. Raises ValueError for what cannot work, or is not of that design."""
     _refuse_what_came_later(parts)
-    timeout_ms = parts["timeout_ms"]
-    if type(timeout_ms) is not int or timeout_ms < 0:
-        raise ValueError(f"the timeout_ms is {timeout_ms!r}; give a whole number, 0 for no timeout")
     return EmitterWaitOperator(
         function=parts["function"],
         buffer=_buffer_for(mode, checked_capacity(capacity)),
-        timeout_ms=timeout_ms,
+        timeout_ms=checked_timeout_ms(parts["timeout_ms"]),
         executor=parts["executor"],
         timers=parts["timers"],
         emit=parts["emit"],

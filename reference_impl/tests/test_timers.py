@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from math import floor
 
 import pytest
@@ -277,7 +278,10 @@ def test_the_real_loops_milliseconds_are_those_of_its_own_clock() -> None:
         assert before <= now_ms(loop) <= floor(loop.time() * 1000) + 1
 
 
-def test_a_loop_that_closes_cancels_what_is_left_and_closes_its_generators() -> None:
+@pytest.mark.parametrize("open_loop", [watched_loop, virtual_loop])
+def test_a_loop_that_closes_cancels_what_is_left_and_closes_its_generators(
+    open_loop: Callable[[], AbstractContextManager[asyncio.AbstractEventLoop]],
+) -> None:
     ended: list[str] = []
 
     async def linger() -> None:
@@ -286,7 +290,7 @@ def test_a_loop_that_closes_cancels_what_is_left_and_closes_its_generators() -> 
         finally:
             ended.append("task")
 
-    with watched_loop() as loop:
+    with open_loop() as loop:
         task = loop.create_task(linger())
         loop.call_soon(loop.stop)
         loop.run_forever()

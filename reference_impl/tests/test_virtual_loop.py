@@ -364,23 +364,6 @@ def test_a_running_loop_is_neither_run_nor_closed(
         loop.run_forever()
 
 
-def test_a_loop_that_is_left_cancels_its_tasks() -> None:
-    ended: list[str] = []
-
-    async def linger() -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.append("task")
-
-    with virtual_loop() as loop:
-        task = loop.create_task(linger())
-        loop.call_soon(loop.stop)
-        loop.run_forever()
-
-    assert (ended, task.cancelled()) == (["task"], True)
-
-
 def test_in_one_turn_what_is_due_now_runs_too_t9(loop: VirtualLoop) -> None:
     """T9: as in asyncio's one turn; else a loop that never goes idle would starve its timers."""
     ran: list[str] = []

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 from harness.clock import Deadline
 from harness.errors import Exit, WorldError
+from harness.observer import Observer, Stop
+from harness.order import Order
 from harness.outcome import RunOutcome
-from harness.run import Order
 from harness.stage import Stage, StagePlan, open_stage
 from harness.verdict import worst
-from harness.watch import Observer, Stop
 
 __all__ = ["Finished", "carry_out"]
 

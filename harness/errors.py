@@ -9,6 +9,7 @@ line answers with (`docs/command-line.md`). A broken invariant is a verdict, nev
     +- HistoryError         4   a history that breaks the format, all breaches at once
     +- SutError             4   the system under test cannot be loaded or driven
     +- NothingRan           5   the selection was empty
+    +- ReaderGone           2   whoever read what we print has closed the pipe
     +- WorldError          11   the machine: no engine, no server, a taken port, a full disk
     +- HarnessError         3   a defect of Floodmark itself
 """
@@ -23,6 +24,7 @@ __all__ = [
     "HarnessError",
     "HistoryError",
     "NothingRan",
+    "ReaderGone",
     "ScenarioError",
     "SutError",
     "UsageError",
@@ -82,6 +84,12 @@ class NothingRan(FloodmarkError):
     """The selection was empty, so there is nothing to have passed."""
 
     exit_code = Exit.NOTHING_RAN
+
+
+class ReaderGone(FloodmarkError):
+    """Nobody reads standard output any more (`| head`); what was left to say is lost, so no verdict is answered."""
+
+    exit_code = Exit.INTERRUPTED
 
 
 class WorldError(FloodmarkError):

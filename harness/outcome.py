@@ -6,14 +6,14 @@ nothing is looked up again, so a stored run renders the same anywhere.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness.verdict import Judgement, Outcome
 
-__all__ = ["FaultRecord", "RunOutcome", "WorldDescription"]
+__all__ = ["FaultRecord", "RunOutcome", "WorldDescription", "seen_as_expected"]
 
 _CONVICTIONS = {False: {Outcome.FAIL}, True: {Outcome.VACUOUS}}
 """V23 never fails: a run without evidence is convicted by being vacuous."""
@@ -90,7 +90,12 @@ class RunOutcome:
     @property
     def as_expected(self) -> bool:
         """Whether the reference passed, or the planted defect was convicted by what is meant for it."""
-        if not self.convicts:
-            return self.judgement.outcome is Outcome.PASS
-        meant = [verdict for verdict in self.judgement.invariants if verdict.invariant in self.convicts]
-        return any(verdict.outcome in _CONVICTIONS[verdict.invariant == "V23"] for verdict in meant)
+        return seen_as_expected(self.judgement, self.convicts)
+
+
+def seen_as_expected(judgement: Judgement, convicts: Sequence[str]) -> bool:
+    """Whether a judgement is a pass, or with `convicts` a conviction by one of them."""
+    if not convicts:
+        return judgement.outcome is Outcome.PASS
+    meant = [verdict for verdict in judgement.invariants if verdict.invariant in convicts]
+    return any(verdict.outcome in _CONVICTIONS[verdict.invariant == "V23"] for verdict in meant)

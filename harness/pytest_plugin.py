@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from harness.order import Order
     from harness.outcome import RunOutcome
     from harness.scenario import Scenario
     from harness.stage import Stage
@@ -27,7 +28,7 @@ _SHARED = pytest.StashKey["Shared"]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The options, in a group of their own."""
     group = parser.getgroup("floodmark", "scenarios as tests")
-    group.addoption("--floodmark-level", choices=["live", "spark", "all"], default="live",
+    group.addoption("--floodmark-level", choices=["sim", "live", "spark", "all"], default="live",
                     help="levels at which scenario files are collected (default: live)")  # fmt: skip
     group.addoption("--floodmark-world", choices=["auto", "containers", "local"], default="auto",
                     help="where the database and its proxy come from (default: auto)")  # fmt: skip
@@ -97,7 +98,8 @@ class ScenarioItem(pytest.Item):
         super().__init__(**rest)
         self._scenario = scenario
         self._level = level
-        self.add_marker(pytest.mark.spark if level == "spark" else pytest.mark.real)
+        if level != "sim":  # which needs nothing but Python
+            self.add_marker(pytest.mark.spark if level == "spark" else pytest.mark.real)
         self.add_marker(pytest.mark.timeout(scenario.budget / 1000 + 120))
 
     def runtest(self) -> None:
@@ -143,7 +145,8 @@ class Shared:
 
     def __init__(self, config: pytest.Config) -> None:
         from harness.choices import fresh_seed
-        from harness.stage import StagePlan, new_run_id
+        from harness.order import new_run_id
+        from harness.stage import StagePlan
 
         seed, report = config.getoption("--floodmark-seed"), config.getoption("--floodmark-report")
         run_id = new_run_id()
@@ -164,7 +167,7 @@ class Shared:
         import shlex
 
         from harness.errors import WorldError
-        from harness.run import Order
+        from harness.order import Order
         from harness.verdict import Outcome
 
         words = [
@@ -173,14 +176,13 @@ class Shared:
             str(file),
             "--level",
             level,
-            "--world",
-            self._world,
+            *(() if level == "sim" else ("--world", self._world)),
             "--seed",
             str(self.seed),
         ]
         order = Order(scenario=scenario, level=level, seed=self.seed, again=shlex.join(words))
         try:
-            outcome = self._opened().run(order)
+            outcome = self._simulated(order) if level == "sim" else self._opened().run(order)
         except WorldError:
             self.environment_failed = True
             self.not_proven += 1
@@ -189,6 +191,12 @@ class Shared:
         self.not_proven += outcome.judgement.outcome is not Outcome.PASS
         return outcome
 
+    def _simulated(self, order: Order) -> RunOutcome:
+        from harness.sim.perform import perform
+
+        name = f"{self._plan.run_id}-sim-{len(self._outcomes) + 1:03d}"
+        return perform(order, run_id=name, folder=self._folder / "runs" / name)
+
     @property
     def world(self) -> str:
         """Which world the runs had, and why that one."""
@@ -196,8 +204,8 @@ class Shared:
 
     def _opened(self) -> Stage:
         """The stage, opened by the first run: what keeps it from opening is that run's failure."""
+        from harness.observer import Observer, Stop
         from harness.stage import open_stage
-        from harness.watch import Observer, Stop
 
         if self._stage is None:
             self._stage = self._stack.enter_context(open_stage(self._plan, observer=Observer(), stop=Stop()))
@@ -223,7 +231,6 @@ class Shared:
         from reports.write import write_report
 
         self._stack.close()
-        if self._outcomes and self._stage is not None:
-            self.page = write_report(
-                self._outcomes, self._folder, title="pytest", secrets=self._stage.secrets
-            )
+        if self._outcomes:
+            secrets = [] if self._stage is None else self._stage.secrets
+            self.page = write_report(self._outcomes, self._folder, title="pytest", secrets=secrets)

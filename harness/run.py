@@ -6,7 +6,7 @@ what was recorded is merged and judged; a run that could not finish says so and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import pymysql
 
 from harness.checkers.judge import judge_file
+from harness.claims import header_of
 from harness.clock import monotonic_us, utc_now
 from harness.database.audit import AuditRow, TableAudit, read_audit
 from harness.database.schema import prepare_database, run_database
@@ -22,41 +23,19 @@ from harness.execution import LevelRunner
 from harness.faults.findings import fault_events, findings
 from harness.history.merge import Leftovers, Line, merge, read_leftovers, write_history
 from harness.history.recorder import HARNESS_FILE, Recorder
+from harness.observer import Observer, Stop
+from harness.order import Order, planned_crashes
 from harness.outcome import FaultRecord, RunOutcome
-from harness.plan import Crash, Endpoint, RunPlan
-from harness.scenario import Call, Fault, Phase, Scenario
+from harness.plan import Endpoint, RunPlan
+from harness.scenario import Scenario
 from harness.sut.mutants import MUTANTS, Mutant
-from harness.sut.registry import REFERENCE
 from harness.verdict import Judgement, Outcome, worst
 from harness.versions import versions
-from harness.watch import Ending, Observer, Stop, Watch
+from harness.watch import Ending, Watch
 from harness.workloads.lookups import customer_rows
 from harness.world.world import DATABASE, Address, Credentials, World
 
-__all__ = ["Order", "perform"]
-
-_MAX_TRIES = 1
-"""Scenarios have no retry strategy: the operator calls once, whatever the lookup itself does again."""
-_MACHINE_SLACK_MS = 5000
-"""A real machine may be busy with other things, its disk too; an outcome this late is no accident any more."""
-_COMMIT_MS = 20_000
-"""As long as the sink insists on a commit."""
-_RECOVER_MS = 30_000
-"""After a fault: a query that was cut off unnoticed waits 10 s for its limit, a commit insists for 20 s."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """What to run."""
-
-    scenario: Scenario
-    level: str
-    seed: int
-    sut: str = REFERENCE
-    mutant: str | None = None
-    import_path: tuple[str, ...] = ()
-    again: str = ""
-    """The command that runs exactly this again."""
+__all__ = ["perform"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +162,7 @@ def _plan(
         folder=str(raw),
         path=list(order.import_path),
         table=rows,
-        crashes=_crashes(_acts(order)),
+        crashes=planned_crashes(_acts(order)),
     )
 
 
@@ -199,28 +178,13 @@ def _acts(order: Order) -> Scenario:
     )
 
 
-def _crashes(scenario: Scenario) -> list[Crash]:
-    return [_crash(fault) for fault in scenario.faults if fault.do == "kill_worker"]
-
-
-def _crash(fault: Fault) -> Crash:
-    assert fault.subtask is not None, "a scenario's kill_worker names its subtask"
-    match fault.when:
-        case Phase(phase=phase, hit=hit):
-            return Crash(fault=fault.id, subtask=fault.subtask, phase=phase, hit=hit)
-        case Call(call=call):
-            return Crash(fault=fault.id, subtask=fault.subtask, phase="call", hit=call)
-    message = f"fault {fault.id}: a worker cannot be killed at {fault.when!r}"
-    raise HarnessError(message)
-
-
 def _merge(
     order: Order, leftovers: Leftovers, faults: Sequence[FaultRecord], audit: TableAudit | None, history: Path
 ) -> None:
     committed = {(row.subtask, row.epoch): row.token for row in audit.epochs} if audit else {}
     effects = [_effect(row) for row in audit.rows] if audit else []
     events = merge(leftovers, faults=fault_events(faults), committed=committed, effects=effects)
-    write_history(history, _header(order, audited=audit is not None), events)
+    write_history(history, header_of(order, audited=audit is not None), events)
 
 
 def _effect(row: AuditRow) -> Line:
@@ -233,39 +197,6 @@ def _effect(row: AuditRow) -> Line:
         "token": row.token,
         "seq": row.seq,
     }
-
-
-def _header(order: Order, *, audited: bool) -> Mapping[str, Any]:
-    scenario = order.scenario
-    operator, expects = scenario.operator, scenario.expects.model_dump(exclude_none=True)
-    return {
-        "history": 1,
-        "operator": {
-            "mode": operator.mode,
-            "capacity": operator.capacity,
-            "timeout_ms": operator.timeout,
-            "max_tries": _MAX_TRIES,
-        },
-        "bounds": {"timeout_slack": _timeout_slack_ms(scenario), "recover": _RECOVER_MS},
-        "sink": "atomic",
-        **({"effects": "outputs"} if audited else {}),
-        "fenced": True,
-        "expects": {**expects, "faults": [fault.id for fault in scenario.faults]},
-        "decisive": list(scenario.decisive),
-        "run": {
-            "scenario": scenario.scenario,
-            "seed": order.seed,
-            "level": order.level,
-            "sut": order.sut,
-            "mutant": order.mutant,
-        },
-    }
-
-
-def _timeout_slack_ms(scenario: Scenario) -> int:
-    """How late an outcome may be: a task that commits takes none, and a fault of its link holds the commit up."""
-    commits_may_hang = any(fault.link == "sink" for fault in scenario.faults)
-    return _MACHINE_SLACK_MS + (_COMMIT_MS if commits_may_hang else 0)
 
 
 def _judge(history: Path, *, whole: bool) -> Judgement:

@@ -61,7 +61,7 @@ class Scenario(Part):
     about: str = Field(min_length=10, description="What it shows, one sentence.")
     tags: tuple[str, ...] = Field(default=(), description="Words to find it by.")
     levels: Annotated[tuple[Level, ...], Field(min_length=1)] = Field(
-        default=("live", "spark"), description="Where it makes sense to run it."
+        default=("sim", "live", "spark"), description="Where it makes sense to run it; at sim it always does."
     )
     operator: Operator = Field(description="The settings of the operator under test.")
     workload: Workload = Field(description="What the source sends, and how fast.")

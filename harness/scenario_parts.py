@@ -50,7 +50,7 @@ __all__ = [
     "refuse",
 ]
 
-Level = Literal["live", "spark"]
+Level = Literal["sim", "live", "spark"]
 Link = Literal["lookups", "sink"]
 FaultName = Literal["latency", "blackhole", "down", "reset", "kill_worker"]
 

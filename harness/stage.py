@@ -16,21 +16,20 @@ from itertools import count
 from pathlib import Path
 from typing import Literal
 
-from harness.choices import fresh_seed
-from harness.clock import utc_now
 from harness.errors import WorldError
 from harness.execution import LevelRunner
 from harness.live.supervisor import LiveRunner
+from harness.observer import Observer, Stop
+from harness.order import Order
 from harness.outcome import RunOutcome
-from harness.run import Order, perform
+from harness.run import perform
 from harness.verdict import Outcome
-from harness.watch import Observer, Stop
 from harness.world.ledger import Ledger
 from harness.world.opening import open_world
 from harness.world.settings import WorldSettings
 from harness.world.world import World
 
-__all__ = ["Keep", "Stage", "StagePlan", "new_run_id", "open_stage"]
+__all__ = ["Keep", "Stage", "StagePlan", "open_stage"]
 
 Keep = Literal["never", "on-failure", "always"]
 """Whose raw event files and worker logs stay in the report's folder."""
@@ -51,11 +50,6 @@ class StagePlan:
     """Runs at a time."""
     keep: Keep = "on-failure"
     offline: bool = False
-
-
-def new_run_id() -> str:
-    """A name that sorts by time and that two commands started together do not share."""
-    return f"{utc_now():%Y%m%d-%H%M%S}-{fresh_seed()}"
 
 
 @contextmanager

@@ -6,8 +6,7 @@ attempt has ended, and the death of each that died is recorded.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -19,6 +18,7 @@ from harness.faults.fault import Evidence
 from harness.faults.schedule import Schedule
 from harness.history.follower import AttemptView, Follower, Progress
 from harness.history.recorder import Recorder
+from harness.observer import Observer, Stop
 from harness.plan import RunPlan
 from harness.reaper import AttemptReaper
 from harness.scenario import Scenario
@@ -33,22 +33,6 @@ _NO_LIMIT_S = float("inf")
 _QUIET_MS = 10_000
 """As long as a query may take before it is given up: a working operator records something more often."""
 _AFTER_TIMEOUT_MS = 5_000
-
-
-class Stop(threading.Event):
-    """Set from outside (Ctrl-C) to end a run early, with all that it owes."""
-
-
-class Observer:
-    """Told how a run goes; the silent one. `harness.cli.progress` has those that speak."""
-
-    def phase(self, name: str, text: str) -> None:
-        """A phase begins, a fault is armed or healed: worth a line."""
-
-    def standing(
-        self, *, in_flight: int, lag: int, epoch: int, faults: Mapping[str, bool], elapsed_s: float
-    ) -> None:
-        """How it stands now: `faults` are those that act, and whether each bites; a few times a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -204,7 +204,9 @@ class Mailbox:
         """
         if get_ident() != self._thread or self._state is _CLOSED:
             self._refuse_take()
-        if self._queue and not self._urgent:  # the fast path: the first mail is the one
+        if not self._urgent:  # the fast path: nothing is there, or the first mail is the one
+            if not self._queue:
+                return None
             mail = self._queue[0]
             if mail.priority >= priority and not mail.deferrable:
                 if self._batch:

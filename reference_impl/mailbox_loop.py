@@ -32,23 +32,20 @@ class PeriodTimer:
     """Adds up how long the default action rested for one reason: idle, or back pressure (M39). Mutable."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._began_us: int | None = None
+        self._time = loop.time
+        self._began_s: float | None = None
         self.total_us = 0
         """Of the periods that have ended."""
 
     def start(self) -> None:
         """A period begins now, whether or not one was under way."""
-        self._began_us = self._now_us()
+        self._began_s = self._time()
 
     def end(self) -> None:
         """The period ends; of no effect if none is under way."""
-        if self._began_us is not None:
-            self.total_us += self._now_us() - self._began_us
-            self._began_us = None
-
-    def _now_us(self) -> int:
-        return round(self._loop.time() * 1_000_000)
+        if self._began_s is not None:
+            self.total_us += round((self._time() - self._began_s) * 1_000_000)
+            self._began_s = None
 
 
 class Suspension:

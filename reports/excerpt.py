@@ -11,13 +11,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness.explanation.event_lines import Json
+from harness.explanation.event_words import describe_event, element_ids
+from harness.explanation.explain import ANOMALIES_IN_FULL
 from harness.verdict import Anomaly, Judgement, Outcome
-from reports.event_words import JsonEvent, describe_event, element_ids
 
-__all__ = ["ANOMALIES_IN_FULL", "Excerpts", "Line"]
-
-ANOMALIES_IN_FULL = 10
-"""Of each invariant; the rest are counted by class."""
+__all__ = ["Excerpts", "Line"]
 
 _AROUND = 5
 _AROUND_FEWER = 2
@@ -52,11 +51,11 @@ class _Window:
 
     seen: int = 0
     keep_until: int = -1
-    recent: deque[tuple[int, JsonEvent]] = field(default_factory=lambda: deque(maxlen=_AROUND))
-    kept: dict[int, JsonEvent] = field(default_factory=dict)
+    recent: deque[tuple[int, Json]] = field(default_factory=lambda: deque(maxlen=_AROUND))
+    kept: dict[int, Json] = field(default_factory=dict)
     place_of: dict[int, int] = field(default_factory=dict)
 
-    def see(self, event: JsonEvent, *, is_witness: bool) -> None:
+    def see(self, event: Json, *, is_witness: bool) -> None:
         place = self.seen
         self.seen += 1
         if is_witness:
@@ -72,16 +71,16 @@ class _Window:
 class _Lineage:
     """One record's events with its subtask's life beside them (mutable: it is fed)."""
 
-    events: list[JsonEvent] = field(default_factory=list)
+    events: list[Json] = field(default_factory=list)
     s: int | None = None
     budget: int = 0
 
-    def see(self, event: JsonEvent) -> None:
+    def see(self, event: Json) -> None:
         self.events.append(event)
         self.s = event.get("s", self.s)
         self.budget = _LIFE_FOLLOWED
 
-    def see_life(self, event: JsonEvent) -> None:
+    def see_life(self, event: Json) -> None:
         if self.budget and event.get("s") == self.s:
             self.events.append(event)
             self.budget -= 1
@@ -97,7 +96,7 @@ class Excerpts:
         self._windows: dict[Stream, _Window] = {None: _Window()}
         self._origin_us: int | None = None
 
-    def see(self, event: JsonEvent) -> None:
+    def see(self, event: Json) -> None:
         """Take the next event of the history."""
         if self._origin_us is None:
             self._origin_us = int(event["t"])
@@ -106,7 +105,7 @@ class Excerpts:
         self._see_windows(event)
         self._see_lineages(event)
 
-    def _see_windows(self, event: JsonEvent) -> None:
+    def _see_windows(self, event: Json) -> None:
         is_witness = event["n"] in self._witnesses
         s = event.get("s")
         if s is not None and s not in self._windows:
@@ -115,7 +114,7 @@ class Excerpts:
             if s is None or stream is None or stream == s:
                 window.see(event, is_witness=is_witness)
 
-    def _see_lineages(self, event: JsonEvent) -> None:
+    def _see_lineages(self, event: Json) -> None:
         named = [i for i in _ids_of(event) if i in self._lineages]
         for record in named:
             self._lineages[record].see(event)
@@ -144,7 +143,7 @@ class Excerpts:
         return tuple(self._lines(placed, anomaly, record=anomaly.id))
 
     def _lines(
-        self, placed: Iterable[tuple[int, JsonEvent]], anomaly: Anomaly, *, record: Any = None
+        self, placed: Iterable[tuple[int, Json]], anomaly: Anomaly, *, record: Any = None
     ) -> Iterator[Line]:
         previous: int | None = None
         for place, event in placed:
@@ -166,14 +165,14 @@ def _told_in_full(judgement: Judgement) -> Iterator[Anomaly]:
             yield from verdict.anomalies[:ANOMALIES_IN_FULL]
 
 
-def _ids_of(event: JsonEvent) -> list[Any]:
+def _ids_of(event: Json) -> list[Any]:
     if "elements" in event:
         return list(dict.fromkeys(i for i in element_ids(event) if isinstance(i, int | str)))
     record = event.get("id")
     return [record] if isinstance(record, int | str) else []
 
 
-def _membership(event: JsonEvent, record: Any) -> str:
+def _membership(event: Json, record: Any) -> str:
     """Whether a snapshot or a restore holds the record whose story is told: read off, not inferred."""
     if record is None or "elements" not in event:
         return ""

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness.explanation.event_lines import Json
 from harness.verdict import Judgement
-from reports.event_words import JsonEvent
 from reports.excerpt import Excerpts
 from reports.history_lines import HistoryLines
 
@@ -103,17 +103,17 @@ class _Reading:
 
     def __init__(self, *, excerpts: Excerpts) -> None:
         self.view = HistoryView(excerpts=excerpts)
-        self._snaps: dict[tuple[int, int], JsonEvent] = {}
+        self._snaps: dict[tuple[int, int], Json] = {}
         self._completed_us: dict[int, int] = {}
 
-    def read(self, events: Iterable[JsonEvent]) -> HistoryView:
+    def read(self, events: Iterable[Json]) -> HistoryView:
         for event in events:
             self._see(event)
         for lane in self.view.lanes.values():
             lane.close_calls(below=max((a for a, _ in lane.open_calls), default=0), at_us=self.view.end_us)
         return self.view
 
-    def _see(self, event: JsonEvent) -> None:
+    def _see(self, event: Json) -> None:
         view = self.view
         if not view.events:
             view.origin_us = event["t"]
@@ -128,7 +128,7 @@ class _Reading:
     def _lane(self, s: int) -> Lane:
         return self.view.lanes.setdefault(s, Lane(s=s))
 
-    def _of_subtask(self, event: JsonEvent, lane: Lane) -> None:
+    def _of_subtask(self, event: Json, lane: Lane) -> None:
         at_us, attempt = event["t"], event.get("a", 0)
         match event["k"]:
             case "call":
@@ -155,18 +155,18 @@ class _Reading:
             case _:
                 pass
 
-    def _replied(self, event: JsonEvent, lane: Lane) -> None:
+    def _replied(self, event: Json, lane: Lane) -> None:
         key = (event.get("a", 0), event.get("id"))
         begin_us = lane.open_calls.pop(key, None)
         if begin_us is not None:
             result = str(event.get("r", "unknown"))
             lane.calls.append(CallSpan(begin_us=begin_us, end_us=event["t"], result=result))
 
-    def _done(self, event: JsonEvent) -> None:
+    def _done(self, event: Json) -> None:
         for s in [s for s, c in self._snaps if c == event.get("c")]:
             self._completed(s, event)
 
-    def _completed(self, s: int, event: JsonEvent) -> None:
+    def _completed(self, s: int, event: Json) -> None:
         """The first of `commit` and `done` completes a subtask's part; the other finds no snapshot left."""
         snap = self._snaps.pop((s, event.get("c", 0)), None)
         if snap is None:

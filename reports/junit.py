@@ -11,13 +11,14 @@ from collections.abc import Iterator, Sequence
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
+from harness.explanation.text import guarantee_lines, recovery_lines
 from harness.outcome import RunOutcome
 from harness.verdict import InvariantVerdict, Outcome
-from reports.explain import as_text
+from harness.visible import visible
+from reports.conviction import as_text
 from reports.invariants import title_of
 from reports.reading import Tone, counts_towards
 from reports.run_section import RunSection
-from reports.visible import visible
 
 __all__ = ["junit_text"]
 
@@ -62,6 +63,10 @@ def _properties(outcome: RunOutcome) -> Iterator[tuple[str, str]]:
     yield "again", outcome.again
     if outcome.mutant:
         yield "mutant", outcome.mutant
+    if (guarantee := outcome.judgement.guarantee) is not None:
+        yield "guarantee", "; ".join(line.strip() for line in guarantee_lines(guarantee))
+    if (recovery := outcome.judgement.recovery) is not None:
+        yield "recovery", "; ".join(line.strip() for line in recovery_lines(recovery))
 
 
 def _case(section: RunSection, verdict: InvariantVerdict) -> TestCase:
@@ -116,7 +121,7 @@ def _red(kind: type[Failure | Error], section: RunSection, verdict: InvariantVer
 
 
 def _told(section: RunSection, verdict: InvariantVerdict) -> str:
-    texts = (as_text(e) for e in section.explanations if e.invariant == verdict.invariant)
+    texts = (as_text(e) for e in section.convictions if e.invariant == verdict.invariant)
     undecided = f"{verdict.invariant} is {verdict.outcome}: {verdict.why}\nAgain: {section.outcome.again}"
     return next(texts, undecided)
 

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, assert_never
 
 from harness.outcome import RunOutcome
-from reports.explain import as_text, explain
+from harness.visible import visible
+from reports.conviction import as_text, conviction_of
 from reports.markdown import markdown_text
 from reports.reading import Tone, headline_of
 from reports.run_document import document_of, document_text
 from reports.run_section import RunSection, sections_of
-from reports.visible import visible
 
 __all__ = ["ANNOTATIONS_MAX", "MachineFormat", "render"]
 
@@ -58,7 +58,7 @@ def _annotations(section: RunSection) -> Iterator[str]:
         yield _annotation(kind, where, f"{section.reading.sentence}\nAgain: {outcome.again}")
         return
     for verdict in violated:
-        told = as_text(explain(outcome, verdict, section.view, limit=1))
+        told = as_text(conviction_of(outcome, verdict, section.view, limit=1))
         yield _annotation(kind, f"{verdict.invariant} violated in {where}", told)
 
 

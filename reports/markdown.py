@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from harness.explanation.text import closing_lines
 from harness.outcome import FaultRecord, RunOutcome
 from harness.verdict import InvariantVerdict
-from reports.explain import as_text, explain
+from harness.visible import brief, visible, without_credentials
+from reports.conviction import as_text, by_its_lineage, conviction_of
 from reports.reading import Tone, counts_towards, headline_of
 from reports.run_section import RunSection
-from reports.visible import brief, visible, without_credentials
 
 __all__ = ["MARKDOWN_CHARS_MAX", "markdown_text"]
 
@@ -22,7 +23,9 @@ MARKDOWN_CHARS_MAX = 60_000
 """A comment on GitHub takes 65 536."""
 
 _SPECIAL = re.compile(r"([\\`*_\[\]#|<>&~$])")
-_RUNS_TOLD = 10
+_RUNS_TOLD = (10, 5, 2, 1)
+"""The worst of them, as many as fit."""
+_ROWS = 10
 _LINES_OF_FAILURE = 60
 _SIGNS = {Tone.GOOD: "✅", Tone.BAD: "❌", Tone.OPEN: "❔"}
 _WORST_FIRST = (Tone.BAD, Tone.OPEN, Tone.GOOD)
@@ -30,10 +33,11 @@ _WORST_FIRST = (Tone.BAD, Tone.OPEN, Tone.GOOD)
 
 def markdown_text(sections: Sequence[RunSection], *, title: str) -> str:
     """The summary; whatever does not fit is left out from the end, and said."""
-    text = "\n".join(_lines(sections, title=title)) + "\n"
-    if len(text) <= MARKDOWN_CHARS_MAX:
-        return text
-    short = "\n".join(_lines(sections[:_RUNS_TOLD], title=title, told=0, all_runs=sections)) + "\n"
+    for told in _RUNS_TOLD:
+        text = "\n".join(_lines(sections, title=title, told=told)) + "\n"
+        if len(text) <= MARKDOWN_CHARS_MAX:
+            return text
+    short = "\n".join(_lines(sections[:_ROWS], title=title, told=0, all_runs=sections)) + "\n"
     return short[:MARKDOWN_CHARS_MAX]
 
 
@@ -41,7 +45,7 @@ def _lines(
     sections: Sequence[RunSection],
     *,
     title: str,
-    told: int = _RUNS_TOLD,
+    told: int,
     all_runs: Sequence[RunSection] | None = None,
 ) -> Iterator[str]:
     everything = sections if all_runs is None else all_runs
@@ -95,6 +99,7 @@ def _run_lines(section: RunSection) -> Iterator[str]:
         yield from _failure(section, verdict)
     others = [v for v in outcome.judgement.invariants if counts_towards(outcome, v)]
     yield "\n" + ", ".join(f"{verdict.invariant} {verdict.outcome}" for verdict in others)
+    yield from _standing(outcome)
     yield f"\nAgain: {_code(outcome.again)}"
 
 
@@ -106,7 +111,7 @@ def _fault(fault: FaultRecord) -> str:
 
 
 def _failure(section: RunSection, verdict: InvariantVerdict) -> Iterator[str]:
-    text = as_text(explain(section.outcome, verdict, section.view, limit=1))
+    text = as_text(by_its_lineage(conviction_of(section.outcome, verdict, section.view, limit=1)))
     lines = text.splitlines()
     kept = lines[:_LINES_OF_FAILURE]
     fence = "`" * max(3, *(len(run) + 1 for run in re.findall(r"`+", text) or [""]))
@@ -117,6 +122,14 @@ def _failure(section: RunSection, verdict: InvariantVerdict) -> Iterator[str]:
     if len(lines) > len(kept):
         yield f"... {len(lines) - len(kept)} more lines in the report"
     yield f"{fence}\n\n</details>"
+
+
+def _standing(outcome: RunOutcome) -> Iterator[str]:
+    """The guarantee that stands and what the disturbances cost, as the terminal says it."""
+    lines = closing_lines(outcome.judgement)[1:]
+    if lines:
+        yield ""
+        yield from (f"- {_plain(line)}" for line in lines)
 
 
 def _plain(text: str) -> str:

@@ -15,15 +15,16 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from harness.explanation.text import reasons_of
+from harness.visible import brief, visible, without_credentials
 from reports.chart_latency import LatencyChart, latency_of
 from reports.chart_scale import points
 from reports.chart_timeline import Timeline, timeline_of
 from reports.history_view import CheckpointRow
 from reports.invariants import OUTCOME_MEANING, describe_invariant, title_of
-from reports.reading import Tone, counts_of, counts_towards, headline_of
+from reports.reading import Tone, counted_in, counts_of, counts_towards, headline_of
 from reports.run_section import RunSection
 from reports.threats import NOT_CLAIMED
-from reports.visible import brief, visible, without_credentials
 
 __all__ = ["PAGE_BYTES_MAX", "page_text", "templates"]
 
@@ -92,6 +93,7 @@ def templates() -> Environment:
     )
     environment.filters.update(brief=brief, points=points, title_of=title_of, sentence_of=describe_invariant)
     environment.filters.update(facts=_facts, seconds=_seconds, without_name=_without_name)
+    environment.filters.update(reasons=reasons_of, counted_in=counted_in)
     return environment
 
 

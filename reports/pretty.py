@@ -7,7 +7,6 @@ no sentence or command is cut off; without a terminal, or with `NO_COLOR`, the s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from textwrap import indent
 from typing import TextIO
 
@@ -16,13 +15,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from harness.explanation.text import closing_lines
 from harness.outcome import FaultRecord, RunOutcome
 from harness.verdict import Outcome
-from reports.explain import AnomalyStory, Explanation, as_text, explain_all
+from harness.visible import brief, visible, without_credentials
+from reports.conviction import Conviction, as_text, by_its_lineage, convictions_of
 from reports.invariants import title_of
-from reports.reading import Reading, Tone, counts_towards, headline_of
+from reports.reading import Reading, Tone, counted_in, counts_towards, headline_of
 from reports.run_section import RunSection, sections_of
-from reports.visible import brief, visible, without_credentials
 
 __all__ = ["print_outcomes", "print_sections", "terminal"]
 
@@ -87,27 +87,23 @@ def _print_details(section: RunSection, console: Console) -> None:
         _say(_text(indent(as_text(told), "  ")), console)
     console.print()
     console.print(_verdicts(outcome))
+    for line in closing_lines(outcome.judgement)[1:]:
+        _say(_text(f"  {line}"), console)
     if outcome.faults:
         console.print(_faults(outcome.faults, origin_us=section.view.origin_us))
-    _print_counts("counted by SQL", outcome.accounting, console)
+    _print_counts(f"counted in {counted_in(outcome)}", outcome.accounting, console)
     _print_counts("counted in the history", outcome.judgement.accounting, console)
     _say(_text(f"  again: {outcome.again}"), console)
     console.print()
 
 
-def _told(section: RunSection) -> Sequence[Explanation]:
+def _told(section: RunSection) -> Sequence[Conviction]:
     """The failures; of a planted defect that was convicted as it should be, one anomaly is enough to see why."""
     outcome = section.outcome
     if not (outcome.convicts and section.reading.tone is Tone.GOOD):
-        return explain_all(outcome, section.view, limit=_ANOMALIES_SHOWN)
-    meant = [told for told in explain_all(outcome, section.view, limit=1) if told.expected]
-    return [
-        replace(told, stories=tuple(_lineage_only(story) for story in told.stories)) for told in meant[:1]
-    ]
-
-
-def _lineage_only(story: AnomalyStory) -> AnomalyStory:
-    return replace(story, around=()) if story.lineage else story
+        return convictions_of(outcome, section.view, limit=_ANOMALIES_SHOWN)
+    meant = [told for told in convictions_of(outcome, section.view, limit=1) if told.expected]
+    return [by_its_lineage(told) for told in meant[:1]]
 
 
 def _say(text: Text, console: Console) -> None:

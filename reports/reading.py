@@ -13,7 +13,11 @@ from enum import StrEnum
 from harness.outcome import RunOutcome
 from harness.verdict import InvariantVerdict, Outcome
 
-__all__ = ["Reading", "Tone", "counts_of", "counts_towards", "headline_of", "read_run"]
+__all__ = ["Reading", "Tone", "counted_in", "counts_of", "counts_towards", "headline_of", "read_run"]
+
+
+_SIMULATED = "sim"
+"""The level without a database."""
 
 
 class Tone(StrEnum):
@@ -117,6 +121,11 @@ def counts_towards(outcome: RunOutcome, verdict: InvariantVerdict) -> bool:
             return named or verdict.invariant == "V23"
         case Outcome.NOT_CLAIMED:
             return named
+
+
+def counted_in(outcome: RunOutcome) -> str:
+    """Where the accounting beside the checkers was taken: a simulated database answers no SQL."""
+    return "the simulated tables" if outcome.level == _SIMULATED else "the database by SQL"
 
 
 def _decisive(plan: Mapping[str, object]) -> list[str] | None:

@@ -16,10 +16,10 @@ import msgspec
 from harness.errors import HistoryError
 from harness.outcome import FaultRecord, RunOutcome
 from harness.verdict import InvariantVerdict
-from reports.explain import as_text, explain
+from harness.visible import without_credentials
+from reports.conviction import as_text, conviction_of
 from reports.reading import headline_of, read_run
 from reports.run_section import RunSection
-from reports.visible import without_credentials
 
 __all__ = [
     "Document",
@@ -109,7 +109,7 @@ class RunDocument(Part, frozen=True, kw_only=True):
     duration_s: float
     phases_s: dict[str, float]
     accounting: dict[str, int]
-    """Counted in the database by SQL."""
+    """Counted beside the checkers: in the database by SQL, at level sim in the simulated tables."""
     counts: dict[str, int]
     """Counted in the history."""
     again: str
@@ -117,6 +117,10 @@ class RunDocument(Part, frozen=True, kw_only=True):
     error: str | None
     interrupted: bool
     extras: dict[str, Any]
+    guarantee: dict[str, Any] | None = None
+    """The strongest that the history shows and nothing in it refutes, as `floodmark check` prints it."""
+    recovery: dict[str, Any] | None = None
+    """V17, what each disturbance cost, as `floodmark check` prints it."""
 
 
 class Document(Part, frozen=True, kw_only=True):
@@ -170,6 +174,7 @@ def schema_text() -> str:
 def _run(section: RunSection) -> RunDocument:
     outcome = section.outcome
     reading = read_run(outcome)
+    guarantee, recovery = outcome.judgement.guarantee, outcome.judgement.recovery
     return RunDocument(
         run_id=outcome.run_id,
         scenario=outcome.scenario,
@@ -200,6 +205,8 @@ def _run(section: RunSection) -> RunDocument:
         error=outcome.error,
         interrupted=outcome.interrupted,
         extras=_free(outcome.extras),
+        guarantee=None if guarantee is None else guarantee.as_json(),
+        recovery=None if recovery is None else _free(recovery.as_json()),
     )
 
 
@@ -224,7 +231,7 @@ def _fault(fault: FaultRecord) -> Fault:
 
 def _invariant(section: RunSection, verdict: InvariantVerdict) -> Invariant:
     failed = verdict.invariant in {v.invariant for v in section.outcome.judgement.convicted()}
-    told = as_text(explain(section.outcome, verdict, section.view)) if failed else ""
+    told = as_text(conviction_of(section.outcome, verdict, section.view)) if failed else ""
     return Invariant(
         invariant=verdict.invariant,
         verdict=verdict.outcome.value,

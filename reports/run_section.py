@@ -1,15 +1,16 @@
-"""One run with everything that each form of a report shows of it: read once, shown four ways.
+"""One run with everything that each form of a report shows of it: read here, shown six ways.
 
-Invariant: the history was streamed a single time; page, JUnit, JSON and terminal draw on the same values.
+Invariant: page, JUnit, JSON and terminal draw on the same values, and none of them reads the history again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from harness.explanation.explain import explained_file
 from harness.outcome import RunOutcome
-from reports.explain import Explanation, explain_all
+from reports.conviction import Conviction, convictions_of
 from reports.history_view import HistoryView, read_view
 from reports.reading import Reading, read_run
 from reports.threats import threats_to
@@ -34,19 +35,21 @@ class RunSection:
     outcome: RunOutcome
     reading: Reading
     threats: tuple[str, ...]
-    explanations: tuple[Explanation, ...]
+    convictions: tuple[Conviction, ...]
     view: HistoryView
     stored: StoredHistory | None = None
 
 
 def section_of(outcome: RunOutcome, *, stored: StoredHistory | None = None) -> RunSection:
     """Read the history of `outcome` and put together what a report says of it."""
+    if outcome.judgement.guarantee is None:
+        outcome = replace(outcome, judgement=explained_file(outcome.judgement, outcome.history))
     view = read_view(outcome.history, judgement=outcome.judgement)
     return RunSection(
         outcome=outcome,
         reading=read_run(outcome),
         threats=threats_to(outcome, reading_problems=view.problems),
-        explanations=explain_all(outcome, view),
+        convictions=convictions_of(outcome, view),
         view=view,
         stored=stored,
     )

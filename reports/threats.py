@@ -75,6 +75,8 @@ def _of_world(outcome: RunOutcome) -> Iterator[str]:
         yield "The world was local processes on this machine, not containers with their own network."
     if outcome.level == "live":
         yield "The level was live: the operator ran without Spark, its scheduling and its retries."
+    if outcome.level == "sim":
+        yield "The level was sim: time, network and database are models, and fail only as these were told to."
 
 
 def _few(outcome: RunOutcome) -> Iterator[str]:

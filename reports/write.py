@@ -17,12 +17,12 @@ from typing import IO
 
 from harness.errors import WorldError
 from harness.outcome import RunOutcome
+from harness.visible import without_secrets
 from reports.junit import junit_text
 from reports.markdown import markdown_text
 from reports.page import page_text
 from reports.run_document import document_of, document_text
 from reports.run_section import RunSection, StoredHistory, section_of
-from reports.visible import without_secrets
 
 __all__ = ["write_report"]
 

@@ -15,8 +15,8 @@ from harness.bench.operator_rate import OperatorLoad, run_operator
 from harness.bench.peer_job import PeerJob, flink_job, pyflink_job
 from harness.bench.random_scenario import run_seeds
 from harness.bench.recording import lookups, run_recorded, run_unrecorded
-from harness.bench.rounds import ROUNDS, Contender, Costs, Ratio, take_turns
-from harness.bench.row import NotMeasured, Row
+from harness.bench.rounds import Contender, Costs, take_turns
+from harness.bench.row import NotMeasured, Row, ratio_row
 from harness.bench.scenario_machine import run_examples
 from harness.bench.snapshot_cost import snapshot_s
 from harness.bench.windows import run_callback_window, run_task_window
@@ -116,7 +116,7 @@ def _task_rows() -> Iterator[OperatorRow]:
         },
         rounds=_SHORT_ROUNDS,
     )
-    yield _row(
+    yield ratio_row(
         "no latency: what a record costs in the whole operator, against a `create_task` a record",
         costs.cost("operator", against="task"),
         rounds=_SHORT_ROUNDS,
@@ -136,7 +136,7 @@ def _flink_rows(flink: Peer) -> Iterator[OperatorRow]:
         {"operator": _a_record(run_operator, _AT_ONCE), "Flink": _a_record(flink.run, _AT_ONCE_FLINK)}
     )
     ratio = costs.rate("operator", against="Flink")
-    yield _row(name, ratio, goal=1 / 3, limit=1 / 7, detail=f"{_rates(costs)}; {flink.about}")
+    yield ratio_row(name, ratio, goal=1 / 3, limit=1 / 7, detail=f"{_rates(costs)}; {flink.about}")
 
 
 def _timer_rows(flink: Peer) -> Iterator[OperatorRow]:
@@ -150,16 +150,16 @@ def _timer_rows(flink: Peer) -> Iterator[OperatorRow]:
         costs = take_turns(contenders)
         title = f"{load.latency_ms} ms, {load.capacity:,} in flight: records/s, against"
         ratio = costs.rate("operator", against="window")
-        yield _row(f"{title} a bare callback window", ratio, goal=0.97, detail=_rates(costs))
+        yield ratio_row(f"{title} a bare callback window", ratio, goal=0.97, detail=_rates(costs))
         if isinstance(flink, str):
             yield NotMeasured(name=f"{title} the local Flink job (Java)", reason=flink)
         else:
             ratio = costs.rate("operator", against="Flink")
-            yield _row(f"{title} the local Flink job (Java)", ratio, goal=1.0, detail=_rates(costs))
+            yield ratio_row(f"{title} the local Flink job (Java)", ratio, goal=1.0, detail=_rates(costs))
         most = load.ideal_per_second
         shares = ", ".join(f"{name} {costs.rate_over(name, most).median:.2f}" for name in contenders)
         ratio = costs.rate_over("operator", most)
-        yield _row(f"{title} capacity / latency = {most:,.0f}", ratio, goal=share, detail=shares)
+        yield ratio_row(f"{title} capacity / latency = {most:,.0f}", ratio, goal=share, detail=shares)
 
 
 def _pyflink_rows(flink: Peer, pyflink: Peer) -> Iterator[OperatorRow]:
@@ -181,7 +181,7 @@ def _pyflink_rows(flink: Peer, pyflink: Peer) -> Iterator[OperatorRow]:
     )
     yardstick = costs.rate("Flink", against="PyFlink").median
     ratio = costs.rate("operator", against="PyFlink")
-    yield _row(timed, ratio, goal=yardstick, detail=f"{_rates(costs)}; {pyflink.about}")
+    yield ratio_row(timed, ratio, goal=yardstick, detail=f"{_rates(costs)}; {pyflink.about}")
     costs = take_turns(
         {
             "operator": _a_record(run_operator, _AT_ONCE),
@@ -189,7 +189,7 @@ def _pyflink_rows(flink: Peer, pyflink: Peer) -> Iterator[OperatorRow]:
         }
     )
     ratio = costs.rate("operator", against="PyFlink")
-    yield _row(at_once, ratio, goal=500, detail=f"{_rates(costs)}; {pyflink.about}")
+    yield ratio_row(at_once, ratio, goal=500, detail=f"{_rates(costs)}; {pyflink.about}")
 
 
 def _scenario_rows() -> Iterator[OperatorRow]:
@@ -203,12 +203,12 @@ def _scenario_rows() -> Iterator[OperatorRow]:
         yield NotMeasured(name=name, reason=error.what)
         return
     ratio = costs.rate("seeds", against="machine")
-    yield _row(name, ratio, goal=28, rounds=_SHORT_ROUNDS, detail=_rates(costs))
+    yield ratio_row(name, ratio, goal=28, rounds=_SHORT_ROUNDS, detail=_rates(costs))
     rate = costs.rate_over("seeds", 1)
     detail = (
         "50 records, 5 watermarks, capacity 10, 2 checkpoints, a crash, a restore, 5 % timeouts, 100 choices"
     )
-    yield _row(
+    yield ratio_row(
         "scenarios/s on one core, if it is idle",
         rate,
         unit="/s",
@@ -227,7 +227,7 @@ def _recording_rows() -> Iterator[OperatorRow]:
                 "off": _a_record(partial(run_unrecorded, records=records), load),
             },
         )
-        yield _row(
+        yield ratio_row(
             f"{about}: records/s with every event recorded on disk, against without",
             costs.rate("on", against="off"),
             goal=0.8,
@@ -243,37 +243,13 @@ def _snapshot_rows() -> Iterator[OperatorRow]:
         },
         rounds=_SHORT_ROUNDS,
     )
-    yield _row(
+    yield ratio_row(
         f"what a snapshot costs after {_SEEN_MANY:,} records, against after {_SEEN:,}",
         costs.cost("many", against="few"),
         rounds=_SHORT_ROUNDS,
         goal=1.2,
         larger_is_better=False,
         detail=f"{_IN_FLIGHT} in flight; {_costs(costs)}",
-    )
-
-
-def _row(
-    name: str,
-    ratio: Ratio,
-    *,
-    goal: float,
-    detail: str,
-    unit: str = "x",
-    limit: float | None = None,
-    larger_is_better: bool = True,
-    rounds: int = ROUNDS,
-) -> Row:
-    return Row(
-        name=name,
-        value=ratio.median,
-        unit=unit,
-        rounds=rounds,
-        goal=goal,
-        limit=limit,
-        larger_is_better=larger_is_better,
-        spread=(ratio.low, ratio.high),
-        detail=detail,
     )
 
 

@@ -34,7 +34,7 @@ def lookups(count: int) -> Sequence[Record]:
     ]
 
 
-class _Asked(Lookup):
+class _Asked(Lookup, frozen=True, kw_only=True):
     """A lookup that is its own answer: both have an id, and this one a value."""
 
     @property

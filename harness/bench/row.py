@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["NotMeasured", "Row"]
+from harness.bench.rounds import ROUNDS, Ratio
+
+__all__ = ["NotMeasured", "Row", "ratio_row"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,3 +45,28 @@ class NotMeasured:
 
     name: str
     reason: str
+
+
+def ratio_row(
+    name: str,
+    ratio: Ratio,
+    *,
+    goal: float,
+    detail: str,
+    unit: str = "x",
+    limit: float | None = None,
+    larger_is_better: bool = True,
+    rounds: int = ROUNDS,
+) -> Row:
+    """The row of a measure that was taken in rounds."""
+    return Row(
+        name=name,
+        value=ratio.median,
+        unit=unit,
+        rounds=rounds,
+        goal=goal,
+        limit=limit,
+        larger_is_better=larger_is_better,
+        spread=(ratio.low, ratio.high),
+        detail=detail,
+    )

@@ -6,6 +6,7 @@ says that all of it has left or that nothing will; memory grows with the attempt
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, insort
 from collections.abc import Iterator
 
@@ -13,7 +14,7 @@ from harness.checkers.attempt_input import AttemptInput, Element, Mark, RecordOf
 from harness.checkers.history_trace import Attempt
 from harness.checkers.progress import Progress
 from harness.checkers.subtask_input import SubtaskInput
-from harness.history.event import In, OfAttempt, Owm, Restore, W, Wm
+from harness.history.event import In, OfAttempt, Owm, Restore, Wm
 
 __all__ = ["AttemptSweep"]
 
@@ -35,7 +36,8 @@ class AttemptSweep:
         self._left_positions: list[int] = []
         self._covered = 0
         """With coalescing: how many marks of the input, in order of position, have left or are covered."""
-        self._values_left: set[W] = set()
+        self._reach = -math.inf
+        """With coalescing: up to which position marks may count as left."""
         self.next_pos = attempt.start.pos if attempt.start else 0
 
     def step(self, event: OfAttempt) -> None:
@@ -83,8 +85,8 @@ class AttemptSweep:
         )
 
     def excused(self, element: Element) -> bool:
-        """With coalescing: a later position of a value that has left may count as left or not."""
-        return self._coalesces and isinstance(element, Mark) and element.w in self._values_left
+        """With coalescing: a later position of a value that has left may count as left, with all before it."""
+        return isinstance(element, Mark) and element.pos <= self._reach
 
     def left_from(self, pos: int) -> Iterator[Element]:
         """What of the attempt's input at or after `pos` has left, wholly or in part."""
@@ -116,10 +118,10 @@ class AttemptSweep:
         pos = self._input.left.get(owm.n)
         if pos is None:
             return
-        self._values_left.add(owm.w)
         if not self._coalesces:
             self._leave(Mark(pos, owm.w))
             return
+        self._reach = max(self._reach, self._input.positions_of[owm.w][-1])
         marks = self._input.marks
         while self._covered < len(marks) and marks[self._covered].pos <= pos:
             self._leave(marks[self._covered])

@@ -96,42 +96,42 @@ class _Walk:
         return story
 
     def _called(self, call: Call, story: _Story) -> Iterator[Anomaly]:
-        said = f"try {call.try_} of {_named(call)} is called"
         if call.id not in self._taken:
-            say = f"{said}, but the attempt had neither restored the record nor taken it in"
+            say = f"{_tried(call)}, but the attempt had neither restored the record nor taken it in"
             yield _anomaly("unknown-record", call, say)
         if story.final is not None:
-            say = f"{said} after its final outcome (event {story.final.n}, {story.final.r})"
+            say = f"{_tried(call)} after its final outcome (event {story.final.n}, {story.final.r})"
             yield _anomaly("call-after-final", call, say, story.final.n)
         if story.running:
             other = next(iter(story.running.values()))
-            say = f"{said} while try {other.try_} (event {other.n}) still runs"
+            say = f"{_tried(call)} while try {other.try_} (event {other.n}) still runs"
             yield _anomaly("concurrent-call", call, say, other.n)
         expected = 1 if story.last is None else story.last.try_ + 1
         before = () if story.last is None else (story.last.n,)
         if call.try_ != expected:
-            yield _anomaly("tries", call, f"{said}, but the next one is try {expected}", *before)
+            say = f"{_tried(call)}, but the next one is try {expected}"
+            yield _anomaly("tries", call, say, *before)
         elif call.try_ > self._max_tries:
-            yield _anomaly("tries", call, f"{said}, and the greatest allowed is {self._max_tries}", *before)
+            say = f"{_tried(call)}, and the greatest allowed is {self._max_tries}"
+            yield _anomaly("tries", call, say, *before)
         story.first = story.first or call
         story.last = call
         story.running[call.try_] = call
         story.tries.add(call.try_)
 
     def _settled(self, res: Res, story: _Story) -> Iterator[Anomaly]:
-        said = f"{_named(res)} gets an outcome ({res.r}, try {res.try_})"
         if res.id not in self._taken:
-            say = f"{said}, but the attempt had neither restored it nor taken it in"
+            say = f"{_answered(res)}, but the attempt had neither restored it nor taken it in"
             yield _anomaly("unknown-record", res, say)
         if res.r == "timeout":
             yield from self._early(res, story.first)
         elif res.try_ not in story.tries:
-            yield _anomaly("unknown-call", res, f"{said} of a try that was not called")
+            yield _anomaly("unknown-call", res, f"{_answered(res)} of a try that was not called")
         story.running.pop(res.try_, None)
         if not res.final:
             return
         if story.final is not None:
-            say = f"{said}, after it had its final one (event {story.final.n}, {story.final.r})"
+            say = f"{_answered(res)}, after it had its final one (event {story.final.n}, {story.final.r})"
             yield _anomaly("two-outcomes", res, say, story.final.n)
         story.final = story.final or res
         story.outcome = True
@@ -186,6 +186,14 @@ def _life_ended(view: SubtaskView, attempt: Attempt) -> float:
 def _failed_at(attempt: Attempt) -> float:
     reports = (event.t for event in attempt.events if isinstance(event, Failed))
     return min(reports, default=float("inf"))
+
+
+def _tried(call: Call) -> str:
+    return f"try {call.try_} of {_named(call)} is called"
+
+
+def _answered(res: Res) -> str:
+    return f"{_named(res)} gets an outcome ({res.r}, try {res.try_})"
 
 
 def _named(event: Call | Res | Out) -> str:

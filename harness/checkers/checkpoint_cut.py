@@ -102,13 +102,15 @@ class _Examination:
             yield self._anomaly("already-out", element, "is stored, though it has left")
 
     def _order(self) -> Iterator[Anomaly]:
-        for element, times in Counter(self._listed).items():
-            if times > 1:
-                yield self._anomaly("twice", element, "is stored twice")
-        places = {element: self._sweep.position(element) for element in self._stored}
-        ordered = self._view.case.header.operator.mode == "ordered"
-        for element in misordered(places, ordered=ordered):
-            yield self._anomaly("misordered", element, "is stored out of replay order")
+        if len(self._listed) > len(self._stored):
+            for element, times in Counter(self._listed).items():
+                if times > 1:
+                    yield self._anomaly("twice", element, "is stored twice")
+        if len(self._stored) > 1:
+            places = {element: self._sweep.position(element) for element in self._stored}
+            ordered = self._view.case.header.operator.mode == "ordered"
+            for element in misordered(places, ordered=ordered):
+                yield self._anomaly("misordered", element, "is stored out of replay order")
 
     def _anomaly(self, kind: str, element: Element | None, say: str) -> Anomaly:
         s, snap = self._view.s, self._snap

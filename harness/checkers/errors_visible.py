@@ -7,6 +7,7 @@ completed snap could have kept it out of a restart. O(n log n); grows with the f
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Iterator
 
@@ -63,7 +64,7 @@ class _Ends:
         self.dead: dict[Id, Dead] = {}
         """The last of each record."""
         self.failed: dict[Id, Failed] = {}
-        self._last_failed = 0
+        self._last_failed = -math.inf  # events may be numbered below 0
         self._killed: int | None = None
         completed = view.checkpoints.completions
         self._snaps = [cut.snap.n for cut in attempt.cuts if (attempt.a, cut.snap.c) in completed]

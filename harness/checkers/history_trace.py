@@ -158,7 +158,10 @@ class Trace:
         return self
 
     def merge(self, later: Trace) -> None:
-        """Append the trace of the piece of the history that follows this one's."""
+        """Add the trace of another piece: one that follows this one's in time, or other subtasks' of that time.
+
+        What belongs to no subtask (completions, faults, effects, ...) must come in its order, as in `step`.
+        """
         for s, other in later.subtasks.items():
             mine = self._subtask(s)
             mine.commits += other.commits
@@ -171,7 +174,8 @@ class Trace:
         self.effects += later.effects
         self.giveups += later.giveups
         self.events += later.events
-        self.last = later.last or self.last
+        if self.last is None or (later.last is not None and later.last.n > self.last.n):
+            self.last = later.last
 
     def _subtask(self, s: int) -> Subtask:
         if s not in self.subtasks:

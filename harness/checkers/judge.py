@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import gc
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +21,24 @@ from harness.checkers.history_trace import Trace
 from harness.checkers.invariant import Invariant, conclude
 from harness.checkers.overall import overall
 from harness.checkers.registry import CHECKERS
+from harness.checkers.screen.acquittal import Acquittal, Declined, screen_history
 from harness.history.event import Event, Out, Owm
+from harness.history.fast_read import FastHistory, NotOrdinary, open_fast
 from harness.history.header import Header
+from harness.history.lines import COLUMNAR, Chunks, Line, numbered
 from harness.history.read import Breach, HistoryReader, open_history
 from harness.history.strict_json import integers_of_any_length
 from harness.invariants import INVARIANTS
 from harness.verdict import InvariantVerdict, Judgement, Outcome
 
-__all__ = ["Malformed", "judge", "judge_file", "judge_reader", "judge_trace"]
+__all__ = ["EXACT_BELOW", "Malformed", "Progress", "judge", "judge_file", "judge_reader", "judge_trace"]
+
+Progress = Callable[[int, int], None]
+"""Is told how many bytes of a file have been read, and how many there are."""
+
+
+EXACT_BELOW = 256 * 1024
+"""Bytes of a file that is judged exactly without being screened."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,14 +58,103 @@ class Malformed:
         }
 
 
-def judge(header: Header, events: Iterable[Event], *, checkers: Sequence[Invariant] = CHECKERS) -> Judgement:
-    """Judge a well-formed history."""
-    return judge_trace(Trace(header).extend(events), checkers=checkers)
+def judge(
+    header: Header,
+    events: Iterable[Event],
+    *,
+    checkers: Sequence[Invariant] = CHECKERS,
+    screened: bool = True,
+) -> Judgement:
+    """Judge a well-formed history. The screen goes first; unscreened the answer is the same, and slower."""
+    events = events if isinstance(events, list) else list(events)
+    screening = screen_history(header, [events], checkers=checkers) if screened else Declined()
+    if isinstance(screening, Declined):
+        trace = Trace(header).extend(events)
+        return judge_trace(trace, checkers=checkers, warnings=screening.warnings)
+    return _completed(header, screening, events, checkers=checkers)
 
 
-def judge_file(path: Path, *, checkers: Sequence[Invariant] = CHECKERS) -> Judgement | Malformed:
-    """Judge a history file, if it is one. Raises UsageError where it cannot be read."""
-    return judge_reader(open_history(path), checkers=checkers)
+def judge_file(
+    path: Path,
+    *,
+    checkers: Sequence[Invariant] = CHECKERS,
+    progress: Progress | None = None,
+    exact_below: int = EXACT_BELOW,
+) -> Judgement | Malformed:
+    """Judge a history file, if it is one. Raises UsageError where it cannot be read.
+
+    A regular history is read once and not held in memory; where the screen suspects something, the file is read
+    again for the checkers concerned; where it leaves the screen's competence, all of it is judged exactly. So is a
+    file of fewer than `exact_below` bytes: there is no time to be saved.
+    """
+    with _uncollected(), integers_of_any_length():
+        try:
+            small = path.is_file() and path.stat().st_size < exact_below
+            streamed = Declined() if small else _judge_streamed(path, checkers, progress)
+        except NotOrdinary:
+            streamed = Declined()
+        if not isinstance(streamed, Declined):
+            return streamed
+        judged = _judge_reader(_reader(path, progress), checkers)
+        return replace(judged, warnings=(*judged.warnings, *streamed.warnings))
+
+
+def _judge_streamed(
+    path: Path, checkers: Sequence[Invariant], progress: Progress | None
+) -> Judgement | Declined:
+    history = open_fast(path)
+    header = history.header
+    if header is None:
+        return Declined()
+    screening = screen_history(header, _batches(history, path, progress), checkers=checkers)
+    if isinstance(screening, Declined):
+        return screening
+    events = chain.from_iterable(open_fast(path).batches())
+    return _completed(header, screening, events, checkers=checkers, warnings=history.warnings)
+
+
+def _reader(path: Path, progress: Progress | None) -> HistoryReader:
+    """The exact reader, which tells how far it has come."""
+    if progress is None or path.suffix in COLUMNAR:
+        return open_history(path)
+    return HistoryReader(_telling(Chunks(path), path.stat().st_size, progress))
+
+
+def _telling(chunks: Chunks, size: int, progress: Progress) -> Iterator[Line]:
+    for line in numbered(chunks):
+        yield line
+        progress(chunks.done, size)
+
+
+def _batches(history: FastHistory, path: Path, progress: Progress | None) -> Iterator[list[Event]]:
+    size = path.stat().st_size
+    for events in history.batches():
+        yield events
+        if progress is not None:
+            progress(history.done, size)
+
+
+def _completed(
+    header: Header,
+    acquittal: Acquittal,
+    events: Iterable[Event],
+    *,
+    checkers: Sequence[Invariant],
+    warnings: Sequence[str] = (),
+) -> Judgement:
+    """The judgement that the screen began: what it suspects is judged exactly."""
+    found = dict(acquittal.verdicts)
+    suspected = [checker for checker in checkers if checker.name not in found]
+    if suspected:
+        case = Case(Trace(header).extend(events))
+        found |= {checker.name: _concluded(checker, case) for checker in suspected}
+    return _judgement(
+        header,
+        found,
+        took_anything=acquittal.took_anything,
+        accounting=acquittal.accounting,
+        warnings=warnings,
+    )
 
 
 def judge_reader(reader: HistoryReader, *, checkers: Sequence[Invariant] = CHECKERS) -> Judgement | Malformed:
@@ -91,19 +191,29 @@ def judge_trace(
 ) -> Judgement:
     """Judge what the fold over events has filed."""
     case = Case(trace)
-    judged = {checker.name: _concluded(checker, case) for checker in checkers}
-    decisive = trace.header.decisive
-    unjudged = {name: _not_judged(name) for name in decisive or () if name not in judged}
-    found = judged | unjudged
+    return _judgement(
+        trace.header,
+        {checker.name: _concluded(checker, case) for checker in checkers},
+        took_anything=case.took_anything,
+        accounting=_accounting(case),
+        warnings=warnings,
+    )
+
+
+def _judgement(
+    header: Header,
+    found: Mapping[str, InvariantVerdict],
+    *,
+    took_anything: bool,
+    accounting: Mapping[str, int],
+    warnings: Sequence[str] = (),
+) -> Judgement:
     verdicts = tuple(found[name] for name in INVARIANTS if name in found)
     return Judgement(
-        outcome=overall(verdicts, decisive=decisive, took_anything=case.took_anything),
+        outcome=overall(verdicts, decisive=header.decisive, took_anything=took_anything),
         invariants=verdicts,
-        warnings=(
-            *warnings,
-            *(f"{name} is decisive for this history, and not judged by this version" for name in unjudged),
-        ),
-        accounting=_accounting(case),
+        warnings=tuple(warnings),
+        accounting=accounting,
     )
 
 
@@ -116,10 +226,6 @@ def _concluded(checker: Invariant, case: Case) -> InvariantVerdict:
             outcome=Outcome.UNKNOWN,
             why=f"the checker failed:\n{traceback.format_exc()}",
         )
-
-
-def _not_judged(name: str) -> InvariantVerdict:
-    return InvariantVerdict(invariant=name, outcome=Outcome.UNKNOWN, why="not judged by this version")
 
 
 def _accounting(case: Case) -> dict[str, int]:

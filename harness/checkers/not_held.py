@@ -68,11 +68,14 @@ def _held(view: SubtaskView, attempt: Attempt, bound_ms: int) -> Iterator[Anomal
     readiness = Readiness(source=view.source, taken=view.inputs[attempt.a], coalesces=coalesces)
     for event in attempt.events:
         readiness.step(event)
-        ready = readiness.since(event) if isinstance(event, Owm) else None
-        if ready is None or event.t - ready.t <= bound_ms * _US_PER_MS:
-            continue
-        if isinstance(event, Owm) and not view.case.stalls.overlap(ready.t, event.t):
-            yield _late(event, ready, bound_ms)
+        ready = readiness.since(event) if isinstance(event, Owm) else []
+        late = [
+            since
+            for since in ready
+            if event.t - since.t > bound_ms * _US_PER_MS and not view.case.stalls.overlap(since.t, event.t)
+        ]
+        if isinstance(event, Owm) and late and len(late) == len(ready):
+            yield _late(event, late[-1], bound_ms)
 
 
 def _late(owm: Owm, ready: OfAttempt, bound_ms: int) -> Anomaly:

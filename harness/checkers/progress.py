@@ -25,6 +25,8 @@ class Progress:
     def __init__(self, source: SubtaskInput) -> None:
         self._source = source
         self._left: dict[Id, set[int]] = {}
+        self._wanted_left: dict[Id, int] = {}
+        """Counted already: a record may have a million outputs, and is asked after at each of them."""
         self._outcomes: dict[Id, Settled] = {}
         self._wanted: dict[Id, list[Any] | None] = {}
         """Worked out already, by the outcome so far."""
@@ -33,13 +35,24 @@ class Progress:
         """Take an event; returns the record whose standing it may have changed."""
         match event:
             case Out():
-                self._left.setdefault(event.id, set()).add(event.j)
+                self._leave(event.id, event.j)
             case Res(final=True) | Dead():
                 self._outcomes.setdefault(event.id, event)
                 self._wanted.pop(event.id, None)
+                self._wanted_left.pop(event.id, None)
             case _:
                 return None
         return event.id
+
+    def _leave(self, record: Id, j: int) -> None:
+        left = self._left.setdefault(record, set())
+        if j not in left and record in self._wanted_left:
+            self._wanted_left[record] += self._is_wanted(record, j)
+        left.add(j)
+
+    def _is_wanted(self, record: Id, j: int) -> bool:
+        wanted = self.wanted(record)
+        return wanted is None or j < len(wanted)
 
     def has_left(self, record: Id) -> bool:
         """Whether any output of it has left."""
@@ -56,11 +69,9 @@ class Progress:
 
     def count_left(self, record: Id) -> int:
         """How many of its wanted outputs have left; of unknown ones, those that have."""
-        left = self._left.get(record)
-        if not left:
-            return 0
-        wanted = self.wanted(record)
-        return len(left) if wanted is None else sum(j < len(wanted) for j in left)
+        if record not in self._wanted_left:
+            self._wanted_left[record] = sum(self._is_wanted(record, j) for j in self._left.get(record, ()))
+        return self._wanted_left[record]
 
     def all_left(self, record: Id) -> bool:
         """Whether all of at least one output have left; where outputs are unknown, what has left is all."""

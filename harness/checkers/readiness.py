@@ -9,7 +9,7 @@ memory grows with the attempt's input.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from heapq import heapify, heappop, heappush
 
 from harness.checkers.attempt_input import AttemptInput, Mark, elements_of
@@ -54,25 +54,28 @@ class Readiness:
                 if record is not None and record in self._entries:
                     self._touch(record, event)
 
-    def since(self, owm: Owm) -> OfAttempt | None:
-        """The event that made this watermark ready; None: it is not ready, or stands for nothing."""
+    def since(self, owm: Owm) -> list[OfAttempt]:
+        """The event that made this watermark ready; none if it is not, or stands for nothing.
+
+        With coalescing it may also be the last position of its value that is ready: then that one's event follows.
+        """
         pos = self._input.left.get(owm.n)
-        if pos is None:
-            return None
         frontier = self._lowest_open()
-        if self._coalesces:
-            pos = max(pos, self._latest_ready(owm.w, frontier, otherwise=pos))
-        came = self._came.get(Mark(pos, owm.w))
-        if came is None or frontier < pos:
-            return None
+        if pos is None or frontier < pos or Mark(pos, owm.w) not in self._came:
+            return []
+        latest = self._latest_ready(owm.w, frontier, otherwise=pos) if self._coalesces else pos
+        return [self._settled(place, owm.w) for place in ([pos, latest] if latest > pos else [pos])]
+
+    def _settled(self, pos: int, w: W) -> OfAttempt:
+        """What made ready a watermark that has come, with nothing open before it."""
+        came = self._came[Mark(pos, w)]
         index = bisect_left(self._settled_at, pos)
         settled = self._settled_by[index - 1] if index else came
         return max(came, settled, key=lambda event: event.n)
 
     def _latest_ready(self, w: W, frontier: float, *, otherwise: int) -> int:
-        """A later position of a value that leaves counts as left with it: the last that could have."""
         places = self._places.get(w, [])
-        index = bisect_left(places, frontier)
+        index = bisect_right(places, frontier)
         return places[index - 1] if index else otherwise
 
     def _lowest_open(self) -> float:

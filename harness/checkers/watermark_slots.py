@@ -16,7 +16,7 @@ from itertools import count
 
 from harness.checkers.attempt_input import AttemptInput, Mark
 from harness.checkers.marks_left import MarksLeft
-from harness.history.event import Owm, W
+from harness.history.event import Owm
 
 __all__ = ["WatermarkSlots"]
 
@@ -35,7 +35,6 @@ class WatermarkSlots:
         """A heap: what may itself still be waiting for a slot."""
         self._held: set[Mark] = set()
         self._held_by_pos: list[tuple[int, int, Mark]] = []
-        self._held_by_value: dict[W, list[Mark]] = {}
         self._sharing: Counter[int] = Counter()
         """How many share a slot, by the number of records before them."""
 
@@ -60,9 +59,7 @@ class WatermarkSlots:
             return
         self._release(mark)
         if self._coalesces:
-            for same_value in self._held_by_value.pop(mark.w, ()):
-                self._release(same_value)
-            while self._held_by_pos and self._held_by_pos[0][0] <= self._left.covered:
+            while self._held_by_pos and self._held_by_pos[0][0] <= self._left.reach:
                 self._release(heappop(self._held_by_pos)[-1])
 
     def _admit(self) -> None:
@@ -75,7 +72,6 @@ class WatermarkSlots:
         self._held.add(mark)
         if self._coalesces:
             self._sharing[self._slot(mark)] += 1
-            self._held_by_value.setdefault(mark.w, []).append(mark)
             heappush(self._held_by_pos, (mark.pos, next(self._order), mark))
 
     def _release(self, mark: Mark) -> None:

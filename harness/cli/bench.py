@@ -15,18 +15,23 @@ if TYPE_CHECKING:
 
 __all__ = ["bench"]
 
-_PARTS = ("operator", "world", "spark")
+_PARTS = ("operator", "judge", "world", "spark")
 
 
 @click.command()
 @click.argument("what", nargs=-1, type=click.Choice(_PARTS))
 @click.option("--pyflink", envvar="FLOODMARK_PYFLINK", metavar="PYTHON", type=click.Path(path_type=Path),
               help="The Python of an environment with apache-flink 2.3.0, as a peer of the operator.")  # fmt: skip
+@click.option(
+    "--large",
+    is_flag=True,
+    help="Judge a history of 10 million events too: some gigabytes of disk, tens of minutes.",
+)
 @click.option("--write", "page", metavar="FILE", type=click.Path(dir_okay=False, exists=True, path_type=Path),
               help="Put the tables into this page too, each between its marks: docs/performance.md.")  # fmt: skip
 @click.option("--format", "form", envvar="FLOODMARK_FORMAT", default="pretty", show_default=True,
               type=click.Choice(["pretty", "json", "markdown"]), help="Of what is printed.")  # fmt: skip
-def bench(what: tuple[str, ...], *, pyflink: Path | None, page: Path | None, form: str) -> int:
+def bench(what: tuple[str, ...], *, pyflink: Path | None, large: bool, page: Path | None, form: str) -> int:
     """Measure WHAT (default: everything): ratios and times within this run, each beside its goal.
 
     Exit code: 0 measured, whether the goals are met or not; 11 if nothing could be measured.
@@ -38,7 +43,7 @@ def bench(what: tuple[str, ...], *, pyflink: Path | None, page: Path | None, for
     measured: list[Row | NotMeasured] = []
     for part in what or _PARTS:
         load = os.getloadavg()[0]
-        rows = list(_measured(part, pyflink))
+        rows = list(_measured(part, pyflink, large=large))
         for row in rows:
             if isinstance(row, NotMeasured):
                 click.echo(f"not measured: {row.name}: {row.reason}", err=True)
@@ -49,7 +54,7 @@ def bench(what: tuple[str, ...], *, pyflink: Path | None, page: Path | None, for
     return Exit.HOLD if any(isinstance(row, Row) for row in measured) else Exit.ENVIRONMENT
 
 
-def _measured(part: str, pyflink: Path | None) -> Iterator[Row | NotMeasured]:
+def _measured(part: str, pyflink: Path | None, *, large: bool) -> Iterator[Row | NotMeasured]:
     match part:
         case "operator":
             from harness.bench.operator_rows import operator_rows
@@ -57,6 +62,10 @@ def _measured(part: str, pyflink: Path | None) -> Iterator[Row | NotMeasured]:
 
             settings = WorldSettings.from_environment()
             yield from operator_rows(settings=settings, pyflink=pyflink, say=_progress)
+        case "judge":
+            from harness.bench.judging import LARGE, Sizes, judging_rows
+
+            yield from judging_rows(sizes=LARGE if large else Sizes(), say=_progress)
         case "world":
             yield from _world_rows()
         case _:

@@ -17,8 +17,8 @@ from harness.campaign import Finished, carry_out
 from harness.cli.interrupt import stop_on_interrupt
 from harness.cli.progress import observing
 from harness.errors import NothingRan
-from harness.run import Order
-from harness.stage import Keep, StagePlan, new_run_id
+from harness.order import Order, new_run_id
+from harness.stage import Keep, StagePlan
 from reports.machine import render
 from reports.pretty import print_outcomes, terminal
 from reports.write import write_report

@@ -6,94 +6,68 @@ violation beats a malformed file beats unknown or vacuous beats pass.
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+import sys
+from contextlib import closing
 
 import click
 
-from harness.cli.options import speech_options
-from harness.errors import Exit, UsageError
-
-if TYPE_CHECKING:
-    from harness.checkers.judge import Malformed
-    from harness.verdict import Judgement
+from harness.cli.options import invariant_option, jobs_option, speech_options
+from harness.errors import Exit, WorldError
 
 __all__ = ["check"]
 
 _WORST_FIRST = (Exit.VIOLATION, Exit.USAGE, Exit.UNDECIDED, Exit.HOLD)
 
-_COLOURS = {Exit.VIOLATION: "red", Exit.USAGE: "red", Exit.UNDECIDED: "yellow", Exit.HOLD: "green"}
-
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@invariant_option
+@jobs_option("Files at a time, each in a process of its own.")
 @speech_options
 @click.pass_context
 def check(
     context: click.Context,
     *,
-    files: tuple[Path, ...],
+    files: tuple[str, ...],
+    invariants: tuple[str, ...],
+    jobs: int,
     form: str,
     quiet: bool,
     verbose: bool,
     no_color: bool,
 ) -> None:
-    """Judge histories (.jsonl, .jsonl.gz, .jsonl.zst), whoever wrote them.
+    """Judge histories, whoever wrote them: .jsonl, .jsonl.gz, .jsonl.zst, .arrow, .parquet.
 
-    Exit code: 0 all hold, 1 a violation, 4 malformed, 10 unknown or vacuous.
+    FILE may be a pattern in quotes ('runs/**/*.jsonl'), or - for standard input. Of several files the worst decides.
+
+    Exit code: 0 all hold, 1 a violation, 2 interrupted, 4 malformed or not readable, 10 unknown or vacuous,
+    11 no room for standard input, or for what is printed.
     """
-    from harness.checkers.judge import judge_file
-    from harness.history.strict_json import integers_of_any_length
+    from harness.cli.history_files import opened
+    from harness.cli.judging import Wish, answers
 
-    del quiet, verbose  # the judgement is the answer; there is neither less nor more to say
-    _all_readable(files)
-    codes: list[Exit] = []
-    for path in files:
-        with integers_of_any_length():
-            judged = judge_file(path)
-            said = _printed(click.format_filename(path), judged, form)
-        click.echo(said, color=False if no_color else None)
-        codes.append(_code(judged))
+    with opened(files) as histories:
+        wish = Wish(invariants=invariants, form=form, quiet=quiet, verbose=verbose)
+        codes: list[Exit] = []
+        with closing(answers(histories, wish, jobs=jobs)) as given:
+            for answer in given:
+                if answer.complaint:
+                    click.echo(f"floodmark: {answer.complaint}", err=True)
+                else:
+                    _tell(answer.text, no_color=no_color)
+                codes.append(answer.code)
     context.exit(min(codes, key=_WORST_FIRST.index))
 
 
-def _all_readable(files: tuple[Path, ...]) -> None:
-    """Before anything is judged, tell of every file that cannot be."""
-    problems = [problem for path in files if (problem := _problem(path))]
-    if problems:
-        raise UsageError("; ".join(problems), fix="name history files: .jsonl, .jsonl.gz or .jsonl.zst")
-
-
-def _problem(path: Path) -> str:
+def _tell(text: str, *, no_color: bool) -> None:
+    """On standard output, in letters that it knows."""
+    letters = getattr(sys.stdout, "encoding", None) or "utf-8"
     try:
-        if path.is_dir():
-            return f"{path} is a directory, not a history"
-        with path.open("rb"):
-            return ""
-    except FileNotFoundError:
-        return f"there is no file {path}"
+        click.echo(
+            text.encode(letters, "backslashreplace").decode(letters), color=False if no_color else None
+        )
+    except BrokenPipeError:
+        raise
     except OSError as error:
-        return f"{path} cannot be read: {error.strerror or error}"
-
-
-def _printed(name: str, judged: Judgement | Malformed, form: str) -> str:
-    import json
-
-    from harness.cli import judgement_text
-
-    match form:
-        case "json":
-            return json.dumps(judged.as_json(), separators=(",", ":"))
-        case "markdown":
-            return "\n".join(judgement_text.markdown(name, judged))
-        case "github":
-            return "\n".join(judgement_text.github(name, judged))
-        case _:
-            first, *others = judgement_text.pretty(name, judged)
-            return "\n".join([click.style(first, fg=_COLOURS[_code(judged)], bold=True), *others])
-
-
-def _code(judged: Judgement | Malformed) -> Exit:
-    from harness.verdict import Judgement
-
-    return judged.outcome.exit_code if isinstance(judged, Judgement) else Exit.USAGE
+        message = f"standard output cannot be written: {error.strerror or error}"
+        raise WorldError(message, fix="make room where it goes") from error

@@ -28,12 +28,12 @@ _PLACEHOLDERS: Mapping[str, str] = {"integer range": "N", "float range": "X", "d
 _EXITS: Mapping[Exit, str] = {
     Exit.HOLD: "everything holds; `demo`: the reference passed and the planted defect was convicted",
     Exit.VIOLATION: "a violation",
-    Exit.INTERRUPTED: "interrupted; what had run is reported",
+    Exit.INTERRUPTED: "interrupted: what had run is reported; or nobody read on (`head`)",
     Exit.INTERNAL: "an internal error: please report it",
     Exit.USAGE: "bad usage, or a scenario or history with mistakes",
     Exit.NOTHING_RAN: "nothing ran",
     Exit.UNDECIDED: "unknown or vacuous: nothing was shown",
-    Exit.ENVIRONMENT: "the environment failed: no database, no proxy, no Java",
+    Exit.ENVIRONMENT: "the environment failed: no database, no proxy, no Java, no room on a disk",
 }
 _OPENING = """\
 # The command line

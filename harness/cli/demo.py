@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.options import run_options
+from harness.cli.options import refuse_no_world, run_options
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from harness.campaign import Finished
     from harness.errors import Exit
+    from harness.order import Order
+    from harness.verdict import Outcome
 
 __all__ = ["demo"]
 
@@ -23,8 +27,8 @@ _MUTANT = "snapshot-omits-completed"
 
 
 @click.command()
-@click.option("--level", envvar="FLOODMARK_LEVEL", type=click.Choice(["live", "spark"]), default="spark",
-              show_default=True, help="live: one plain process a subtask; spark: PySpark tasks.")  # fmt: skip
+@click.option("--level", envvar="FLOODMARK_LEVEL", type=click.Choice(["sim", "live", "spark"]), default="spark",
+              show_default=True, help="sim: virtual time; live: processes; spark: PySpark tasks.")  # fmt: skip
 @run_options
 def demo(*, level: str, proxy: str, seed: int | None, **options: Any) -> int:
     """Run one scenario twice: the reference operator must pass, a planted defect must be convicted.
@@ -33,23 +37,43 @@ def demo(*, level: str, proxy: str, seed: int | None, **options: Any) -> int:
     undecided, 11 if the environment failed.
     """
     from harness.choices import fresh_seed
-    from harness.cli.campaigning import go
     from harness.errors import Exit
-    from harness.run import Order
+    from harness.order import Order
     from harness.scenario_file import load_many
 
     del proxy
+    refuse_no_world(level, options["world"])
     (scenario,) = load_many([_SCENARIO])
     number = seed if seed is not None else fresh_seed()
-    again = f"floodmark run {_SCENARIO} --level {level} --world {options['world']} --seed {number}"
+    world = "" if level == "sim" else f" --world {options['world']}"
+    again = f"floodmark run {_SCENARIO} --level {level}{world} --seed {number}"
     orders = [
         Order(scenario=scenario, level=level, seed=number, again=again),
         Order(
             scenario=scenario, level=level, seed=number, mutant=_MUTANT, again=f"{again} --mutant {_MUTANT}"
         ),
     ]
-    finished = go(orders, title=f"demo: {_SCENARIO}", **options)
+    title = f"demo: {_SCENARIO}"
+    if level == "sim":
+        return _simulated(orders, title=title, options=options)
+    from harness.cli.campaigning import go
+
+    finished = go(orders, title=title, **options)
     return Exit.HOLD if _saw_both(finished) else _worse(finished)
+
+
+def _simulated(orders: Sequence[Order], *, title: str, options: dict[str, Any]) -> Exit:
+    from harness.cli.simulating import go
+    from harness.errors import Exit
+
+    of_a_world = ("world", "keep", "offline")
+    campaign = go(orders, title=title, **{name: options[name] for name in options if name not in of_a_world})
+    if campaign.as_expected:
+        return Exit.HOLD
+    if campaign.interrupted:
+        return Exit.INTERRUPTED
+    unexpected = [outcome for tally in campaign.tallies if tally.unexpected for outcome in tally.counts]
+    return _undecided_or_violated(unexpected)
 
 
 def _saw_both(finished: Finished) -> bool:
@@ -61,12 +85,18 @@ def _saw_both(finished: Finished) -> bool:
 def _worse(finished: Finished) -> Exit:
     """The exit code of a demo that did not show what it is meant to show: never that of success."""
     from harness.errors import Exit
-    from harness.verdict import Outcome
 
     if finished.interrupted:
         return Exit.INTERRUPTED
     if finished.error is not None:
         return finished.error.exit_code
     unexpected = [outcome for outcome in finished.outcomes if not outcome.as_expected]
-    undecided = any(o.judgement.outcome in {Outcome.UNKNOWN, Outcome.VACUOUS} for o in unexpected)
+    return _undecided_or_violated([outcome.judgement.outcome for outcome in unexpected])
+
+
+def _undecided_or_violated(unexpected: Sequence[Outcome]) -> Exit:
+    from harness.errors import Exit
+    from harness.verdict import Outcome
+
+    undecided = any(outcome in {Outcome.UNKNOWN, Outcome.VACUOUS} for outcome in unexpected)
     return Exit.UNDECIDED if undecided or not unexpected else Exit.VIOLATION

@@ -15,7 +15,7 @@ from types import FrameType
 import click
 
 from harness.errors import Exit
-from harness.watch import Stop
+from harness.observer import Stop
 
 __all__ = ["stop_on_interrupt"]
 

@@ -5,9 +5,13 @@ Invariant: every format tells the same verdict; a sentence comes from the judge 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
 from harness.checkers.judge import Malformed
+from harness.explanation.explain import ANOMALIES_IN_FULL
+from harness.explanation.text import anomaly_lines, closing_lines, events_of, rest_of
+from harness.invariants import INVARIANTS
 from harness.verdict import Anomaly, InvariantVerdict, Judgement, Outcome
 
 __all__ = ["github", "markdown", "pretty", "verdict_word"]
@@ -17,9 +21,11 @@ Judged = Judgement | Malformed
 _HELD_BACK = {Outcome.PASS, Outcome.NOT_CLAIMED}
 """Nothing more to say about these than their name."""
 
+_MARKUP = re.compile(r"[&\\`*_\[\]<>|#]")
+
 
 def pretty(name: str, judged: Judged) -> Iterator[str]:
-    """Lines for a terminal: the verdict first, then each invariant, its anomalies with their events."""
+    """Lines for a terminal: the verdict first, then each invariant, its anomalies explained, what still holds."""
     yield f"{verdict_word(judged)}  {name}"
     for warning in judged.warnings:
         yield f"  warning: {warning}"
@@ -29,50 +35,65 @@ def pretty(name: str, judged: Judged) -> Iterator[str]:
     for verdict in judged.invariants:
         why = f"  {_first_line(verdict.why)}" if verdict.why else ""
         yield f"  {verdict.invariant:<4} {verdict.outcome:<11}{_observed(verdict)}{why}".rstrip()
-        for anomaly in verdict.anomalies:
-            yield f"       {anomaly.kind}: {anomaly.say} [{_events(anomaly)}]"
-        if verdict.omitted:
-            yield f"       and {verdict.omitted} more"
+        for anomaly in _in_full(verdict):
+            yield from (f"       {line}" for line in anomaly_lines(anomaly))
+        if rest := rest_of(verdict):
+            yield f"       {rest}"
+    yield from (f"  {line}" for line in (*_restriction(judged), *closing_lines(judged)))
     counts = ", ".join(f"{count} {named.replace('_', ' ')}" for named, count in judged.accounting.items())
     yield f"  seen: {counts}"
 
 
 def markdown(name: str, judged: Judged) -> Iterator[str]:
-    """A section for a pull request."""
+    """A section for a pull request: the table, and below it the explanations as they are elsewhere."""
     yield f"### {verdict_word(judged)}: {_cell(name)}"
     yield ""
     yield from (f"- warning: {_cell(warning)}" for warning in judged.warnings)
     if isinstance(judged, Malformed):
         yield from (f"- line {breach.line}: {_cell(breach.say)}" for breach in judged.breaches)
         return
+    if judged.warnings:
+        yield ""
     yield "| invariant | verdict | what was found |"
     yield "|---|---|---|"
     for verdict in judged.invariants:
         yield f"| {verdict.invariant} | {verdict.outcome} | {_cell(_first_line(verdict.why))} |"
-        for anomaly in verdict.anomalies:
-            yield f"| | {anomaly.kind} | {_cell(anomaly.say)} ({_events(anomaly)}) |"
-        if verdict.omitted:
-            yield f"| | | and {verdict.omitted} more |"
+        for anomaly in _in_full(verdict):
+            yield f"| | {anomaly.kind} | {_cell(anomaly.say)} ({events_of(anomaly)}) |"
+        if rest := rest_of(verdict):
+            yield f"| | | {rest} |"
+    yield ""
+    told = [
+        line
+        for verdict in judged.invariants
+        for anomaly in _in_full(verdict)
+        for line in anomaly_lines(anomaly)
+    ]
+    # Indented, for a fence could be closed by a payload.
+    yield from (f"    {line}" for line in (*told, *_restriction(judged), *closing_lines(judged)))
     yield ""
 
 
 def github(name: str, judged: Judged) -> Iterator[str]:
     """Workflow commands, which GitHub shows beside the file."""
+    file = _property(name)
     if isinstance(judged, Malformed):
         for breach in judged.breaches:
-            yield f"::error file={_property(name)},line={breach.line},title=malformed::{_data(breach.say)}"
+            yield f"::error file={file},line={breach.line},title=malformed::{_data(breach.say)}"
         return
     for warning in judged.warnings:
-        yield f"::warning file={_property(name)}::{_data(warning)}"
+        yield f"::warning file={file}::{_data(warning)}"
     for verdict in judged.invariants:
-        for anomaly in verdict.anomalies:
-            title = f"title={verdict.invariant} {anomaly.kind}"
-            say = _data(f"{anomaly.say} ({_events(anomaly)})")
-            yield f"::error file={_property(name)},{title}::{say}"
+        for anomaly in _in_full(verdict):
+            say = _data("\n".join(anomaly_lines(anomaly)))
+            yield f"::error file={file},title={verdict.invariant} {anomaly.kind}::{say}"
+        if rest := rest_of(verdict):
+            yield f"::error file={file},title={verdict.invariant}::{rest}"
         if verdict.outcome not in _HELD_BACK | {Outcome.FAIL}:
             title = f"title={verdict.invariant} {verdict.outcome}"
-            yield f"::notice file={_property(name)},{title}::{_data(_first_line(verdict.why))}"
-    yield f"::notice file={_property(name)},title=floodmark::{verdict_word(judged)}"
+            yield f"::notice file={file},{title}::{_data(_first_line(verdict.why))}"
+    closing = (verdict_word(judged), *_restriction(judged), *closing_lines(judged))
+    yield f"::notice file={file},title=floodmark::{_data(chr(10).join(closing))}"
 
 
 def verdict_word(judged: Judged) -> str:
@@ -84,8 +105,14 @@ def _observed(verdict: InvariantVerdict) -> str:
     return f" ({verdict.observed} observed)" if verdict.outcome is not Outcome.NOT_CLAIMED else ""
 
 
-def _events(anomaly: Anomaly) -> str:
-    return ("event " if len(anomaly.events) == 1 else "events ") + ", ".join(map(str, anomaly.events))
+def _in_full(verdict: InvariantVerdict) -> Sequence[Anomaly]:
+    return verdict.anomalies[:ANOMALIES_IN_FULL]
+
+
+def _restriction(judged: Judgement) -> Sequence[str]:
+    """A verdict over fewer invariants than there are must say so."""
+    names = [verdict.invariant for verdict in judged.invariants]
+    return [] if len(names) == len(INVARIANTS) else [f"Judged by {' '.join(names)} only, as was asked for."]
 
 
 def _first_line(text: str) -> str:
@@ -96,9 +123,7 @@ def _first_line(text: str) -> str:
 
 def _cell(text: str) -> str:
     """Nothing in a payload may end a cell, open a tag or begin a link."""
-    for special in "\\`*_[]<>|#":
-        text = text.replace(special, f"&#{ord(special)};")
-    return text.replace("\n", " ")
+    return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", text).replace("\n", " ")
 
 
 def _data(text: str) -> str:

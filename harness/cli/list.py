@@ -82,6 +82,7 @@ def _mutants() -> Sequence[Row]:
         {
             "name": mutant.name,
             "about": mutant.about,
+            "number": mutant.label,
             "convicted_by": list(mutant.convicted_by),
             "scenario": mutant.scenario,
         }
@@ -112,6 +113,8 @@ def _table(rows: Sequence[Row]) -> str:
 
 def _cell(value: Any) -> str:
     match value:
+        case None | "":
+            return ""
         case bool():
             return "yes" if value else "no"
         case str():

@@ -7,14 +7,16 @@ answers at once; no ending leaves with an undocumented exit code, and a defect o
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from typing import Any, TextIO
 
 import click
 
 from harness.cli.settings import project_settings
-from harness.errors import Exit, FloodmarkError
+from harness.errors import Exit, FloodmarkError, ReaderGone
 
 __all__ = ["floodmark", "main"]
 
@@ -22,6 +24,7 @@ _COMMANDS: Mapping[str, str] = {
     "demo": "The newcomer's first run: the reference passes, a planted defect is convicted.",
     "run": "Run scenarios, judge them, write a report.",
     "check": "Judge histories, from anywhere.",
+    "mutants": "The kill matrix: every planted defect against every invariant.",
     "list": "What there is: scenarios, faults, invariants, suts, mutants.",
     "doctor": "What works here and what does not, each with its fix.",
     "setup": "Get what a world lacks, into a cache.",
@@ -48,6 +51,13 @@ class _Commands(click.Group):
         module = importlib.import_module(f"harness.cli.{cmd_name}")
         command: click.Command = getattr(module, cmd_name if cmd_name != "list" else "list_")
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Click itself would answer a closed pipe with 1, which says that there was a violation."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as gone:
+            raise ReaderGone("interrupted: nobody reads standard output any more") from gone
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Without importing any of them."""
@@ -77,6 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             default_map=settings,
         )
     except FloodmarkError as error:
+        _drop_what_cannot_be_said()
         _say(f"floodmark: {error}")
         return error.exit_code
     except click.exceptions.NoArgsIsHelpError as error:
@@ -88,9 +99,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         _say("floodmark: interrupted")
         return Exit.INTERRUPTED
-    except BrokenPipeError:
-        sys.stderr.close()  # whoever read us has gone; say nothing more
-        return Exit.INTERNAL
     except Exception as error:  # noqa: BLE001 - the last door: a defect of ours must have its exit code
         traceback.print_exc()
         _say(f"floodmark: internal error ({type(error).__name__}); please report it with the lines above")
@@ -99,4 +107,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _say(text: str) -> None:
-    click.echo(text, err=True)
+    try:
+        click.echo(text, err=True)
+    except BrokenPipeError:
+        _mute(sys.stderr)
+
+
+def _drop_what_cannot_be_said() -> None:
+    """What a closed pipe or a full disk refused must not fail again when the process ends, with a code of its own."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _mute(sys.stdout)
+
+
+def _mute(stream: TextIO) -> None:
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)

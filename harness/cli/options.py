@@ -6,13 +6,24 @@ Invariant: command line over environment (`FLOODMARK_<OPTION>`) over pyproject o
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-__all__ = ["run_options", "speech_options", "world_option"]
+from harness.errors import UsageError
+from harness.invariants import INVARIANTS, NOT_ON_A_HISTORY
+
+__all__ = [
+    "invariant_option",
+    "jobs_option",
+    "refuse_no_world",
+    "run_options",
+    "speech_options",
+    "world_option",
+]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -23,9 +34,58 @@ def _option(*names: str, env: str, **rest: Any) -> Callable[[_Command], _Command
 
 def world_option(command: _Command) -> _Command:
     """`--world`."""
-    kinds = click.Choice(["auto", "containers", "local"])
     about = "Where the database and its proxy come from; auto: containers if an engine answers, else local."
-    return _option("--world", env="WORLD", type=kinds, default="auto", show_default=True, help=about)(command)
+    return _world(command, ["auto", "containers", "local"], about)
+
+
+def _world(command: _Command, kinds: Sequence[str], about: str) -> _Command:
+    option = _option(
+        "--world", env="WORLD", type=click.Choice(kinds), default="auto", show_default=True, help=about
+    )
+    return option(command)
+
+
+def _run_world_option(command: _Command) -> _Command:
+    """`--world` of what may also run without one."""
+    about = (
+        "Where the database and its proxy come from; auto: simulated at level sim, else containers or local."
+    )
+    return _world(command, ["auto", "containers", "local", "simulated"], about)
+
+
+def refuse_no_world(level: str, world: str) -> None:
+    """Real processes need a real database."""
+    if world == "simulated" and level != "sim":
+        message = f"--world simulated has no server for real processes, and --level {level} starts some"
+        raise UsageError(message, fix="add --level sim, or leave --world out")
+
+
+def invariant_option(command: _Command) -> _Command:
+    """`--invariant`: those chosen, in the order of the page; all where none is."""
+    about = "Judge by these only; repeatable, several with commas.  [default: all]"
+    return _option("--invariant", "invariants", env="INVARIANT", multiple=True, metavar="V8,V10",
+                   callback=_chosen, help=about)(command)  # fmt: skip
+
+
+def _chosen(_ctx: click.Context, _parameter: click.Parameter, given: Sequence[str]) -> tuple[str, ...]:
+    asked = [name.strip() for words in given for name in words.split(",")]
+    if problems := [problem for name in asked if (problem := _not_an_invariant(name))]:
+        raise UsageError("; ".join(problems), fix="`floodmark list invariants` tells what can be judged")
+    return tuple(name for name in INVARIANTS if name in asked or not asked)
+
+
+def _not_an_invariant(name: str) -> str:
+    if name in INVARIANTS:
+        return ""
+    if name in NOT_ON_A_HISTORY:
+        return f"--invariant {name}: no history is judged by it, for {NOT_ON_A_HISTORY[name]}"
+    close = get_close_matches(name.upper(), INVARIANTS, n=1)
+    return f"--invariant: there is no {name!r}" + (f", did you mean {close[0]!r}?" if close else "")
+
+
+def jobs_option(about: str) -> Callable[[_Command], _Command]:
+    """`--jobs`, of what `about` says."""
+    return _option("--jobs", env="JOBS", type=click.IntRange(min=1), default=1, show_default=True, help=about)
 
 
 def speech_options(command: _Command) -> _Command:
@@ -51,7 +111,7 @@ def _no_color(_ctx: click.Context, _parameter: click.Parameter, value: bool) -> 
 def run_options(command: _Command) -> _Command:
     """What `run` and `demo` take, beside what is run."""
     for option in (
-        world_option,
+        _run_world_option,
         _option("--proxy", env="PROXY", type=click.Choice(["toxiproxy"]), default="toxiproxy",
                 show_default=True, help="The proxy between the operator and the database."),
         _option("--seed", env="SEED", type=click.IntRange(min=0), default=None,

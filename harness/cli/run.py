@@ -5,17 +5,18 @@ Invariant: everything that can be wrong with what was asked for is said before a
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.options import run_options
+from harness.cli.options import refuse_no_world, run_options
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from harness.run import Order
+    from harness.order import Order
     from harness.scenario import Scenario
 
 __all__ = ["run"]
@@ -23,16 +24,16 @@ __all__ = ["run"]
 
 @click.command()
 @click.argument("scenarios", nargs=-1, required=True, metavar="SCENARIO...")
-@click.option("--level", envvar="FLOODMARK_LEVEL", type=click.Choice(["live", "spark"]), default="live",
-              show_default=True, help="live: one plain process a subtask; spark: PySpark tasks.")  # fmt: skip
+@click.option("--level", envvar="FLOODMARK_LEVEL", type=click.Choice(["sim", "live", "spark"]), default="live",
+              show_default=True, help="sim: virtual time; live: processes; spark: PySpark tasks.")  # fmt: skip
 @click.option("--sut", envvar="FLOODMARK_SUT", default="reference", show_default=True, metavar="NAME|MODULE:ATTR",
               help="The lookup under test; your own: an `async def lookup(record, pool)`.")  # fmt: skip
 @click.option("--mutant", envvar="FLOODMARK_MUTANT", default=None, metavar="NAME",
               help="A planted defect; see `floodmark list mutants`.")  # fmt: skip
 @click.option("--runs", envvar="FLOODMARK_RUNS", type=click.IntRange(min=1), default=1, show_default=True,
               help="Of each scenario, with the seeds that follow the first.")  # fmt: skip
-@click.option("--jobs", envvar="FLOODMARK_JOBS", type=click.IntRange(min=1), default=1, show_default=True,
-              help="Runs at a time, each with a world of its own.")  # fmt: skip
+@click.option("--jobs", envvar="FLOODMARK_JOBS", type=click.IntRange(min=1), default=None,
+              help="Runs at a time, each in a world, or at sim in a process.  [default: 1; sim: cores]")  # fmt: skip
 @click.option("--set", "settings", envvar="FLOODMARK_SET", multiple=True, metavar="KEY=VALUE",
               help="Any field of the scenario: workload.records=100, faults.spike.delay=50ms.")  # fmt: skip
 @run_options
@@ -44,38 +45,50 @@ def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], **asked: Any) 
     """
     from harness.catalogue import resolve
     from harness.choices import fresh_seed
-    from harness.cli.campaigning import go
     from harness.scenario_file import apply_settings, load_many
 
     files = resolve(scenarios)
     loaded = [apply_settings(scenario, settings) for scenario in load_many(scenarios)]
-    _check_level(loaded, asked["level"])
-    _check_sut(asked["sut"], asked["mutant"])
+    _check_level(loaded, asked["level"], asked["world"])
+    _check_sut(asked["sut"], asked["mutant"], asked["level"])
     seed = asked["seed"] if asked["seed"] is not None else fresh_seed()
     orders = [
-        _order(scenario, file, seed + turn, settings, asked)
+        order
         for file, scenario in zip(files, loaded, strict=True)
-        for turn in range(asked["runs"])
+        for order in _orders(scenario, file, seed, settings, asked)
     ]
     title = ", ".join(scenario.scenario for scenario in loaded)
-    return go(orders, title=title, **_campaign_options(asked)).exit_code
+    return _go(orders, title=title, asked=asked)
 
 
-def _campaign_options(asked: dict[str, Any]) -> dict[str, Any]:
-    names = ("world", "jobs", "report", "keep", "budget", "offline", "form", "quiet", "verbose", "no_color")
-    return {name: asked[name] for name in names}
+def _go(orders: Sequence[Order], *, title: str, asked: dict[str, Any]) -> int:
+    """At level sim without a world; the others' modules are not even imported."""
+    shared = ("jobs", "report", "budget", "form", "quiet", "verbose", "no_color")
+    options = {name: asked[name] for name in shared}
+    options["jobs"] = asked["jobs"] or ((os.cpu_count() or 1) if asked["level"] == "sim" else 1)
+    if asked["level"] == "sim":
+        from harness.cli import simulating
+
+        return simulating.go(orders, title=title, **options).exit_code
+    from harness.cli import campaigning
+
+    of_a_world = {name: asked[name] for name in ("world", "keep", "offline")}
+    return campaigning.go(orders, title=title, **options, **of_a_world).exit_code
 
 
-def _check_level(scenarios: Sequence[Scenario], level: str) -> None:
+def _check_level(scenarios: Sequence[Scenario], level: str, world: str) -> None:
     from harness.errors import UsageError
 
+    refuse_no_world(level, world)
     for scenario in scenarios:
-        if level not in scenario.levels:
+        if level not in {"sim", *scenario.levels}:  # in virtual time any scenario makes sense
             message = f"scenario {scenario.scenario} does not run at level {level}"
-            raise UsageError(message, fix=f"choose --level {' or '.join(scenario.levels)}")
+            raise UsageError(
+                message, fix=f"choose --level {' or '.join(dict.fromkeys(('sim', *scenario.levels)))}"
+            )
 
 
-def _check_sut(sut: str, mutant: str | None) -> None:
+def _check_sut(sut: str, mutant: str | None, level: str) -> None:
     """Load both now: a name that does not exist must not cost a world."""
     import sys
 
@@ -86,41 +99,54 @@ def _check_sut(sut: str, mutant: str | None) -> None:
     sys.path.insert(0, str(Path.cwd()))
     load_lookup(sut)
     if mutant is not None:
-        find_mutant(mutant)
+        planted = find_mutant(mutant)
+        if not planted.shows_in_a_run:
+            message = f"--mutant {mutant} is a defect of who records or judges: no run shows it"
+            raise UsageError(message, fix=f"floodmark mutants --mutant {mutant}")
+        if planted.scenario is None and level != "sim":
+            message = f"--mutant {mutant} shows at level sim only"
+            raise UsageError(message, fix="add --level sim, or choose another: floodmark list mutants")
         if sut != REFERENCE:
             message = f"--mutant {mutant} is a variant of the reference, not of {sut}"
             raise UsageError(message, fix="leave one of the two out")
 
 
-def _order(
+def _orders(
     scenario: Scenario, file: Path, seed: int, settings: Sequence[str], asked: dict[str, Any]
-) -> Order:
-    from harness.run import Order
+) -> Iterator[Order]:
+    """One a turn, with the seeds that follow the first."""
+    from harness.order import Order
 
-    return Order(
-        scenario=scenario,
-        level=asked["level"],
-        seed=seed,
-        sut=asked["sut"],
-        mutant=asked["mutant"],
-        import_path=(str(Path.cwd()),),
-        again=_again(file, seed, settings, asked),
-    )
+    before, after = _again(file, settings, asked)
+    for number in range(seed, seed + asked["runs"]):
+        yield Order(
+            scenario=scenario,
+            level=asked["level"],
+            seed=number,
+            sut=asked["sut"],
+            mutant=asked["mutant"],
+            import_path=(str(Path.cwd()),),
+            again=f"{before} --seed {number}{after}",
+        )
 
 
-def _again(file: Path, seed: int, settings: Sequence[str], asked: dict[str, Any]) -> str:
-    """The command line that runs exactly this again: a name finds only what is in the catalogue."""
+def _again(file: Path, settings: Sequence[str], asked: dict[str, Any]) -> tuple[str, str]:
+    """The command line that runs exactly this again, before and after the seed.
+
+    A name finds only what is in the catalogue.
+    """
     import shlex
 
     from harness.catalogue import catalogue
 
     scenario = file.stem if catalogue().get(file.stem) == file else str(file)
-    words = ["floodmark", "run", scenario, "--level", asked["level"], "--world", asked["world"]]
-    words += ["--seed", str(seed)]
+    words = ["floodmark", "run", scenario, "--level", asked["level"]]
+    words += [] if asked["level"] == "sim" else ["--world", asked["world"]]
+    more = []
     if asked["sut"] != "reference":
-        words += ["--sut", asked["sut"]]
+        more += ["--sut", asked["sut"]]
     if asked["mutant"]:
-        words += ["--mutant", asked["mutant"]]
+        more += ["--mutant", asked["mutant"]]
     for setting in settings:
-        words += ["--set", setting]
-    return shlex.join(words)
+        more += ["--set", setting]
+    return shlex.join(words), "".join(f" {shlex.quote(word)}" for word in more)

@@ -15,20 +15,10 @@ from typing import Any
 import asyncmy
 from asyncmy.errors import MySQLError
 
+from harness.database.connection_lost import LOST, ConnectionLost
 from harness.plan import Endpoint
 
 __all__ = ["ConnectionLost", "ConnectionPool"]
-
-_LOST = frozenset({1040, 1053, 1152, 1927, 2003, 2006, 2013, 2055, 3032})
-"""Server and client error codes after which the call may be made again on another connection."""
-
-
-class ConnectionLost(Exception):
-    """The connection is gone, or could not be had; whether the statement took effect is not known."""
-
-    def __init__(self, code: int | str, message: str) -> None:
-        super().__init__(f"connection to the database lost ({code}): {message}")
-        self.code = code
 
 
 class ConnectionPool:
@@ -95,7 +85,7 @@ class ConnectionPool:
 
     def _raise_lost(self, error: Exception) -> None:
         code = error.args[0] if isinstance(error, MySQLError) and error.args else type(error).__name__
-        if isinstance(error, MySQLError) and code not in _LOST:
+        if isinstance(error, MySQLError) and code not in LOST:
             raise error
         self._on_loss(code)
         raise ConnectionLost(code, str(error)) from error

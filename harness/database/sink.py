@@ -9,69 +9,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import pymysql
 from pymysql.connections import Connection
 
 from harness.clock import Deadline, pause
+from harness.database.epoch import Attempt, Fenced, SavedEpoch, SinkLost, Visible
 from harness.database.schema import connect
 from harness.plan import Endpoint
 
-__all__ = ["Attempt", "EpochSink", "Fenced", "SavedEpoch", "Sink", "SinkLost", "SplitSink", "Visible"]
+__all__ = ["EpochSink", "SplitSink"]
 
 _T = TypeVar("_T")
 
 _LOST = frozenset({0, 1040, 1053, 1205, 1213, 2003, 2006, 2013, 2014, 2055, 3032})
 _SETTLE_S = 20.0
 _BETWEEN_TRIES_S = 0.05
-
-
-class Fenced(Exception):
-    """A newer attempt of this subtask has taken over; this one must stop."""
-
-
-class SinkLost(Exception):
-    """The sink's database did not answer for as long as a commit may take."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SavedEpoch:
-    """The last committed epoch of a subtask: what a restart resumes from."""
-
-    epoch: int
-    position: int
-    elements: list[dict[str, Any]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
-    """What taking over a subtask gave: the attempt's number (its fencing token), and where to resume."""
-
-    number: int
-    origin_ms: int
-    """When the subtask's first attempt began, on the machine's monotonic clock."""
-    saved: SavedEpoch | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Visible:
-    """One row to make visible: the `j`-th output of record `id`."""
-
-    id: int
-    j: int
-    value: Any
-
-
-class Sink(Protocol):
-    """What the task needs of a sink."""
-
-    def add(self, row: Visible) -> None:
-        """Take one output into the open epoch."""
-
-    def commit(self, epoch: int, *, position: int, elements: Sequence[dict[str, Any]]) -> None:
-        """Make the open epoch visible, with its snapshot. Raises `Fenced`, `SinkLost`."""
 
 
 class EpochSink:

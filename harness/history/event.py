@@ -2,12 +2,13 @@
 
 Answers to Jepsen's operations. Invariant: an event is a frozen value; `n` is the total order, `t`
 microseconds of the run's monotonic clock. `UNSET` means the field was absent, which is not null.
-Constructing one checks nothing: what comes from outside is checked by `event_fields` and `rules`.
+Constructing one checks nothing: what comes from outside is checked by `event_fields` and `rules`, or decoded
+by `fast_read`, for which the types say the least that a number may be.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -47,11 +48,22 @@ Id = int | str
 """Of a record; `1` and `"1"` are two ids."""
 W = int | Literal["end"]
 """A watermark; `"end"` is the final one, higher than all."""
+_AtLeast0 = Annotated[int, msgspec.Meta(ge=0)]
+_AtLeast1 = Annotated[int, msgspec.Meta(ge=1)]
 
 
-class _At(msgspec.Struct, frozen=True, kw_only=True, tag_field="k", omit_defaults=True):
+class _At(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    tag_field="k",
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+    # JSON has no cycles, and a million events that the collector looks at cost more than reading them.
+    gc=False,
+):
     n: int
-    t: int
+    t: _AtLeast0
     thread: str | UnsetType = UNSET
     mail: int | UnsetType = UNSET
 
@@ -59,8 +71,8 @@ class _At(msgspec.Struct, frozen=True, kw_only=True, tag_field="k", omit_default
 class AttemptEvent(_At, frozen=True, kw_only=True):
     """What belongs to one attempt of one subtask."""
 
-    s: int
-    a: int
+    s: _AtLeast0
+    a: _AtLeast1
 
 
 class Start(AttemptEvent, frozen=True, kw_only=True, tag="start"):
@@ -98,7 +110,7 @@ class Call(AttemptEvent, frozen=True, kw_only=True, tag="call"):
     """An external call begins."""
 
     id: Id
-    try_: int = msgspec.field(name="try")
+    try_: _AtLeast1 = msgspec.field(name="try")
     nonce: Any | UnsetType = UNSET
 
 
@@ -106,7 +118,7 @@ class Res(AttemptEvent, frozen=True, kw_only=True, tag="res"):
     """An outcome is accepted by the operator."""
 
     id: Id
-    try_: int = msgspec.field(name="try")
+    try_: _AtLeast1 = msgspec.field(name="try")
     r: Literal["ok", "fail", "timeout", "unknown"]
     final: bool
     v: list[Any] | UnsetType = UNSET
@@ -118,7 +130,7 @@ class Out(AttemptEvent, frozen=True, kw_only=True, tag="out"):
     """The `j`-th result of a record leaves."""
 
     id: Id
-    j: int
+    j: _AtLeast0
     v: Any
     ts: int | UnsetType | None = UNSET
 
@@ -187,15 +199,15 @@ class Retire(_At, frozen=True, kw_only=True, tag="retire"):
 class Commit(_At, frozen=True, kw_only=True, tag="commit"):
     """The sink makes the subtask's epoch `c` visible."""
 
-    s: int
+    s: _AtLeast0
     c: int
-    a: int | UnsetType = UNSET
+    a: _AtLeast1 | UnsetType = UNSET
 
 
 class Effect(_At, frozen=True, kw_only=True, tag="effect"):
     """A row of the database's own audit log, read after the run."""
 
-    s: int
+    s: _AtLeast0
     id: Id
     token: int
     seq: int

@@ -15,14 +15,15 @@ from harness.history import event as events
 from harness.history.event import Event
 from harness.history.values import shown
 
-__all__ = ["KINDS", "Fields", "well_formed"]
+__all__ = ["ENDED_FAULT", "KINDS", "Fields", "well_formed"]
 
 
 class _Type(NamedTuple):
-    """A test of a value, and what to call it."""
+    """A test of a value, what to call it, and what a JSON Schema says of it."""
 
     holds: Callable[[Any], bool]
     name: str
+    schema: Mapping[str, Any]
     at_once: frozenset[type] = frozenset()
     """Python types all of whose values hold: most fields of most events need no further look."""
 
@@ -40,7 +41,16 @@ def _is_w(value: Any) -> bool:
 
 
 def _at_least(low: int) -> _Type:
-    return _Type(lambda value: type(value) is int and value >= low, f"an integer of at least {low}")
+    return _Type(
+        lambda value: type(value) is int and value >= low,
+        f"an integer of at least {low}",
+        {"type": "integer", "minimum": low},
+    )
+
+
+def _one_of(*words: str) -> _Type:
+    said = ", ".join(f'"{word}"' for word in words[:-1]) + f' or "{words[-1]}"'
+    return _Type(lambda value: isinstance(value, str) and value in words, said, {"enum": list(words)})
 
 
 def _is_element(value: Any) -> bool:
@@ -55,26 +65,37 @@ def _is_elements(value: Any) -> bool:
     return isinstance(value, list) and all(_is_element(element) for element in value)
 
 
-_INT = _Type(_is_int, "an integer", frozenset({int}))
+_ID_SCHEMA = {"type": ["integer", "string"]}
+_W_SCHEMA = {"anyOf": [{"type": "integer"}, {"const": "end"}]}
+_ELEMENT_SCHEMA = {
+    "type": "object",
+    "oneOf": [
+        {"required": ["id"], "properties": {"id": _ID_SCHEMA, "w": False}},
+        {"required": ["w", "pos"], "properties": {"w": _W_SCHEMA, "pos": {"type": "integer"}, "id": False}},
+    ],
+}
+
+_INT = _Type(_is_int, "an integer", {"type": "integer"}, frozenset({int}))
 _INT_OR_NULL = _Type(
-    lambda value: value is None or type(value) is int, "an integer or null", frozenset({int, NoneType})
+    lambda value: value is None or type(value) is int,
+    "an integer or null",
+    {"type": ["integer", "null"]},
+    frozenset({int, NoneType}),
 )
-_TEXT = _Type(lambda value: isinstance(value, str), "a string", frozenset({str}))
-_FLAG = _Type(lambda value: isinstance(value, bool), "true or false")
-_LIST = _Type(lambda value: isinstance(value, list), "a list", frozenset({list}))
-_OBJECT = _Type(lambda value: isinstance(value, dict), "an object")
-_ANY = _Type(lambda _: True, "any JSON", frozenset({int, str, list, dict}))
-_ID = _Type(_is_id, "an integer or a string", frozenset({int, str}))
-_W = _Type(_is_w, 'an integer or "end"', frozenset({int}))
-_ELEMENTS = _Type(_is_elements, 'a list of {"id": ...} and {"w": ..., "pos": ...}')
-_PHASE = _Type(
-    lambda value: isinstance(value, str) and value in {"begin", "end"},
-    '"begin" or "end"',
+_TEXT = _Type(lambda value: isinstance(value, str), "a string", {"type": "string"}, frozenset({str}))
+_FLAG = _Type(lambda value: isinstance(value, bool), "true or false", {"type": "boolean"})
+_LIST = _Type(lambda value: isinstance(value, list), "a list", {"type": "array"}, frozenset({list}))
+_OBJECT = _Type(lambda value: isinstance(value, dict), "an object", {"type": "object"})
+_ANY = _Type(lambda _: True, "any JSON", {}, frozenset({int, str, list, dict}))
+_ID = _Type(_is_id, "an integer or a string", _ID_SCHEMA, frozenset({int, str}))
+_W = _Type(_is_w, 'an integer or "end"', _W_SCHEMA, frozenset({int}))
+_ELEMENTS = _Type(
+    _is_elements,
+    'a list of {"id": ...} and {"w": ..., "pos": ...}',
+    {"type": "array", "items": _ELEMENT_SCHEMA},
 )
-_RESULT = _Type(
-    lambda value: isinstance(value, str) and value in {"ok", "fail", "timeout", "unknown"},
-    '"ok", "fail", "timeout" or "unknown"',
-)
+_PHASE = _one_of("begin", "end")
+_RESULT = _one_of("ok", "fail", "timeout", "unknown")
 
 
 class _Field(NamedTuple):
@@ -167,7 +188,8 @@ KINDS: Mapping[str, _Kind] = {
     "fault": _Kind.of(events.FaultEvent, _FAULT_BEGIN),
     "giveup": _Kind.of(events.GiveUp, {"why": _Field(_ANY)}),
 }
-_ENDED_FAULT = _Kind.of(events.FaultEvent, _FAULT_END)
+ENDED_FAULT = _Kind.of(events.FaultEvent, _FAULT_END)
+"""The row of a `fault` that ends; `KINDS` has that of one that begins."""
 _PYTHON_NAMES = {"from": "from_", "try": "try_"}
 """Fields that Python's grammar keeps for itself."""
 
@@ -193,7 +215,7 @@ def well_formed(given: Mapping[str, Any]) -> Fields:
         good |= _check(given, _OF, "an event")[0]
         return Fields(good=good, complaints=[said, *complaints])
     if name == "fault" and given.get("phase") == "end":
-        kind = _ENDED_FAULT
+        kind = ENDED_FAULT
     good, complaints = _check(given, kind.fields, f"`{name}`")
     if complaints:
         return Fields(kind=name, good=good, complaints=complaints)

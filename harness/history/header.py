@@ -8,12 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from harness.history.values import shown
 from harness.invariants import INVARIANTS, NOT_ON_A_HISTORY
 
-__all__ = ["Bounds", "Expects", "Header", "Operator", "header_json", "parse_header"]
+__all__ = [
+    "VERSION",
+    "Bounds",
+    "Expects",
+    "Header",
+    "Operator",
+    "header_json",
+    "header_schema",
+    "parse_header",
+]
+
+VERSION = 1
+"""Of the format."""
 
 Mode = Literal["ordered", "unordered"]
 Sink = Literal["rollback", "append", "atomic", "two-phase"]
@@ -61,7 +73,7 @@ class Header:
     """Line 1 of a history."""
 
     operator: Operator
-    history: int = 1
+    history: int = VERSION
     sink: Sink = "rollback"
     effects: Effects | None = None
     fenced: bool = True
@@ -72,67 +84,85 @@ class Header:
 
 
 Complaint = str
-_Check = Callable[[Any], str]
-"""Says what the value should have been; the empty string if it is that."""
+
+
+class _Check(NamedTuple):
+    """A test of a value, what to call it, and what a JSON Schema says of it."""
+
+    holds: Callable[[Any], bool]
+    name: str
+    schema: Mapping[str, Any]
 
 
 def _whole(low: int) -> _Check:
-    return lambda value: "" if type(value) is int and value >= low else f"an integer of at least {low}"
-
-
-def _flag(value: Any) -> str:
-    return "" if isinstance(value, bool) else "true or false"
+    return _Check(
+        lambda value: type(value) is int and value >= low,
+        f"an integer of at least {low}",
+        {"type": "integer", "minimum": low},
+    )
 
 
 def _one_of(*names: str) -> _Check:
     said = "one of " + ", ".join(f'"{name}"' for name in names)
-    return lambda value: "" if isinstance(value, str) and value in names else said
+    return _Check(lambda value: isinstance(value, str) and value in names, said, {"enum": list(names)})
 
 
-def _names(value: Any) -> str:
-    good = isinstance(value, list) and all(isinstance(name, str) for name in value)
-    return "" if good else "a list of names"
+def _is_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
-def _object(value: Any) -> str:
-    return "" if isinstance(value, dict) else "an object"
+_FLAG = _Check(lambda value: isinstance(value, bool), "true or false", {"type": "boolean"})
+_NAMES = _Check(_is_names, "a list of names", {"type": "array", "items": {"type": "string"}})
+_JUDGED = _Check(_is_names, "a list of names", {"type": "array", "items": {"enum": list(INVARIANTS)}})
+_OBJECT = _Check(lambda value: isinstance(value, dict), "an object", {"type": "object"})
+_VERSION = _Check(
+    lambda value: type(value) is int and value == VERSION,
+    f"{VERSION}, the version of this format",
+    {"const": VERSION},
+)
+_ANYTHING = _Check(lambda _: True, "any JSON", {})
 
-
-def _anything(_value: Any) -> str:
-    return ""
-
-
-_OPERATOR: dict[str, _Check] = {
+_OPERATOR: Mapping[str, _Check] = {
     "mode": _one_of("ordered", "unordered"),
     "capacity": _whole(1),
     "timeout_ms": _whole(0),
     "max_tries": _whole(1),
-    "watermark_slots": _flag,
-    "coalesces_watermarks": _flag,
-    "per_key_order": _flag,
+    "watermark_slots": _FLAG,
+    "coalesces_watermarks": _FLAG,
+    "per_key_order": _FLAG,
 }
-_BOUNDS: dict[str, _Check] = {bound.name: _whole(0) for bound in fields(Bounds)}
-_EXPECTS: dict[str, _Check] = {
+_BOUNDS: Mapping[str, _Check] = {bound.name: _whole(0) for bound in fields(Bounds)}
+_EXPECTS: Mapping[str, _Check] = {
     "records": _whole(0),
     "checkpoints": _whole(0),
     "restores": _whole(0),
-    "faults": _names,
+    "faults": _NAMES,
 }
-_TOP: dict[str, _Check] = {
-    "history": lambda value: "" if type(value) is int and value == 1 else "1, the version of this format",
-    "operator": _object,
+_TOP: Mapping[str, _Check] = {
+    "history": _VERSION,
+    "operator": _OBJECT,
     "sink": _one_of("rollback", "append", "atomic", "two-phase"),
     "effects": _one_of("records", "outputs"),
-    "fenced": _flag,
-    "bounds": _object,
-    "expects": _object,
-    "decisive": _names,
-    "run": _anything,
+    "fenced": _FLAG,
+    "bounds": _OBJECT,
+    "expects": _OBJECT,
+    "decisive": _JUDGED,
+    "run": _ANYTHING,
 }
+_PARTS: Mapping[str, tuple[Mapping[str, _Check], tuple[str, ...]]] = {
+    "operator": (_OPERATOR, ("mode", "capacity", "timeout_ms")),
+    "bounds": (_BOUNDS, ()),
+    "expects": (_EXPECTS, ()),
+}
+"""Objects of the header: their fields, and those of them that are required."""
+_REQUIRED = ("history", "operator")
 
 
 def parse_header(given: Mapping[str, Any]) -> Header | list[Complaint]:
     """The header that the object of line 1 means, or all that is wrong with it."""
+    if type(version := given.get("history")) is int and version != VERSION:
+        # Whatever else another version has, or lacks, is not ours to say.
+        return [f"the history is of version {version}; version {VERSION} is the one that is read"]
     complaints = list(_complaints(given))
     if complaints:
         return complaints
@@ -149,17 +179,11 @@ def parse_header(given: Mapping[str, Any]) -> Header | list[Complaint]:
 
 
 def _complaints(given: Mapping[str, Any]) -> Iterator[Complaint]:
-    yield from _part(given, _TOP, required=("history", "operator"), place="the header")
-    parts = (
-        ("operator", _OPERATOR, ("mode", "capacity", "timeout_ms")),
-        ("bounds", _BOUNDS, ()),
-        ("expects", _EXPECTS, ()),
-    )
-    for name, checks, required in parts:
+    yield from _part(given, _TOP, required=_REQUIRED, place="the header")
+    for name, (checks, required) in _PARTS.items():
         if isinstance(part := given.get(name), dict):
             yield from _part(part, checks, required=required, place=f"`{name}` of the header")
-    decisive = given.get("decisive")
-    if not _names(decisive):
+    if _is_names(decisive := given.get("decisive")):
         yield from _unjudged(cast("list[str]", decisive))
 
 
@@ -172,8 +196,8 @@ def _part(
     for name, value in given.items():
         if name not in checks:
             yield f"{place} has an unknown field {shown(name)}; known are {', '.join(checks)}"
-        elif wanted := checks[name](value):
-            yield f"`{name}` in {place} is {shown(value)}, but must be {wanted}"
+        elif not checks[name].holds(value):
+            yield f"`{name}` in {place} is {shown(value)}, but must be {checks[name].name}"
 
 
 def _unjudged(decisive: list[str]) -> Iterator[Complaint]:
@@ -182,6 +206,20 @@ def _unjudged(decisive: list[str]) -> Iterator[Complaint]:
             yield f"`decisive` names {name}, which no history is judged by: {NOT_ON_A_HISTORY[name]}"
         elif name not in INVARIANTS:
             yield f"`decisive` names {shown(name)}, which is no invariant; known are {', '.join(INVARIANTS)}"
+
+
+def header_schema() -> dict[str, Any]:
+    """What a JSON Schema says of line 1."""
+    whole = _object_schema(_TOP, _REQUIRED)
+    for name, (checks, required) in _PARTS.items():
+        whole["properties"][name] = _object_schema(checks, required)
+    return whole
+
+
+def _object_schema(checks: Mapping[str, _Check], required: tuple[str, ...]) -> dict[str, Any]:
+    named = {"required": list(required)} if required else {}
+    properties = {name: check.schema for name, check in checks.items()}
+    return {"type": "object", **named, "properties": properties, "additionalProperties": False}
 
 
 def header_json(header: Header) -> dict[str, Any]:

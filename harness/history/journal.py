@@ -26,6 +26,17 @@ class Journal:
         self._recorder = recorder
         self._subtask = subtask
         self._attempt = attempt
+        self._thread_id = 0
+        self._thread_name = ""
+
+    def _thread(self) -> str:
+        """Who does it, for V21: `call`, `res`, `out`, `owm` and `snap` are for the task's thread alone.
+
+        The latest one's name is kept, for that is nearly always the task's own, which outlives the journal.
+        """
+        if self._thread_id != (thread_id := threading.get_ident()):
+            self._thread_id, self._thread_name = thread_id, threading.current_thread().name
+        return self._thread_name
 
     def _event(self, kind: str, **fields: Any) -> None:
         self._recorder.record(kind, s=self._subtask, a=self._attempt, **fields)
@@ -47,7 +58,7 @@ class Journal:
         self._event("wm", pos=position, w=timestamp)
 
     def called(self, *, id: int, attempt: int) -> None:
-        self._recorder.append(_Call(0, 0, "call", self._subtask, self._attempt, id, attempt, _thread()))
+        self._recorder.append(_Call(0, 0, "call", self._subtask, self._attempt, id, attempt, self._thread()))
 
     def settled(
         self,
@@ -62,17 +73,32 @@ class Journal:
         v = UNSET if values is None else values
         because = UNSET if error is None else error
         self._recorder.append(
-            _Res(0, 0, "res", self._subtask, self._attempt, id, attempt, ending, final, v, because, _thread())
+            _Res(
+                0,
+                0,
+                "res",
+                self._subtask,
+                self._attempt,
+                id,
+                attempt,
+                ending,
+                final,
+                v,
+                because,
+                self._thread(),
+            )
         )
 
     def emits(self, *, id: int, j: int, value: Any, ts: int | None) -> None:
-        self._recorder.append(_Out(0, 0, "out", self._subtask, self._attempt, id, j, value, ts, _thread()))
+        self._recorder.append(
+            _Out(0, 0, "out", self._subtask, self._attempt, id, j, value, ts, self._thread())
+        )
 
     def emits_watermark(self, timestamp: int) -> None:
-        self._event("owm", w=timestamp, thread=_thread())
+        self._event("owm", w=timestamp, thread=self._thread())
 
     def snapped(self, *, checkpoint: int, position: int, elements: Sequence[dict[str, Any]]) -> None:
-        self._event("snap", c=checkpoint, pos=position, elements=list(elements), thread=_thread())
+        self._event("snap", c=checkpoint, pos=position, elements=list(elements), thread=self._thread())
 
     def committing(self, checkpoint: int) -> None:
         self._event("~committing", c=checkpoint)
@@ -99,11 +125,6 @@ class Journal:
     def about_to_die(self, *, fault: str, phase: str, hit: int) -> None:
         """Written before the SIGKILL that the attempt sends itself."""
         self._event("~dies", fault=fault, phase=phase, hit=hit)
-
-
-def _thread() -> str:
-    """Who does it, for V21: `call`, `res`, `out`, `owm` and `snap` are for the task's thread alone."""
-    return threading.current_thread().name
 
 
 # The events of each record, for they are many; all others go by name. `docs/history.md` has their fields.

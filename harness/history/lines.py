@@ -1,4 +1,4 @@
-"""The lines of a history file, plain or compressed (`.jsonl`, `.jsonl.gz`, `.jsonl.zst`), one at a time.
+"""The lines of a history file, plain or compressed (`.jsonl`, `.jsonl.gz`, `.jsonl.zst`) or in columns, one at a time.
 
 Invariant: a line is what stands between two line feeds, with its number from 1; memory grows with the
 longest line, not with the file.
@@ -9,14 +9,19 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from harness.errors import UsageError
 
-__all__ = ["CutOff", "Line", "numbered", "read_lines"]
+__all__ = ["COLUMNAR", "Chunks", "CutOff", "Line", "needs_columns", "numbered", "read_lines"]
+
+COLUMNAR = frozenset({".arrow", ".parquet"})
+"""Ends of the names of files in columns."""
 
 _CHUNK = 1 << 20
+_COMPRESSED = 1 << 9
 
 
 class Line(NamedTuple):
@@ -25,6 +30,8 @@ class Line(NamedTuple):
     number: int
     raw: bytes
     ended: bool
+    odd: str = ""
+    """Why it cannot be read, where that is known beforehand (a row of columns)."""
 
 
 class CutOff(Exception):
@@ -33,15 +40,49 @@ class CutOff(Exception):
 
 def read_lines(path: Path) -> Iterator[Line]:
     """The lines of `path`; raises UsageError where it cannot be read, `CutOff` where a stream is damaged."""
+    if path.suffix in COLUMNAR:
+        with needs_columns(path):
+            from harness.history.column_rows import column_lines  # noqa: PLC0415  (most histories need no Arrow)
+
+        return column_lines(path)
+    return numbered(Chunks(path))
+
+
+@contextmanager
+def needs_columns(path: Path) -> Iterator[None]:
+    """Within it Arrow is imported; raises UsageError where that is not installed."""
     try:
-        with path.open("rb") as file:
-            yield from numbered(_chunks(file, path.suffix))
-    except OSError as error:
-        if isinstance(error, gzip.BadGzipFile):
-            raise CutOff(f"the compressed stream is damaged: {error}") from error
+        yield
+    except ImportError as error:
         raise UsageError(
-            f"cannot read {path}: {error.strerror or error}", fix="name a history file that you may read"
+            f"{path} is in columns, and pyarrow is not installed", fix="pip install 'floodmark[columns]'"
         ) from error
+
+
+class Chunks:
+    """What the lines of a file are cut from, some `size` bytes at a time; iterating raises as `read_lines` does.
+
+    Mutable: `done` counts the bytes of the file that have been read.
+    """
+
+    def __init__(self, path: Path, *, size: int = _CHUNK) -> None:
+        self.done = 0
+        self._path = path
+        self._size = size
+
+    def __iter__(self) -> Iterator[bytes]:
+        path = self._path
+        try:
+            with path.open("rb") as file:
+                for chunk in _chunks(file, path.suffix, self._size):
+                    self.done = file.tell()
+                    yield chunk
+        except OSError as error:
+            if isinstance(error, gzip.BadGzipFile):
+                raise CutOff(f"the compressed stream is damaged: {error}") from error
+            raise UsageError(
+                f"cannot read {path}: {error.strerror or error}", fix="name a history file that you may read"
+            ) from error
 
 
 def numbered(chunks: Iterable[bytes]) -> Iterator[Line]:
@@ -59,33 +100,36 @@ def numbered(chunks: Iterable[bytes]) -> Iterator[Line]:
         yield Line(number=number + 1, raw=last, ended=False)
 
 
-def _chunks(file: BinaryIO, suffix: str) -> Iterator[bytes]:
+def _chunks(file: BinaryIO, suffix: str, size: int) -> Iterator[bytes]:
     match suffix:
         case ".gz":
-            return _gzip_chunks(file)
+            return _gzip_chunks(file, size)
         case ".zst":
             return _zstd_chunks(file)
         case _:
-            return iter(lambda: file.read(_CHUNK), b"")
+            return iter(lambda: file.read(size), b"")
 
 
-def _gzip_chunks(file: BinaryIO) -> Iterator[bytes]:
+def _gzip_chunks(file: BinaryIO, size: int) -> Iterator[bytes]:
     try:
         with gzip.open(file, "rb") as stream:
-            while chunk := stream.read(_CHUNK):
+            while chunk := stream.read(size):
                 yield chunk
     except (EOFError, zlib.error) as error:
         raise CutOff(f"the compressed stream is damaged: {error}") from error
 
 
 def _zstd_chunks(file: BinaryIO) -> Iterator[bytes]:
-    """Frame after frame, for a reader object would take a cut frame for a whole one."""
+    """Frame after frame, for a reader object would take a cut frame for a whole one.
+
+    A little at a time, for four bytes of a frame may stand for 128 thousand.
+    """
     from zstandard import ZstdDecompressor, ZstdError  # noqa: PLC0415  (most histories need no codec)
 
     frame = None
     rest = b""
     try:
-        while data := rest or file.read(_CHUNK):
+        while data := rest or file.read(_COMPRESSED):
             frame = frame or ZstdDecompressor().decompressobj()
             if chunk := frame.decompress(data):
                 yield chunk

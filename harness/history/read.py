@@ -1,4 +1,4 @@
-"""Reads a history in its text form, event by event, and names every breach of the format.
+"""Reads a history, in text or in columns, event by event, and names every breach of the format.
 
 Answers to `docs/history.md` (Files). Invariant: events come out only as long as nothing was wrong, so whoever
 folds them folds a well-formed prefix; whether the whole is well-formed is known when the iteration has ended.
@@ -19,9 +19,9 @@ from harness.history.rules import Breach, Rules
 from harness.history.strict_json import Loose, strictly
 from harness.history.values import shown
 
-__all__ = ["Breach", "HistoryReader", "open_history", "open_text", "read_whole"]
+__all__ = ["WHITE", "Breach", "HistoryReader", "cut_off", "open_history", "open_text", "read_whole"]
 
-_WHITE = b" \t\r"
+WHITE = b" \t\r"
 """JSON's white space, less the line feed."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -44,6 +44,12 @@ def read_whole(path: Path) -> tuple[Header, list[Event]]:
         told = "".join(f"\n  line {breach.line}: {breach.say}" for breach in reader.breaches)
         raise HistoryError(f"{path} is no well-formed history:{told}", fix="mend these lines")
     return reader.header, events
+
+
+def cut_off(number: int, value: Any) -> str:
+    """The warning about a last line without its line feed that is no object, but `value`."""
+    said = value.say if isinstance(value, Loose) else "no JSON object"
+    return f"line {number}, the last one, is cut off in the middle and was dropped ({said})"
 
 
 class HistoryReader:
@@ -98,16 +104,13 @@ class HistoryReader:
         return None
 
     def _event(self, line: Line) -> Event | None:
-        value = strictly(line.raw.strip(_WHITE))
+        value = Loose(say=line.odd) if line.odd else strictly(line.raw.strip(WHITE))
         if not line.ended and not isinstance(value, dict):
-            self.warnings.append(
-                f"line {line.number}, the last one, is cut off in the middle and was dropped"
-                f" ({value.say if isinstance(value, Loose) else 'no JSON object'})"
-            )
+            self.warnings.append(cut_off(line.number, value))
             return None
         given = self._understood(line.number, line.raw, value)
         if given is None:
-            if line.raw.strip(_WHITE):
+            if line.raw.strip(WHITE):
                 self._rules.unread()
             return None
         fields = well_formed(given)
@@ -118,12 +121,12 @@ class HistoryReader:
         return fields.event
 
     def _object(self, number: int, raw: bytes) -> dict[str, Any] | None:
-        return self._understood(number, raw, strictly(raw.strip(_WHITE)))
+        return self._understood(number, raw, strictly(raw.strip(WHITE)))
 
     def _understood(self, number: int, raw: bytes, value: Any) -> dict[str, Any] | None:
         """The object on a line; if it is none, say so, and go on with what it would have meant."""
         if isinstance(value, Loose):
-            blank = not raw.strip(_WHITE)
+            blank = not raw.strip(WHITE)
             self._breach(number, "the line is blank" if blank else value.say)
             value = value.value
         elif not isinstance(value, dict):

@@ -12,7 +12,7 @@ import os
 import threading
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import msgspec
 
@@ -51,24 +51,24 @@ class Recorder:
     def record(self, kind: str, **fields: Any) -> None:
         """Append one event or note; it is on disk when this returns. Raises OSError (a full disk)."""
         with self._lock:
-            self._write({"i": self._lines, "t": monotonic_us(), "k": kind, **fields})
+            line = self._encode({"i": self._lines, "t": monotonic_us(), "k": kind, **fields}) + b"\n"
+            if os.write(self._descriptor, line) != len(line):
+                self._raise_full(len(line))
+            self._lines += 1
 
     def append(self, line: EventLine) -> None:
         """As `record`, for the events of each record: a struct is made and encoded faster than a dict."""
         with self._lock:
             line.i = self._lines
             line.t = monotonic_us()
-            self._write(line)
+            # As short as can be: whatever stands here is paid for at each event, beside the write itself.
+            text = self._encode(line) + b"\n"
+            if os.write(self._descriptor, text) != len(text):
+                self._raise_full(len(text))
+            self._lines += 1
 
-    def _write(self, event: EventLine | dict[str, Any]) -> None:
-        line = self._encode(event) + b"\n"
-        written = os.write(self._descriptor, line)
-        if written != len(line):
-            message = (
-                f"only {written} of {len(line)} bytes of an event fit into {self.path}; the disk is full"
-            )
-            raise OSError(message)
-        self._lines += 1
+    def _raise_full(self, length: int) -> NoReturn:
+        raise OSError(f"not all of the {length} bytes of an event fit into {self.path}; the disk is full")
 
     def close(self) -> None:
         """Close the file; what was recorded stays."""

@@ -49,6 +49,8 @@ class _Life:
     restores: int = 0
     first_taken: int | None = None
     """The line of its first `in` or `wm`."""
+    lacks_restore: bool = False
+    """It took its first `in` or `wm` without one, where `from` asks for it, and nothing excuses that."""
     next_pos: int | None = None
     """None: any position may come."""
     snaps: set[int] = field(default_factory=set)
@@ -70,11 +72,11 @@ class Rules:
         self._source = SourceIdentity()
         self._seqs: dict[int, int] = {}
         self._faults: Counter[str] = Counter()
-        self._unread = 0
+        self._unread: Counter[str] = Counter()
 
-    def unread(self) -> None:
-        """A line could not be understood at all: whatever it held is missing to the rules."""
-        self._unread += 1
+    def unread(self, kind: str = "") -> None:
+        """A line could not be understood, but perhaps its kind: whatever it held is missing to the rules."""
+        self._unread[kind] += 1
 
     def check(self, line: int, kind: str, good: Mapping[str, Any]) -> Iterator[str]:
         """The breaches of one line, given its kind and its well-formed fields."""
@@ -83,7 +85,7 @@ class Rules:
             if "s" in good and "a" in good:
                 yield from self._attempt(line, kind, good)
             else:
-                self.unread()
+                self.unread(kind)
         elif kind == "effect":
             yield from self._effect(line, good)
         elif kind == "fault":
@@ -94,10 +96,9 @@ class Rules:
     def at_end(self) -> Iterator[Breach]:
         """What only the whole history shows."""
         for life in self._lives.values():
-            if not life.started and not life.complained and not self._excused(life):
+            if not life.started and not life.complained and not self._excused("start", life=life):
                 yield Breach(line=life.first_line, say=f"{life.named} has no `start`")
-            restores = life.origin is not None and life.origin is not _ABSENT
-            if restores and life.first_taken and not life.restores and not self._excused(life):
+            if life.lacks_restore and not life.restores and life.first_taken:
                 say = f"{life.named} starts from checkpoint {life.origin}, and reads on without a `restore`"
                 yield Breach(line=life.first_taken, say=say)
 
@@ -141,7 +142,7 @@ class Rules:
         begins = kind == "start" or kind in _OUTSIDE_LIFE
         if not life.started and not begins and not life.complained:
             life.complained = True
-            if not self._excused(life):
+            if not self._excused("start", life=life):
                 yield f"`{kind}` of {life.named} comes before its `start`"
         if life.killed:
             yield f"`{kind}` follows the `kill` of {life.named}, whose process was reaped"
@@ -175,14 +176,21 @@ class Rules:
             yield f"{life.named} restores after it has begun to read its source (line {life.first_taken})"
 
     def _taken(self, line: int, life: _Life, kind: str, good: Mapping[str, Any]) -> Iterator[str]:
-        life.first_taken = life.first_taken or line
+        if life.first_taken is None:
+            life.first_taken = line
+            restores = life.origin is not None and life.origin is not _ABSENT
+            life.lacks_restore = restores and not life.restores and not self._excused("restore", life=life)
         if life.end:
             yield f"`{kind}` of {life.named} follows its `end`"
         wanted, pos = life.next_pos, good.get("pos")
         if pos is None:
             life.next_pos = None if wanted is None else wanted + 1
             return
-        if wanted is not None and pos != wanted and not (pos == wanted + 1 and self._excused(life)):
+        if (
+            wanted is not None
+            and pos != wanted
+            and not (pos == wanted + 1 and self._excused("in", "wm", life=life))
+        ):
             yield f"position {shown(pos)} of {life.named}; the next one is {wanted}"
         life.next_pos = pos + 1
         yield from self._source.check(line, kind, good)
@@ -190,7 +198,7 @@ class Rules:
     def _over(self, life: _Life, kind: str) -> Iterator[str]:
         if kind == "end" and life.end:
             yield f"{life.named} has a second `end`"
-        elif kind == "ended" and not life.end and not self._excused(life):
+        elif kind == "ended" and not life.end and not self._excused("end", life=life):
             yield f"{life.named} has `ended` before its `end`"
         life.end |= kind == "end"
         life.closed |= kind == "close"
@@ -207,20 +215,21 @@ class Rules:
     def _fault(self, good: Mapping[str, Any]) -> Iterator[str]:
         name = good.get("f")
         if not isinstance(name, str) or "phase" not in good:
-            self.unread()
+            self.unread("fault")
         elif good["phase"] == "begin":
             self._faults[name] += 1
         elif self._faults[name]:
             self._faults[name] -= 1
-        elif not self._excused():
+        elif not self._excused("fault"):
             yield f"the fault {shown(name)} ends, but has not begun"
 
-    def _excused(self, life: _Life | None = None) -> bool:
-        """Whether a line that could not be understood may be the one missing here; each may be once."""
+    def _excused(self, *kinds: str, life: _Life | None = None) -> bool:
+        """Whether a line so far that could not be understood may be one of `kinds`, missing here; each may be once."""
         if life is not None and life.unread:
             life.unread -= 1
             return True
-        if self._unread:
-            self._unread -= 1
-            return True
+        for kind in (*kinds, ""):
+            if self._unread[kind]:
+                self._unread[kind] -= 1
+                return True
         return False

@@ -1,7 +1,7 @@
-"""JSON read strictly: no NaN, no Infinity, no key twice in an object, integers exact at any length.
+"""JSON read strictly: no NaN, no Infinity, no key twice in an object, integers exact to `DIGITS_MAX` digits.
 
-Invariant: `strictly` accepts exactly RFC 8259 with unique keys; `Loose` carries what a forgiving reader would
-have understood, so that the rules about other lines need not guess.
+Invariant: `strictly` accepts exactly RFC 8259 with unique keys, up to two stated limits; `Loose` carries what a
+forgiving reader would have understood, so that the rules about other lines need not guess.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["NESTING_MAX", "Loose", "integers_of_any_length", "strictly"]
+__all__ = ["DIGITS_MAX", "NESTING_MAX", "Loose", "integers_of_any_length", "strictly"]
 
 NESTING_MAX = 300
 """Levels of objects and arrays; deeper ones cannot be compared or shown within the machine's stack."""
+DIGITS_MAX = 100_000
+"""Of an integer; reading and showing one takes time that grows with their square: a tenth of a second, then hours."""
 _TOO_DEEP = f"the line is nested too deep to be read (more than {NESTING_MAX} levels)"
 
 
@@ -83,8 +85,10 @@ def _inside(value: Any) -> Iterable[Any]:
 
 
 def _decoded(text: str, *, any_length: bool) -> Any:
+    # Slower, and in a line of no more characters no integer has more digits.
+    decoder = _STRICT if len(text) <= DIGITS_MAX else _STRICT_WITH_LIMIT
     try:
-        value, end = _STRICT.raw_decode(text)
+        value, end = decoder.raw_decode(text)
     except (_NotStrict, json.JSONDecodeError):
         raise
     except ValueError:
@@ -92,7 +96,7 @@ def _decoded(text: str, *, any_length: bool) -> Any:
         if not any_length:
             raise _NotStrict("a whole number has too many digits") from None
         with integers_of_any_length():
-            value, end = _STRICT.raw_decode(text)
+            value, end = decoder.raw_decode(text)
     if end != len(text):
         raise json.JSONDecodeError("Extra data", text, end)
     return value
@@ -119,5 +123,12 @@ def _refuse(constant: str) -> Any:
     raise _NotStrict(f"{constant} is not JSON; write null or a string")
 
 
+def _integer(digits: str) -> int:
+    if len(digits) > DIGITS_MAX:
+        raise _NotStrict(f"an integer of more than {DIGITS_MAX} digits is not read")
+    return int(digits)
+
+
 _STRICT = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse)
-_FORGIVING = json.JSONDecoder()
+_STRICT_WITH_LIMIT = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse, parse_int=_integer)
+_FORGIVING = json.JSONDecoder(parse_int=_integer)

@@ -57,7 +57,8 @@ def shown(value: Any) -> str:
     except ValueError:
         # Python refuses to print integers of thousands of digits, unless `integers_of_any_length` is held.
         return "a value with an integer of thousands of digits"
-    text = raw.encode(errors="backslashreplace").decode()
+    # What is beyond the cut is not looked at: it may be megabytes.
+    text = raw[: _SHOWN_MAX + 1].encode(errors="backslashreplace").decode()
     printable = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
     return printable if len(printable) <= _SHOWN_MAX else printable[: _SHOWN_MAX - 3] + "..."
 

@@ -1,4 +1,4 @@
-"""Writes a history in its text form; what `read` then gives is equal to what was written.
+"""Writes a history, in text or in columns; what `read` then gives is equal to what was written.
 
 Invariant: lossless in the sense of the page: integers exact, floats to the last bit, absent and null apart.
 """
@@ -18,14 +18,21 @@ from msgspec import UNSET
 
 from harness.history.event import Event
 from harness.history.header import Header, header_json
+from harness.history.lines import COLUMNAR, needs_columns
 
-__all__ = ["event_json", "header_line", "line_of", "write"]
+__all__ = ["event_json", "header_line", "json_text", "line_of", "write"]
 
 _STRING_OR_INFINITY = re.compile(r'"(?:[^"\\]|\\.)*"|Infinity')
 
 
 def write(path: Path, header: Header, events: Iterable[Event]) -> None:
-    """Write a whole history; the name's end chooses the compression (`.gz`, `.zst`, else none)."""
+    """Write a whole history; the name's end chooses columns or text, and its compression (`.gz`, `.zst`, else none)."""
+    if path.suffix in COLUMNAR:
+        with needs_columns(path):
+            from harness.history.columns import write_columns  # noqa: PLC0415  (most histories need no Arrow)
+
+        write_columns(path, header, events)
+        return
     with _opened(path) as file:
         file.write(header_line(header))
         for event in events:
@@ -50,12 +57,16 @@ def event_json(event: Event) -> dict[str, Any]:
 
 
 def _line(value: dict[str, Any]) -> bytes:
+    return json_text(value).encode() + b"\n"
+
+
+def json_text(value: Any) -> str:
+    """The JSON of any value that was read, in characters of ASCII."""
     try:
-        text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+        return json.dumps(value, allow_nan=False, separators=(",", ":"))
     except ValueError:
         # A double beyond all doubles was read from something like 1e999, and is written so again.
-        text = _STRING_OR_INFINITY.sub(_finite, json.dumps(value, separators=(",", ":")))
-    return text.encode() + b"\n"
+        return _STRING_OR_INFINITY.sub(_finite, json.dumps(value, separators=(",", ":")))
 
 
 def _finite(token: re.Match[str]) -> str:

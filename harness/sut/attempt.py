@@ -6,13 +6,16 @@ and on what the database holds, on nothing that another attempt kept in memory.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from harness.clock import monotonic_us
+from harness.database.epoch import Attempt, Fenced, SinkLost
 from harness.database.pool import ConnectionPool
-from harness.database.sink import Attempt, EpochSink, Fenced, SinkLost
+from harness.database.sink import EpochSink, SplitSink
 from harness.history.journal import Journal
 from harness.history.recorder import Recorder, attempt_file
 from harness.plan import RunPlan
@@ -21,10 +24,10 @@ from harness.scenario import Scenario
 from harness.sut.coordination import Coordination
 from harness.sut.crash import Crashes
 from harness.sut.enrichment import JournalProbe, answer_timeouts, enrich
-from harness.sut.mutants import operator_builder, sink_class
+from harness.sut.mutants import MUTANTS, operator_builder
 from harness.sut.positions import SubtaskSource, named, restored
 from harness.sut.registry import SUTS, load_lookup
-from harness.workloads.lookups import LookupSource, expected_value
+from harness.workloads.lookups import Lookup, LookupSource, expected_value
 from reference_impl.coroutine_function import from_coroutine
 from reference_impl.errors import OperatorError, StreamElementFailed
 from reference_impl.loops import real_loop
@@ -48,7 +51,9 @@ class AttemptFailed(Exception):
 
 def run_attempt(plan: RunPlan, subtask: int) -> int:
     """Be the next attempt of `subtask`, to the end; its number. Raises `AttemptFailed`."""
-    sink = sink_class(plan.mutant)(plan.sink, subtask=subtask)
+    mutant = MUTANTS[plan.mutant] if plan.mutant else None
+    sink_class = SplitSink if mutant and mutant.writes_at_once else EpochSink
+    sink = sink_class(plan.sink, subtask=subtask)
     try:
         attempt = sink.take_over(now_ms=monotonic_us() // 1000)
         path = attempt_file(Path(plan.folder), subtask=subtask, attempt=attempt.number)
@@ -107,8 +112,7 @@ def _run_task(
     crashes = Crashes(
         plan.crashes, subtask=subtask, attempt=attempt.number, folder=Path(plan.folder), journal=journal
     )
-    answers = {row[0]: expected_value(row) for row in plan.table} if plan.sut in SUTS else None
-    coordination = Coordination(journal=journal, sink=sink, crashes=crashes, answers=answers)
+    coordination = Coordination(journal=journal, sink=sink, crashes=crashes, expect=_expectation(plan))
     elements = LookupSource(workload=workload, seed=plan.seed, subtask=subtask)
     source = SubtaskSource(elements, checkpoint_every=workload.checkpoint_every, origin_ms=attempt.origin_ms)
     pool = ConnectionPool(
@@ -151,6 +155,12 @@ def _run_task(
             operator.close()
             mailbox.close()
             pool.close()
+
+
+def _expectation(plan: RunPlan) -> Callable[[Lookup], list[Any]] | None:
+    """What our own lookup answers; what a user's should, nobody knows."""
+    answers = {row[0]: [expected_value(row)] for row in plan.table}
+    return (lambda lookup: answers[lookup.key]) if plan.sut in SUTS else None
 
 
 def _in_words(error: BaseException) -> str:

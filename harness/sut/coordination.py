@@ -6,65 +6,89 @@ first, sink second, so that nothing can be visible that was not written down.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
-from harness.database.sink import EpochSink, Visible
-from harness.history.journal import Journal
-from harness.sut.crash import Crashes
-from harness.sut.enrichment import Enriched
+from harness.database.epoch import Sink, Visible
+from harness.sut.enrichment import Enriched, Phases
 from harness.sut.positions import named, saved
 from reference_impl.elements import OperatorInput, Record, Watermark
 from reference_impl.task import Checkpoint
 
-__all__ = ["Coordination"]
+__all__ = ["Coordination", "TaskJournal"]
+
+
+class TaskJournal(Protocol):
+    """Where a task's doings are written: to a file at levels live and spark, to memory at sim."""
+
+    def took_record(
+        self, *, position: int, id: int, key: Any, ts: int | None, expect: Sequence[Any] | None
+    ) -> None: ...
+    def took_watermark(self, *, position: int, timestamp: int) -> None: ...
+    def emits(self, *, id: int, j: int, value: Any, ts: int | None) -> None: ...
+    def emits_watermark(self, timestamp: int) -> None: ...
+    def snapped(self, *, checkpoint: int, position: int, elements: Sequence[dict[str, Any]]) -> None: ...
+    def committing(self, checkpoint: int) -> None: ...
+    def committed(self, checkpoint: int) -> None: ...
+    def source_exhausted(self) -> None: ...
+    def drained(self) -> None: ...
 
 
 class Coordination:
     """One attempt's; a `reference_impl.task.Coordinator`, and the operator's `emit`.
 
-    `answers` maps a key to the value that a lookup of it should give; None: not known.
+    `expect` says which results a lookup should give; None: not known.
     """
 
     def __init__(
         self,
         *,
-        journal: Journal,
-        sink: EpochSink,
-        crashes: Crashes,
-        answers: Mapping[int, Any] | None,
+        journal: TaskJournal,
+        sink: Sink,
+        crashes: Phases,
+        expect: Callable[[Any], Sequence[Any]] | None,
     ) -> None:
         self._journal = journal
         self._sink = sink
         self._crashes = crashes
-        self._answers = answers
+        self._expect = expect
 
     def takes(self, element: OperatorInput) -> None:
         """An element enters the operator."""
-        match element:
-            case Record(value=lookup, timestamp=ts, position=int(position)):
-                expect = None if self._answers is None else [self._answers[lookup.key]]
-                self._journal.took_record(
-                    position=position, id=lookup.id, key=lookup.key, ts=ts, expect=expect
-                )
-            case Watermark(timestamp=timestamp, position=int(position)):
-                self._journal.took_watermark(position=position, timestamp=timestamp)
-            case _:
-                raise _foreign(element)
+        if type(element) is Record:
+            lookup, position = element.value, element.position
+            assert position is not None, "a source numbers its elements"
+            self._journal.took_record(
+                position=position,
+                id=lookup.id,
+                key=lookup.key,
+                ts=element.timestamp,
+                expect=None if self._expect is None else self._expect(lookup),
+            )
+        elif type(element) is Watermark:
+            assert element.position is not None, "a source numbers its elements"
+            self._journal.took_watermark(position=element.position, timestamp=element.timestamp)
+        else:
+            raise _foreign(element)
+        self._crashes.reach("accept")
 
     def emit(self, element: OperatorInput) -> None:
         """An element leaves the operator."""
-        match element:
-            case Record(value=Enriched(id=id_, j=j, value=value), timestamp=ts):
-                self._journal.emits(id=id_, j=j, value=value, ts=ts)
-                self._sink.add(Visible(id=id_, j=j, value=value))
-            case Watermark(timestamp=timestamp):
-                self._journal.emits_watermark(timestamp)
-            case _:
-                raise _foreign(element)
+        if type(element) is Record:
+            result = element.value
+            assert type(result) is Enriched, "every result knows its record"
+            self._journal.emits(id=result.id, j=result.j, value=result.value, ts=element.timestamp)
+            self._sink.add(Visible(id=result.id, j=result.j, value=result.value))
+            self._crashes.reach("emit")
+        elif type(element) is Watermark:
+            self._journal.emits_watermark(element.timestamp)
+            self._crashes.reach("wm")
+        else:
+            raise _foreign(element)
 
     def completes(self, checkpoint: Checkpoint) -> None:
         """Snapshot, outputs and epoch in one transaction; requests in flight are left alone."""
+        self._crashes.reach("snap.begin")
         elements = [saved(element) for element in checkpoint.elements]
         names = [named(element) for element in elements]
         self._journal.snapped(checkpoint=checkpoint.number, position=checkpoint.position, elements=names)
@@ -77,10 +101,12 @@ class Coordination:
     def source_exhausted(self) -> None:
         """No element is left to read."""
         self._journal.source_exhausted()
+        self._crashes.reach("drain")
 
     def drained(self) -> None:
         """Everything has left and is committed."""
         self._journal.drained()
+        self._crashes.reach("close")
 
 
 def _foreign(element: OperatorInput) -> AssertionError:

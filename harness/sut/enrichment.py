@@ -7,22 +7,19 @@ under another record, twice, or not at all can be told from the rows alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from harness.database.pool import ConnectionPool
-from harness.history.journal import Journal
-from harness.sut.crash import Crashes
+import msgspec
+
 from harness.sut.registry import LookupFunction
 from harness.workloads.lookups import Lookup
 from reference_impl.elements import Record
 from reference_impl.probe import Ending
 
-__all__ = ["Enriched", "JournalProbe", "answer_timeouts", "enrich"]
+__all__ = ["CallJournal", "Enriched", "JournalProbe", "Phases", "answer_timeouts", "enrich"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Enriched:
+class Enriched(msgspec.Struct, frozen=True, kw_only=True):
     """The `j`-th result of record `id`."""
 
     id: int
@@ -30,9 +27,7 @@ class Enriched:
     value: Any
 
 
-def enrich(
-    function: LookupFunction, pool: ConnectionPool
-) -> Callable[[Lookup], Coroutine[Any, Any, list[Enriched]]]:
+def enrich(function: LookupFunction, pool: object) -> Callable[[Lookup], Coroutine[Any, Any, list[Enriched]]]:
     """`function` as the operator wants it: a list for every record; None is no result, a value is one."""
 
     async def call(lookup: Lookup) -> list[Enriched]:
@@ -56,10 +51,36 @@ def answer_timeouts(values: Sequence[Any]) -> Callable[[Lookup], list[Enriched]]
     return lambda lookup: _enriched(lookup, values)
 
 
+class CallJournal(Protocol):
+    """Where calls and outcomes are written: to a file at levels live and spark, to memory at sim."""
+
+    def called(self, *, id: int, attempt: int) -> None:
+        """A call begins."""
+
+    def settled(
+        self,
+        *,
+        id: int,
+        attempt: int,
+        ending: str,
+        final: bool,
+        values: Sequence[Any] | None,
+        error: str | None,
+    ) -> None:
+        """An outcome was accepted."""
+
+
+class Phases(Protocol):
+    """Who wants to know where an attempt is, to end it there."""
+
+    def reach(self, phase: str) -> None:
+        """The attempt is at `phase`; this may not return."""
+
+
 class JournalProbe:
     """The operator's probe: journals calls and outcomes, and is where a call may be an attempt's last."""
 
-    def __init__(self, journal: Journal, crashes: Crashes) -> None:
+    def __init__(self, journal: CallJournal, crashes: Phases) -> None:
         self._journal = journal
         self._crashes = crashes
 
@@ -84,6 +105,13 @@ class JournalProbe:
             attempt=attempt,
             ending=ending.value,
             final=final,
-            values=None if results is None else [result.value for result in results],
+            values=None if results is None else _values(results),
             error=None if error is None else f"{type(error).__name__}: {error}",
         )
+        self._crashes.reach("result")
+
+
+def _values(results: Sequence[Enriched]) -> list[Any]:
+    if len(results) == 1:  # nearly always, and a comprehension costs as much as all the rest
+        return [results[0].value]
+    return [result.value for result in results]

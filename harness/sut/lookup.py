@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from harness.database.pool import ConnectionLost, ConnectionPool
+from harness.database.connection_lost import ConnectionLost
 from harness.workloads.lookups import Lookup
+
+if TYPE_CHECKING:
+    from harness.database.pool import ConnectionPool
 
 __all__ = ["ForeignAnswer", "lookup"]
 

@@ -13,10 +13,10 @@ from difflib import get_close_matches
 from typing import Any
 
 from harness.errors import SutError, UsageError
+from harness.order import REFERENCE
 
-__all__ = ["REFERENCE", "REFERENCE_EMITTER", "SUTS", "LookupFunction", "load_lookup"]
+__all__ = ["REFERENCE", "REFERENCE_EMITTER", "SUTS", "LookupFunction", "load_attribute", "load_lookup"]
 
-REFERENCE = "reference"
 REFERENCE_EMITTER = "reference-emitter"
 SUTS = {
     REFERENCE: "the reference operator around the reference lookup: asks again when a connection is lost",
@@ -41,10 +41,11 @@ def load_lookup(name: str) -> LookupFunction:
         )
         message = f"there is no system under test called {name!r}"
         raise UsageError(message, fix=hint)
-    return _with_pool(_import(name), name)
+    return _with_pool(load_attribute(name, option="--sut", kind="FUNCTION"), name)
 
 
-def _import(name: str) -> Any:
+def load_attribute(name: str, *, option: str, kind: str) -> Any:
+    """What `MODULE:ATTR` names. Raises SutError, as a mistake in that option, if there is no such thing."""
     module, _, attribute = name.partition(":")
     try:
         found: Any = importlib.import_module(module)
@@ -56,8 +57,8 @@ def _import(name: str) -> Any:
             if isinstance(error, ImportError | AttributeError)
             else f"{type(error).__name__}: {error}"
         )
-        message = f"--sut {name}: {what}"
-        fix = "write MODULE:FUNCTION, with MODULE importable from the current folder or the environment"
+        message = f"{option} {name}: {what}"
+        fix = f"write MODULE:{kind}, with MODULE importable from the current folder or the environment"
         raise SutError(message, fix=fix) from error
     return found
 

@@ -69,7 +69,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
             "scenario": draw(_names),
             "about": draw(_texts),
             "tags": draw(st.lists(st.text(), max_size=3)),
-            "levels": draw(st.sampled_from([["live"], ["spark"], ["live", "spark"]])),
+            "levels": draw(st.sampled_from([["live"], ["spark"], ["sim", "live", "spark"]])),
             "operator": {
                 "mode": mode,
                 "capacity": draw(st.integers(1, 500)),

@@ -1,4 +1,4 @@
-"""The pages tell the truth: what they name exists, and `docs/tour.md` names everything there is."""
+"""The pages tell the truth: what they name exists, and `docs/tour.md`, or its folder's page, names every module."""
 
 from __future__ import annotations
 
@@ -38,12 +38,17 @@ def named(pattern: str, page: str) -> set[str]:
 
 
 def tour_sections() -> Mapping[str, set[str]]:
-    """The tour's folders, each with the files that its section names."""
+    """The tour's folders, each with the files that its section names, or the folder's own page that it points to."""
     parts = re.split(r"^#+ .*`([\w/.]+)/`.*$", PAGES["docs/tour.md"], flags=re.MULTILINE)
     return {
-        folder: set(re.findall(r"`([\w/]+\.py)`", body))
+        folder: _modules_named(body)
+        | (_modules_named(PAGES[f"{folder}/README.md"]) if "`README.md`" in body else set())
         for folder, body in zip(parts[1::2], parts[2::2], strict=True)
     }
+
+
+def _modules_named(text: str) -> set[str]:
+    return set(re.findall(r"`(\w+\.py)`", text))
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -6,10 +6,12 @@ element again, in any process. Invariant: watermarks are true, no record after o
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
-from harness.choices import Choices
+from msgspec import Struct
+
+from harness.choices import Draw
 from harness.scenario import Workload
 
 __all__ = ["Lookup", "LookupSource", "MarkOfTime", "customer_rows", "expected_value"]
@@ -18,9 +20,8 @@ _EVENT_STEP_MS = 10
 _DISORDER_MS = 50
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lookup:
-    """What a record asks for; the first argument of a user's `lookup(record, pool)`."""
+class Lookup(Struct, frozen=True, kw_only=True):
+    """What a record asks for; the first argument of a user's `lookup(record, pool)`. A struct: each record has one."""
 
     id: int
     """Unique in the run."""
@@ -31,7 +32,7 @@ class Lookup:
 
     def as_json(self) -> dict[str, Any]:
         """For a snapshot."""
-        return asdict(self)
+        return {"id": self.id, "key": self.key, "service_ms": self.service_ms}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,21 +47,22 @@ class LookupSource:
 
     def __init__(self, *, workload: Workload, seed: int, subtask: int) -> None:
         self._workload = workload
-        choices = Choices(seed, f"lookups/subtask {subtask}")
-        self._records = [self._draw(index, subtask, choices) for index in range(workload.records)]
+        draw = Draw(seed, f"lookups/subtask {subtask}")
+        self._records = [self._draw(index, subtask, draw) for index in range(workload.records)]
+        every = workload.watermark_every
+        self._length = len(self._records) + (len(self._records) // every if every else 0)
 
-    def _draw(self, index: int, subtask: int, choices: Choices) -> tuple[Lookup, int]:
+    def _draw(self, index: int, subtask: int, draw: Draw) -> tuple[Lookup, int]:
         workload = self._workload
         lookup = Lookup(
             id=index * workload.subtasks + subtask,
-            key=choices.index(workload.keys),
-            service_ms=choices.between(0, workload.service),
+            key=draw.index(workload.keys),
+            service_ms=draw.between(0, workload.service),
         )
-        return lookup, index * _EVENT_STEP_MS + choices.between(0, _DISORDER_MS)
+        return lookup, index * _EVENT_STEP_MS + draw.between(0, _DISORDER_MS)
 
     def __len__(self) -> int:
-        every = self._workload.watermark_every
-        return len(self._records) + (len(self._records) // every if every else 0)
+        return self._length
 
     def __getitem__(self, position: int) -> tuple[Lookup, int] | MarkOfTime:
         """The record (with its event time in ms) or the watermark at `position`."""

@@ -1,7 +1,7 @@
 """Planted defects: variants of the reference operator, each wrong in one way, to be convicted by a checker.
 
 An operator's module has a `build_operator` like the honest one's (`reference_impl.async_wait_build`); those of the
-mailbox are Flink's own, era by era.
+mailbox are Flink's own, era by era; of a task and of its timers, `harness.mutants` makes use.
 Invariant: a mutant differs from the reference in the one thing that its name says.
 """
 
@@ -11,7 +11,26 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from reference_impl.async_wait_build import BuildOperator
-from reference_impl.mutants import snapshot_omits_completed, unordered_emission, watermarks_at_once
+from reference_impl.mutants import (
+    drops_equal_watermarks,
+    emits_after_close,
+    emits_from_callback,
+    end_at_once,
+    frees_slot_on_call,
+    late_results,
+    loses_completions,
+    restores_beyond_capacity,
+    restores_reversed,
+    retries_after_timeout,
+    segment_leak,
+    settles_twice,
+    shares_records,
+    snapshot_awaits_empty_queue,
+    snapshot_omits_completed,
+    swallows_errors,
+    unordered_emission,
+    watermarks_at_once,
+)
 from reference_impl.mutants.mailbox_eras import MAILBOXES
 
 __all__ = ["BUILDERS", "MAILBOXES"]
@@ -19,8 +38,23 @@ __all__ = ["BUILDERS", "MAILBOXES"]
 BUILDERS: Mapping[str, BuildOperator] = MappingProxyType(
     {
         "snapshot-omits-completed": snapshot_omits_completed.build_operator,
-        "unordered-emission": unordered_emission.build_operator,
+        "restores-reversed": restores_reversed.build_operator,
+        "loses-completions": loses_completions.build_operator,
+        "settles-twice": settles_twice.build_operator,
         "watermarks-at-once": watermarks_at_once.build_operator,
+        "segment-leak": segment_leak.build_operator,
+        "retries-after-timeout": retries_after_timeout.build_operator,
+        "late-results": late_results.build_operator,
+        "restores-beyond-capacity": restores_beyond_capacity.build_operator,
+        "frees-slot-on-call": frees_slot_on_call.build_operator,
+        "swallows-errors": swallows_errors.build_operator,
+        "shares-records": shares_records.build_operator,
+        "emits-from-callback": emits_from_callback.build_operator,
+        "emits-after-close": emits_after_close.build_operator,
+        "end-at-once": end_at_once.build_operator,
+        "snapshot-awaits-empty-queue": snapshot_awaits_empty_queue.build_operator,
+        "drops-equal-watermarks": drops_equal_watermarks.build_operator,
+        "unordered-emission": unordered_emission.build_operator,
     }
 )
-"""Each planted defect by name."""
+"""Each planted defect of the operator by name."""

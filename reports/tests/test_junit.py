@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from harness.verdict import InvariantVerdict, Judgement, Outcome
-from reports.explain import as_text
+from reports.conviction import as_text
 from reports.junit import junit_text
 from reports.run_section import RunSection, section_of
 from reports.tests.sample import HOSTILE, hostile_outcome, judgement_of, lost_outcome, pass_outcome
@@ -51,6 +51,15 @@ def test_a_suite_carries_seed_level_world_and_run_id(folder: Path) -> None:
     assert properties["run id"] == "01KAJ3V5Q8"
 
 
+def test_a_suite_carries_the_guarantee_and_what_disturbances_cost(folder: Path) -> None:
+    root = root_of(section_of(lost_outcome(folder)))
+
+    properties = {p.get("name"): p.get("value", "") for p in root.iter("property")}
+    assert properties["guarantee"].startswith("Guarantee: at-most-once, ordered; seen under")
+    assert "at-least-once: refuted by V8 lost" in properties["guarantee"]
+    assert "kill of attempt 1 of subtask 1 at 0.880 s" in properties["recovery"]
+
+
 def test_a_pass_is_green(folder: Path) -> None:
     root = root_of(section_of(pass_outcome(folder)))
 
@@ -63,7 +72,7 @@ def test_a_violation_is_a_failure_with_the_explanation_as_its_text(folder: Path)
     failure = case_of(root_of(section), "V8").find("failure")
 
     assert failure is not None
-    assert failure.text == as_text(section.explanations[0])
+    assert failure.text == as_text(section.convictions[0])
 
 
 def test_a_planted_defect_that_was_convicted_is_green(folder: Path) -> None:

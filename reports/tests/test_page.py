@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.verdict import InvariantVerdict, Outcome
 from reports.page import PAGE_BYTES_MAX, page_text
 from reports.run_section import RunSection, section_of
 from reports.tests.sample import HOSTILE, hostile_outcome, lost_outcome, pass_outcome
@@ -122,7 +123,8 @@ def test_the_charts_are_drawn_with_their_faults_shaded_and_described(demo: str) 
 def test_what_matters_first_comes_first(violated: RunSection) -> None:
     page = page_text([violated], title="one")
     headings = [
-        'class="verdict bad"', "<h3>Threats to validity", "<h3>Failures", "<h3>Invariants", "<h3>Faults",
+        'class="verdict bad"', "<h3>Threats to validity", "<h3>Failures", "<h3>Guarantee", "<h3>Invariants",
+        "<h3>Faults", "<h3>Time to recover",
         "<h3>Timeline", "<h3>Latency over time", "<h3>Checkpoints", "<h3>Accounting", "<h3>Environment",
         "<h2>What this report does not claim",
     ]  # fmt: skip
@@ -142,6 +144,36 @@ def test_a_planted_defect_that_was_convicted_reads_green_and_says_so(convicted: 
 
 def test_the_command_to_run_it_again_is_on_the_page(passed: RunSection) -> None:
     assert passed.outcome.again in page_text([passed], title="one")
+
+
+def test_what_a_disturbance_cost_stands_in_a_row_with_its_reasons(violated: RunSection) -> None:
+    page = page_text([violated], title="one")
+
+    row = page[page.index("kill of attempt 1 of subtask 1") :].split("</tr>")[0]
+    assert "21 of 219" in row
+    assert "no number: detect (no call failed and no attempt died)" in page
+
+
+def test_a_checker_that_raised_shows_its_traceback_line_by_line(passed: RunSection) -> None:
+    raised = "the checker failed:\nTraceback (most recent call last):\n  boom()\nKeyError: '<b>'\n"
+    verdict = InvariantVerdict(invariant="V4", outcome=Outcome.UNKNOWN, why=raised)
+    judgement = replace(passed.outcome.judgement, invariants=(verdict,))
+
+    page = page_text([section_of(replace(passed.outcome, judgement=judgement))], title="one")
+
+    assert '<pre class="trace">the checker failed:\nTraceback' in page
+    assert "KeyError: &#39;&lt;b&gt;&#39;" in page
+
+
+def test_ten_anomalies_are_told_in_full_and_the_rest_are_counted(violated: RunSection) -> None:
+    (one, *_) = violated.outcome.judgement.convicted()
+    many = replace(one, anomalies=one.anomalies[:1] * 14, omitted=6)
+    judgement = replace(violated.outcome.judgement, invariants=(many,))
+
+    page = page_text([section_of(replace(violated.outcome, judgement=judgement))], title="one")
+
+    assert page.count('class="reasoning"') == 10
+    assert "20 found in all; not told in full: 4 lost, 6 that the checker only counted." in page
 
 
 def test_a_run_without_a_history_still_has_a_page(passed: RunSection) -> None:

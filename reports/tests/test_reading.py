@@ -89,6 +89,10 @@ def test_the_world_a_run_had_is_a_threat_where_it_is_not_the_real_one() -> None:
         assert word in threats
 
 
+def test_a_simulated_run_is_a_threat_to_what_it_says_of_a_real_one() -> None:
+    assert any("are models" in line for line in threats_to(replace(PASS, level="sim")))
+
+
 def test_a_pass_in_containers_with_everything_observed_has_no_threat_of_its_world() -> None:
     world = replace(PASS.world, kind="containers", server="MySQL 9.7.4")
 

@@ -56,9 +56,12 @@ def test_markdown_fits_a_comment_however_many_runs(folder: Path) -> None:
     section = section_of(lost_outcome(folder))
 
     text = markdown_text([section] * 300, title="many")
+    more = markdown_text([section] * 900, title="many")
 
     assert len(text) <= MARKDOWN_CHARS_MAX
-    assert "290 more runs are in the report" in text
+    assert text.count("V8 VIOLATED") == 2
+    assert len(more) <= MARKDOWN_CHARS_MAX
+    assert "890 more runs are in the report" in more
 
 
 def test_json_is_one_document(folder: Path) -> None:
@@ -108,7 +111,14 @@ def test_of_many_runs_only_those_that_went_wrong_are_told_in_full(folder: Path) 
     text = printed(*[pass_outcome(folder)] * 5, lost_outcome(folder))
 
     assert text.count("CONFORMANT") == 5
-    assert text.count("counted by SQL") == 1
+    assert text.count("counted in the database by SQL") == 1
+
+
+def test_a_simulated_run_says_that_its_tables_are_simulated(folder: Path) -> None:
+    text = printed(pass_outcome(folder, level="sim"))
+
+    assert "counted in the simulated tables: rows 640" in text
+    assert "by SQL" not in text
 
 
 def test_the_terminal_sums_up_several_runs(folder: Path) -> None:

@@ -94,8 +94,9 @@ def test_seeds_give_different_scenarios() -> None:
     assert len({repr(build.emitted) for build in runs}) == len(runs)
 
 
-@pytest.mark.parametrize("name", BUILDERS)
-def test_a_planted_defect_is_convicted_by_some_seed(name: str) -> None:
+@pytest.mark.parametrize("name", ["snapshot-omits-completed", "unordered-emission", "watermarks-at-once"])
+def test_a_planted_defect_of_order_or_loss_is_convicted_by_some_seed(name: str) -> None:
+    """What needs retries, effects or threads to be seen is the kill matrix's: this scenario has none of them."""
     assert any(convicted(seed, BUILDERS[name]) for seed in range(200))
 
 

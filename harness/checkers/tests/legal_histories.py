@@ -35,7 +35,7 @@ class Model:
         self.asked: set[int] = set()
         self.snapped: set[int] = set()
         self.faulty = self.one_in(2)
-        self.subtasks = [self._subtask(s) for s in range(self.choices.between(1, 2))]
+        self.subtasks = [self._subtask(s) for s in range(self.pick([1, 1, 2, 2, 3]))]
 
     def pick(self, among: list[Any]) -> Any:
         return among[self.choices.index(len(among))]
@@ -192,11 +192,21 @@ class Model:
         entry = self.pick(called)
         entry.calling = False
         record = entry.element
-        fate = "ok" if self.plain else self.pick(["ok"] * 6 + ["retry", "timeout", "error", "fail", "dead"])
+        fate = (
+            "ok"
+            if self.plain
+            else self.pick(["ok"] * 6 + ["retry", "timeout", "error", "fail", "dead", "fatal"])
+        )
         res = {"s": subtask.s, "a": attempt.a, "id": record["id"], "try": entry.tries}
         match fate:
             case "retry" if entry.tries < 3:
                 self.note("res", **res, r=self.pick(["fail", "unknown"]), final=False)
+            case "fatal" if attempt is subtask.attempt and self.crashes and self._may_crash(subtask):
+                entry.outputs = []
+                self.note("res", **res, r="fail", final=True)
+                named = {"id": record["id"]} if self.one_in(2) else {}
+                self.note("failed", s=subtask.s, a=attempt.a, error="the lookup failed", **named)
+                self._crash(subtask)
             case "timeout":
                 entry.outputs = [f"instead of {record['id']}"] * self.choices.index(3)
                 entry.substitute = True

@@ -29,7 +29,13 @@ def plants(invariant: str, kind: str, **fixed: Any) -> Callable[[Planting], Plan
 
 
 def renumbered(lines: list[Json]) -> list[Json]:
-    return [lines[0], *({**event, "n": n, "t": n} for n, event in enumerate(lines[1:], start=1))]
+    """In the order given; an event that was moved back in time comes when the one before it does."""
+    t = 0
+    numbered = [lines[0]]
+    for n, event in enumerate(lines[1:], start=1):
+        t = max(t, event.get("t", 0))
+        numbered.append({**event, "n": n, "t": t})
+    return numbered
 
 
 def places(lines: list[Json], k: str) -> list[int]:

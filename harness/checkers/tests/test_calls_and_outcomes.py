@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from harness.checkers.tests.small_histories import (
     Json,
@@ -213,54 +210,3 @@ def test_without_a_call_it_is_vacuous() -> None:
         verdict("V15", history(start(), took("a", 0), event("dead", id="a"), ended())).outcome
         is Outcome.VACUOUS
     )
-
-
-MOVES = st.lists(
-    st.tuples(st.sampled_from(["call", "ok", "fail", "timeout", "again", "out", "dead"]), st.integers(1, 4)),
-    max_size=12,
-)
-
-
-@given(moves=MOVES)
-def test_the_sequence_of_a_record_is_judged_as_a_literal_reading_does(moves: list[tuple[str, int]]) -> None:
-    told: dict[str, Callable[[int], Json]] = {
-        "call": tried,
-        "ok": lambda j: answered("a", **{"try": j}),
-        "fail": lambda j: answered("a", **{"try": j}, r="fail"),
-        "timeout": lambda j: answered("a", **{"try": j}, r="timeout"),
-        "again": lambda j: answered("a", **{"try": j}, **FAILED),
-        "out": lambda j: left("a", j=j),
-        "dead": lambda _: event("dead", id="a"),
-    }
-    lines = of_a([told[name](number) for name, number in moves], max_tries=2, timeout_ms=0)
-
-    assert sorted((kind, max(events)) for kind, events in found("V15", lines)) == sorted(
-        _literally(lines[3:])
-    )
-
-
-def _literally(events: list[Json]) -> list[tuple[str, int]]:
-    told: list[tuple[str, int]] = []
-    for index, e in enumerate(events):
-        before = events[:index]
-        calls = [x for x in before if x["k"] == "call"]
-        finals = [x for x in before if x["k"] == "res" and x["final"]]
-        dead = [x for x in before if x["k"] == "dead"]
-        running = [
-            c
-            for c in calls
-            if not any(x["k"] == "res" and x["try"] == c["try"] and x["n"] > c["n"] for x in before)
-        ]
-        is_call, is_res = e["k"] == "call", e["k"] == "res"
-        timeout = is_res and e["r"] == "timeout"
-        broken = {
-            "two-outcomes": is_res and e["final"] and finals,
-            "call-after-final": is_call and finals,
-            "concurrent-call": is_call and running,
-            "tries": is_call and (e["try"] > 2 or e["try"] != (calls[-1]["try"] if calls else 0) + 1),
-            "early-timeout": timeout,
-            "out-before-outcome": e["k"] == "out" and not (finals or dead),
-            "unknown-call": is_res and not timeout and e["try"] not in {c["try"] for c in calls},
-        }
-        told += [(kind, e["n"]) for kind, holds in broken.items() if holds]
-    return told

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from harness.checkers.tests.small_histories import (
     Json,
@@ -178,85 +176,3 @@ def test_a_restored_record_that_waits_lets_one_be_taken() -> None:
 
 def test_without_a_call_it_is_vacuous() -> None:
     assert verdict("V14", history(start(), wm(5, 0), owm(5), ended())).outcome is Outcome.VACUOUS
-
-
-MOVES = st.lists(
-    st.tuples(st.sampled_from(["in", "wm", "call", "res", "out", "owm"]), st.integers(0, 5)), max_size=30
-)
-
-
-@given(
-    moves=MOVES,
-    capacity=st.integers(1, 3),
-    slots=st.booleans(),
-    coalesces=st.booleans(),
-)
-def test_the_calls_convicted_are_those_of_a_literal_count(
-    moves: list[tuple[str, int]], capacity: int, *, slots: bool, coalesces: bool
-) -> None:
-    """Each `call` after which the count, made anew from all events so far, is greater and above the capacity."""
-    parts = [start(), *_events(moves)]
-    told = operator(capacity, watermark_slots=slots, coalesces_watermarks=coalesces)
-    lines = history(parts, **told)
-
-    convicted = [events[-1] for kind, events in found("V14", lines) if kind == "over-capacity"]
-
-    events = lines[1:]
-    counts = [
-        _in_flight(events[:end], events, slots=slots, coalesces=coalesces) for end in range(len(events) + 1)
-    ]
-    expected = [e["n"] for e in events if e["k"] == "call" and counts[e["n"] - 1] < counts[e["n"]] > capacity]
-    assert convicted == expected
-
-
-def _events(moves: list[tuple[str, int]]) -> list[Json]:
-    pos = 0
-    told: list[Json] = []
-    for k, number in moves:
-        match k:
-            case "in":
-                told.append(took(f"r{pos}", pos))
-                pos += 1
-            case "wm":
-                told.append(wm(number % 3, pos))
-                pos += 1
-            case "call":
-                told.append(called(f"r{number}"))
-            case "res":
-                told.append(answered(f"r{number}", v=["v"] * (number % 2)))
-            case "out":
-                told.append(left(f"r{number}"))
-            case _:
-                told.append(owm(number % 3))
-    return told
-
-
-def _in_flight(so_far: list[Json], events: list[Json], *, slots: bool, coalesces: bool) -> int:
-    came = {e["id"] for e in so_far if e["k"] == "res"}
-    out = {e["id"] for e in so_far if e["k"] == "out"}
-    known = {e["id"] for e in events if e["k"] == "in"}
-    called_ids = {e["id"] for e in so_far if e["k"] == "call"}
-    open_ = {id_ for id_ in called_ids if not (id_ in out and (id_ in came or id_ in known))}
-    open_ -= {e["id"] for e in so_far if e["k"] == "res" and e["id"] not in known and not e["v"]}
-    if not slots:
-        return len(open_)
-    places = {e["id"]: e["pos"] for e in events if e["k"] == "in"}
-    reached = max((places[id_] for id_ in called_ids if id_ in places), default=-1)
-    gone = _gone(so_far, events, coalesces=coalesces)
-    marks = [e for e in so_far if e["k"] == "wm" and e["pos"] < reached and e["pos"] not in gone]
-    if not coalesces:
-        return len(open_) + len(marks)
-    return len(open_) + len({sum(pos < e["pos"] for pos in places.values()) for e in marks})
-
-
-def _gone(so_far: list[Json], events: list[Json], *, coalesces: bool) -> set[int]:
-    """Positions of watermarks that have left."""
-    all_marks = [e for e in events if e["k"] == "wm"]
-    left_so_far = [e["w"] for e in so_far if e["k"] == "owm"]
-    gone: set[int] = set()
-    for w in set(left_so_far):
-        gone.update([e["pos"] for e in all_marks if e["w"] == w][: left_so_far.count(w)])
-    if coalesces and gone:
-        values = {e["w"] for e in all_marks if e["pos"] in gone}
-        gone.update(e["pos"] for e in all_marks if e["pos"] <= max(gone) or e["w"] in values)
-    return gone

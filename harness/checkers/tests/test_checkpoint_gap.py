@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from harness.checkers.tests.small_histories import (
     commit,
@@ -146,15 +143,3 @@ def test_the_anomaly_names_the_subtask_only_where_it_is_one_subtasks(sink: str) 
 )
 def test_it_applies_with_its_bound(parts: list[Any], bounds: dict[str, int], outcome: Outcome) -> None:
     assert verdict("V18", history(parts, bounds=bounds)).outcome is outcome
-
-
-@given(st.lists(st.integers(0, 150), max_size=8), st.integers(0, 150))
-def test_the_gaps_are_those_between_neighbours(waits: list[int], last: int) -> None:
-    events, ms = [start(ms=0)], 0
-    for c, wait in enumerate(waits):
-        ms += wait
-        events.append(done(c, ms=ms))
-    ends = [*events, event("end", ms=ms + last)]
-
-    wide = [(i, i + 1) for i, (e, f) in enumerate(pairwise(ends), start=1) if f["ms"] - e["ms"] > 100]
-    assert gaps(ends, event("ended")) == wide

@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from harness.checkers.tests.small_histories import (
-    Json,
     commit,
     done,
     ended,
@@ -162,61 +159,3 @@ def test_of_a_number_that_two_attempts_snapped_a_commit_without_a_name_is_the_ne
 )
 def test_it_applies_to_sinks_with_epochs_and_needs_one(parts: list[Any], sink: str, outcome: Outcome) -> None:
     assert verdict("V12", history(*parts, sink=sink)).outcome is outcome
-
-
-MOVES = st.lists(
-    st.tuples(st.sampled_from(["owm", "snap", "done", "commit"]), st.integers(1, 4)), max_size=16
-)
-
-
-@given(MOVES, st.booleans(), st.sampled_from(BOTH))
-def test_it_finds_what_a_literal_reading_finds(
-    moves: list[tuple[str, int]],
-    finished: bool,  # noqa: FBT001  (hypothesis fills it in)
-    sink: str,
-) -> None:
-    events, snapped = [start()], set()
-    for kind, c in moves:
-        match kind:
-            case "owm":
-                events.append(owm(c))
-            case "snap" if c not in snapped:
-                snapped.add(c)
-                events.append(snap(c, 0))
-            case "done":
-                events.append(done(c))
-            case "commit":
-                events.append(commit(c))
-            case _:
-                pass
-
-    lines = history(events, ended() if finished else [], sink=sink)
-
-    literal = sorted(literally(lines[1:], two_phase=sink == "two-phase", finished=finished))
-    assert sorted((kind, witness[-1]) for kind, witness in found("V12", lines)) == literal
-
-
-def literally(events: list[Json], *, two_phase: bool, finished: bool) -> list[tuple[str, int]]:
-    wrong, since = [], 0
-    for i, e in enumerate(events):
-        before = events[:i]
-        if e["k"] == "snap":
-            filled = any(x["k"] == "owm" for x in events[since:i])
-            since = i
-            later = [x for x in events[i:] if x["k"] == "commit" and x["c"] == e["c"]]
-            if filled and finished and not later:
-                wrong.append(("never-committed", e["n"]))
-        if e["k"] != "commit":
-            continue
-        commits = [x["c"] for x in before if x["k"] == "commit"]
-        snaps = [x["c"] for x in before if x["k"] == "snap"]
-        dones = [x["c"] for x in before if x["k"] == "done"]
-        if e["c"] in commits:
-            wrong.append(("committed-twice", e["n"]))
-        if any(e["c"] < c for c in commits):
-            wrong.append(("commit-order", e["n"]))
-        if e["c"] not in snaps:
-            wrong.append(("unknown-epoch", e["n"]))
-        elif two_phase and not any(c == e["c"] or (c > e["c"] and c in snaps) for c in dones):
-            wrong.append(("early-commit", e["n"]))
-    return wrong

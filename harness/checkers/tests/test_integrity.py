@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from harness.checkers.tests.small_histories import (
     Json,
@@ -19,7 +17,6 @@ from harness.checkers.tests.small_histories import (
     took,
     verdict,
 )
-from harness.history.values import same
 from harness.verdict import Outcome
 
 TAKEN = [start(), took("a", 0), took("b", 1)]
@@ -115,39 +112,3 @@ def test_a_timeout_carries_no_nonce_and_is_not_foreign() -> None:
 )
 def test_it_applies_where_any_nonce_was_written_down(parts: list[Any], outcome: Outcome) -> None:
     assert verdict("V19", history(TAKEN, parts)).outcome is outcome
-
-
-NONCES: list[Any] = [(), 1, 1.0, "x"]
-MOVES = st.lists(
-    st.tuples(st.booleans(), st.sampled_from("ab"), st.integers(1, 2), st.sampled_from(NONCES)), max_size=12
-)
-
-
-@given(MOVES)
-def test_it_finds_what_comparing_every_pair_finds(moves: list[tuple[bool, str, int, Any]]) -> None:
-    events = [
-        (called if asks else answered)(id_, nonce=nonce, **{"try": number})
-        for asks, id_, number, nonce in moves
-    ]
-
-    lines = history(TAKEN, events)
-
-    assert sorted((kind, max(w)) for kind, w in found("V19", lines)) == sorted(by_pairs(lines[4:]))
-
-
-def by_pairs(events: list[Json]) -> list[tuple[str, int]]:
-    wrong = []
-    for e in events:
-        if "nonce" not in e:
-            continue
-        calls = [c for c in events if c["k"] == "call" and "nonce" in c]
-        earlier = any(c["n"] < e["n"] and same(c["nonce"], e["nonce"]) for c in calls)
-        if e["k"] == "call":
-            wrong += [("nonce-reused", e["n"])] * earlier
-            continue
-        own = [c["nonce"] for c in calls if (c["id"], c["try"]) == (e["id"], e["try"])]
-        if not any(same(nonce, e["nonce"]) for nonce in own) and (own or earlier):
-            shown_by = [c["n"] for c in calls if (c["id"], c["try"]) == (e["id"], e["try"])][:1]
-            shown_by += [c["n"] for c in calls if same(c["nonce"], e["nonce"])][:1]
-            wrong.append(("foreign-response", max(e["n"], *shown_by)))
-    return wrong

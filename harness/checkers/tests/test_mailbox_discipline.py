@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from harness.checkers.tests.small_histories import (
     Json,
@@ -108,19 +104,3 @@ def test_a_watermark_in_between_and_another_attempts_output_split_nothing() -> N
 
 def test_without_any_of_its_kinds_it_is_vacuous() -> None:
     assert verdict("V21", history(start(), took("a", 0), ended())).outcome is Outcome.VACUOUS
-
-
-@given(told=st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3)), max_size=12))
-def test_split_records_are_those_of_a_literal_reading(told: list[tuple[str, int]]) -> None:
-    """An output lies between an output of another record and a higher one of that record."""
-    split = {
-        id_
-        for at, (id_, j) in enumerate(told)
-        for mid in range(at + 1, len(told))
-        for end in range(mid + 1, len(told))
-        if told[mid][0] != id_ and told[end][0] == id_ and told[end][1] > j
-    }
-
-    anomalies: list[Any] = list(verdict("V21", history(start(), outs(*told))).anomalies)
-
-    assert sorted(anomaly.id for anomaly in anomalies) == sorted(split)

@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from harness.checkers.tests.small_histories import (
-    Json,
     commit,
     done,
     ended,
@@ -136,48 +133,3 @@ def test_inside_an_attempt_whose_output_was_taken_back_something_may_follow_the_
 )
 def test_without_a_watermark_in_or_out_it_is_vacuous(parts: list[Any], outcome: Outcome) -> None:
     assert verdict("V7", history(parts)).outcome is outcome
-
-
-VALUES: Any = st.sampled_from([1, 2, "end"])
-MOVES = st.lists(
-    st.tuples(st.just("wm"), VALUES)
-    | st.tuples(st.just("owm"), VALUES)
-    | st.tuples(st.just("again"), VALUES),
-    max_size=20,
-)
-
-
-@given(MOVES, st.lists(VALUES, min_size=20, max_size=20))
-def test_it_finds_what_counting_finds(moves: list[tuple[str, Any]], source: list[Any]) -> None:
-    events, a, pos = [start()], 1, 0
-    for kind, w in moves:
-        match kind:
-            case "wm":
-                events.append(wm(source[pos], pos, a=a))
-                pos += 1
-            case "owm":
-                events.append(owm(w, a=a))
-            case _:
-                a, pos = a + 1, 0
-                events.append(start(a=a))
-
-    lines = history(events, sink="append")
-
-    assert sorted((kind, events[-1]) for kind, events in found("V7", lines)) == sorted(by_counting(lines[1:]))
-
-
-def by_counting(events: list[Json]) -> list[tuple[str, int]]:
-    wrong = []
-    positions = {(e["pos"], e["w"]) for e in events if e["k"] == "wm"}
-    for i, gone in enumerate(events):
-        if gone["k"] != "owm":
-            continue
-        before = [e for e in events[:i] if e["k"] == "owm"]
-        places = sum(w == gone["w"] for _, w in positions)
-        if not any(e["k"] == "wm" and (e["a"], e["w"]) == (gone["a"], gone["w"]) for e in events[:i]):
-            wrong.append(("phantom-watermark", gone["n"]))
-        if 0 < places <= sum(e["w"] == gone["w"] for e in before):
-            wrong.append(("repeated-watermark", gone["n"]))
-        if any(e["w"] == "end" for e in before):
-            wrong.append(("after-end", gone["n"]))
-    return wrong

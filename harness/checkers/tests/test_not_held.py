@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from harness.checkers.tests.small_histories import (
     Json,
@@ -219,48 +217,3 @@ def test_with_coalescing_a_later_one_that_is_not_ready_does_not_excuse() -> None
 )
 def test_without_a_watermark_it_is_vacuous(parts: list[Any], outcome: Outcome) -> None:
     assert verdict("V6", history(parts, ended())).outcome is outcome
-
-
-MOVES = st.lists(
-    st.tuples(st.sampled_from(["in", "wm", "out", "owm"]), st.integers(0, 3), st.integers(0, 80)), max_size=25
-)
-
-
-@given(MOVES)
-def test_it_finds_what_a_look_at_every_watermark_finds(moves: list[tuple[str, int, int]]) -> None:
-    events, ms, pos = [start(ms=0)], 0, 0
-    for kind, which, wait in moves:
-        ms += wait
-        match kind:
-            case "in":
-                events.append(took(pos, pos, ms=ms))
-            case "wm":
-                events.append(wm(which, pos, ms=ms))
-            case "out":
-                events.append(left(which, ms=ms))
-            case _:
-                events.append(owm(which, ms=ms))
-        pos += kind in {"in", "wm"}
-
-    lines = history(events, **BOUND)
-
-    held = {witness[1] for kind, witness in found("V6", lines) if kind == "held"}
-    assert held == set(naively_held(lines[1:], bound_us=100_000))
-
-
-def naively_held(events: list[Json], *, bound_us: int) -> list[int]:
-    held = []
-    for i, gone in enumerate(events):
-        if gone["k"] != "owm":
-            continue
-        k = sum(e["k"] == "owm" and e["w"] == gone["w"] for e in events[:i])
-        marks = [e for e in events if e["k"] == "wm" and e["w"] == gone["w"]]
-        if k >= len(marks) or marks[k]["n"] > gone["n"]:
-            continue
-        ahead = [e["id"] for e in events if e["k"] == "in" and e["pos"] < marks[k]["pos"]]
-        resolved = [
-            next((e["t"] for e in events[:i] if e["k"] == "out" and e["id"] == id_), None) for id_ in ahead
-        ]
-        if None not in resolved and gone["t"] - max([marks[k]["t"], *filter(None, resolved)]) > bound_us:
-            held.append(gone["n"])
-    return held

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from harness.checkers.tests.small_histories import (
     commit,
@@ -19,7 +17,6 @@ from harness.checkers.tests.small_histories import (
     took,
     verdict,
 )
-from harness.history.values import same
 from harness.verdict import Outcome
 
 UNORDERED = {"mode": "unordered", "per_key_order": True}
@@ -97,23 +94,3 @@ def test_an_epoch_that_is_shown_again_is_told_once_a_result() -> None:
 )
 def test_it_applies_where_keys_are_ordered_and_results_are_seen(lines: list[Any], outcome: Outcome) -> None:
     assert verdict("V3", lines).outcome is outcome
-
-
-KEYS: list[Any] = [(), None, 1, 1.0, "k"]
-
-
-@given(st.lists(st.sampled_from(KEYS), min_size=1, max_size=6), st.lists(st.integers(0, 6), max_size=12))
-def test_it_finds_what_comparing_every_pair_finds(keys: list[Any], leaving: list[int]) -> None:
-    taken = [took(pos, pos, **({} if key == () else {"key": key})) for pos, key in enumerate(keys)]
-    outs = [left(pos) for pos in leaving if pos < len(keys)]
-    begin = 2 + len(taken)
-    wrong = {
-        begin + i
-        for i, out in enumerate(outs)
-        for before in outs[:i]
-        if out["id"] < before["id"] and keys[out["id"]] != () and same(keys[out["id"]], keys[before["id"]])
-    }
-
-    lines = history(start(), taken, outs, ended())
-
-    assert {events[-1] for _, events in found("V3", lines)} == wrong

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from harness.checkers.tests.blind_mutations import mutated
 from harness.checkers.tests.legal_histories import legal_history
+from harness.choices import Choices
 from harness.cli.check import check
 from harness.cli.main import main
 from harness.errors import UsageError
@@ -79,10 +81,11 @@ def test_json_has_the_shape_of_the_page(folder: Path) -> None:
     document = json.loads(checked(folder, "fail").stdout)
 
     v8 = next(verdict for verdict in document["invariants"] if verdict["invariant"] == "V8")
-    assert list(document) == ["verdict", "invariants", "warnings"]
+    assert list(document)[:3] == ["verdict", "invariants", "warnings"]
+    assert list(v8)[:4] == ["invariant", "verdict", "anomalies", "omitted"]
     assert v8["verdict"] == "fail"
     assert v8["omitted"] == 0
-    assert set(v8["anomalies"][0]) == {"class", "s", "id", "events", "say"}
+    assert set(v8["anomalies"][0]) == {"class", "s", "id", "events", "say", "explanation"}
 
 
 def test_json_of_a_malformed_file_lists_the_breaches(folder: Path) -> None:
@@ -102,11 +105,30 @@ def test_text_names_verdict_invariant_class_and_events(folder: Path, form: str) 
     assert "event 2" in text
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_whatever_is_found_is_told_in_every_format_without_a_control_character(
+    tmp_path: Path, seed: int
+) -> None:
+    lines = mutated(legal_history(seed), Choices(seed, "a broken history"), most=8)
+    (tmp_path / "broken.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
+
+    told = {form: checked(tmp_path, "broken", form=form) for form in ("json", "pretty", "markdown", "github")}
+    document = json.loads(told["json"].stdout)
+
+    assert len({result.exit_code for result in told.values()}) == 1
+    assert document["verdict"] in {"pass", "fail", "unknown", "vacuous", "malformed"}
+    for form, result in told.items():
+        assert document["verdict"].upper() in result.stdout.upper(), form
+        assert all(line.isprintable() for line in result.stdout.split("\n")), form
+
+
 def test_a_hostile_payload_stays_a_payload(folder: Path) -> None:
     markdown = checked(folder, "fail", form="markdown").stdout
     github = checked(folder, "fail", form="github").stdout
 
-    assert "<b>" not in markdown
+    table = [line for line in markdown.splitlines() if line.startswith("|")]
+    assert not any("<b>" in line for line in table)
+    assert any("&#60;b&#62;&#124;x" in line for line in table)
     assert not any(line.startswith("::error::") for line in github.splitlines())
 
 

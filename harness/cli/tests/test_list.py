@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from harness.catalogue import catalogue
 from harness.cli.list import list_
 from harness.invariants import INVARIANTS
+from harness.sut.mutants import HARNESS_CHECKS
 
 KINDS = ["scenarios", "faults", "invariants", "suts", "mutants"]
 
@@ -42,10 +43,10 @@ def test_scenarios_are_those_of_the_catalogue() -> None:
     assert [row["name"] for row in json.loads(listed("scenarios", "json"))["scenarios"]] == list(catalogue())
 
 
-def test_every_planted_defect_names_a_scenario_and_invariants_that_exist() -> None:
+def test_every_planted_defect_names_a_scenario_or_none_and_who_must_convict_it() -> None:
     for row in json.loads(listed("mutants", "json"))["mutants"]:
-        assert row["scenario"] in catalogue()
-        assert set(row["convicted_by"]) <= set(INVARIANTS)
+        assert row["scenario"] is None or row["scenario"] in catalogue()
+        assert set(row["convicted_by"]) <= {*INVARIANTS, *HARNESS_CHECKS}
         assert row["convicted_by"]
 
 

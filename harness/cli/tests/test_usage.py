@@ -41,7 +41,7 @@ def nothing_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["run", CALM, "--sut", "refrence"], "did you mean 'reference'"),
         (["run", CALM, "--sut", "no_such_module_at_all:lookup"], "no_such_module_at_all"),
         (["run", CALM, "--sut", "json:dumps", "--mutant", "unordered-emission"], "async def"),
-        (["run", CALM, "--level", "sim"], "sim"),
+        (["run", CALM, "--level", "moon"], "moon"),
         (["run", CALM, "--world", "cloud"], "cloud"),
         (["run", CALM, "--proxy", "ours"], "ours"),
         (["run", CALM, "--seed", "-1"], "-1"),
@@ -55,7 +55,7 @@ def nothing_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["run", CALM, "--set", "workload.recrods=9"], "records"),
         (["run", CALM, "--set", "workload.records"], "workload.records"),
         (["run", CALM, "--set", "workload.records=many"], "many"),
-        (["demo", "--level", "sim"], "sim"),
+        (["demo", "--level", "moon"], "moon"),
         (["demo", "calm"], "calm"),
         (["list", "toxics"], "toxics"),
         (["rnu"], "rnu"),
@@ -90,7 +90,7 @@ def test_a_level_that_a_scenario_does_not_run_at_is_refused(
 ) -> None:
     assert main(["run", CALM, "--set", "levels=[live]", "--level", "spark"]) == Exit.USAGE
 
-    assert "--level live" in capsys.readouterr().err
+    assert "--level sim or live" in capsys.readouterr().err
 
 
 def test_an_empty_folder_has_nothing_to_run(tmp_path: Path) -> None:
@@ -100,13 +100,13 @@ def test_an_empty_folder_has_nothing_to_run(tmp_path: Path) -> None:
 
 
 def test_an_environment_variable_is_checked_like_its_option(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FLOODMARK_LEVEL", "sim")
+    monkeypatch.setenv("FLOODMARK_LEVEL", "moon")
 
     assert main(["run", CALM]) == Exit.USAGE
 
 
 def test_a_setting_of_the_project_is_checked_like_its_option(tmp_path: Path) -> None:
-    (tmp_path / "pyproject.toml").write_text("[tool.floodmark]\nlevel = 'sim'\n")
+    (tmp_path / "pyproject.toml").write_text("[tool.floodmark]\nlevel = 'moon'\n")
 
     assert main(["run", CALM]) == Exit.USAGE
 

@@ -12,7 +12,8 @@ import pytest
 
 from harness.clock import Deadline, wait_until
 from harness.database.audit import read_audit
-from harness.database.sink import EpochSink, Fenced, SavedEpoch, SinkLost, SplitSink, Visible
+from harness.database.epoch import Fenced, SavedEpoch, SinkLost, Visible
+from harness.database.sink import EpochSink, SplitSink
 from harness.database.tests.conftest import RunDatabase
 from harness.faults.fault import Toxic
 

@@ -139,6 +139,18 @@ BAD_EVENTS: dict[str, tuple[list[dict[str, Any] | str], list[int]]] = {
         [START, "in 0", {**IN, "pos": 1}, {**IN, "pos": 3, "id": 2}],
         [3, 5],
     ),
+    "nonsense excuses nothing that had to come before it": (
+        [START, SNAP, AGAIN, {**IN, "a": 2, "pos": 1}, "restore 1"],
+        [5, 6],
+    ),
+    "a line whose kind is known excuses no other kind": (
+        [START, {**SNAP, "s": None}, AGAIN, {**IN, "a": 2, "pos": 1}],
+        [3, 5],
+    ),
+    "a restore of nobody known is the one that is missing": (
+        [START, SNAP, AGAIN, {**RESTORE, "s": None}, {**IN, "a": 2, "pos": 1}],
+        [5],
+    ),
     # ---- the life of an attempt
     "a record before the start": ([IN, START], [2]),
     "no start at all": ([{"k": "out", **OF, "id": 1, "j": 0, "v": 1}], [2]),

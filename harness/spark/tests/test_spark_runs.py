@@ -18,14 +18,15 @@ from harness.catalogue import catalogue
 from harness.choices import Choices, fresh_seed
 from harness.history.event import Failed, Start
 from harness.history.read import read_whole
+from harness.observer import Observer, Stop
+from harness.order import Order
 from harness.outcome import RunOutcome
 from harness.plan import Endpoint
-from harness.run import Order, perform
+from harness.run import perform
 from harness.scenario import Scenario
 from harness.scenario_file import apply_settings, load
 from harness.tests.local_world import local_world
 from harness.verdict import Outcome
-from harness.watch import Observer, Stop
 from harness.workloads.lookups import Lookup, LookupSource
 from harness.world.world import World
 

@@ -1,0 +1,1 @@
+"""The screen: one pass over a history that acquits what is regular, and never convicts."""

@@ -1,0 +1,214 @@
+"""The acquittal: the verdicts of what the screen vouches for, word for word those of the exact checkers.
+
+Invariant: only `pass`, `vacuous` and `not-claimed` come from here. What makes a checker say `not-claimed` is asked of
+the checker itself, on a specimen that shows the same features as the history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+from traceback import format_exc
+from typing import Any, NamedTuple
+
+from harness.checkers.case import Case
+from harness.checkers.history_trace import Trace
+from harness.checkers.invariant import Findings, Invariant, settle
+from harness.checkers.registry import CHECKERS
+from harness.checkers.screen.account import Account
+from harness.checkers.screen.irregular import Irregular
+from harness.checkers.screen.screen import Screen
+from harness.history.event import Call, Commit, Effect, Event, FaultEvent, In, Start
+from harness.history.header import Expects, Header
+from harness.verdict import InvariantVerdict, Outcome
+
+__all__ = ["Acquittal", "Declined", "acquit", "screen_history"]
+
+_BY_NAME: Mapping[str, Invariant] = {checker.name: checker for checker in CHECKERS}
+_KNOWN = frozenset(map(type, CHECKERS))
+_SPECIMENS_MAX = 256
+_VERDICTS_MAX = 4096
+
+
+class Acquittal(NamedTuple):
+    """What the screen says of a history."""
+
+    verdicts: Mapping[str, InvariantVerdict]
+    """Of those that certainly hold, or do not apply."""
+    accounting: Mapping[str, int]
+    took_anything: bool
+
+
+class Declined(NamedTuple):
+    """The screen says nothing, so everything is judged exactly."""
+
+    warnings: tuple[str, ...] = ()
+    """What went wrong, if that is a defect of the screen and not the history's way of life."""
+
+
+def screen_history(
+    header: Header, batches: Iterable[Sequence[Event]], *, checkers: Sequence[Invariant]
+) -> Acquittal | Declined:
+    """What the screen says of a history, in one pass. What `batches` raises is its reader's to tell."""
+    screen = Screen(header)
+    for events in batches:
+        declined = _declined(partial(screen.feed, events))
+        if declined is not None:
+            return declined
+    found: list[Acquittal] = []
+
+    def conclude() -> None:
+        screen.finish()
+        found.append(acquit(screen, checkers))
+
+    return _declined(conclude) or found[0]
+
+
+def _declined(step: Callable[[], object]) -> Declined | None:
+    try:
+        step()
+    except Irregular:
+        return Declined()
+    except Exception:  # noqa: BLE001  (a defect of the screen must cost time, not a verdict)
+        return Declined((f"the screen failed, so everything was judged exactly:\n{format_exc()}",))
+    return None
+
+
+def acquit(screen: Screen, checkers: Sequence[Invariant]) -> Acquittal:
+    """The verdicts of a screen that has followed its history to the end."""
+    account = screen.account
+    outs, owms = map(sum, zip(*(strand.visible() for strand in screen.strands.values()), strict=True))
+    accounting = _accounting(screen, outs, owms)
+    _short(account, accounting)
+    seen = _Seen(screen, outs)
+    reasons = _not_claimed(_claims(account.header), seen.features)
+    verdicts = {
+        checker.name: _verdict(checker.name, reasons[checker.name], *seen.of(checker.name))
+        for checker in checkers
+        if type(checker) in _KNOWN and checker.name not in account.suspected
+    }
+    return Acquittal(verdicts, accounting, took_anything=accounting["records"] + accounting["watermarks"] > 0)
+
+
+@lru_cache(maxsize=_VERDICTS_MAX)
+def _verdict(name: str, reason: str, observed: int, exposed: bool) -> InvariantVerdict:  # noqa: FBT001
+    """Verdicts never change, and many short histories get the same."""
+    if reason:
+        return InvariantVerdict(invariant=name, outcome=Outcome.NOT_CLAIMED, why=reason)
+    return settle(_BY_NAME[name], [Findings(observed=observed, exposed=exposed)])
+
+
+class _Features(NamedTuple):
+    """What makes an invariant claimed, where the header alone does not say so."""
+
+    keyed: bool
+    restarts: bool
+    effects: bool
+    named_commits: bool
+    asked: bool
+    faults: bool
+
+
+class _Seen:
+    """What the verdicts rest on."""
+
+    def __init__(self, screen: Screen, outs: int) -> None:
+        account, strands = screen.account, screen.strands.values()
+        effects, faults = screen.rows.count, len(account.faults)
+        self.features = _Features(
+            keyed=account.keyed,
+            restarts=account.restarts > 0,
+            effects=effects > 0,
+            named_commits=account.named_commits > 0,
+            asked=bool(account.nonces),
+            faults=faults > 0,
+        )
+        atomic = account.header.sink == "atomic"
+        completions = account.completed_snaps if atomic else len(account.completed)
+        acts = account.calls + account.answers + account.outs + account.owms + account.snaps
+        marks = account.watermarks > 0
+        cuts = account.completed_snaps
+        self._by_name: Mapping[str, tuple[int, bool]] = {
+            **dict.fromkeys(("V1", "V2", "V3", "V8"), (outs, outs > 0)),
+            **dict.fromkeys(("V4", "V5", "V7"), (account.owms, marks)),
+            "V6": (account.watermarks, marks),
+            "V9": (effects, outs > 0),
+            "V10": (cuts, cuts > 0),
+            "V11": (account.restarts, True),
+            "V12": (account.commits, account.commits + cuts > 0),
+            "V13": (account.commits + effects, any(strand.attempts > 1 for strand in strands)),
+            **dict.fromkeys(("V14", "V15"), (account.calls, account.calls > 0)),
+            "V16": (0, True),
+            "V18": (completions, True),
+            "V19": (account.answers, True),
+            "V20": (account.failures, account.failures > 0),
+            "V21": (acts, acts > 0),
+            "V23": (faults, True),
+        }
+
+    def of(self, name: str) -> tuple[int, bool]:
+        """How many observations there are, and whether anything could have violated it."""
+        return self._by_name[name]
+
+
+def _accounting(screen: Screen, outs: int, owms: int) -> dict[str, int]:
+    account, strands = screen.account, screen.strands.values()
+    return {
+        "events": screen.events,
+        "subtasks": len(strands),
+        "attempts": sum(strand.attempts for strand in strands),
+        "records": sum(strand.source.high for strand in strands) - account.watermarks,
+        "watermarks": account.watermarks,
+        "outputs": outs,
+        "output_watermarks": owms,
+        "checkpoints": len(account.completed),
+        "restores": account.restores,
+        "effects": screen.rows.count,
+        "faults": sum(fault.phase == "begin" for fault in account.faults),
+    }
+
+
+def _short(account: Account, accounting: Mapping[str, int]) -> None:
+    """Suspect V23 where less was seen than expected."""
+    expects = account.header.expects or Expects()
+    begun = {fault.f for fault in account.faults if fault.phase == "begin"}
+    least = {
+        "records": expects.records,
+        "checkpoints": expects.checkpoints,
+        "restores": expects.restores,
+    }
+    enough = all(accounting[name] >= (count or 0) for name, count in least.items())
+    proven = all(fault.evidence for fault in account.faults if fault.phase == "end")
+    if not (enough and proven and begun.issuperset(expects.faults)):
+        account.suspect("V23")
+
+
+@lru_cache(maxsize=_SPECIMENS_MAX)
+def _not_claimed(claims: tuple[Any, ...], features: _Features) -> Mapping[str, str]:
+    """Why each invariant does not apply, by name; empty if it does."""
+    operator, sink, effects, fenced, bounds, expects = claims
+    header = Header(
+        operator=operator, sink=sink, effects=effects, fenced=fenced, bounds=bounds, expects=expects
+    )
+    case = Case(Trace(header).extend(_specimen(features)))
+    return {checker.name: checker.not_claimed(case) for checker in CHECKERS}
+
+
+def _claims(header: Header) -> tuple[Any, ...]:
+    """What of a header may decide who applies; the free part could not be looked up."""
+    return header.operator, header.sink, header.effects, header.fenced, header.bounds, header.expects
+
+
+def _specimen(features: _Features) -> Iterator[Event]:
+    """Events that show these features, and nothing else."""
+    yield Start(n=1, t=0, s=0, a=1, from_=0 if features.restarts else None, pos=0)
+    if features.keyed:
+        yield In(n=2, t=0, s=0, a=1, pos=0, id=0, key=0)
+    if features.asked:
+        yield Call(n=3, t=0, s=0, a=1, id=0, try_=1, nonce=0)
+    if features.named_commits:
+        yield Commit(n=4, t=0, s=0, c=0, a=1)
+    if features.effects:
+        yield Effect(n=5, t=0, s=0, id=0, token=1, seq=1)
+    if features.faults:
+        yield FaultEvent(n=6, t=0, f="", phase="begin")

@@ -1,0 +1,235 @@
+"""The screen: follows a whole history in one pass, and says which invariants certainly hold.
+
+Answers to decision 0018. Invariant: soundness. A history that leaves the regular life is `Irregular`, an invariant
+that is in doubt is suspected, and both are left to the exact checkers; what is acquitted, they acquit with the
+same words. The rules between the lines of a file are part of the regular life. Memory: O(in flight) and what
+`account`, `strand` and `source_memory` keep.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from harness.checkers.screen.account import US_PER_MS, Account
+from harness.checkers.screen.irregular import Irregular
+from harness.checkers.screen.life import Life
+from harness.checkers.screen.quick_course import Clock, follow
+from harness.checkers.screen.shown_rows import ShownRows
+from harness.checkers.screen.strand import Strand
+from harness.history.event import (
+    Abort,
+    AttemptEvent,
+    Call,
+    Close,
+    Commit,
+    Dead,
+    Done,
+    Effect,
+    End,
+    Ended,
+    Event,
+    Failed,
+    FaultEvent,
+    GiveUp,
+    In,
+    Kill,
+    Out,
+    Owm,
+    Res,
+    Restore,
+    Retire,
+    Snap,
+    Start,
+    Wm,
+)
+from harness.history.header import Header
+
+__all__ = ["Screen"]
+
+_OF_A_LIFE: Mapping[type, Callable[[Life, Any], None]] = {
+    In: Life.take,
+    Call: Life.call,
+    Res: Life.settle,
+    Out: Life.emit,
+    Wm: Life.mark,
+    Owm: Life.pass_mark,
+    Dead: Life.bury,
+    Failed: Life.fail,
+}
+_ODD = (KeyError, IndexError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError)
+"""What the steps raise at a record, attempt or snap that is not open, and at values that have no digest."""
+
+
+class Screen:
+    """Feed it the events in order, then `finish`; either may raise Irregular. Mutable."""
+
+    def __init__(self, header: Header) -> None:
+        self.account = Account(header)
+        self.rows = ShownRows(self.account)
+        self.strands: dict[int, Strand] = {}
+        self._lives: dict[int, Life] = {}
+        """Of each subtask the latest; one that may act no more has no number."""
+        self.events = 0
+        self._clock: Clock | None = None
+        self._faults: Counter[str] = Counter()
+        self._retired: int | None = None
+        self._last_done: int | None = None
+        self._last_done_t: int | None = None
+        self._first_start_t: int | None = None
+        self._last_end_t: int | None = None
+        self._steps: Mapping[type, Callable[[Any], None]] = {
+            Start: self._start, Restore: self._restore, Snap: self._snap, End: self._end, Ended: self._ended,
+            Close: self._close, Kill: self._kill, Done: self._done, Abort: self._abort, Retire: self._retire,
+            Commit: self._commit, Effect: self.rows.show, FaultEvent: self._fault, GiveUp: self._give_up,
+        }  # fmt: skip
+
+    def feed(self, events: Sequence[Event]) -> None:
+        """Take the next events."""
+        if not events:
+            return
+        if self._clock is None:
+            self._clock = (events[0].n - 1, 0)
+        try:
+            self._clock = follow(events, self._clock, self._lives, self._step)
+        except _ODD as error:
+            raise Irregular("something that is not there, or a value beyond 64 bits") from error
+        self.events += len(events)
+        self.account.ids.settle()
+        self.account.nonces.settle()
+        for strand in self.strands.values():
+            strand.source.bound()
+            strand.life.trim()
+
+    def _step(self, event: Event) -> None:
+        """Take one event."""
+        step = _OF_A_LIFE.get(type(event))
+        if step is None:
+            self._steps[type(event)](event)
+        else:
+            step(self._life(event), event)  # type: ignore[arg-type]
+
+    def finish(self) -> bool:
+        """The history is over; whether it finished normally."""
+        account, strands = self.account, self.strands
+        if self._clock is None or not strands:
+            raise Irregular("nothing ever started")
+        last_t = self._clock[1]
+        finished = all(strand.life.ended for strand in strands.values())
+        for strand in strands.values():
+            strand.finish(finished=finished, last_t=last_t)
+        if not account.ids.all_different():
+            raise Irregular("a record is taken in twice")
+        if not account.nonces.all_different():
+            account.suspect("V19")
+        if account.keyed and account.header.operator.per_key_order and not account.ordered:
+            account.suspect("V3")
+        if not finished:
+            account.suspect("V6", "V8", "V16")
+        if not self._rows_match(finished=finished):
+            account.suspect("V9")
+        self._gap(self._last_end_t if finished and self._last_end_t is not None else last_t)
+        return finished
+
+    def _rows_match(self, *, finished: bool) -> bool:
+        """Whether the rows of the database are certainly as they should be, or nobody claims that they are."""
+        if self.account.by_row is None:
+            return not self.rows.count
+        lives = (strand.life for strand in self.strands.values())
+        return finished and self.rows.match([life.rows.sums for life in lives if life.rows is not None])
+
+    def _zombie(self, event: Any) -> Life:
+        """An attempt that another one has superseded acts."""
+        life = self.strands[event.s].lives[event.a]
+        emits = type(event) is Out or type(event) is Owm
+        if life.closed or (emits and self.account.append):
+            raise Irregular("an attempt acts after its end")
+        life.over_t = event.t
+        return life
+
+    def _life(self, event: AttemptEvent) -> Life:
+        life = self._lives[event.s]
+        return life if life.a == event.a else self._zombie(event)
+
+    def _start(self, event: Start) -> None:
+        strand = self.strands.get(event.s)
+        if strand is None:
+            strand = self.strands[event.s] = Strand(self.account)
+            if self._retired is not None:
+                strand.forget(self._retired)
+        strand.start(event)
+        self._lives[event.s] = strand.life
+        if self._first_start_t is None:
+            self._first_start_t = event.t
+
+    def _restore(self, event: Restore) -> None:
+        self.strands[event.s].restore(self._life(event), event)
+
+    def _snap(self, event: Snap) -> None:
+        self.strands[event.s].snap(self._life(event), event)
+
+    def _end(self, event: End) -> None:
+        self._life(event).exhaust(event)
+        self._last_end_t = self.strands[event.s].last_end_t = event.t
+
+    def _ended(self, event: Ended) -> None:
+        self._life(event).drain(event)
+
+    def _close(self, event: Close) -> None:
+        life = self._life(event)
+        life.closed = True
+        life.over_t = event.t
+        life.a = 0
+
+    def _kill(self, event: Kill) -> None:
+        life = self.strands[event.s].lives.pop(event.a)
+        if life.over_t is None:
+            life.over_t = event.t
+        life.failures.untold.clear()
+        life.finish(event.t)
+        life.a = 0
+
+    def _done(self, event: Done) -> None:
+        if self._last_done is not None and event.c <= self._last_done:
+            raise Irregular("checkpoints are completed out of order")
+        self._last_done = event.c
+        account = self.account
+        for strand in self.strands.values():
+            account.completed_snaps += strand.complete(event.c)
+        if account.header.sink != "atomic":
+            account.completed[event.c] = None
+            self._gap(event.t)
+
+    def _abort(self, event: Abort) -> None:
+        """It is nobody's matter that a checkpoint was given up."""
+
+    def _retire(self, event: Retire) -> None:
+        self._retired = event.c if self._retired is None else max(self._retired, event.c)
+        for strand in self.strands.values():
+            strand.forget(event.c)
+
+    def _commit(self, event: Commit) -> None:
+        self.strands[event.s].commit(event)
+
+    def _fault(self, event: FaultEvent) -> None:
+        self.account.faults.append(event)
+        self._faults[event.f] += 1 if event.phase == "begin" else -1
+        if self._faults[event.f] < 0:
+            raise Irregular("a fault ends that has not begun")
+
+    def _give_up(self, event: GiveUp) -> None:
+        del event
+        self.account.suspect("V16")
+
+    def _gap(self, t: int) -> None:
+        """No checkpoint was completed since the last one, or since the first start."""
+        bound_ms = self.account.header.bounds.checkpoint_gap
+        if bound_ms is None or self.account.header.sink == "atomic":
+            return
+        since = self._first_start_t if self._last_done_t is None else self._last_done_t
+        if since is None or t - since > bound_ms * US_PER_MS:
+            self.account.suspect("V18")
+        self._last_done_t = t

@@ -1,0 +1,180 @@
+"""The screen says what the exact checkers say, or nothing; and of a regular history it says it all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.checkers.judge import judge
+from harness.checkers.registry import CHECKERS
+from harness.checkers.screen.screen import Screen
+from harness.checkers.screen.tests.screening import acquitted, both_ways, evenly_told, told
+from harness.checkers.tests.blind_mutations import mutated
+from harness.checkers.tests.legal_histories import legal_history
+from harness.checkers.tests.planted_defects import PLANTED, planted
+from harness.checkers.tests.small_histories import (
+    done,
+    ended,
+    event,
+    history,
+    owm,
+    restart,
+    settled,
+    snap,
+    start,
+    took,
+    wm,
+)  # fmt: skip
+from harness.choices import Choices
+from harness.history.read import read_whole
+
+CATALOGUE = Path(__file__).parents[2] / "tests" / "catalogue"
+ALL = {checker.name for checker in CHECKERS}
+MODES = ["ordered", "unordered"]
+SINKS = ["rollback", "append", "atomic", "two-phase"]
+EACH = 6
+
+
+@pytest.mark.parametrize("folder", sorted(CATALOGUE.iterdir()), ids=lambda folder: folder.name)
+def test_the_catalogue_is_judged_alike_with_the_screen_and_without(folder: Path) -> None:
+    for path in sorted(folder.glob("*.jsonl")):
+        header, events = read_whole(path)
+
+        assert judge(header, events) == judge(header, events, screened=False), path
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("sink", SINKS)
+def test_a_legal_history_is_acquitted_without_asking_any_checker(sink: str, mode: str) -> None:
+    seen = 0
+    for seed in range(EACH):
+        lines = evenly_told(legal_history(seed, sink=sink, mode=mode))
+        found = told(lines)
+        assert found is not None
+        if found.header.operator.coalesces_watermarks:
+            continue
+
+        assert acquitted(found) == ALL, seed
+        seen += 1
+    assert seen >= EACH // 2
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("sink", SINKS)
+def test_a_legal_history_is_judged_alike_with_the_screen_and_without(sink: str, mode: str) -> None:
+    for seed in range(EACH):
+        found = told(legal_history(seed, sink=sink, mode=mode))
+        assert found is not None
+
+        screened, exact = both_ways(found)
+
+        assert screened == exact, seed
+
+
+@pytest.mark.parametrize("batch", range(25))
+def test_what_is_corrupted_blindly_is_judged_alike_or_is_left_to_the_exact_reading(batch: int) -> None:
+    for seed in range(batch * 8, batch * 8 + 8):
+        found = told(mutated(legal_history(seed), Choices(seed, "blind mutations")))
+        if found is not None and found.sound:
+            screened, exact = both_ways(found)
+
+            assert screened == exact, seed
+        elif found is not None:
+            assert acquitted(found) is None, seed
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_defect_is_judged_alike_with_the_screen_and_without(name: str) -> None:
+    shown = 0
+    for seed in range(40):
+        lines = planted(name, legal_history(seed, **PLANTED[name][2]), Choices(seed, name))
+        found = None if lines is None else told(lines)
+        if found is None or not found.sound:
+            continue
+        screened, exact = both_ways(found)
+
+        assert screened == exact, seed
+        assert exact.convicted()
+        shown += 1
+        if shown == 3:
+            return
+    pytest.fail(f"only {shown} of 40 histories had a place for it")
+
+
+@pytest.mark.parametrize("size", [1, 7, 100])
+def test_in_what_batches_the_events_come_makes_no_difference(size: int) -> None:
+    found = told(evenly_told(legal_history(2, plain=True)))
+    assert found is not None
+    screen = Screen(found.header)
+
+    for at in range(0, len(found.events), size):
+        screen.feed(found.events[at : at + size])
+    screen.finish()
+
+    assert not screen.account.suspected
+
+
+def test_what_is_settled_is_forgotten() -> None:
+    """A thousand records, a snap, its completion and a `retire` every hundred."""
+    parts: list[Any] = [start()]
+    for pos in range(1000):
+        parts += [took(pos, pos), settled(pos)]
+        if pos % 100 == 99:
+            parts += [snap(pos, pos + 1), done(pos), event("retire", c=pos - 1)]
+    found = told(history(*parts, ended()))
+    assert found is not None
+    screen = Screen(found.header)
+
+    screen.feed(found.events)
+
+    strand = screen.strands[0]
+    assert not strand.life.open
+    assert len(strand.saved) == 1
+    assert not strand.source.kept
+
+
+def test_what_was_retired_before_a_subtask_began_must_not_be_restored_either() -> None:
+    """Found by mutation: the screen had asked the subtasks that it knew by then, and no other."""
+    found = told(
+        history(
+            event("retire", c=1), start(), took("a", 0), snap(1, 1, {"id": "a"}), done(1),
+            restart(1, 1, {"id": "a"}), settled("a", a=2), ended(a=2),
+        )
+    )  # fmt: skip
+    assert found is not None
+
+    screened, exact = both_ways(found)
+
+    assert [verdict.invariant for verdict in exact.convicted()] == ["V11"]
+    assert screened == exact
+
+
+def test_a_checkpoint_that_is_completed_twice_is_counted_as_the_checkers_count_it() -> None:
+    found = told(history(start(), took("a", 0), settled("a"), snap(1, 1), done(1), done(1), ended()))
+    assert found is not None
+
+    screened, exact = both_ways(found)
+
+    assert screened == exact
+
+
+def test_a_suspicion_of_one_invariant_leaves_the_others_acquitted() -> None:
+    found = told(
+        history(
+            start(), took("a", 0), took("b", 1), settled("a"), settled("b"), ended(), operator={"capacity": 2}
+        )
+    )
+    assert found is not None
+
+    assert acquitted(found) == ALL - {"V14"}
+    assert both_ways(found)[0] == both_ways(found)[1]
+
+
+def test_a_history_that_broke_off_is_acquitted_but_for_what_its_end_would_have_told() -> None:
+    found = told(history(start(), took("a", 0), wm(5, 1), settled("a"), owm(5), took("b", 2)))
+    assert found is not None
+
+    assert acquitted(found) == ALL - {"V6", "V8", "V16"}
+    assert both_ways(found)[0] == both_ways(found)[1]

@@ -1,0 +1,192 @@
+"""V10 to V13 and V18 read literally and slowly: what a snap holds, what is restored, committed and completed.
+
+Findings as in `naive_outputs`. Shares no code with the checkers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+from harness.checkers.tests.naive_notions import ABSENT, EVER, Element, Json, Page, element
+from harness.checkers.tests.naive_outputs import Finding
+
+__all__ = ["v10", "v11", "v12", "v13", "v18"]
+
+
+def v10(page: Page) -> Iterator[Finding]:
+    for s in page.subtasks:
+        for snap in page.completed_snaps(s):
+            for kind, what in _cut(page, snap):
+                yield (kind, s, what and what[-1], snap["c"], (snap["n"], what))
+        for done in page.kind("done"):
+            started = [e["a"] for e in page.of(s, None, "start") if e["n"] < done["n"]]
+            running = started and not any(e["n"] < done["n"] for e in page.of(s, max(started), "ended"))
+            if running and not page.snap(s, done["c"], done["n"]):
+                yield ("incomplete", s, None, done["c"], done["n"])
+
+
+def _cut(page: Page, snap: Json) -> Iterator[tuple[str, Element | None]]:
+    s, a, n = snap["s"], snap["a"], snap["n"]
+    stored = [element(given) for given in snap["elements"]]
+    by_then = [what for what, by in page.came(s, a).items() if by["n"] < n]
+    for what in page.came(s, a):
+        pos = page.position(s, what)
+        if pos is not None and pos >= snap["pos"]:
+            if _any_left(page, what, snap) or (what in stored and what in by_then):
+                yield "both-sides", what
+        elif pos is not None and what in by_then:
+            yield from _before_the_cut(page, what, snap, stored=what in stored)
+    for what in stored:
+        if what not in by_then:
+            yield "foreign", what
+        if stored.count(what) > 1:
+            yield "twice", what
+    yield from _misordered(page, s, list(dict.fromkeys(stored)))
+    read = [e["pos"] + 1 for e in page.of(s, a, "in", "wm") if e["n"] < n]
+    started = [e["pos"] for e in page.of(s, a, "start")]
+    if snap["pos"] > (read or started)[-1]:
+        yield "skipped", None
+
+
+def _any_left(page: Page, what: Element, snap: Json) -> bool:
+    s, a, n = snap["s"], snap["a"], snap["n"]
+    if what[0] == "mark":
+        return what in page.left_marks(s, a, n, leniently=False)
+    return bool(page.numbers_left(s, a, what[1], n))
+
+
+def _before_the_cut(page: Page, what: Element, snap: Json, *, stored: bool) -> Iterator[tuple[str, Element]]:
+    s, a, n = snap["s"], snap["a"], snap["n"]
+    if what[0] == "mark":
+        if stored and what in page.left_marks(s, a, n, leniently=False):
+            yield "already-out", what
+        elif not stored and what not in page.left_marks(s, a, n, leniently=True):
+            yield "missing", what
+        return
+    wanted = page.outputs_by(s, page.outcome(s, a, what[1], n), what[1])
+    left = page.numbers_left(s, a, what[1], n)
+    count = len(left) if wanted is ABSENT else len(left & set(range(len(wanted))))
+    everything = count > 0 and (wanted is ABSENT or count == len(wanted))
+    if count > 0 and not everything:
+        yield "torn", what
+    elif stored and everything:
+        yield "already-out", what
+    elif not stored and not everything and not page.resolved(s, a, what[1], n):
+        yield "missing", what
+
+
+def _misordered(page: Page, s: int, stored: list[Element]) -> Iterator[tuple[str, Element]]:
+    places = [page.position(s, what) for what in stored]
+    for i, what in enumerate(stored):
+        pos = places[i]
+        if pos is None:
+            continue
+        pairs = list(zip(stored, places, strict=True))
+        before = [p for e, p in pairs[:i] if page.ordered or e[0] == "mark"]
+        after = [p for e, p in pairs[i + 1 :] if e[0] == "mark"]
+        back = any(p is not None and p > pos for p in before)
+        ahead = not page.ordered and what[0] == "record" and any(p < pos for p in after)
+        if back or ahead:
+            yield "misordered", what
+
+
+def v11(page: Page) -> Iterator[Finding]:
+    for s, a in page.every_attempt():
+        start = page.start(s, a)
+        c, n = start["from"], start["n"]
+        if c is None:
+            continue
+        snap = page.restored(s, a)
+        completed = any(e["c"] == c and e["n"] < n for e in page.completers(s))
+        retired = any(e["c"] >= c and e["n"] < n for e in page.kind("retire"))
+        if snap is None or not completed or retired:
+            yield ("bad-restore", s, None, c, n)
+        if snap is None:
+            continue
+        for restore in page.of(s, a, "restore"):
+            if _replay(page, restore["elements"]) != _replay(page, snap["elements"]):
+                yield ("restore-differs", s, None, c, n)
+        first = [e["pos"] for e in page.of(s, a, "in", "wm")][:1]
+        if any(pos != snap["pos"] for pos in [start["pos"], *first]):
+            yield ("wrong-position", s, None, c, n)
+
+
+def _replay(page: Page, elements: list[Json]) -> list[Any]:
+    if page.ordered:
+        return [element(given) for given in elements]
+    segments: list[Any] = [[]]
+    for what in map(element, elements):
+        if what[0] == "mark":
+            segments += [what, []]
+        else:
+            segments[-1].append(repr(what))
+    return [sorted(part) if isinstance(part, list) else part for part in segments]
+
+
+def v12(page: Page) -> Iterator[Finding]:
+    for s in page.subtasks:
+        commits = page.commits(s)
+        for i, commit in enumerate(commits):
+            c, n, snap = commit["c"], commit["n"], page.shows(commit)
+            if any(other["c"] == c for other in commits[:i]):
+                yield ("committed-twice", s, None, c, n)
+            if any(other["c"] > c for other in commits[:i]):
+                yield ("commit-order", s, None, c, n)
+            if snap is None:
+                yield ("unknown-epoch", s, None, c, n)
+            elif page.sink == "two-phase":
+                snapped = [e["c"] for e in page.of(s, snap["a"], "snap") if e["c"] >= c and e["n"] < n]
+                if not any(done["c"] in snapped and done["n"] < n for done in page.kind("done")):
+                    yield ("early-commit", s, None, c, n)
+        chain = page.chain(s)
+        for snap in page.of(s, None, "snap") if page.finished() else ():
+            shown = any(page.shows(commit) is snap for commit in commits)
+            if snap["n"] <= chain.get(snap["a"], -EVER) and page.epoch(snap) and not shown:
+                yield ("never-committed", s, None, snap["c"], snap["n"])
+
+
+def v13(page: Page) -> Iterator[Finding]:
+    rows = sorted(page.kind("effect"), key=lambda e: e["seq"])
+    for i, row in enumerate(rows):
+        if any(other["s"] == row["s"] and other["token"] > row["token"] for other in rows[:i]):
+            yield ("zombie-effect", row["s"], row["id"], None, row["n"])
+    for s in page.subtasks:
+        commits = [e for e in page.commits(s) if "a" in e]
+        for i, commit in enumerate(commits):
+            if any(other["a"] > commit["a"] for other in commits[:i]):
+                yield ("zombie-commit", s, None, commit["c"], commit["n"])
+
+
+def v18(page: Page) -> Iterator[Finding]:
+    if page.sink == "atomic":
+        for s in page.subtasks:
+            fresh = [e for e in page.commits(s) if page.shows(e)]
+            fresh = [
+                e for i, e in enumerate(fresh) if not any(page.shows(e) is page.shows(o) for o in fresh[:i])
+            ]
+            yield from _gaps(page, [s], fresh, s=s, ended=page.ended(s))
+        return
+    fresh = []
+    for done in page.kind("done"):
+        earlier = [e for e in page.kind("done") if e["c"] == done["c"] and e["n"] < done["n"]]
+        new = [
+            s for s in page.subtasks
+            if (snap := page.snap(s, done["c"], done["n"]))
+            and not any(page.snap(s, e["c"], e["n"]) is snap for e in earlier)
+        ]  # fmt: skip
+        if not earlier or new:
+            fresh.append(done)
+    yield from _gaps(page, page.subtasks, fresh, s=None, ended=page.finished())
+
+
+def _gaps(page: Page, subtasks: list[int], fresh: list[Json], *, s: Any, ended: bool) -> Iterator[Finding]:
+    starts = [e for e in page.kind("start") if e["s"] in subtasks]
+    ends = [e for e in page.kind("end") if e["s"] in subtasks]
+    first = [(e["t"], None) for e in starts[:1]]
+    last = ends[-1:] if ended else page.events[-1:]
+    points = [*first, *((e["t"], e["c"]) for e in fresh), *((e["t"], None) for e in last)]
+    for i, (before, after) in enumerate(pairwise(points)):
+        if after[0] - before[0] > page.bounds["checkpoint_gap"] * 1000:
+            yield ("checkpoint-gap", s, None, after[1], ("gap", i))

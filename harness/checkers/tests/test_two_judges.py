@@ -1,0 +1,154 @@
+"""Two judges that share no code find the same: the checkers, and the page read literally and slowly.
+
+On wild histories, on legal ones, and on legal ones with one or several blind mutations: for each invariant the same
+outcome and the same anomalies (class, subtask, id or watermark, checkpoint), each as often, with the event that shows
+it among its witnesses; and one verdict.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.checkers.judge import Malformed, judge_reader
+from harness.checkers.tests.blind_mutations import mutated
+from harness.checkers.tests.dressed_histories import dressed_history
+from harness.checkers.tests.naive_judge import Opinion, opinions, verdict
+from harness.checkers.tests.small_histories import (
+    answered,
+    ended,
+    history,
+    left,
+    owm,
+    stall,
+    start,
+    text,
+    took,
+    wm,
+)
+from harness.checkers.tests.wild_histories import wild_history
+from harness.choices import Choices
+from harness.clock import Deadline
+from harness.history.read import open_text
+from harness.verdict import InvariantVerdict
+
+Json = dict[str, Any]
+FILES = sorted((Path(__file__).parent / "catalogue").rglob("*.jsonl"))
+BATCHES, WILD_EACH, LEGAL = 24, 15, 20
+SOAK_S = 60
+
+
+def zigzag(seed: int) -> list[Json]:
+    """Watermarks that go up and down, and leave in any order, some of them several times."""
+    choices = Choices(seed, "watermarks that go up and down")
+    source = [choices.index(7) for _ in range(choices.between(3, 14))]
+    leaving = [source[choices.index(len(source))] for _ in range(choices.between(2, 14))]
+    marks = [wm(w, pos) for pos, w in enumerate(source)]
+    coalesces = {"coalesces_watermarks": choices.index(3) == 0}
+    return history(start(), marks, [owm(w) for w in leaving], ended(), operator=coalesces)
+
+
+def waiting(seed: int) -> list[Json]:
+    """Watermarks that wait for records, which their outcomes may reopen, under a bound, and some stalls."""
+    choices = Choices(seed, "watermarks that wait")
+    told, ms, pos = [start(ms=0)], 0, 0
+    for _ in range(choices.between(4, 30)):
+        ms += [0, 1, 5, 20][choices.index(4)]
+        number = choices.index(4)
+        substitute = {"r": "timeout", "v": ["v"] * number}
+        active = sum({"begin": 1, "end": -1}[e["phase"]] for e in told if e["k"] == "fault")
+        kinds = [
+            took(pos, pos, ms=ms), took(pos, pos, ms=ms), wm(number % 3, pos, ms=ms), wm(number % 3, pos, ms=ms),
+            owm(number % 3, ms=ms), owm(number % 3, ms=ms), left(number, ms=ms), left(number, ms=ms),
+            left(number, j=1, ms=ms), answered(number, ms=ms, **(substitute if choices.index(2) else {})),
+            stall("end", ms=ms) if active and choices.index(3) else stall("begin", ms=ms, stalls=number > 1),
+        ]  # fmt: skip
+        told.append(kinds[choices.index(len(kinds))])
+        pos += told[-1]["k"] in {"in", "wm"}
+    operator = {"timeout_ms": 1, "coalesces_watermarks": choices.index(2) == 0}
+    bound_ms = [0, 4, 10][choices.index(3)]
+    return history(told, operator=operator, bounds={"watermark_hold": bound_ms})
+
+
+def mutant(seed: int, most: int) -> list[Json]:
+    return mutated(dressed_history(seed), Choices(seed, "blind mutations"), most=most)
+
+
+def disagreements(lines: list[Json]) -> list[str] | None:
+    """In which invariants the two judges differ; None where the history is malformed."""
+    judgement = judge_reader(open_text(text(lines)))
+    if isinstance(judgement, Malformed):
+        return None
+    naive = opinions(lines)
+    differing = [v.invariant for v in judgement.invariants if not _agree(v, naive[v.invariant])]
+    assert [v.invariant for v in judgement.invariants] == list(naive)
+    return differing + ["the verdict"] * (verdict(lines, naive) != judgement.outcome)
+
+
+def _agree(judged: InvariantVerdict, naive: Opinion) -> bool:
+    named = [(a.kind, a.s, a.w if a.id is None else a.id, a.c) for a in judged.anomalies]
+    told, number = Counter(named), len(named) + judged.omitted
+    shown = {(*name, n) for name, a in zip(named, judged.anomalies, strict=True) for n in a.events}
+    return (
+        judged.outcome == naive.outcome
+        and told <= naive.anomalies
+        and number == naive.anomalies.total()
+        and (naive.shown <= shown or judged.omitted > 0)
+    )
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_the_two_judges_agree_on_the_catalogue(path: Path) -> None:
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+
+    assert disagreements(lines) == []
+
+
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_the_two_judges_agree_on_wild_histories(batch: int) -> None:
+    for seed in range(batch * WILD_EACH, (batch + 1) * WILD_EACH):
+        assert disagreements(wild_history(seed)) == [], seed
+
+
+@pytest.mark.parametrize("batch", range(4))
+@pytest.mark.parametrize("drawn", [zigzag, waiting])
+def test_the_two_judges_agree_on_watermarks_that_go_up_and_down_or_wait(
+    drawn: Callable[[int], list[Json]], batch: int
+) -> None:
+    for seed in range(batch * 20, batch * 20 + 20):
+        assert disagreements(drawn(seed)) == [], seed
+
+
+@pytest.mark.parametrize("seed", range(LEGAL))
+def test_the_two_judges_agree_on_legal_histories(seed: int) -> None:
+    assert disagreements(dressed_history(seed)) == []
+
+
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_the_two_judges_agree_on_mutated_histories(batch: int) -> None:
+    """Some are malformed by their mutations; the first that is not is judged."""
+    for seed in range(batch * WILD_EACH, (batch + 1) * WILD_EACH):
+        found = disagreements(mutant(seed, 1 + batch % 4))
+        if found is not None:
+            assert found == [], seed
+            return
+    pytest.fail(f"all of {WILD_EACH} mutated histories were malformed")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    "history", [wild_history, dressed_history, lambda seed: mutant(seed, 1), lambda seed: mutant(seed, 3)],
+    ids=["wild", "legal", "mutated once", "mutated"],
+)  # fmt: skip
+def test_the_two_judges_agree_for_a_minute(history: Callable[[int], list[Json]]) -> None:
+    deadline = Deadline(SOAK_S)
+    for seed in count(1_000_000):
+        assert not disagreements(history(seed)), seed
+        if deadline.passed:
+            return

@@ -1,0 +1,138 @@
+"""What `FILE...` of `check` means: files, patterns that we expand, and streams, each as a file that can be read again.
+
+A stream (standard input, a pipe) is kept in a temporary file while the block lasts, for the judge may read a history
+twice. Invariant: what cannot be judged is told before anything is judged, all of it at once.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from harness.errors import UsageError, WorldError
+
+__all__ = ["STDIN", "HistoryFile", "opened"]
+
+STDIN = "-"
+_STDIN_NAME = "<stdin>"
+_CHUNK = 1 << 20
+_PLAIN = ".jsonl"
+_FORMS = (
+    (b"\x1f\x8b", ".jsonl.gz"),
+    (b"\x28\xb5\x2f\xfd", ".jsonl.zst"),
+    (b"ARROW1", ".arrow"),
+    (b"PAR1", ".parquet"),
+)
+"""A stream has no name to tell its form by; its first bytes do."""
+_FORMS_TOLD = "name history files: .jsonl, .jsonl.gz, .jsonl.zst, .arrow or .parquet; `-` is standard input"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryFile:
+    """One history to be judged: a regular file, and the name that it goes by in what is printed."""
+
+    name: str
+    path: Path
+
+
+@contextmanager
+def opened(words: Sequence[str]) -> Iterator[Sequence[HistoryFile]]:
+    """The files that `words` name, in their order; raises UsageError if one of them cannot be judged."""
+    names, problems = _expanded(words)
+    problems += [problem for name in names if (problem := _problem(name))]
+    if names.count(STDIN) > 1:
+        problems.append("`-` stands twice, but standard input can be read only once")
+    if problems:
+        raise UsageError("; ".join(problems), fix=_FORMS_TOLD)
+    with ExitStack() as kept:
+        yield [_file(name, kept) for name in names]
+
+
+def _expanded(words: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Names, and complaints about patterns. What exists by the name of a pattern is meant, not what it matches."""
+    names: list[str] = []
+    problems: list[str] = []
+    for word in words:
+        if not glob.has_magic(word) or os.path.lexists(word):
+            names.append(word)
+        elif found := _matches(word):
+            names += found
+        else:
+            problems.append(f"no file matches {_printable(word)}")
+    return names, problems
+
+
+def _matches(pattern: str) -> list[str]:
+    found = glob.glob(pattern, recursive=True)  # noqa: PTH207 - a Path takes no absolute pattern
+    return sorted(name for name in found if not Path(name).is_dir())
+
+
+def _problem(name: str) -> str:
+    """Why a file cannot be read; the empty string if it can."""
+    if name == STDIN:
+        return ""
+    path, shown = Path(name), _printable(name)
+    try:
+        if not name:
+            return "a file's name is empty"
+        if path.is_dir():
+            return f"{shown} is a directory, not a history"
+        if path.exists() and not path.is_file():
+            return "" if os.access(path, os.R_OK) else f"{shown} cannot be read: no permission"
+        with path.open("rb"):
+            return ""
+    except FileNotFoundError:
+        return f"there is no file {shown}"
+    except OSError as error:
+        return f"{shown} cannot be read: {error.strerror or error}"
+
+
+def _printable(name: str) -> str:
+    """A file may be called anything; nothing of it may move a cursor or end a line."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)
+
+
+def _file(name: str, kept: ExitStack) -> HistoryFile:
+    if name == STDIN:
+        return HistoryFile(name=_STDIN_NAME, path=_spooled(_stdin(), "standard input", kept))
+    path, shown = Path(name), _printable(name)
+    if path.is_file():
+        return HistoryFile(name=shown, path=path)
+    with path.open("rb") as pipe:
+        return HistoryFile(name=shown, path=_spooled(pipe, shown, kept))
+
+
+def _stdin() -> BinaryIO:
+    if sys.stdin is None:
+        raise UsageError("standard input is closed", fix=_FORMS_TOLD)
+    return sys.stdin.buffer
+
+
+def _spooled(source: BinaryIO, name: str, kept: ExitStack) -> Path:
+    """A temporary file with all that `source` gives, gone when `kept` is closed."""
+    chunk = _read(source, name)
+    form = next((suffix for magic, suffix in _FORMS if chunk.startswith(magic)), _PLAIN)
+    try:
+        folder = Path(kept.enter_context(tempfile.TemporaryDirectory(prefix="floodmark-check-")))
+        with (folder / f"spooled{form}").open("wb") as copy:
+            while chunk:
+                copy.write(chunk)
+                chunk = _read(source, name)
+    except OSError as error:
+        message = f"{name} cannot be kept in {tempfile.gettempdir()}: {error.strerror or error}"
+        raise WorldError(message, fix="make room there, set TMPDIR, or name a file") from error
+    return folder / f"spooled{form}"
+
+
+def _read(source: BinaryIO, name: str) -> bytes:
+    try:
+        return source.read(_CHUNK)
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror or error}", fix=_FORMS_TOLD) from error

@@ -1,0 +1,132 @@
+"""`floodmark mutants`: the kill matrix, which shows that the checkers bite.
+
+Invariant: what does not exist is said before anything runs; the exit code is that of success only if every mutant is
+convicted by who is meant for it and the reference by nobody.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harness.cli.options import run_options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from harness.kill_matrix.matrix import Matrix
+    from harness.order import Order
+
+__all__ = ["mutants"]
+
+_RUNS = 400
+_SEED = 1
+_BUDGET_S = 3600.0
+
+
+@click.command()
+@click.option("--level", envvar="FLOODMARK_LEVEL", type=click.Choice(["sim", "live", "spark"]), default="sim",
+              show_default=True, help="sim: all of them; live and spark: those that have a scenario.")  # fmt: skip
+@click.option("--mutant", "names", envvar="FLOODMARK_MUTANT", multiple=True, metavar="NAME|MODULE:ATTR",
+              help="This one only; repeatable. Your own: a Variant or a build_operator.  [default: all]")  # fmt: skip
+@click.option("--runs", envvar="FLOODMARK_RUNS", type=click.IntRange(min=1), default=_RUNS, show_default=True,
+              help="At sim: runs that a mutant may have until it is convicted.")  # fmt: skip
+@click.option("--jobs", envvar="FLOODMARK_JOBS", type=click.IntRange(min=1), default=1, show_default=True,
+              help="Processes at sim; runs at a time at live, each with a world of its own.")  # fmt: skip
+@click.option("--write", "page", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path),
+              help="Write the page of the mutants with this matrix: docs/mutants.md.")  # fmt: skip
+@run_options
+def mutants(level: str, *, names: tuple[str, ...], runs: int, page: Path | None, **asked: Any) -> int:
+    """Try every planted defect, and the reference, against every invariant.
+
+    At level sim the situations are drawn from the seed (default: 1, so that the table is the same everywhere); a
+    mutant is tried until it is convicted by who is meant for it.
+
+    Exit code: 0 every mutant is convicted and the reference is not, 1 one survived or the reference was convicted,
+    10 one could not be tried.
+    """
+    import sys
+
+    sys.path.insert(0, str(Path.cwd()))
+    if level == "sim":
+        return _at_sim(names, runs=runs, page=page, asked=asked)
+    return _at_level(level, names, asked=asked)
+
+
+def _at_sim(names: tuple[str, ...], *, runs: int, page: Path | None, asked: dict[str, Any]) -> int:
+    from harness.kill_matrix.matrix import Charge, fill
+    from harness.kill_matrix.page import page_text
+    from harness.kill_matrix.suspect import OURS, find_suspect
+
+    for name in names:
+        find_suspect(name)
+    charge = Charge(
+        names=names or OURS,
+        seed=_SEED if asked["seed"] is None else asked["seed"],
+        runs=runs,
+        with_equivalents=not names,
+    )
+    _refuse_part(page, names)
+
+    def say(sentence: str) -> None:
+        if asked["verbose"]:
+            click.echo(sentence, err=True)
+
+    matrix = fill(charge, jobs=asked["jobs"], budget_s=asked["budget"] or _BUDGET_S, say=say)
+    if page is not None:
+        page.write_text(page_text(matrix), encoding="utf-8")
+    click.echo(_shown(matrix, asked["form"]))
+    return matrix.exit_code
+
+
+def _refuse_part(page: Path | None, names: Sequence[str]) -> None:
+    from harness.errors import UsageError
+
+    if page is not None and names:
+        message = "--write makes the page of all mutants, and --mutant chooses some"
+        raise UsageError(message, fix="leave one of the two out")
+
+
+def _shown(matrix: Matrix, form: str) -> str:
+    from harness.kill_matrix.table import as_json, as_markdown, as_text, summary
+
+    match form:
+        case "json":
+            return as_json(matrix)
+        case "pretty":
+            return as_text(matrix)
+        case _:
+            return f"{as_markdown(matrix)}\n\n{summary(matrix)}"
+
+
+def _at_level(level: str, names: tuple[str, ...], *, asked: dict[str, Any]) -> int:
+    """In its own scenario each, as `floodmark run --mutant` does it."""
+    from harness.choices import fresh_seed
+    from harness.cli.campaigning import go
+    from harness.errors import Exit
+    from harness.sut.mutants import MUTANTS
+
+    seed = fresh_seed() if asked["seed"] is None else asked["seed"]
+    chosen = names or tuple(mutant.name for mutant in MUTANTS.values() if mutant.scenario)
+    orders = [_order(name, level, seed, asked["world"]) for name in chosen]
+    options = ("world", "jobs", "report", "keep", "budget", "offline", "form", "quiet", "verbose", "no_color")
+    finished = go(orders, title=f"mutants at level {level}", **{name: asked[name] for name in options})
+    if len(finished.outcomes) == finished.asked and all(o.as_expected for o in finished.outcomes):
+        return Exit.HOLD
+    return Exit.VIOLATION if finished.error is None and not finished.interrupted else finished.exit_code
+
+
+def _order(name: str, level: str, seed: int, world: str) -> Order:
+    from harness.errors import UsageError
+    from harness.order import Order
+    from harness.scenario_file import load_many
+    from harness.sut.mutants import find_mutant
+
+    mutant = find_mutant(name)
+    if mutant.scenario is None:
+        raise UsageError(f"the mutant {name} shows at level sim only", fix="floodmark mutants --level sim")
+    (scenario,) = load_many([mutant.scenario])
+    again = f"floodmark run {mutant.scenario} --level {level} --world {world} --seed {seed} --mutant {name}"
+    return Order(scenario=scenario, level=level, seed=seed, mutant=name, again=again)

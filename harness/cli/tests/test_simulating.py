@@ -1,0 +1,116 @@
+"""`run` and `demo` at level sim: a verdict without a world, a table of many, exit codes that fit."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.cli.main import main
+from harness.cli.simulating import KEPT_MAX
+from harness.errors import Exit
+
+SMALL = [
+    "--set", "workload.records=20", "--set", "workload.checkpoint_every=6",
+    "--set", "expects.records=40", "--set", "expects.checkpoints=3",
+]  # fmt: skip
+CALM = ["run", "calm", "--level", "sim", "--seed", "7", "--quiet", *SMALL]
+HASTY = [*CALM, "--mutant", "watermarks-at-once"]
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports go to a folder of their own."""
+    monkeypatch.chdir(tmp_path)
+
+
+def test_one_run_passes_and_leaves_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*CALM, "--report", "there"]) == Exit.HOLD
+
+    assert "level sim" in capsys.readouterr().out
+    assert (tmp_path / "there" / "index.html").exists()
+    assert list((tmp_path / "there" / "runs").glob("*/history.jsonl"))
+
+
+def test_a_defect_is_convicted_and_costs_the_exit_code() -> None:
+    assert main(HASTY) == Exit.VIOLATION
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_of_many_runs_there_is_a_table_and_a_bounded_report(
+    jobs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main([*CALM, "--runs", "40", "--jobs", jobs, "--report", "there"])
+
+    said = capsys.readouterr().out
+    assert code == Exit.HOLD
+    assert "40 runs in" in said
+    assert len(list((tmp_path / "there" / "runs").iterdir())) <= KEPT_MAX
+
+
+def test_the_first_run_that_is_not_as_it_should_be_is_told_with_its_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    silent = [*CALM, "--set", "expects.records=40", "--sut", f"{__name__}:forgets", "--runs", "14"]
+    sys.modules.setdefault(__name__, sys.modules[__name__])
+
+    assert main(silent) == Exit.UNDECIDED
+
+    said = capsys.readouterr().out
+    assert "first    floodmark run calm --level sim --seed 7" in said
+
+
+async def forgets(record: object) -> object:
+    """A function that fails: the run is given up, so nothing is known."""
+    raise ValueError(record)
+
+
+def test_json_is_one_document_with_the_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    main([*CALM, "--runs", "15", "--format", "json"])
+
+    document = json.loads(capsys.readouterr().out)
+    [tally] = document["simulated"]
+    assert (tally["scenario"], tally["runs"], tally["pass"], tally["unexpected"]) == ("calm", 15, 15, 0)
+
+
+def test_markdown_ends_with_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    main([*CALM, "--runs", "15", "--format", "markdown"])
+
+    assert "| calm | 15 | 15 | 0 | 0 | 0 | 0 |" in capsys.readouterr().out
+
+
+def test_the_operator_with_a_thread_of_its_own_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*CALM, "--sut", "reference-emitter"]) == Exit.USAGE
+
+    assert "--level live" in capsys.readouterr().err
+
+
+def test_a_mutant_of_level_sim_is_refused_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["run", "calm", "--level", "live", "--mutant", "snapshot-omits-blocked"]
+
+    assert main(words) == Exit.USAGE
+    assert "--level sim" in capsys.readouterr().err
+
+
+def test_a_simulated_world_is_refused_to_real_processes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "calm", "--level", "live", "--world", "simulated"]) == Exit.USAGE
+    assert main(["demo", "--world", "simulated"]) == Exit.USAGE
+
+    assert "--level sim" in capsys.readouterr().err
+
+
+def test_a_budget_that_is_over_leaves_the_rest_unrun(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main([*CALM, "--runs", "5000", "--budget", "0.3"])
+
+    assert code == Exit.UNDECIDED
+    assert "runs did not run: the budget is over" in capsys.readouterr().err
+
+
+def test_the_demo_shows_both_sides(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--level", "sim", "--seed", "7", "--quiet"]) == Exit.HOLD
+
+    said = capsys.readouterr().out
+    assert "planted defect snapshot-omits-completed" in said
+    assert "2 as expected" in said

@@ -1,0 +1,119 @@
+"""Explains a judgement: each anomaly as a contradiction, the guarantee that still stands, the time to recover.
+
+Answers to Elle's explanations. Invariant: the verdicts are those of the judge, untouched; every line is a fact
+of the history or of a verdict. Terminal, JUnit, page, Markdown and JSON all show these words.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from harness.explanation.contradiction import Contradiction
+from harness.explanation.dossier import Dossier, gather, survey
+from harness.explanation.event_lines import EventLines, FileLines, HeldLines
+from harness.explanation.guarantee import guarantee_of
+from harness.explanation.reasons.catalogue import REASONS
+from harness.history.event import Event
+from harness.history.header import Header
+from harness.history.strict_json import integers_of_any_length
+from harness.history.values import shown
+from harness.invariants import INVARIANTS
+from harness.recovery import Recovery
+from harness.verdict import Anomaly, Explanation, InvariantVerdict, Judgement, Outcome
+
+__all__ = ["ANOMALIES_IN_FULL", "explain_anomaly", "explained_events", "explained_file"]
+
+ANOMALIES_IN_FULL = 10
+"""Of each invariant; the rest are counted by class."""
+_UNDISTURBED = "no fault began, and no attempt followed another"
+_UNREAD = "the history could not be read any more"
+
+
+def explained_file(judgement: Judgement, path: Path) -> Judgement:
+    """The same judgement of the history at `path`, explained; what cannot be read any more is not explained."""
+    return _explained(judgement, FileLines(path))
+
+
+def explained_events(judgement: Judgement, header: Header, events: Iterable[Event]) -> Judgement:
+    """The same judgement of a history in memory, explained."""
+    return _explained(judgement, HeldLines(header, events))
+
+
+def _explained(judgement: Judgement, lines: EventLines) -> Judgement:
+    try:
+        return _told_in_full(judgement, lines)
+    except Exception:  # noqa: BLE001  (a defect of an explanation must not hide a verdict)
+        warning = f"the explanation failed, the verdict stands:\n{traceback.format_exc()}"
+        return replace(judgement, warnings=(*judgement.warnings, warning))
+
+
+def _told_in_full(judgement: Judgement, lines: EventLines) -> Judgement:
+    told = list(_told(judgement))
+    if not told and _undisturbed(judgement):
+        return replace(judgement, guarantee=guarantee_of(judgement), recovery=Recovery(why=_UNDISTURBED))
+    with integers_of_any_length():
+        dossier = survey(lines, cited={n for anomaly in told for n in anomaly.events})
+        if told:
+            gather(dossier, lines, told)
+        invariants = tuple(_explained_verdict(verdict, dossier) for verdict in judgement.invariants)
+    return replace(
+        judgement,
+        invariants=invariants,
+        guarantee=guarantee_of(judgement, under=_under(dossier)),
+        recovery=dossier.recovery if dossier.skeleton.last else Recovery(why=_UNREAD),
+    )
+
+
+def _undisturbed(judgement: Judgement) -> bool:
+    """Whether the judge counted neither a fault nor a second attempt: then there is nothing to read again for."""
+    counts = judgement.accounting
+    return {"faults", "attempts", "subtasks"} <= counts.keys() and (
+        counts["faults"] == 0 and counts["attempts"] <= counts["subtasks"]
+    )
+
+
+def _told(judgement: Judgement) -> Iterator[Anomaly]:
+    for verdict in judgement.invariants:
+        if verdict.outcome is Outcome.FAIL:
+            yield from verdict.anomalies[:ANOMALIES_IN_FULL]
+
+
+def _explained_verdict(verdict: InvariantVerdict, dossier: Dossier) -> InvariantVerdict:
+    if verdict.outcome is not Outcome.FAIL:
+        return verdict
+    first = (
+        replace(anomaly, explanation=explain_anomaly(verdict.invariant, anomaly, dossier))
+        for anomaly in verdict.anomalies[:ANOMALIES_IN_FULL]
+    )
+    return replace(verdict, anomalies=(*first, *verdict.anomalies[ANOMALIES_IN_FULL:]))
+
+
+def explain_anomaly(invariant: str, anomaly: Anomaly, dossier: Dossier) -> Explanation | None:
+    """One anomaly as a contradiction; None where its witnesses are not in the history that was read."""
+    if any(n not in dossier.events for n in anomaly.events):
+        return None
+    reason = REASONS.get(anomaly.kind)
+    if reason is not None:
+        try:
+            return reason(Contradiction(anomaly, dossier))
+        except (LookupError, TypeError):
+            # An event lacks what its kind must have: this was never judged from a well-formed file.
+            pass
+    plain = Contradiction(anomaly, dossier)
+    plain.then_said()
+    return plain.however(INVARIANTS.get(invariant, f"{invariant} says otherwise").rstrip("."))
+
+
+def _under(dossier: Dossier) -> Iterator[str]:
+    """The disturbances that left evidence, by name; nothing else was stood."""
+    skeleton = dossier.skeleton
+    counts = Counter(shown(span.begin.f) for span in skeleton.faults if span.left_evidence)
+    for name, times in counts.items():
+        yield f"fault {name}" + (f" ({times} times)" if times > 1 else "")
+    for number, what in ((skeleton.kills, "kill"), (skeleton.restarts, "restart")):
+        if number:
+            yield f"{number} {what}" + "s" * (number > 1)

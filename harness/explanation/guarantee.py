@@ -1,0 +1,212 @@
+"""The guarantee that a history shows: the strongest of a lattice that was seen, and that nothing refutes.
+
+Answers to Elle's consistency models. Two directions: delivery (at-most-once and at-least-once, together
+effectively-once, then exactly-once-visible, then fenced-exactly-once) and order (unordered-safe, then
+unordered-strict and per-key, then ordered). Invariant: what was vacuous, unknown or not judged is not shown,
+and is never claimed; what refutes a guarantee refutes every stronger one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from harness.verdict import Guarantee, InvariantVerdict, Judgement, Outcome, Step
+
+__all__ = ["DELIVERY", "ORDER", "guarantee_of", "next_steps"]
+
+DELIVERY = (
+    "at-most-once",
+    "at-least-once",
+    "effectively-once",
+    "exactly-once-visible",
+    "fenced-exactly-once",
+)
+ORDER = ("unordered-safe", "unordered-strict", "per-key", "ordered")
+
+_BELOW: Mapping[str, tuple[str, ...]] = {
+    "effectively-once": ("at-most-once", "at-least-once"),
+    "exactly-once-visible": ("effectively-once",),
+    "fenced-exactly-once": ("exactly-once-visible",),
+    "unordered-strict": ("unordered-safe",),
+    "per-key": ("unordered-safe",),
+    "ordered": ("unordered-strict", "per-key"),
+}
+_TOO_MUCH = frozenset(
+    {"duplicate", "phantom", "wrong-value", "double-effect", "phantom-effect", "wrong-effect"}
+)
+_TOO_LITTLE = frozenset({"lost", "wrong-value", "no-effect", "wrong-effect"})
+_OF_THE_LATTICE = frozenset({"V1", "V2", "V3", "V5", "V8", "V9", "V12", "V13"})
+_READS = (
+    "What a restore brings back is called again: reads by lookups are at-least-once across a restore,"
+    " by their nature, and that refutes nothing."
+)
+_NO_EFFECTS = "No effects are claimed or shown, so rows in the database are out of its scope."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Standing:
+    """How one level stands by itself: shown, or refuted by something, or not shown for a reason."""
+
+    refuted_by: tuple[str, ...] = ()
+    why: str = ""
+
+    @property
+    def shown(self) -> bool:
+        return not self.refuted_by and not self.why
+
+
+_SHOWN = _Standing()
+
+
+def guarantee_of(judgement: Judgement, *, under: Iterable[str] = ()) -> Guarantee:
+    """The strongest that the judged history shows; `under` names the disturbances that it stood."""
+    verdicts = {verdict.invariant: verdict for verdict in judgement.invariants}
+    delivery = _with_those_below(_delivery(verdicts))
+    order = _with_those_below(_order(verdicts))
+    order = _implied(order)
+    return Guarantee(
+        delivery=_strongest(delivery),
+        order=_strongest(order),
+        not_reached=(*_not_reached(delivery), *_not_reached(order)),
+        under=tuple(under),
+        remarks=tuple(_remarks(judgement, verdicts)),
+    )
+
+
+def _delivery(verdicts: Mapping[str, InvariantVerdict]) -> dict[str, _Standing]:
+    effects = _effects_are_claimed(verdicts)
+    whole = ("V8", "V9") if effects else ("V8",)
+    return {
+        "at-most-once": _all(_of(verdicts, name, _TOO_MUCH) for name in whole),
+        "at-least-once": _all(_of(verdicts, name, _TOO_LITTLE, to_the_end=True) for name in whole),
+        "effectively-once": _SHOWN,
+        "exactly-once-visible": _of(verdicts, "V12"),
+        "fenced-exactly-once": _of(verdicts, "V13"),
+    }
+
+
+def _order(verdicts: Mapping[str, InvariantVerdict]) -> dict[str, _Standing]:
+    crossing = _of(verdicts, "V5")
+    segments = _of(verdicts, "V2")
+    return {
+        "unordered-safe": crossing,
+        "unordered-strict": segments if segments.refuted_by else _all((segments, crossing)),
+        "per-key": _of(verdicts, "V3"),
+        "ordered": _of(verdicts, "V1"),
+    }
+
+
+def _effects_are_claimed(verdicts: Mapping[str, InvariantVerdict]) -> bool:
+    verdict = verdicts.get("V9")
+    return verdict is not None and verdict.outcome is not Outcome.NOT_CLAIMED
+
+
+def _of(
+    verdicts: Mapping[str, InvariantVerdict],
+    name: str,
+    kinds: frozenset[str] | None = None,
+    *,
+    to_the_end: bool = False,
+) -> _Standing:
+    """How a level stands by one invariant, of which only some classes of anomaly may be against it."""
+    verdict = verdicts.get(name)
+    if verdict is None:
+        return _Standing(why=f"{name} was not judged")
+    match verdict.outcome:
+        case Outcome.PASS:
+            return _SHOWN
+        case Outcome.FAIL:
+            finished = not to_the_end or _finished(verdicts)
+            return _of_failure(verdict, kinds, finished=finished)
+        case outcome:
+            return _Standing(why=f"{name} is {outcome}: {_last_line(verdict.why)}")
+
+
+def _of_failure(verdict: InvariantVerdict, kinds: frozenset[str] | None, *, finished: bool) -> _Standing:
+    found = dict.fromkeys(anomaly.kind for anomaly in verdict.anomalies)
+    against = tuple(f"{verdict.invariant} {kind}" for kind in found if kinds is None or kind in kinds)
+    if against:
+        return _Standing(refuted_by=against)
+    if verdict.omitted or not verdict.anomalies:
+        return _Standing(why=f"{verdict.invariant} failed, and not all of its anomalies are listed")
+    if not finished:
+        return _Standing(why="the run is not known to have finished normally, so more may be missing")
+    return _SHOWN if verdict.observed else _Standing(why=f"{verdict.invariant} observed nothing else")
+
+
+def _finished(verdicts: Mapping[str, InvariantVerdict]) -> bool:
+    """V16 passes exactly if the run finished normally and nobody gave up."""
+    verdict = verdicts.get("V16")
+    return verdict is not None and verdict.outcome is Outcome.PASS
+
+
+def _all(standings: Iterable[_Standing]) -> _Standing:
+    """Refuted by what refutes any of them; shown if all are."""
+    known = list(standings)
+    refuted = tuple(by for standing in known for by in standing.refuted_by)
+    reasons = [standing.why for standing in known if standing.why]
+    return _Standing(refuted_by=refuted, why="" if refuted else "; ".join(reasons))
+
+
+def _with_those_below(own: Mapping[str, _Standing]) -> dict[str, _Standing]:
+    """What refutes a weaker level refutes a stronger one; delivery must also show all that is weaker."""
+    standings: dict[str, _Standing] = {}
+    for level, standing in own.items():
+        below = [standings[weaker] for weaker in _BELOW.get(level, ())]
+        if level in ORDER:
+            below = [_Standing(refuted_by=weaker.refuted_by) for weaker in below]
+        known = _all([*below, standing])
+        standings[level] = _Standing(refuted_by=tuple(dict.fromkeys(known.refuted_by)), why=known.why)
+    return standings
+
+
+def _implied(order: Mapping[str, _Standing]) -> dict[str, _Standing]:
+    """A stronger order that is shown shows the weaker ones, unless these are refuted."""
+    standings = dict(order)
+    for level in reversed(ORDER):
+        if standings[level].shown:
+            for weaker in _BELOW.get(level, ()):
+                if not standings[weaker].refuted_by:
+                    standings[weaker] = _SHOWN
+    return standings
+
+
+def _strongest(standings: Mapping[str, _Standing]) -> str:
+    """Those that are shown and below no other that is."""
+    shown = [level for level, standing in standings.items() if standing.shown]
+    covered = {weaker for level in shown for weaker in _BELOW.get(level, ())}
+    return " and ".join(level for level in shown if level not in covered) or "none"
+
+
+def _not_reached(standings: Mapping[str, _Standing]) -> Iterator[Step]:
+    for level, standing in standings.items():
+        if not standing.shown:
+            yield Step(level=level, refuted_by=standing.refuted_by, why=standing.why)
+
+
+def next_steps(guarantee: Guarantee) -> list[Step]:
+    """Of what was not reached, the lowest; and whatever is refuted by more than what is below it."""
+    known = {step.level: step for step in guarantee.not_reached}
+    lowest: list[Step] = []
+    for level, step in known.items():
+        below = [known[weaker] for weaker in _BELOW.get(level, ()) if weaker in known]
+        inherited = {by for weaker in below for by in weaker.refuted_by}
+        if not below or set(step.refuted_by) - inherited:
+            lowest.append(step)
+    return lowest
+
+
+def _remarks(judgement: Judgement, verdicts: Mapping[str, InvariantVerdict]) -> Iterator[str]:
+    besides = [v.invariant for v in judgement.convicted() if v.invariant not in _OF_THE_LATTICE]
+    if besides:
+        yield f"Violated besides, though that refutes none of these in this history: {', '.join(besides)}."
+    if "V9" in verdicts and not _effects_are_claimed(verdicts):
+        yield _NO_EFFECTS
+    if judgement.accounting.get("restores", 0):
+        yield _READS
+
+
+def _last_line(text: str) -> str:
+    """Of a traceback, what it says in the end."""
+    return text.strip().splitlines()[-1] if text.strip() else "no reason was given"

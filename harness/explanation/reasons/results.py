@@ -1,0 +1,138 @@
+"""Why a result cannot be: V8 `phantom`, `duplicate`, `wrong-value`, `lost`.
+
+Invariant: what became of a result is read off the events between it and the end: which attempt emitted it,
+from which snap the next one went on, which epochs were committed.
+"""
+
+from __future__ import annotations
+
+from harness.explanation.contradiction import Contradiction
+from harness.explanation.event_lines import Json
+from harness.history.values import shown
+from harness.verdict import Explanation
+
+__all__ = ["duplicate", "lost", "phantom", "wrong_value"]
+
+_TOLD = 3
+
+
+def phantom(x: Contradiction) -> Explanation:
+    """V8: of no record of this subtask."""
+    out = x.witness("out")
+    if out is not None:
+        others = [e for e in x.dossier.lineage("id", out["id"]).events if e["k"] == "in"]
+        for other in others[:1]:
+            x.then(f"Record {shown(out['id'])} was taken in by subtask {other['s']} ({x.let(other)}).")
+        x.then(f"Subtask {out['s']}, which emitted {x.let(out)}, never took record {shown(out['id'])} in.")
+    return x.however("a result is visible only of a record that its subtask took in")
+
+
+def duplicate(x: Contradiction) -> Explanation:
+    """V8: twice."""
+    outs = x.witnesses("out")
+    commits = x.witnesses("commit")
+    if (taken := x.taken(x.anomaly.id)) is not None:
+        x.then(f"Record {shown(x.anomaly.id)} was accepted once: {x.let(taken)}.")
+    if len(outs) > 1:
+        x.then(f"{x.let_all(outs)} are both output {outs[0]['j']} of it.")
+        _restores_between(x, outs[0], outs[-1])
+    if len(outs) == 1 and len(commits) > 1:
+        x.then(f"{x.let(outs[0])} was made visible by {x.let_all(commits)}.")
+    elif commits:
+        x.then(f"Both were made visible by {x.let_all(commits)}.")
+    elif x.sink == "append":
+        x.then("The sink keeps everything that was emitted (append), so both are visible.")
+    elif x.sink == "rollback":
+        x.then("Both stand in the chain of attempts that made the final state, so neither was taken back.")
+    return x.however("every expected output is visible once")
+
+
+def wrong_value(x: Contradiction) -> Explanation:
+    """V8: another value, number or timestamp than the record's outcome says."""
+    out = x.witness("out")
+    taken = x.taken(x.anomaly.id)
+    if out is not None:
+        if taken is not None and "expect" in taken:
+            x.then(f"{x.let(taken)} says what the record is to yield: {shown(taken['expect'])}.")
+        own = [e for e in x.story(out["id"], "res", "dead") if e["a"] == out["a"]]
+        outcome = next((e for e in own if e["k"] == "dead" or e.get("final") is True), None)
+        if outcome is not None:
+            x.then(f"In attempt {out['a']} its outcome was {x.let(outcome)}.")
+        x.then(f"But {x.let(out)} is visible; {x.anomaly.say}.")
+    return x.however("a visible output is one that its record's outcome yields, numbered without a gap")
+
+
+def lost(x: Contradiction) -> Explanation:
+    """V8: nowhere visible."""
+    record = x.anomaly.id
+    if (taken := x.taken(record)) is not None:
+        x.then(f"Record {shown(record)} was accepted: {x.let(taken)}.")
+    outcomes = [e for e in x.story(record, "res", "dead") if e["k"] == "dead" or e.get("final") is True]
+    if outcomes:
+        x.then(f"Its outcome came: {x.let_all(outcomes[:_TOLD])}.")
+    elif x.knows_all("id", record):
+        x.then("No outcome of it ever came.")
+    _left(x)
+    _restored_without(x)
+    ended = [event for glimpse in x.dossier.skeleton.finish() if (event := x.event(glimpse)) is not None]
+    if ended:
+        x.then(f"The run finished normally: {x.let_all(ended[:_TOLD])}.")
+    return x.however(f"{x.anomaly.say}, and after a normal finish every expected output is")
+
+
+def _left(x: Contradiction) -> None:
+    """Whether anything of the record left, and whether that was taken back."""
+    record = x.anomaly.id
+    outs = x.story(record, "out")
+    if not outs and x.knows_all("id", record):
+        x.then("No output of it ever left.")
+    for out in outs[:_TOLD]:
+        x.then(f"{x.let(out)} left{_fate(x, out)}.")
+
+
+def _fate(x: Contradiction, out: Json) -> str:
+    """Why an emission may not be visible, as far as events say so."""
+    skeleton = x.dossier.skeleton
+    if x.sink in {"atomic", "two-phase"}:
+        snap = skeleton.snap_after(x.s, out["a"], out["n"])
+        if snap is None:
+            return f", and belongs to no epoch: no snap of attempt {out['a']} follows it"
+        commits = [e for e in skeleton.checkpoints.get(snap.c, ()) if e.k == "commit" and e.s == x.s]
+        return "" if commits else f", in epoch {snap.c}, which no event commits"
+    successor = next((start for start in skeleton.starts(x.s) if start.a > out["a"]), None)
+    begun = x.event(successor)
+    if successor is None or begun is None or x.sink == "append":
+        return ""
+    if begun["n"] < out["n"]:
+        return f" when {x.let(begun)} had superseded its attempt"
+    snap = skeleton.restored_snap(successor)
+    return f", and {x.let(begun)} went on from before it" if snap is None or snap.n < out["n"] else ""
+
+
+def _restored_without(x: Contradiction) -> None:
+    """Each restart that went on from behind the record without it."""
+    record, taken = x.anomaly.id, x.taken(x.anomaly.id)
+    for start in x.dossier.skeleton.starts(x.s):
+        snap = x.event(x.dossier.skeleton.restored_snap(start))
+        begun = x.event(start)
+        if snap is None or begun is None or taken is None or begun["n"] < taken["n"]:
+            continue
+        holds = any(element.get("id") == record for element in snap["elements"])
+        if taken["pos"] < snap["pos"] and not holds:
+            x.then(
+                f"{x.let(begun)} went on from {x.let(snap)}, which stands behind the record"
+                f" (position {taken['pos']} comes before {snap['pos']}) and does not hold it."
+            )
+
+
+def _restores_between(x: Contradiction, first: Json, last: Json) -> None:
+    for start in x.dossier.skeleton.starts(x.s):
+        snap, begun = x.event(x.dossier.skeleton.restored_snap(start)), x.event(start)
+        if begun is None or not first["n"] < begun["n"] < last["n"]:
+            continue
+        if snap is None:
+            x.then(f"Between them, {x.let(begun)} began without what was known.")
+        else:
+            holds = any(element.get("id") == first["id"] for element in snap["elements"])
+            word = "holds" if holds else "does not hold"
+            x.then(f"Between them, {x.let(begun)} went on from {x.let(snap)}, which {word} the record.")

@@ -1,0 +1,285 @@
+"""Reads the columnar form of a history in batches of events, as `fast_read` reads the text form.
+
+Invariant: a row is accepted exactly if the line that it stands for is (`column_rows`), as an equal event. The kinds
+that make up most of a history are made column by column; every other row, and every batch in which something is
+odd, goes by its line. Memory: one record batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import UNSET, UnsetType
+
+from harness.history.column_rows import Rows, line_of_row, open_rows
+from harness.history.event import Call, Event, In, Out, Owm, Res, Wm
+from harness.history.fast_read import (
+    NotOrdinary,
+    exact_event,
+    may_be_too_much,
+    ordinary_event,
+    ordinary_header,
+)
+from harness.history.header import Header
+from harness.history.lines import CutOff
+
+__all__ = ["FastColumns"]
+
+_LEAST = {"t": 0, "s": 0, "a": 1, "j": 0, "try": 1}
+_RESULTS = frozenset({"ok", "fail", "timeout", "unknown"})
+
+_values = msgspec.json.Decoder()
+_encoder = msgspec.json.Encoder()
+
+
+class _Odd(Exception):
+    """These rows are not as simple as most are."""
+
+
+class FastColumns:
+    """A reading of the columnar form; mutable as `FastHistory` is. `warnings` stays empty."""
+
+    def __init__(self, path: Path) -> None:
+        self.warnings: list[str] = []
+        self.done = 0
+        self.header: Header | None = None
+        self._rows = self._opened(path)
+
+    def _opened(self, path: Path) -> Rows | None:
+        try:
+            rows = open_rows(path)
+        except CutOff:
+            return None
+        self.header = ordinary_header(rows.header)
+        return rows
+
+    def batches(self) -> Iterator[list[Event]]:
+        if self._rows is None or self.header is None:
+            raise NotOrdinary(1)
+        number = 2
+        try:
+            for batch in self._rows.batches:
+                number += batch.num_rows
+                self.done = self._rows.size * (number - 2) // self._rows.total
+                yield _events(number - batch.num_rows, batch)
+        except CutOff:
+            raise NotOrdinary(number) from None
+
+
+def _events(first: int, batch: pa.RecordBatch) -> list[Event]:
+    """The events of a batch whose first row is line `first`."""
+    kinds = batch.column("k").to_pylist()
+    places: dict[str | None, list[int]] = {kind: [] for kind in dict.fromkeys(kinds)}
+    for place, kind in enumerate(kinds):
+        places[kind].append(place)
+    filled = [name for name in batch.schema.names if batch.column(name).null_count < batch.num_rows]
+    rows = batch.select(filled)
+    made = {kind: _of_kind(kind, first, at, rows.take(pa.array(at))) for kind, at in places.items()}
+    return list(map(next, map(made.__getitem__, kinds)))
+
+
+def _of_kind(kind: str | None, first: int, places: Sequence[int], rows: pa.RecordBatch) -> Iterator[Event]:
+    if kind in _MAKERS:
+        with suppress(_Odd):
+            return iter(_MAKERS[kind](_Cells(rows)))
+    return map(_by_line, (first + place for place in places), rows.to_pylist())
+
+
+def _by_line(number: int, row: Mapping[str, Any]) -> Event:
+    line = line_of_row(number, row)
+    if line.odd:
+        raise NotOrdinary(number)
+    return ordinary_event(line.raw) or exact_event(number, line.raw)
+
+
+class _Cells:
+    """The cells of rows of one kind, column by column; each method raises `_Odd` at what most rows do not have.
+
+    Mutable: it knows which columns were asked for; `no_others` must be asked last.
+    """
+
+    def __init__(self, rows: pa.RecordBatch) -> None:
+        self._unasked = {name: rows.column(at) for at, name in enumerate(rows.schema.names) if name != "k"}
+        self._nulls = pa.nulls(rows.num_rows)
+
+    def _column(self, name: str) -> pa.Array:
+        """A column that the batch has nothing in is not there."""
+        return self._unasked.pop(name, self._nulls)
+
+    def each(self, name: str) -> list[Any]:
+        """A column that has no null."""
+        return _full(name, self._column(name))
+
+    def maybe(self, name: str) -> Iterable[Any]:
+        """A column that may have nulls: what is absent."""
+        column = self._column(name)
+        if column.null_count == len(column):
+            return repeat(UNSET)
+        return [UNSET if cell is None else cell for cell in column.to_pylist()]
+
+    def ids(self) -> Iterable[Any]:
+        """Whole numbers, or texts."""
+        numbers, texts = self._column("id"), self._column("id_text")
+        if texts.null_count == len(texts):
+            return _full("id", numbers)
+        pairs = list(zip(numbers.to_pylist(), texts.to_pylist(), strict=True))
+        if any((number is None) == (text is None) for number, text in pairs):
+            raise _Odd
+        return [text if number is None else number for number, text in pairs]
+
+    def aside(self, name: str, flag: str, *, meant: Any, absent: Any) -> Iterable[Any]:
+        """A column of numbers, with another one that says where `meant` stands instead."""
+        numbers, flags = self._column(name), self._column(flag)
+        if flags.null_count == len(flags):
+            if not numbers.null_count:
+                return _full(name, numbers)
+            if numbers.null_count == len(numbers) and absent is UNSET:
+                return repeat(UNSET)
+        pairs = list(zip(numbers.to_pylist(), flags.to_pylist(), strict=True))
+        cells = [(meant if flag else absent) if number is None else number for number, flag in pairs]
+        if any(flag and number is not None for number, flag in pairs) or _Odd in cells:
+            raise _Odd
+        return cells
+
+    def json(self, name: str) -> list[Any]:
+        """A column of JSON that has no null."""
+        column = self._column(name)
+        if column.null_count:
+            raise _Odd
+        return _decoded(column)
+
+    def maybe_json(self, name: str) -> Iterable[Any]:
+        """A column of JSON that may have nulls."""
+        column = self._column(name)
+        if column.null_count == len(column):
+            return repeat(UNSET)
+        values = iter(_decoded(column.drop_null()))
+        return [next(values) if given else UNSET for given in column.is_valid().to_pylist()]
+
+    def no_others(self) -> None:
+        """Cells that the kind does not know must be looked at by themselves."""
+        if any(column.null_count != len(column) for column in self._unasked.values()):
+            raise _Odd
+
+    def of_attempt(self) -> Iterator[tuple[Any, ...]]:
+        """`n`, `t`, `s`, `a`, `thread` and `mail` of each row."""
+        own = (self.each("n"), self.each("t"), self.each("s"), self.each("a"))
+        return zip(*own, self.maybe("thread"), self.maybe("mail"), strict=False)
+
+
+def _full(name: str, column: pa.Array) -> list[Any]:
+    if column.null_count:
+        raise _Odd
+    if name in _LEAST and pc.min(column).as_py() < _LEAST[name]:
+        raise _Odd
+    cells: list[Any] = column.to_pylist()
+    return cells
+
+
+def _decoded(column: pa.Array) -> list[Any]:
+    """The values of texts that are each exactly what the encoder would write, so that nothing can hide in them."""
+    try:
+        lists = pa.ListArray.from_arrays(pa.array([0, len(column)], pa.int32()), column)
+        joined = pc.binary_join(lists, "\n")[0].as_buffer().to_pybytes() + b"\n"
+        if may_be_too_much(joined):
+            raise _Odd
+        values = _values.decode_lines(joined)
+        if _encoder.encode_lines(values) != joined:
+            raise _Odd
+    except (pa.ArrowException, msgspec.MsgspecError, ValueError, RecursionError):
+        raise _Odd from None
+    return values
+
+
+def _lists(values: Iterable[Any]) -> Iterable[Any]:
+    if isinstance(values, list) and not {list, UnsetType}.issuperset(map(type, values)):
+        raise _Odd
+    return values
+
+
+def _results(values: list[Any]) -> list[Any]:
+    if not _RESULTS.issuperset(values):
+        raise _Odd
+    return values
+
+
+def _ins(cells: _Cells) -> list[Event]:
+    rows = zip(
+        cells.of_attempt(), cells.each("pos"), cells.ids(), cells.maybe_json("key"),
+        cells.aside("ts", "ts_null", meant=None, absent=UNSET), _lists(cells.maybe_json("expect")),
+        strict=False,
+    )  # fmt: skip
+    cells.no_others()
+    return [
+        In(
+            n=n, t=t, s=s, a=a, thread=thread, mail=mail, pos=pos, id=id_, key=key, ts=ts, expect=expect
+        )
+        for (n, t, s, a, thread, mail), pos, id_, key, ts, expect in rows
+    ]  # fmt: skip
+
+
+def _wms(cells: _Cells) -> list[Event]:
+    rows = zip(
+        cells.of_attempt(),
+        cells.each("pos"),
+        cells.aside("w", "w_end", meant="end", absent=_Odd),
+        strict=False,
+    )
+    cells.no_others()
+    return [
+        Wm(n=n, t=t, s=s, a=a, thread=thread, mail=mail, pos=pos, w=w)
+        for (n, t, s, a, thread, mail), pos, w in rows
+    ]
+
+
+def _owms(cells: _Cells) -> list[Event]:
+    rows = zip(cells.of_attempt(), cells.aside("w", "w_end", meant="end", absent=_Odd), strict=False)
+    cells.no_others()
+    return [Owm(n=n, t=t, s=s, a=a, thread=thread, mail=mail, w=w) for (n, t, s, a, thread, mail), w in rows]
+
+
+def _calls(cells: _Cells) -> list[Event]:
+    rows = zip(cells.of_attempt(), cells.ids(), cells.each("try"), cells.maybe_json("nonce"), strict=False)
+    cells.no_others()
+    return [
+        Call(n=n, t=t, s=s, a=a, thread=thread, mail=mail, id=id_, try_=number, nonce=nonce)
+        for (n, t, s, a, thread, mail), id_, number, nonce in rows
+    ]
+
+
+def _outcomes(cells: _Cells) -> list[Event]:
+    rows = zip(
+        cells.of_attempt(), cells.ids(), cells.each("try"), _results(cells.each("r")), cells.each("final"),
+        _lists(cells.maybe_json("v")), cells.maybe_json("nonce"), cells.maybe_json("error"),
+        strict=False,
+    )  # fmt: skip
+    cells.no_others()
+    return [
+        Res(
+            n=n, t=t, s=s, a=a, thread=thread, mail=mail, id=id_, try_=number, r=r, final=final, v=v,
+            nonce=nonce, error=error,
+        )
+        for (n, t, s, a, thread, mail), id_, number, r, final, v, nonce, error in rows
+    ]  # fmt: skip
+
+
+def _outs(cells: _Cells) -> list[Event]:
+    ts = cells.aside("ts", "ts_null", meant=None, absent=UNSET)
+    rows = zip(cells.of_attempt(), cells.ids(), cells.each("j"), cells.json("v"), ts, strict=False)
+    cells.no_others()
+    return [
+        Out(n=n, t=t, s=s, a=a, thread=thread, mail=mail, id=id_, j=j, v=v, ts=ts)
+        for (n, t, s, a, thread, mail), id_, j, v, ts in rows
+    ]
+
+
+_MAKERS: Mapping[str | None, Callable[[_Cells], list[Event]]] = {
+    "in": _ins, "wm": _wms, "call": _calls, "res": _outcomes, "out": _outs, "owm": _owms,
+}  # fmt: skip

@@ -1,0 +1,106 @@
+"""The published schema is the one that the reader's tables give, and takes the lines that the reader takes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import fastjsonschema
+import pytest
+
+import harness.checkers.tests as checker_tests
+from harness.checkers.tests.legal_histories import legal_history
+from harness.history.event_fields import ENDED_FAULT, KINDS, well_formed
+from harness.history.header import Header, parse_header
+from harness.history.json_schema import SCHEMA_FILE, history_schema, schema_text
+
+CATALOGUE = Path(checker_tests.__path__[0]) / "catalogue"
+VALUES: list[Any] = [
+    None, True, False, 0, -1, 1, 2, 0.5, "", "x", "end", "ok", "begin", [], [1], {}, {"a": 1},
+    [{"id": 1}], [{"id": "x", "pos": "?"}], [{"id": None}], [{"w": 1, "pos": 0}], [{"w": "end", "pos": 0}],
+    [{"w": 1}], [{"w": 1, "pos": 0, "id": 1}], [{"w": "x", "pos": 0}], [{}], [1],
+    ["V8"], ["V17"], ["V99"], "ordered", "atomic", "records",
+]  # fmt: skip
+OPERATOR = {
+    "mode": "ordered", "capacity": 1, "timeout_ms": 0, "max_tries": 1, "watermark_slots": True,
+    "coalesces_watermarks": False, "per_key_order": False,
+}  # fmt: skip
+HEADER: dict[str, Any] = {
+    "history": 1, "operator": OPERATOR, "sink": "append", "effects": "records", "fenced": True,
+    "bounds": {"watermark_hold": 1}, "expects": {"records": 1, "faults": ["x"]}, "decisive": ["V8"], "run": 1,
+}  # fmt: skip
+
+
+@cache
+def accepts(part: str) -> Any:
+    schema = {**history_schema(), "anyOf": [{"$ref": f"#/definitions/{part}"}]}
+    return fastjsonschema.compile(schema)
+
+
+def valid(part: str, line: Any) -> bool:
+    try:
+        accepts(part)(line)
+    except fastjsonschema.JsonSchemaException:
+        return False
+    return True
+
+
+def reads_header(line: Any) -> bool:
+    return isinstance(line, dict) and isinstance(parse_header(line), Header)
+
+
+def altered(whole: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Each field left out, and with every value."""
+    for name in [*whole, "more"]:
+        rest = {key: value for key, value in whole.items() if key != name}
+        yield rest
+        yield from ({**rest, name: value} for value in VALUES)
+
+
+def test_the_file_is_what_the_tables_give() -> None:
+    assert SCHEMA_FILE.read_text("utf-8") == schema_text(), "python -m harness.history.json_schema"
+
+
+@pytest.mark.parametrize("folder", sorted(path.name for path in CATALOGUE.iterdir()))
+def test_schema_and_reader_agree_on_every_line_of_the_catalogue(folder: str) -> None:
+    for path in sorted((CATALOGUE / folder).rglob("*.jsonl")):
+        header, *lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+        assert valid("header", header) == reads_header(header), path
+        for line in lines:
+            assert valid("event", line) == (well_formed(line).event is not None), (path, line)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_schema_takes_legal_histories(seed: int) -> None:
+    header, *lines = legal_history(seed)
+
+    assert valid("header", header)
+    assert all(valid("event", line) for line in lines)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "fault that ends"])
+def test_schema_and_reader_agree_on_every_value_of_every_field(kind: str) -> None:
+    row = KINDS.get(kind, ENDED_FAULT)
+    fitting: dict[str, Any] = {"k": kind if kind in KINDS else "fault"}
+    for name in row.fields:
+        fitting[name] = (
+            next(value for value in VALUES if name != "phase" and row.fields[name].type.holds(value))
+            if name != "phase"
+            else ("begin" if kind == "fault" else "end")
+        )
+
+    assert valid("event", fitting)
+    for line in altered(fitting):
+        assert valid("event", line) == (well_formed(line).event is not None), line
+
+
+def test_schema_and_reader_agree_on_every_value_of_the_header() -> None:
+    objects: dict[str, dict[str, Any]] = {name: HEADER[name] for name in ("operator", "bounds", "expects")}
+    parts = [{**HEADER, name: part} for name, given in objects.items() for part in altered(given)]
+
+    assert valid("header", HEADER)
+    for line in (*altered(HEADER), *parts):
+        assert valid("header", line) == reads_header(line), line

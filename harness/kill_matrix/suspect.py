@@ -1,0 +1,83 @@
+"""A suspect: something to be convicted, the situations in which it can be, and who is meant to convict it.
+
+Answers to a mutant in mutation testing. Invariant: a name that is no suspect is an error before anything runs, and a
+user's own defect is judged as ours are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from harness.errors import SutError, UsageError
+from harness.mutants.variants import PLANTED
+from harness.sim.situation import Situation
+from harness.sim.variant import Variant
+from harness.sut.mutants import MUTANTS
+from harness.sut.registry import load_attribute
+
+__all__ = ["OURS", "Suspect", "find_suspect"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspect:
+    """One defect, ready to be simulated."""
+
+    name: str
+    label: str
+    """`M7`, or nothing."""
+    about: str
+    mirrors: str
+    named: tuple[str, ...]
+    """The invariants and checks meant for it; without any, whichever convicts it will do."""
+    where: str
+    """The situations in which it can show, in words."""
+    applies: Callable[[Situation], bool]
+    variant: Variant
+
+
+def _ours(name: str) -> Suspect:
+    mutant, planted = MUTANTS[name], PLANTED[name]
+    return Suspect(
+        name=name,
+        label=mutant.label,
+        about=mutant.about,
+        mirrors=mutant.mirrors,
+        named=mutant.convicted_by,
+        where=planted.where,
+        applies=planted.applies,
+        variant=planted.variant,
+    )
+
+
+OURS = tuple(MUTANTS)
+"""The names of all that are planted here, in the order of their numbers."""
+
+
+def find_suspect(name: str) -> Suspect:
+    """The planted defect `name`, or a user's own: `MODULE:ATTR`, a `Variant` or a `build_operator`."""
+    if name in MUTANTS:
+        return _ours(name)
+    if ":" not in name:
+        message = f"there is no mutant called {name!r}"
+        raise UsageError(message, fix=f"MODULE:ATTR for your own, or one of: {', '.join(MUTANTS)}")
+    return Suspect(
+        name=name,
+        label="",
+        about="a defect of yours",
+        mirrors="",
+        named=(),
+        where="anywhere",
+        applies=lambda situation: True,
+        variant=_variant(load_attribute(name, option="--mutant", kind="ATTR"), name),
+    )
+
+
+def _variant(found: Any, name: str) -> Variant:
+    if isinstance(found, Variant):
+        return found
+    if callable(found):
+        return Variant(build_operator=found)
+    message = f"--mutant {name} is {type(found).__name__}, neither a Variant nor a build_operator"
+    raise SutError(message, fix="see harness/sim/variant.py for what a defect may replace")

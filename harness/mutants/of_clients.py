@@ -1,0 +1,65 @@
+"""Pools of connections at level sim: one gives out what is not free yet; another is only slow to hang up.
+
+Answers to a defect that asyncmy's pool once had. Invariant: but for what becomes of a request that nobody waits for
+any more, the client is the honest one.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from functools import cache
+from typing import Any
+
+from harness.sim.client import Client
+from harness.sim.hub import Killed
+from harness.sim.link import Connection, Flight, HubAlarm
+
+__all__ = ["answering_after_close", "reusing_cancelled"]
+
+
+@cache
+def reusing_cancelled(client: type[Client]) -> type[Client]:
+    """`client`, whose cancelled connections go back to the pool, with an answer still to be read."""
+
+    class MixedUpClient(client):  # type: ignore[misc, valid-type]  # whatever kind of client it is
+        def __init__(self, *args: Any, **parts: Any) -> None:
+            super().__init__(*args, **parts)
+            self._unread: dict[Connection, deque[Flight]] = {}
+
+        def discard(self, flight: Flight) -> None:
+            self.link.abandon(flight)
+            if flight.connection.alive:
+                self._unread.setdefault(flight.connection, deque()).append(flight)
+                self.free.append(flight.connection)
+
+        def answer(self, flight: Flight) -> tuple[Any, Any]:
+            """The oldest on its connection that nobody has read."""
+            unread = self._unread.get(flight.connection)
+            if not unread:
+                return super().answer(flight)  # type: ignore[no-any-return]
+            unread.append(flight)
+            return super().answer(unread.popleft())  # type: ignore[no-any-return]
+
+    mixed_up: type[Client] = MixedUpClient
+    return mixed_up
+
+
+@cache
+def answering_after_close(client: type[Client]) -> type[Client]:
+    """`client`, whose requests go on when it is closed: no defect, for nobody has to listen any more."""
+
+    class LingeringClient(client):  # type: ignore[misc, valid-type]
+        def close(self) -> None:
+            if isinstance(sys.exception(), Killed):  # a killed process has no connections
+                super().close()
+                return
+            alarm = HubAlarm(self.link.hub)
+            for flight in self._flying:
+                flight.alarm.drop(flight.timer)
+                flight.alarm, flight.timer = alarm, None
+                self.link.aim(flight)
+            self._waiting.clear()
+
+    lingering: type[Client] = LingeringClient
+    return lingering

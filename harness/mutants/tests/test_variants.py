@@ -1,0 +1,66 @@
+"""Claims about the planted defects at level sim: each differs from the reference, and can show somewhere."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.mutants.of_sinks import (
+    checking_before,
+    committing_again,
+    committing_at_snapshot,
+    keeping_output,
+    unfenced,
+    writing_at_once,
+)
+from harness.mutants.of_tasks import omitting_blocked
+from harness.mutants.variants import PLANTED, variant_of
+from harness.sim.atomic_sink import AtomicSink
+from harness.sim.mail_task import MailTask
+from harness.sim.sinks.open_sink import AppendSink, RollbackSink
+from harness.sim.sinks.two_phase import TwoPhaseSink
+from harness.sim.situation_drawing import draw_situation
+from harness.sim.variant import HONEST
+from harness.sut.mutants import MUTANTS
+from reference_impl.task import StreamTask
+
+EACH = pytest.mark.parametrize("name", MUTANTS)
+
+
+def test_every_mutant_that_is_named_is_planted() -> None:
+    assert set(PLANTED) == set(MUTANTS)
+
+
+@EACH
+def test_a_mutant_is_not_the_reference(name: str) -> None:
+    assert variant_of(name) != HONEST
+
+
+@EACH
+def test_some_of_three_hundred_situations_lets_a_mutant_show(name: str) -> None:
+    assert any(PLANTED[name].applies(draw_situation(seed)) for seed in range(300))
+
+
+@pytest.mark.parametrize(
+    ("defect", "concerned"),
+    [
+        (unfenced, {AtomicSink, TwoPhaseSink}),
+        (checking_before, {AtomicSink, TwoPhaseSink}),
+        (keeping_output, {RollbackSink, AppendSink}),
+        (committing_at_snapshot, {TwoPhaseSink}),
+        (committing_again, {TwoPhaseSink}),
+        (writing_at_once, {AtomicSink}),
+    ],
+)
+def test_a_defect_of_a_sink_leaves_other_kinds_of_sinks_alone(defect: object, concerned: set[type]) -> None:
+    assert callable(defect)
+    for sink in (AtomicSink, TwoPhaseSink, RollbackSink, AppendSink):
+        assert (defect(sink) is not sink) == (sink in concerned)
+
+
+def test_what_is_not_blocked_is_not_omitted() -> None:
+    assert omitting_blocked(StreamTask) is StreamTask
+    assert omitting_blocked(MailTask) is not MailTask
+
+
+def test_the_class_of_a_defect_is_made_once() -> None:
+    assert unfenced(AtomicSink) is unfenced(AtomicSink)

@@ -1,0 +1,54 @@
+"""An order: which scenario to run, at which level, with which seed, against what.
+
+Invariant: an order says everything that a run depends on, so the same order at level sim is the same history.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.choices import fresh_seed
+from harness.clock import utc_now
+from harness.errors import HarnessError
+from harness.plan import Crash
+from harness.scenario import Call, Fault, Phase, Scenario
+
+__all__ = ["REFERENCE", "Order", "new_run_id", "planned_crashes"]
+
+REFERENCE = "reference"
+"""The system under test unless another is named."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What to run."""
+
+    scenario: Scenario
+    level: str
+    seed: int
+    sut: str = REFERENCE
+    mutant: str | None = None
+    import_path: tuple[str, ...] = ()
+    again: str = ""
+    """The command that runs exactly this again."""
+
+
+def planned_crashes(scenario: Scenario) -> list[Crash]:
+    """The kills that its faults ask for."""
+    return [_crash(fault) for fault in scenario.faults if fault.do == "kill_worker"]
+
+
+def _crash(fault: Fault) -> Crash:
+    assert fault.subtask is not None, "a scenario's kill_worker names its subtask"
+    match fault.when:
+        case Phase(phase=phase, hit=hit):
+            return Crash(fault=fault.id, subtask=fault.subtask, phase=phase, hit=hit)
+        case Call(call=call):
+            return Crash(fault=fault.id, subtask=fault.subtask, phase="call", hit=call)
+    message = f"fault {fault.id}: a worker cannot be killed at {fault.when!r}"
+    raise HarnessError(message)
+
+
+def new_run_id() -> str:
+    """A name that sorts by time and that two commands started together do not share."""
+    return f"{utc_now():%Y%m%d-%H%M%S}-{fresh_seed()}"

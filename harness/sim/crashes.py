@@ -1,0 +1,70 @@
+"""Crashes at level sim: an attempt is thrown away at the named phase, at the planned hit, once.
+
+The counterpart of `harness.sut.crash`. Invariant: hits are counted over the subtask's whole life, and a kill
+happens once in it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from harness.plan import Crash
+
+if TYPE_CHECKING:
+    from harness.sim.attempt import Attempt
+
+__all__ = ["PHASES", "Crashes"]
+
+PHASES = (
+    "open", "restore.begin", "restore.mid", "accept", "call", "result", "emit", "wm", "snap.begin",
+    "snapshot-taken", "committed", "drain", "close",
+)  # fmt: skip
+"""Every phase that an attempt reaches; `notify` and others are the sinks' that have them."""
+
+
+class Crashes:
+    """The kills planned for one subtask; `reach` does not return when one is due. Mutable: counts hits.
+
+    `watch(subtask, phase)` hears of each phase that is reached.
+    """
+
+    def __init__(
+        self,
+        planned: Iterable[Crash],
+        *,
+        subtask: int,
+        watch: Callable[[int, str], None] | None = None,
+    ) -> None:
+        self._subtask = subtask
+        self._watch = watch
+        self._due = [crash for crash in planned if crash.subtask == subtask]
+        self._hits: Counter[str] = Counter()
+        self._attempt: Attempt | None = None
+        if not self._due:  # as in most runs, and there are five phases a record
+            self.reach = (  # type: ignore[method-assign]
+                _nobody_listens if watch is None else partial(watch, subtask)
+            )
+
+    def begins(self, attempt: Attempt) -> None:
+        """The subtask's latest attempt."""
+        self._attempt = attempt
+
+    def reach(self, phase: str) -> None:
+        """The attempt is at `phase`."""
+        if self._watch is not None:
+            self._watch(self._subtask, phase)
+        if not self._due:
+            return
+        self._hits[phase] += 1
+        for crash in self._due:
+            if crash.phase == phase and crash.hit == self._hits[phase]:
+                self._due.remove(crash)
+                assert self._attempt is not None, "an attempt begins before it reaches anything"
+                self._attempt.run.dies(self._attempt, crash)
+
+
+def _nobody_listens(phase: str) -> None:
+    """Where no crash is planned."""

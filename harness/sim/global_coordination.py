@@ -1,0 +1,69 @@
+"""A subtask's side of a global checkpoint: prepare, acknowledge, and make visible when it is complete.
+
+Answers to Flink's `SubtaskCheckpointCoordinatorImpl` with a `TwoPhaseCommitSinkFunction`. Invariant: what a
+checkpoint holds is durable before it is acknowledged, and visible only once its completion was heard of.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.sim.coordinator import Part
+from harness.sut.coordination import Coordination
+from harness.sut.positions import named, saved
+from reference_impl.task import Checkpoint
+
+__all__ = ["GlobalCoordination"]
+
+
+class GlobalCoordination(Coordination):
+    """One attempt's. Mutable: knows which checkpoint is its last. `sink` is a `TwoPhaseSink`, or of its shape."""
+
+    def __init__(self, *, sink: Any, **parts: Any) -> None:
+        super().__init__(sink=sink, **parts)
+        self._epochs = sink
+        self._run = sink.attempt.run
+        self.cuts_at_end: bool = self._run.situation.checkpoints.style == "barriers"
+        """See `GlobalCoordinator`."""
+        self._is_finishing = False
+        self._final: int | None = None
+
+    def completes(self, checkpoint: Checkpoint) -> None:
+        """The subtask's part: snapshot and outputs, durable but not visible."""
+        self._crashes.reach("snap.begin")
+        elements = [saved(element) for element in checkpoint.elements]
+        names = [named(element) for element in elements]
+        self._journal.snapped(checkpoint=checkpoint.number, position=checkpoint.position, elements=names)
+        self._crashes.reach("snapshot-taken")
+        state = self._epochs.prepare(checkpoint.number)
+        if self._is_finishing and self._final is None:
+            self._final = checkpoint.number
+        attempt = self._epochs.attempt
+        part = Part(
+            subtask=attempt.subtask,
+            attempt=attempt.number,
+            checkpoint=checkpoint,
+            elements=elements,
+            state=state,
+            is_final=self._is_finishing,
+        )
+        self._run.acknowledge(part)
+        self._crashes.reach("ack")
+
+    def finishing(self) -> None:
+        """Everything has left; the next checkpoint that is cut is the last that is needed."""
+        self._is_finishing = True
+
+    def drained(self) -> None:
+        """See `Coordination`; the job's coordinator waits for this subtask no more."""
+        self._journal.drained()
+        attempt = self._epochs.attempt
+        self._run.ends(attempt.subtask, attempt.number)
+        self._crashes.reach("close")
+
+    def is_settled(self, number: int) -> bool:
+        """Checkpoint `number` is complete: commit what it holds; whether that was all."""
+        self._crashes.reach("notify")
+        self._epochs.completed(number)
+        self._crashes.reach("committed")
+        return self._final is not None and number >= self._final

@@ -1,0 +1,279 @@
+"""A simulated link: connections from a client through a proxy to the database, with the faults that act on it.
+
+Answers to Toxiproxy in front of MySQL. Invariant: a fault acts on what is on its way when it begins and on what is
+sent while it lasts, and counts each chunk and connection that it touched: its evidence is what it did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from harness.choices import Draw
+from harness.sim.hub import Due, Hub
+from harness.sim.subtask_loop import SubtaskLoop
+from reference_impl.virtual_loop import Handle
+
+__all__ = [
+    "LOST_CONNECTION",
+    "REFUSED",
+    "Alarm",
+    "Connection",
+    "Flight",
+    "HubAlarm",
+    "Link",
+    "LinkFault",
+    "LoopAlarm",
+]
+
+LOST_CONNECTION = 2013
+REFUSED = 2003
+_NETWORK_MS_MAX = 1
+"""One way, undisturbed."""
+_CONNECT_LIMIT_MS = 2_000
+_QUERY_LIMIT_MS = 10_000
+
+
+class Connection:
+    """One connection of a client. Mutable: dies once."""
+
+    __slots__ = ("alive", "fresh", "link", "number")
+
+    def __init__(self, link: Link, number: int) -> None:
+        self.link = link
+        self.number = number
+        self.alive = True
+        self.fresh = True
+        """Not yet greeted by the server."""
+
+
+class Alarm(Protocol):
+    """Calls back at an instant, in whoever's time the flight's client lives."""
+
+    def set(self, instant_ms: int, callback: Callable[[], None]) -> Any:
+        """What `drop` takes."""
+
+    def drop(self, alarm: Any) -> None:
+        """Let it not happen."""
+
+
+class HubAlarm:
+    """Calls back from the hub: for a client that blocks."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+
+    def set(self, instant_ms: int, callback: Callable[[], None]) -> Due:
+        """See `Alarm`."""
+        return self._hub.at(instant_ms, callback)
+
+    def drop(self, alarm: Due) -> None:
+        """See `Alarm`."""
+        self._hub.cancel(alarm)
+
+
+class LoopAlarm:
+    """Calls back from an attempt's loop: for a client that goes on meanwhile."""
+
+    def __init__(self, loop: SubtaskLoop) -> None:
+        self._loop = loop
+
+    def set(self, instant_ms: int, callback: Callable[[], None]) -> Handle:
+        """See `Alarm`. The hub may call it while the attempt waits for something later."""
+        handle = self._loop.call_at_ms(instant_ms, callback)
+        self._loop.look_again()
+        return handle
+
+    def drop(self, alarm: Handle) -> None:
+        """See `Alarm`."""
+        alarm.gone = True
+
+
+class Flight(Struct, eq=False):
+    """One request on a connection, and its answer. Mutable: faults move `due_ms`, or doom it. Each call makes one.
+
+    `work` is done by the server when the request arrives and gives `(value, error code or None, further ms)`;
+    `landed(flight)` is called when the answer is there, or what the client takes for one. `code` is an error's.
+    """
+
+    connection: Connection
+    alarm: Alarm
+    landed: Callable[[Flight], None]
+    work: Callable[[], tuple[Any, int | None, int]] | None = None
+    nonce: int | None = None
+    request: Any = None
+    value: Any = None
+    code: int | str | None = None
+    doom: int | str | None = None
+    """With which error it will land, whatever the server answers."""
+    sent_ms: int = 0
+    arrive_ms: int = 0
+    due_ms: int | None = None
+    """None: no answer is on its way."""
+    timer: Any = None
+    arrival: Due | None = None
+    over: bool = False
+
+
+class LinkFault(Protocol):
+    """What acts on a link while it lasts."""
+
+    def begins(self, link: Link) -> None:
+        """It acts from now on, and on what is on its way."""
+
+    def meets(self, link: Link, flight: Flight) -> None:
+        """A request is sent: change when, or how, it ends."""
+
+    def ends(self, link: Link) -> None:
+        """It is healed."""
+
+    def evidence(self) -> dict[str, Any]:
+        """What it did; empty: nothing."""
+
+
+class Link:
+    """Mutable: knows its flights and the faults that act."""
+
+    def __init__(self, name: str, *, hub: Hub, draw: Draw) -> None:
+        self.name = name
+        self.hub = hub
+        self.draw = draw
+        self.flights: dict[Flight, None] = {}
+        self.faults: list[LinkFault] = []
+        self.made = 0
+        """Connections so far."""
+        self._connections: dict[Connection, None] = {}
+
+    def connect(self) -> Connection:
+        """A connection; whether it can be had is seen when it is first used."""
+        self.made += 1
+        connection = Connection(self, self.made)
+        self._connections[connection] = None
+        return connection
+
+    def close(self, connection: Connection) -> None:
+        """The client gives it up."""
+        connection.alive = False
+        self._connections.pop(connection, None)
+
+    def send(self, flight: Flight, *, service_ms: int) -> None:
+        """Begin: the answer is due after both ways and the service, unless a fault has it otherwise."""
+        draw, now_ms = self.draw, self.hub.now_ms
+        connection = flight.connection
+        ways_ms = 2 * _NETWORK_MS_MAX if connection.fresh else 0
+        flight.sent_ms = now_ms
+        flight.arrive_ms = now_ms + ways_ms + draw.bits(1) * _NETWORK_MS_MAX
+        flight.due_ms = flight.arrive_ms + service_ms + draw.bits(1) * _NETWORK_MS_MAX
+        self.flights[flight] = None
+        for fault in self.faults:
+            fault.meets(self, flight)
+        self._depart(flight)
+
+    def _depart(self, flight: Flight) -> None:
+        """As the faults have left it."""
+        if flight.work is not None and flight.doom != REFUSED:
+            self.arrives(flight)
+        self.aim(flight)
+
+    def arrives(self, flight: Flight) -> None:
+        """The server will get it at `arrive_ms`."""
+        flight.arrival = self.hub.at(flight.arrive_ms, partial(self._arrive, flight))
+
+    def aim(self, flight: Flight) -> None:
+        """(Re)set the alarm of `flight`: when its answer is due, or when its client loses patience."""
+        if flight.timer is not None:
+            flight.alarm.drop(flight.timer)
+        due_ms = flight.due_ms
+        limit_ms = flight.sent_ms + (_CONNECT_LIMIT_MS if flight.connection.fresh else _QUERY_LIMIT_MS)
+        if due_ms is None or due_ms > limit_ms:
+            flight.timer = flight.alarm.set(limit_ms, partial(self.fail, flight, "TimeoutError"))
+        else:
+            flight.timer = flight.alarm.set(due_ms, partial(self._land, flight))
+
+    def doom_at(self, flight: Flight, instant_ms: int, code: int | str) -> None:
+        """It will land at that instant, with that error."""
+        flight.due_ms, flight.doom = instant_ms, code
+
+    def _arrive(self, flight: Flight) -> None:
+        """The server does the work; it may take longer than was thought."""
+        flight.arrival = None
+        assert flight.work is not None, "only a request with work arrives"
+        flight.value, flight.code, more_ms = flight.work()
+        if more_ms and flight.due_ms is not None and not flight.over:
+            flight.due_ms += more_ms
+            self.aim(flight)
+
+    def _land(self, flight: Flight) -> None:
+        if flight.over:
+            return
+        if flight.arrival is not None:  # of one instant with its answer, and drawn to come behind it
+            self.hub.cancel(flight.arrival)
+            self._arrive(flight)
+            if flight.due_ms is not None and flight.due_ms > self.hub.now_ms:
+                return
+        if flight.doom is not None:
+            self.fail(flight, flight.doom)
+            return
+        flight.connection.fresh = False
+        self._end(flight)
+
+    def fail(self, flight: Flight, code: int | str) -> None:
+        """Its connection is lost, or never was; the client hears of it now."""
+        if flight.over:
+            return
+        flight.code = code
+        self.close(flight.connection)
+        self._end(flight)
+
+    def _end(self, flight: Flight) -> None:
+        flight.over = True
+        flight.timer = None  # it holds the flight, which so goes at once, and not as garbage of a cycle
+        del self.flights[flight]
+        flight.landed(flight)
+
+    def abandon(self, flight: Flight) -> None:
+        """The client is gone, or wants no answer; what has not arrived may arrive in this moment, or never."""
+        if flight.over:
+            return
+        flight.over = True
+        self.flights.pop(flight, None)
+        flight.alarm.drop(flight.timer)
+        flight.timer = None  # as at its end
+        if flight.arrival is not None:
+            self.hub.cancel(flight.arrival)
+            if self.draw.bits(1):
+                self._arrive(flight)
+
+    def never_arrives(self, flight: Flight) -> None:
+        """The request itself is lost."""
+        if flight.arrival is not None:
+            self.hub.cancel(flight.arrival)
+            flight.arrival = None
+
+    def cut(self) -> int:
+        """End every connection; how many there were."""
+        live = list(self._connections)
+        for flight in self.flights:
+            self.never_arrives(flight)
+            self.lose(flight, LOST_CONNECTION)
+        for connection in live:
+            self.close(connection)
+        return len(live)
+
+    def lose(self, flight: Flight, code: int | str) -> None:
+        """Its connection ends at this instant; its client hears of it in its own time."""
+        self.doom_at(flight, self.hub.now_ms, code)
+        self.aim(flight)
+
+    def begin(self, fault: LinkFault) -> None:
+        """`fault` acts."""
+        self.faults.append(fault)
+        fault.begins(self)
+
+    def heal(self, fault: LinkFault) -> None:
+        """`fault` acts no more."""
+        self.faults.remove(fault)
+        fault.ends(self)

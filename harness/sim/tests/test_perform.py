@@ -1,0 +1,74 @@
+"""A simulated run as an outcome: what was judged is stored, and a recording with gaps is no pass."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from harness.checkers.judge import judge_file
+from harness.history.event import Call
+from harness.order import Order
+from harness.scenario import Scenario
+from harness.scenario_file import apply_settings, load_many
+from harness.sim.buffer_journal import BufferJournal
+from harness.sim.perform import perform
+from harness.sim.variant import Variant
+from harness.verdict import Judgement, Outcome
+
+
+def scenario() -> Scenario:
+    [spike] = load_many(["latency-spike-ordered"])
+    small = (
+        "workload.records=40",
+        "workload.checkpoint_every=11",
+        "expects.records=80",
+        "expects.checkpoints=3",
+        "faults.spike.when.at=30ms",
+        "faults.spike.for=100ms",
+    )
+    return apply_settings(spike, small)
+
+
+def order() -> Order:
+    return Order(scenario=scenario(), level="sim", seed=4, again="again")
+
+
+def test_the_stored_history_gives_the_same_verdict_again(tmp_path: Path) -> None:
+    outcome = perform(order(), run_id="run", folder=tmp_path / "run")
+
+    judged_again = judge_file(outcome.history)
+    assert isinstance(judged_again, Judgement)
+    assert outcome.judgement.outcome is judged_again.outcome is Outcome.PASS
+    assert [v.outcome for v in judged_again.invariants] == [v.outcome for v in outcome.judgement.invariants]
+
+
+def test_an_outcome_tells_of_the_fault_and_of_the_tables(tmp_path: Path) -> None:
+    outcome = perform(order(), run_id="run", folder=tmp_path / "run")
+
+    [spike] = outcome.faults
+    assert spike.bites
+    assert spike.healed_us is not None
+    assert spike.armed_us is not None
+    assert spike.healed_us - spike.armed_us == 100_000
+    assert outcome.accounting == {"offered": 80, "rows": 80, "records": 80, "doubled": 0, "missing": 0}
+    assert outcome.world.kind == "simulated"
+
+
+class _Forgetful(BufferJournal):
+    """Loses the tenth call, as a recorder with a bug would."""
+
+    _calls = 0
+
+    def _write(self, event: Any) -> None:
+        self._calls += isinstance(event, Call)
+        if not (isinstance(event, Call) and self._calls == 10):
+            super()._write(event)
+
+
+def test_a_recording_with_gaps_is_never_a_pass(tmp_path: Path) -> None:
+    variant = Variant(journal=lambda _: _Forgetful)
+
+    outcome = perform(order(), run_id="run", folder=tmp_path / "run", variant=variant)
+
+    assert outcome.judgement.outcome in {Outcome.UNKNOWN, Outcome.FAIL}
+    assert any("gaps" in threat for threat in outcome.threats)

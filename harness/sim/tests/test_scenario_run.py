@@ -1,0 +1,168 @@
+"""Scenario files at level sim: unchanged, quick, convicting what they must, and the same for the same seed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from harness.catalogue import catalogue
+from harness.database.connection_lost import ConnectionLost
+from harness.history.event import FaultEvent
+from harness.mutants.variants import variant_of
+from harness.order import Order
+from harness.scenario import Scenario
+from harness.scenario_file import apply_settings, load_many
+from harness.sim.perform import judged
+from harness.sim.scenario_run import Simulated, simulate_scenario
+from harness.sim.variant import HONEST, Variant
+from harness.sut.mutants import find_mutant
+from harness.verdict import Outcome
+
+SMALL = (
+    "workload.records=60",
+    "workload.checkpoint_every=11",
+    "expects.records=120",
+    "expects.checkpoints=5",
+)
+SHORTER = {
+    "blackhole-with-default": ("faults.silence.when.at=40ms",),
+    "connections-cut": ("faults.cut.when.call=20",),
+    "latency-spike-ordered": ("faults.spike.when.at=40ms", "faults.spike.for=100ms"),
+    "latency-spike-unordered": ("faults.spike.when.at=40ms",),
+    "three-faults-in-one-interval": (
+        "faults.cut.when.call=35",
+        "faults.kill.when.hit=45",
+        "workload.checkpoint_every=25",
+        "expects.checkpoints=2",
+    ),
+}
+
+
+def small(name: str) -> Scenario:
+    [scenario] = load_many([name])
+    return apply_settings(scenario, (*SMALL, *SHORTER.get(name, ())))
+
+
+def simulated(name: str, *, seed: int = 3, variant: Variant = HONEST, sut: str = "reference") -> Simulated:
+    return simulate_scenario(Order(scenario=small(name), level="sim", seed=seed, sut=sut), variant=variant)
+
+
+@pytest.mark.parametrize("name", sorted(catalogue()))
+def test_the_reference_passes_every_scenario_of_the_catalogue(name: str) -> None:
+    ran = simulated(name)
+
+    assert ran.error is None
+    assert judged(ran).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    [
+        "snapshot-omits-completed",
+        "sink-outside-transaction",
+        "watermarks-at-once",
+        "unordered-emission",
+        "proxy-bypassed",
+        "faults-do-nothing",
+    ],
+)
+def test_a_planted_defect_is_convicted_in_its_scenario_by_what_is_meant_for_it(mutant: str) -> None:
+    planted, variant = find_mutant(mutant), variant_of(mutant)
+    assert planted.scenario is not None
+
+    judgements = [
+        judged(simulated(planted.scenario, seed=seed, variant=variant), variant=variant) for seed in range(4)
+    ]
+
+    wrong = {Outcome.VACUOUS} if planted.convicted_by == ("V23",) else {Outcome.FAIL}
+    assert any(
+        verdict.invariant in planted.convicted_by and verdict.outcome in wrong
+        for judgement in judgements
+        for verdict in judgement.invariants
+    )
+
+
+@pytest.mark.parametrize("name", ["connections-reset", "kill-after-commit"])
+def test_equal_seeds_leave_equal_bytes_and_others_do_not(name: str) -> None:
+    one, again, other = (msgspec.json.encode(simulated(name, seed=seed).events) for seed in (5, 5, 6))
+
+    assert one == again
+    assert one != other
+
+
+def test_faults_begin_at_their_trigger_and_last_as_long_as_they_should() -> None:
+    ran = simulated("latency-spike-ordered")
+
+    begin, end = (event for event in ran.events if isinstance(event, FaultEvent))
+
+    assert (end.t - begin.t) == 100_000
+    assert isinstance(end.evidence, dict)
+    assert end.evidence["chunks_held"] > 0
+
+
+def test_a_fault_that_outlives_the_run_is_healed_when_the_run_is_over() -> None:
+    scenario = apply_settings(small("latency-spike-ordered"), ("faults.spike.for=90s",))
+
+    ran = simulate_scenario(Order(scenario=scenario, level="sim", seed=3))
+
+    last = [event for event in ran.events if isinstance(event, FaultEvent)][-1]
+    assert (ran.error, last.phase) == (None, "end")
+    assert ran.virtual_ms < 10_000
+    assert judged(ran).outcome is Outcome.PASS
+
+
+def test_a_fault_is_healed_in_a_run_that_is_given_up_too() -> None:
+    scenario = apply_settings(
+        small("blackhole-with-default"),
+        ("operator.timeout=0ms", "operator.on_timeout=fail", "budget=9s", "faults.silence.for=60s"),
+    )
+
+    ran = simulate_scenario(Order(scenario=scenario, level="sim", seed=3))
+
+    assert "budget" in str(ran.error)
+    assert [event.phase for event in ran.events if isinstance(event, FaultEvent)] == ["begin", "end"]
+    assert judged(ran).outcome is Outcome.UNKNOWN
+
+
+async def users_own(record: Any, pool: Any) -> list[dict[str, Any]]:
+    """As a user writes it: SQL over the pool, and again if the connection is lost."""
+    while True:
+        try:
+            row = await pool.fetch_one(
+                "SELECT name, city, tier, SLEEP(%s) FROM customer WHERE k = %s", (0.01, record.key)
+            )
+        except ConnectionLost:
+            continue
+        return [{"name": row[0], "city": row[1], "tier": row[2]}]
+
+
+async def needs_no_pool(record: Any) -> int:
+    """Answers at once."""
+    return int(record.key)
+
+
+async def misspelt(record: Any, pool: Any) -> Any:
+    """Asks for a table that does not exist."""
+    return await pool.fetch_one("SELECT name FROM costumer WHERE k = %s", (record.key,))
+
+
+@pytest.mark.parametrize("name", ["connections-cut", "kill-after-commit", "latency-spike-unordered"])
+def test_a_users_own_coroutine_runs_unchanged(name: str) -> None:
+    ran = simulated(name, sut=f"{__name__}:users_own")
+
+    assert judged(ran).outcome is Outcome.PASS
+
+
+def test_a_function_that_never_crosses_the_link_leaves_the_fault_without_evidence() -> None:
+    judgement = judged(simulated("connections-cut", sut=f"{__name__}:needs_no_pool"))
+
+    assert judgement.outcome is Outcome.VACUOUS
+
+
+def test_a_function_that_fails_every_time_ends_unknown_and_says_why() -> None:
+    ran = simulated("calm", sut=f"{__name__}:misspelt")
+
+    assert "failed 4 times" in str(ran.error)
+    assert judged(ran).outcome is Outcome.UNKNOWN

@@ -1,0 +1,88 @@
+"""Tallies: every run counts once, in one process or in several, and what is unexpected is kept first."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.mutants.variants import variant_of
+from harness.order import Order
+from harness.scenario_file import apply_settings, load_many
+from harness.sim.tally import Counted, Planted, count, tallies, worth_keeping
+from harness.verdict import Outcome
+
+PLANTS: dict[str | None, Planted] = {
+    None: Planted(),
+    "watermarks-at-once": Planted(variant=variant_of("watermarks-at-once"), convicts=("V5",)),
+}
+
+
+def orders(*, mutant: str | None = None, runs: int = 10) -> list[Order]:
+    [calm] = load_many(["calm"])
+    small = apply_settings(
+        calm,
+        ("workload.records=10", "workload.checkpoint_every=5", "expects.records=20", "expects.checkpoints=2"),
+    )
+    return [
+        Order(scenario=small, level="sim", seed=seed, mutant=mutant, again=f"seed {seed}")
+        for seed in range(runs)
+    ]
+
+
+def always() -> bool:
+    return True
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_tally_does_not_depend_on_the_number_of_processes(jobs: int) -> None:
+    asked = [*orders(), *orders(mutant="watermarks-at-once")]
+
+    counted = list(count(asked, PLANTS, jobs=jobs, goes_on=always))
+    reference, planted = tallies(asked, counted)
+
+    assert [run.order for run in counted] == list(range(20))
+    assert (reference.runs, reference.counts, reference.unexpected) == (10, {Outcome.PASS: 10}, 0)
+    assert (planted.mutant, planted.counts, planted.unexpected) == (
+        "watermarks-at-once",
+        {Outcome.FAIL: 10},
+        0,
+    )
+
+
+def test_the_first_run_that_is_not_as_it_should_be_is_named() -> None:
+    asked = orders(mutant="watermarks-at-once")
+    never: dict[str | None, Planted] = {
+        "watermarks-at-once": Planted(variant=variant_of("watermarks-at-once"))
+    }
+
+    [tally] = tallies(asked, list(count(asked, never, jobs=1, goes_on=always)))
+
+    assert (tally.unexpected, tally.first) == (10, asked[0])
+
+
+def test_a_count_that_is_stopped_ends_early() -> None:
+    turns = iter([True, True, False])
+
+    counted = list(count(orders(), PLANTS, jobs=1, goes_on=lambda: next(turns)))
+
+    assert len(counted) == 2
+
+
+def run(order: int, *, as_expected: bool) -> Counted:
+    return Counted(order=order, outcome=Outcome.PASS, as_expected=as_expected, events=1)
+
+
+def test_of_many_runs_the_unexpected_are_kept_and_one_that_is_not() -> None:
+    many = [run(number, as_expected=number not in {7, 8, 9}) for number in range(100)]
+
+    assert worth_keeping(many, at_most=12) == [0, 7, 8, 9]
+    assert worth_keeping(many, at_most=3) == [0, 7, 8]
+
+
+def test_of_few_runs_all_are_kept() -> None:
+    assert worth_keeping([run(number, as_expected=True) for number in range(5)], at_most=12) == [
+        0,
+        1,
+        2,
+        3,
+        4,
+    ]

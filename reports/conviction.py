@@ -1,0 +1,184 @@
+"""The text of a conviction: what was violated, why that is a contradiction, what still holds, how to see it again.
+
+Answers to Elle's explanations. Invariant: terminal, JUnit, page and JSON share these words, and *Let* and *Then*
+are those of `harness.explanation`; every line is a fact of the history or of the verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from harness.explanation.explain import ANOMALIES_IN_FULL
+from harness.explanation.text import explanation_lines, rest_of
+from harness.outcome import RunOutcome
+from harness.verdict import Anomaly, Explanation, InvariantVerdict, Outcome
+from harness.visible import brief, visible
+from reports.excerpt import Line
+from reports.history_view import HistoryView
+from reports.invariants import describe_invariant, title_of
+from reports.reading import counts_towards
+
+__all__ = ["AnomalyStory", "Conviction", "as_text", "by_its_lineage", "conviction_of", "convictions_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnomalyStory:
+    """One anomaly with the events that show it."""
+
+    number: int
+    kind: str
+    subject: str
+    """`record 100, subtask 0`."""
+    say: str
+    explanation: Explanation | None
+    lineage: tuple[Line, ...]
+    around: tuple[Line, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conviction:
+    """One violated invariant of one run."""
+
+    invariant: str
+    title: str
+    statement: str
+    scenario: str
+    level: str
+    seed: int
+    mutant: str | None
+    expected: bool
+    """The conviction of a planted defect by an invariant that is meant for it."""
+    found: int
+    stories: tuple[AnomalyStory, ...]
+    rest: str
+    """How many more of which class there are; empty if none."""
+    holds: tuple[str, ...]
+    undecided: tuple[str, ...]
+    guarantee: str
+    """The strongest that is shown and not refuted; empty where the judgement was not explained."""
+    again: str
+
+
+def convictions_of(
+    outcome: RunOutcome, view: HistoryView, *, limit: int = ANOMALIES_IN_FULL
+) -> tuple[Conviction, ...]:
+    """One for each violated invariant, in the order of the invariants."""
+    convicted = outcome.judgement.convicted()
+    return tuple(conviction_of(outcome, verdict, view, limit=limit) for verdict in convicted)
+
+
+def conviction_of(
+    outcome: RunOutcome, verdict: InvariantVerdict, view: HistoryView, *, limit: int = ANOMALIES_IN_FULL
+) -> Conviction:
+    """What `verdict` found, at most `limit` anomalies in full and the rest as counts by class."""
+    told = verdict.anomalies[: min(limit, ANOMALIES_IN_FULL)]
+    guarantee = outcome.judgement.guarantee
+    return Conviction(
+        invariant=verdict.invariant,
+        title=title_of(verdict.invariant),
+        statement=describe_invariant(verdict.invariant),
+        scenario=outcome.scenario,
+        level=outcome.level,
+        seed=outcome.seed,
+        mutant=outcome.mutant,
+        expected=verdict.invariant in outcome.convicts,
+        found=len(verdict.anomalies) + verdict.omitted,
+        stories=tuple(_story(number, anomaly, view) for number, anomaly in enumerate(told, start=1)),
+        rest=rest_of(verdict, told=len(told)),
+        holds=_with(outcome, Outcome.PASS),
+        undecided=_undecided(outcome),
+        guarantee="" if guarantee is None else guarantee.statement,
+        again=outcome.again,
+    )
+
+
+def by_its_lineage(conviction: Conviction) -> Conviction:
+    """The same, told shorter: without the events around the witnesses where there is what befell the record."""
+    stories = (replace(story, around=()) if story.lineage else story for story in conviction.stories)
+    return replace(conviction, stories=tuple(stories))
+
+
+def _story(number: int, anomaly: Anomaly, view: HistoryView) -> AnomalyStory:
+    return AnomalyStory(
+        number=number,
+        kind=anomaly.kind,
+        subject=_subject(anomaly),
+        say=anomaly.say,
+        explanation=anomaly.explanation,
+        lineage=view.excerpts.lineage(anomaly),
+        around=view.excerpts.around(anomaly),
+    )
+
+
+def _subject(anomaly: Anomaly) -> str:
+    named = (
+        ("record", anomaly.id),
+        ("watermark", anomaly.w),
+        ("checkpoint", anomaly.c),
+        ("subtask", anomaly.s),
+    )
+    return ", ".join(f"{word} {brief(value)}" for word, value in named if value is not None)
+
+
+def _with(outcome: RunOutcome, wanted: Outcome) -> tuple[str, ...]:
+    return tuple(v.invariant for v in outcome.judgement.invariants if v.outcome is wanted)
+
+
+def _undecided(outcome: RunOutcome) -> tuple[str, ...]:
+    return tuple(
+        f"{verdict.invariant} ({verdict.outcome})"
+        for verdict in outcome.judgement.invariants
+        if verdict.outcome in {Outcome.UNKNOWN, Outcome.VACUOUS} and counts_towards(outcome, verdict)
+    )
+
+
+def as_text(conviction: Conviction) -> str:
+    """The conviction as plain text, safe for a terminal and for XML."""
+    return visible("\n".join(_lines(conviction)))
+
+
+def _lines(told: Conviction) -> Iterator[str]:
+    title = f"  {told.title}" if told.title else ""
+    yield f"{told.invariant} VIOLATED{title}"
+    yield f"  {told.statement}"
+    planted = f"  planted defect {told.mutant}" if told.mutant else ""
+    yield f"  scenario {told.scenario}  level {told.level}  seed {told.seed}{planted}"
+    if told.expected:
+        yield "  this conviction is what the run was to show"
+    for story in told.stories:
+        yield ""
+        yield from _story_lines(story)
+    if told.rest:
+        yield ""
+        yield f"  {told.rest}"
+    yield ""
+    yield f"Still holds:  {' '.join(told.holds) or 'nothing else was shown'}"
+    if told.undecided:
+        yield f"Undecided:    {' '.join(told.undecided)}"
+    if told.guarantee:
+        yield f"Guarantee:    {told.guarantee}"
+    yield f"Again:        {told.again}"
+
+
+def _story_lines(story: AnomalyStory) -> Iterator[str]:
+    subject = f": {story.subject}" if story.subject else ""
+    yield f"  {story.number}. {story.kind}{subject}"
+    yield from (f"     {line}" for line in story.say.splitlines())
+    if story.explanation is not None:
+        yield from (f"     {line}" for line in explanation_lines(story.explanation))
+    if story.lineage:
+        yield "     what befell this record (> marks the witnesses):"
+        yield from map(_event_line, story.lineage)
+    if story.around:
+        yield "     the events around the witnesses (>):"
+        yield from map(_event_line, story.around)
+    if not story.around and not story.lineage:
+        yield "     its events are not in the history that this report could read"
+
+
+def _event_line(line: Line) -> str:
+    gap = "          ...\n" if line.after_gap else ""
+    sign = ">" if line.marked else " "
+    place = f"{'' if line.s is None else line.s}" + (f".{line.a}" if line.a is not None else "")
+    return f"{gap}     {sign} {line.n:>7}  {line.at_s:>9.4f} s  {place:>5}  {line.text}"

@@ -22,7 +22,6 @@ __all__ = [
     "refuse_no_world",
     "run_options",
     "speech_options",
-    "world_option",
 ]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -32,25 +31,16 @@ def _option(*names: str, env: str, **rest: Any) -> Callable[[_Command], _Command
     return click.option(*names, envvar=f"FLOODMARK_{env}", **rest)
 
 
-def world_option(command: _Command) -> _Command:
-    """`--world`."""
-    about = "Where the database and its proxy come from; auto: containers if an engine answers, else local."
-    return _world(command, ["auto", "containers", "local"], about)
-
-
-def _world(command: _Command, kinds: Sequence[str], about: str) -> _Command:
+def _world_option(command: _Command) -> _Command:
     option = _option(
-        "--world", env="WORLD", type=click.Choice(kinds), default="auto", show_default=True, help=about
+        "--world",
+        env="WORLD",
+        type=click.Choice(["auto", "containers", "local", "simulated"]),
+        default="auto",
+        show_default=True,
+        help="Where the database and its proxy come from; auto: simulated at level sim, else containers or local.",
     )
     return option(command)
-
-
-def _run_world_option(command: _Command) -> _Command:
-    """`--world` of what may also run without one."""
-    about = (
-        "Where the database and its proxy come from; auto: simulated at level sim, else containers or local."
-    )
-    return _world(command, ["auto", "containers", "local", "simulated"], about)
 
 
 def refuse_no_world(level: str, world: str) -> None:
@@ -111,7 +101,7 @@ def _no_color(_ctx: click.Context, _parameter: click.Parameter, value: bool) -> 
 def run_options(command: _Command) -> _Command:
     """What `run` and `demo` take, beside what is run."""
     for option in (
-        _run_world_option,
+        _world_option,
         _option("--proxy", env="PROXY", type=click.Choice(["toxiproxy"]), default="toxiproxy",
                 show_default=True, help="The proxy between the operator and the database."),
         _option("--seed", env="SEED", type=click.IntRange(min=0), default=None,

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from harness.clock import Deadline
-from harness.errors import Exit, WorldError
+from harness.errors import CannotHere, Exit, WorldError
 from harness.observer import Observer, Stop
 from harness.order import Order
 from harness.outcome import RunOutcome
@@ -29,6 +29,8 @@ class Finished:
     asked: int
     """How many runs were asked for; fewer outcomes mean that some never ran."""
     interrupted: bool
+    left_out: tuple[str, ...] = ()
+    """Why some could not be run in this world, a sentence each."""
     error: WorldError | None = None
     """What the environment broke with, after which nothing more was run."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
@@ -57,23 +59,35 @@ def carry_out(
 ) -> Finished:
     """Run every order, unless `stop` or the budget comes first, or the environment breaks.
 
-    Raises WorldError where it breaks before the first run has ended.
+    Raises WorldError where it breaks before the first run has ended, and CannotHere where no run could be made.
     """
     outcomes: dict[int, RunOutcome] = {}
+    left_out: dict[int, CannotHere] = {}
     broke: WorldError | None = None
     with open_stage(plan, observer=observer, stop=stop) as stage:
         observer.phase("plan", _in_words(orders, plan))
         try:
-            _run_all(orders, stage, lanes=plan.lanes, stop=stop, budget_s=budget_s, outcomes=outcomes)
+            _run_all(
+                orders,
+                stage,
+                lanes=plan.lanes,
+                stop=stop,
+                budget_s=budget_s,
+                outcomes=outcomes,
+                left_out=left_out,
+            )
         except WorldError as error:
             if not outcomes:
                 raise
             broke = error
+    if not outcomes and left_out:
+        raise left_out[min(left_out)]
     in_order = tuple(outcomes[number] for number in sorted(outcomes))
     return Finished(
         outcomes=in_order,
         asked=len(orders),
         interrupted=stop.is_set(),
+        left_out=tuple(dict.fromkeys(left_out[number].what for number in sorted(left_out))),
         error=broke,
         secrets=tuple(stage.secrets),
     )
@@ -95,14 +109,19 @@ def _run_all(
     stop: Stop,
     budget_s: float | None,
     outcomes: dict[int, RunOutcome],
+    left_out: dict[int, CannotHere],
 ) -> None:
-    """Into `outcomes`, by the order's number, as lanes are free. Raises the first WorldError."""
+    """Into `outcomes` or `left_out`, by the order's number, as lanes are free. Raises the first WorldError."""
     budget = None if budget_s is None else Deadline(budget_s)
 
     def run(number: int) -> None:
         if stop.is_set() or (budget is not None and budget.passed):
             return
-        outcomes[number] = stage.run(orders[number], limit_s=None if budget is None else budget.left_s)
+        limit_s = None if budget is None else budget.left_s
+        try:
+            outcomes[number] = stage.run(orders[number], limit_s=limit_s)
+        except CannotHere as sentence:
+            left_out[number] = sentence
 
     if lanes == 1:
         for number in range(len(orders)):

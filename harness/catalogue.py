@@ -13,7 +13,7 @@ from pathlib import Path
 import harness
 from harness.errors import NothingRan, UsageError
 
-__all__ = ["catalogue", "catalogue_folder", "resolve"]
+__all__ = ["catalogue", "catalogue_folder", "folder_of", "resolve"]
 
 _SUFFIXES = (".yaml", ".yml")
 
@@ -24,12 +24,17 @@ def catalogue_folder() -> Path:
 
 
 def catalogue() -> dict[str, Path]:
-    """The shipped scenarios by name, in alphabetical order."""
+    """The shipped scenarios by name; in the order of their folders, then by name."""
     return {path.stem: path for path in _files_below(catalogue_folder())}
 
 
+def folder_of(name: str) -> str:
+    """The folder of a shipped scenario, below the catalogue's; empty for one that stands in none."""
+    return catalogue()[name].parent.relative_to(catalogue_folder()).as_posix().removeprefix(".")
+
+
 def resolve(names: Iterable[str | Path]) -> list[Path]:
-    """The files meant by paths, folders, catalogue names or `all`, in that order, each once."""
+    """The files meant by paths, folders (the catalogue's own by name), catalogue names or `all`, each once."""
     shipped = catalogue()
     found: dict[Path, None] = {}
     unknown: list[str] = []
@@ -51,9 +56,16 @@ def _meant(name: str, shipped: dict[str, Path]) -> list[Path] | None:
         return list(shipped.values())
     if name in shipped:
         return [shipped[name]]
+    if name in _folders(shipped):
+        return _inside(catalogue_folder() / name)
     if path.is_dir():
         return _inside(path)
     return [path] if path.is_file() else None
+
+
+def _folders(shipped: dict[str, Path]) -> list[str]:
+    """The catalogue's folders, by name."""
+    return sorted({folder_of(name): None for name in shipped if folder_of(name)})
 
 
 def _inside(folder: Path) -> list[Path]:
@@ -78,5 +90,5 @@ def _unknown(names: list[str], shipped: dict[str, Path]) -> UsageError:
 def _nearest(name: str, shipped: dict[str, Path]) -> str:
     stem = Path(name).stem
     inside = [known for known in shipped if stem and stem in known]
-    close = get_close_matches(stem, [*shipped, "all"], n=1) or inside[:1]
+    close = inside[:1] or get_close_matches(stem, [*shipped, *_folders(shipped), "all"], n=1)
     return f"; did you mean `{close[0]}`?" if close else ""

@@ -14,14 +14,17 @@ from harness.scenario import Scenario
 
 __all__ = ["header_of"]
 
-_MAX_TRIES = 1
-"""Scenarios have no retry strategy: the operator calls once, whatever the lookup itself does again."""
 _MACHINE_SLACK_MS = 5000
 """A real machine may be busy with other things, its disk too; an outcome this late is no accident any more."""
 _COMMIT_MS = 20_000
 """As long as the sink insists on a commit."""
+_STORE = ("store_slow", "store_failing")
 _RECOVER_MS = 30_000
 """After a fault: a query that was cut off unnoticed waits 10 s for its limit, a commit insists for 20 s."""
+
+_SINKS = {"atomic": "atomic", "two-phase": "two-phase", "idempotent": "rollback"}
+"""A scenario's sink in the words of a history: what an idempotent one shows twice is the same, so a restart takes
+back what it replays."""
 
 
 def header_of(order: Order, *, audited: bool) -> Mapping[str, Any]:
@@ -34,10 +37,10 @@ def header_of(order: Order, *, audited: bool) -> Mapping[str, Any]:
             "mode": operator.mode,
             "capacity": operator.capacity,
             "timeout_ms": operator.timeout,
-            "max_tries": _MAX_TRIES,
+            "max_tries": operator.tries,
         },
         "bounds": {"timeout_slack": _timeout_slack_ms(scenario), "recover": _RECOVER_MS},
-        "sink": "atomic",
+        "sink": _SINKS[scenario.sink],
         **({"effects": "outputs"} if audited else {}),
         "fenced": True,
         "expects": {**expects, "faults": [fault.id for fault in scenario.faults]},
@@ -53,6 +56,8 @@ def header_of(order: Order, *, audited: bool) -> Mapping[str, Any]:
 
 
 def _timeout_slack_ms(scenario: Scenario) -> int:
-    """How late an outcome may be: a task that commits takes none, and a fault of its link holds the commit up."""
-    commits_may_hang = any(fault.link == "sink" for fault in scenario.faults)
+    """How late an outcome may be: a task that commits takes none, and may be held up at that."""
+    commits_may_hang = any(
+        fault.link == "sink" or fault.form.by == "server" or fault.do in _STORE for fault in scenario.faults
+    )
     return _MACHINE_SLACK_MS + (_COMMIT_MS if commits_may_hang else 0)

@@ -5,6 +5,7 @@ line answers with (`docs/command-line.md`). A broken invariant is a verdict, nev
 
     FloodmarkError          3   any of ours
     +- UsageError           4   a command, option or name that does not exist
+    |  +- CannotHere        4   a fault for which this level or world has no means
     +- ScenarioError        4   a scenario file with mistakes, all of them at once
     +- HistoryError         4   a history that breaks the format, all breaches at once
     +- SutError             4   the system under test cannot be loaded or driven
@@ -19,6 +20,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 __all__ = [
+    "CannotHere",
     "Exit",
     "FloodmarkError",
     "HarnessError",
@@ -60,6 +62,10 @@ class UsageError(FloodmarkError):
     """A command, an option or a name that does not exist; yours to mend."""
 
     exit_code = Exit.USAGE
+
+
+class CannotHere(UsageError):
+    """A fault for which this level or world has no means, found before anything was done."""
 
 
 class ScenarioError(FloodmarkError):

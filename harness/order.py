@@ -6,14 +6,15 @@ Invariant: an order says everything that a run depends on, so the same order at 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from harness.choices import fresh_seed
 from harness.clock import utc_now
 from harness.errors import HarnessError
 from harness.plan import Crash
-from harness.scenario import Call, Fault, Phase, Scenario
+from harness.scenario import Fault, Phase, Scenario
 
-__all__ = ["REFERENCE", "Order", "new_run_id", "planned_crashes"]
+__all__ = ["REFERENCE", "Order", "new_run_id", "planned_crashes", "planned_inside"]
 
 REFERENCE = "reference"
 """The system under test unless another is named."""
@@ -42,11 +43,23 @@ def _crash(fault: Fault) -> Crash:
     assert fault.subtask is not None, "a scenario's kill_worker names its subtask"
     match fault.when:
         case Phase(phase=phase, hit=hit):
-            return Crash(fault=fault.id, subtask=fault.subtask, phase=phase, hit=hit)
-        case Call(call=call):
-            return Crash(fault=fault.id, subtask=fault.subtask, phase="call", hit=call)
+            how = fault.how or fault.form.hows[0]
+            return Crash(fault=fault.id, subtask=fault.subtask, phase=phase, hit=hit, how=how)
     message = f"fault {fault.id}: a worker cannot be killed at {fault.when!r}"
     raise HarnessError(message)
+
+
+def planned_inside(scenario: Scenario) -> list[dict[str, Any]]:
+    """The other faults that attempts act out themselves, as the plan holds them."""
+    return [
+        fault.model_dump(mode="json", by_alias=True) for fault in scenario.faults if _is_acted_inside(fault)
+    ]
+
+
+def _is_acted_inside(fault: Fault) -> bool:
+    """In the attempt, in what its source sends, or in that it stops where nobody else could stop it."""
+    by_itself = fault.form.by in {"inside", "workload"}
+    return by_itself or (fault.do in {"pause_worker", "zombie"} and isinstance(fault.when, Phase))
 
 
 def new_run_id() -> str:

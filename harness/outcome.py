@@ -7,13 +7,13 @@ nothing is looked up again, so a stored run renders the same anywhere.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from harness.verdict import Judgement, Outcome
 
-__all__ = ["FaultRecord", "RunOutcome", "WorldDescription", "seen_as_expected"]
+__all__ = ["FaultRecord", "FaultTime", "RunOutcome", "WorldDescription", "seen_as_expected"]
 
 _CONVICTIONS = {False: {Outcome.FAIL}, True: {Outcome.VACUOUS}}
 """V23 never fails: a run without evidence is convicted by being vacuous."""
@@ -35,19 +35,70 @@ class WorldDescription:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FaultTime:
+    """One time that a fault acted, on the history's clock."""
+
+    planned_us: int | None = None
+    """When it was due; None: it is the attempt's own, which is at its phase when it is."""
+    armed_us: int | None = None
+    """When arming began, from when on it may act; None: it was due, and the run was over first."""
+    measured_us: int | None = None
+    """When it was first seen to have bitten, while it acted; None: only afterwards, or never."""
+    healed_us: int | None = None
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    """Empty: nothing shows that it bit, so the run is vacuous."""
+
+    def moved(self, origin_us: int) -> FaultTime:
+        """The same on a clock that starts at `origin_us`."""
+
+        def at(time_us: int | None) -> int | None:
+            return None if time_us is None else time_us - origin_us
+
+        return replace(
+            self,
+            planned_us=at(self.planned_us),
+            armed_us=at(self.armed_us),
+            measured_us=at(self.measured_us),
+            healed_us=at(self.healed_us),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FaultRecord:
-    """One fault: what was planned, when it really began and ended, and what shows that it bit."""
+    """One fault: what was planned, and each time that it acted; a fault that repeats acts several times."""
 
     id: str
     kind: str
     plan: Mapping[str, Any]
     """Its fields in the scenario."""
-    armed_us: int | None
-    """On the history's clock; None: its trigger never came."""
-    healed_us: int | None
-    evidence: Mapping[str, Any]
-    """Empty: no evidence was found, so the run is vacuous."""
-    bites: bool
+    times: tuple[FaultTime, ...]
+    """None: its trigger never came."""
+
+    @property
+    def bites(self) -> bool:
+        """Whether it acted, and left evidence each time."""
+        acted = [time for time in self.times if time.armed_us is not None]
+        return bool(acted) and all(time.evidence for time in acted)
+
+    @property
+    def first(self) -> FaultTime:
+        """The first time; an empty one if it never came."""
+        return self.times[0] if self.times else FaultTime()
+
+    @property
+    def armed_us(self) -> int | None:
+        """When it began to act for the first time; None: it never did."""
+        return self.first.armed_us
+
+    @property
+    def healed_us(self) -> int | None:
+        """When it had healed for the last time; None: it had not when the run was over, or it never acted."""
+        return self.times[-1].healed_us if self.times else None
+
+    @property
+    def evidence(self) -> Mapping[str, Any]:
+        """Of the first time."""
+        return self.first.evidence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

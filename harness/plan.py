@@ -28,12 +28,14 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Crash(msgspec.Struct, frozen=True, kw_only=True):
-    """A SIGKILL that an attempt sends itself at the `hit`-th `phase` of `subtask`, once in a run."""
+    """An attempt's end at the `hit`-th `phase` of `subtask`, by its own hand, once in a run."""
 
     fault: str
     subtask: int
     phase: str
     hit: int
+    how: str = "sigkill"
+    """`sigkill`, `sigsegv`, `exit` or `exception`."""
 
 
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +56,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     table: list[list[Any]]
     """The rows of the looked-up table, for the answers to expect."""
     crashes: list[Crash]
+    inside: list[dict[str, Any]] = []
+    """The other faults that attempts act out themselves, as JSON; `Fault.model_validate` reads them back."""
 
 
 def encode_plan(plan: RunPlan) -> bytes:

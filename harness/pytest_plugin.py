@@ -30,8 +30,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("floodmark", "scenarios as tests")
     group.addoption("--floodmark-level", choices=["sim", "live", "spark", "all"], default="live",
                     help="levels at which scenario files are collected (default: live)")  # fmt: skip
+    group.addoption("--floodmark-tag", action="append", default=[], metavar="TAG",
+                    help="only scenarios with this tag; repeatable: with all of them")  # fmt: skip
     group.addoption("--floodmark-world", choices=["auto", "containers", "local"], default="auto",
                     help="where the database and its proxy come from (default: auto)")  # fmt: skip
+    group.addoption("--floodmark-proxy", choices=["auto", "own", "toxiproxy"], default="auto",
+                    help="the proxy before the database (default: auto)")  # fmt: skip
     group.addoption("--floodmark-seed", type=int, default=None, help="seed of every run (default: a new one)")
     group.addoption("--floodmark-report", type=Path, default=None,
                     help="folder of the report (default: reports/out/<run id>)")  # fmt: skip
@@ -84,6 +88,8 @@ class ScenarioFile(pytest.File):
         except FloodmarkError as error:
             raise self.CollectError(str(error)) from error
         asked = self.config.getoption("--floodmark-level")
+        if not set(self.config.getoption("--floodmark-tag")) <= set(scenario.tags):
+            return
         for level in scenario.levels:
             if asked in {"all", level}:
                 yield ScenarioItem.from_parent(
@@ -104,9 +110,13 @@ class ScenarioItem(pytest.Item):
 
     def runtest(self) -> None:
         """Run it; anything but `pass` is a failure."""
+        from harness.errors import CannotHere
         from harness.verdict import Outcome
 
-        outcome = _shared(self.config).run(self._scenario, self._level, self.path)
+        try:
+            outcome = _shared(self.config).run(self._scenario, self._level, self.path)
+        except CannotHere as sentence:
+            pytest.skip(str(sentence))
         if outcome.judgement.outcome is not Outcome.PASS:
             raise NotProven(outcome)
 
@@ -153,7 +163,8 @@ class Shared:
         self.seed = fresh_seed() if seed is None else seed
         self._folder = Path("reports", "out", run_id) if report is None else report
         self._world = config.getoption("--floodmark-world")
-        self._plan = StagePlan(run_id=run_id, report=self._folder, world=self._world)
+        self._proxy = config.getoption("--floodmark-proxy")
+        self._plan = StagePlan(run_id=run_id, report=self._folder, world=self._world, proxy=self._proxy)
         self._stack = ExitStack()
         self._stage: Stage | None = None
         self._outcomes: list[RunOutcome] = []
@@ -176,7 +187,7 @@ class Shared:
             str(file),
             "--level",
             level,
-            *(() if level == "sim" else ("--world", self._world)),
+            *(() if level == "sim" else ("--world", self._world, "--proxy", self._proxy)),
             "--seed",
             str(self.seed),
         ]

@@ -7,6 +7,7 @@ what was recorded is merged and judged; a run that could not finish says so and 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,14 +18,16 @@ from harness.checkers.judge import judge_file
 from harness.claims import header_of
 from harness.clock import monotonic_us, utc_now
 from harness.database.audit import AuditRow, TableAudit, read_audit
+from harness.database.coordinator import coordinated
 from harness.database.schema import prepare_database, run_database
 from harness.errors import HarnessError, WorldError
 from harness.execution import LevelRunner
 from harness.faults.findings import fault_events, findings
+from harness.faults.refusals import refuse_in_world
 from harness.history.merge import Leftovers, Line, merge, read_leftovers, write_history
 from harness.history.recorder import HARNESS_FILE, Recorder
 from harness.observer import Observer, Stop
-from harness.order import Order, planned_crashes
+from harness.order import Order, planned_crashes, planned_inside
 from harness.outcome import FaultRecord, RunOutcome
 from harness.plan import Endpoint, RunPlan
 from harness.scenario import Scenario
@@ -32,8 +35,8 @@ from harness.sut.mutants import MUTANTS, Mutant
 from harness.verdict import Judgement, Outcome, worst
 from harness.versions import versions
 from harness.watch import Ending, Watch
-from harness.workloads.lookups import customer_rows
-from harness.world.world import DATABASE, Address, Credentials, World
+from harness.workloads.lookups import customer_rows, offered_records
+from harness.world.world import DATABASE, World
 
 __all__ = ["perform"]
 
@@ -64,35 +67,50 @@ def perform(
     """Run `order` in `world`; raw events, logs and the merged history are left in `folder`.
 
     `limit_s` shortens the scenario's own budget. `inspect` may look at the run's database, past the proxy,
-    before it is dropped. Raises WorldError if the world breaks under the harness.
+    before it is dropped. Raises CannotHere, before anything is done, if the world has no means for a fault; WorldError
+    if it breaks under the harness.
     """
+    refuse_in_world(_acts(order), world.lacks)
     started_at, began_us = utc_now().isoformat(timespec="seconds"), monotonic_us()
     raw = folder / "raw"
     raw.mkdir()
     scenario = order.scenario
-    rows = customer_rows(keys=scenario.workload.keys, seed=order.seed)
+    rows = customer_rows(keys=scenario.workload.keys, seed=order.seed, fanout=scenario.workload.fanout)
     name = f"{DATABASE}_{run_id.replace('-', '_')}"
     with run_database(_root(world, ""), name=name):
         root = _root(world, name)
-        prepare_database(root, subtasks=scenario.workload.subtasks, rows=rows)
+        prepare_database(
+            root,
+            subtasks=scenario.workload.subtasks,
+            rows=rows,
+            keyed=scenario.sink == "idempotent",
+        )
         plan = _plan(order, run_id=run_id, world=world, database=name, raw=raw, rows=rows)
         with Recorder(raw / HARNESS_FILE) as recorder:
             observer.phase("run", f"{scenario.scenario} at level {order.level}, seed {order.seed}")
+            world.proxy.reseed(order.seed)
             watch = Watch(acts=_acts(order), plan=plan, recorder=recorder, observer=observer)
-            ending = watch.over(world=world, runner=runner, logs=folder, stop=stop, limit_s=limit_s)
+            with _coordinated(scenario, root, recorder):
+                ending = watch.over(world=world, runner=runner, logs=folder, stop=stop, limit_s=limit_s)
         ran_us = monotonic_us()
         observer.phase("judge", "merging and judging what was recorded")
-        audit = _audit(root, scenario, ending)
+        offered = offered_records(_acts(order), seed=order.seed, rows=rows)
+        audit = _audit(root, scenario, ending, offered=offered)
         inspect(root)
     ran = _Ran(started_at=started_at, began_us=began_us, ran_us=ran_us, ending=ending, audit=audit)
     return _outcome(order, run_id=run_id, world=world, folder=folder, ran=ran)
+
+
+def _coordinated(scenario: Scenario, root: Endpoint, recorder: Recorder) -> AbstractContextManager[None]:
+    """Who decides that a checkpoint is complete; the atomic sink's own transaction does."""
+    return nullcontext() if scenario.sink == "atomic" else coordinated(root, note=recorder.record)
 
 
 def _outcome(order: Order, *, run_id: str, world: World, folder: Path, ran: _Ran) -> RunOutcome:
     """Merge what was recorded, judge it, and put the two beside each other."""
     scenario, audit = order.scenario, ran.audit
     leftovers = read_leftovers(folder / "raw")
-    faults = findings(scenario, leftovers.lines)
+    faults = findings(scenario, leftovers.lines, seed=order.seed)
     history = folder / "history.jsonl"
     _merge(order, leftovers, faults, audit, history)
     judgement = _judge(history, whole=ran.ending.error is None and not leftovers.missing)
@@ -123,12 +141,10 @@ def _outcome(order: Order, *, run_id: str, world: World, folder: Path, ran: _Ran
     )
 
 
-def _audit(root: Endpoint, scenario: Scenario, ending: Ending) -> TableAudit | None:
+def _audit(root: Endpoint, scenario: Scenario, ending: Ending, *, offered: int) -> TableAudit | None:
     """What the tables hold; None if the database does not answer and the run was given up anyway."""
-    workload = scenario.workload
-    offered, ordered = workload.records * workload.subtasks, scenario.operator.mode == "ordered"
     try:
-        return read_audit(root, offered=offered, ordered=ordered)
+        return read_audit(root, offered=offered, ordered=scenario.operator.mode == "ordered")
     except (pymysql.MySQLError, OSError) as error:
         if ending.error is not None:
             return None
@@ -137,13 +153,7 @@ def _audit(root: Endpoint, scenario: Scenario, ending: Ending) -> TableAudit | N
 
 
 def _root(world: World, database: str) -> Endpoint:
-    return _endpoint(world.direct, world.root, database)
-
-
-def _endpoint(address: Address, who: Credentials, database: str) -> Endpoint:
-    return Endpoint(
-        host=address.host, port=address.port, user=who.user, password=who.password, database=database
-    )
+    return world.root.at(world.direct, database)
 
 
 def _plan(
@@ -157,12 +167,13 @@ def _plan(
         seed=order.seed,
         sut=order.sut,
         mutant=order.mutant,
-        lookups=_endpoint(lookups, world.app, database),
-        sink=_endpoint(world.links["sink"], world.app, database),
+        lookups=world.app.at(lookups, database),
+        sink=world.app.at(world.links["sink"], database),
         folder=str(raw),
         path=list(order.import_path),
         table=rows,
         crashes=planned_crashes(_acts(order)),
+        inside=planned_inside(_acts(order)),
     )
 
 
@@ -183,7 +194,13 @@ def _merge(
 ) -> None:
     committed = {(row.subtask, row.epoch): row.token for row in audit.epochs} if audit else {}
     effects = [_effect(row) for row in audit.rows] if audit else []
-    events = merge(leftovers, faults=fault_events(faults), committed=committed, effects=effects)
+    events = merge(
+        leftovers,
+        faults=fault_events(faults),
+        committed=committed,
+        effects=effects,
+        completed=frozenset(audit.completed) if audit else frozenset(),
+    )
     write_history(history, header_of(order, audited=audit is not None), events)
 
 
@@ -212,10 +229,7 @@ def _judge(history: Path, *, whole: bool) -> Judgement:
 
 def _on_history_clock(faults: Sequence[FaultRecord], leftovers: Leftovers) -> tuple[FaultRecord, ...]:
     origin = leftovers.lines[0]["t"] if leftovers.lines else 0
-
-    def moved(at_us: int | None) -> int | None:
-        return None if at_us is None else at_us - origin
-
+    moved = ((fault, tuple(time.moved(origin) for time in fault.times)) for fault in faults)
     return tuple(
-        replace(fault, armed_us=moved(fault.armed_us), healed_us=moved(fault.healed_us)) for fault in faults
+        FaultRecord(id=fault.id, kind=fault.kind, plan=fault.plan, times=times) for fault, times in moved
     )

@@ -13,27 +13,16 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, WithJsonSchema, model_validator
 
 from harness.invariants import INVARIANTS
-from harness.scenario_parts import (
-    At,
-    Call,
-    CheckpointDone,
-    Expectations,
-    Fault,
-    FaultName,
-    Level,
-    Link,
-    Operator,
-    Part,
-    Phase,
-    When,
-    Workload,
-    refuse,
-)
+from harness.scenario_fault_kinds import FaultName
+from harness.scenario_faults import Fault
+from harness.scenario_parts import Expectations, Level, Link, Operator, Part, Sink, Workload, refuse
 from harness.scenario_rules import Standing, breaches
+from harness.scenario_triggers import At, Between, Call, CheckpointDone, Phase, RecordTaken, When
 from harness.scenario_values import Duration, Name, Span
 
 __all__ = [
     "At",
+    "Between",
     "Call",
     "CheckpointDone",
     "Duration",
@@ -44,7 +33,9 @@ __all__ = [
     "Link",
     "Operator",
     "Phase",
+    "RecordTaken",
     "Scenario",
+    "Sink",
     "When",
     "Workload",
 ]
@@ -61,16 +52,24 @@ class Scenario(Part):
     about: str = Field(min_length=10, description="What it shows, one sentence.")
     tags: tuple[str, ...] = Field(default=(), description="Words to find it by.")
     levels: Annotated[tuple[Level, ...], Field(min_length=1)] = Field(
-        default=("sim", "live", "spark"), description="Where it makes sense to run it; at sim it always does."
+        default=("sim", "live", "spark"), description="Where it makes sense to run it."
     )
     operator: Operator = Field(description="The settings of the operator under test.")
     workload: Workload = Field(description="What the source sends, and how fast.")
+    sink: Sink = Field(
+        default="atomic",
+        description="How outputs become visible: `atomic`, outputs and position in one transaction; `two-phase`, "
+        "prepared, then committed when all subtasks have acknowledged; `idempotent`, written at once, by key.",
+    )
     faults: tuple[Fault, ...] = Field(default=(), description="What is done to it; none: the calm twin.")
     decisive: tuple[_Invariant, ...] = Field(
         min_length=1, description="Invariants that it is about; one that shows nothing here is an error."
     )
     expects: Expectations = Field(
         default=Expectations(), description="What must at least be observed, or the run is vacuous."
+    )
+    mutant: Name | None = Field(
+        default=None, description="The planted defect that it must convict (`floodmark list mutants`)."
     )
     budget: Span = Field(default=60_000, description="After which the run is given up.")
 
@@ -89,4 +88,6 @@ class Scenario(Part):
             decisive=self.decisive,
             expects=self.expects,
             budget=self.budget,
+            levels=self.levels,
+            sink=self.sink,
         )

@@ -18,13 +18,16 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from harness.scenario import Scenario
-from harness.scenario_parts import TAGS, TRIGGERS, Part
+from harness.scenario_parts import Part
 from harness.scenario_problems import Path
 from harness.scenario_rules import breaches, draft_breaches, standing
+from harness.scenario_triggers import TRIGGER_FORMS, TRIGGERS
 
 __all__ = ["Mistake", "dotted", "meant", "validated"]
 
 _SHOWN_MAX = 40
+_TAGS = frozenset({"<fail>", "<results>", *(f"<{name}>" for name in TRIGGERS)})
+"""Steps in the place of an error that choose a form and are no field."""
 _SAME_BUT_PLAIN = {
     "a valid tuple": "a list",
     "a valid list": "a list",
@@ -97,7 +100,8 @@ def _missing(path: Path, data: object, _error: ErrorDetails) -> Mistake:
 
 def _no_trigger(path: Path, _data: object, error: ErrorDetails) -> Mistake:
     given = error["input"]
-    forms = "{at: 400ms}, {checkpoint: 3}, {call: 120} or {phase: snapshot-taken, hit: 3}"
+    *others, last = TRIGGER_FORMS.values()
+    forms = f"{', '.join(others)} or {last}"
     if not isinstance(given, Mapping):
         return Mistake(
             path=path, say=f"`when` is a mapping, not {_shown(given)}", hint=f"write one of {forms}"
@@ -176,7 +180,7 @@ def _path(loc: tuple[int | str, ...], data: object) -> Path:
     for position, step in enumerate(loc):
         inside = _inside(here, step)
         missing = position == len(loc) - 1 and isinstance(here, Mapping)
-        if step in TAGS or (inside is _NOTHING and not missing):
+        if step in _TAGS or (inside is _NOTHING and not missing):
             continue
         steps.append(step)
         here = inside

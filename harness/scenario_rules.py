@@ -15,18 +15,10 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from harness.invariants import INVARIANTS, NOT_ON_A_HISTORY
-from harness.scenario_parts import (
-    FAULT_FIELDS,
-    At,
-    Breach,
-    Call,
-    CheckpointDone,
-    Expectations,
-    Fault,
-    Operator,
-    Workload,
-    field_breaches,
-)
+from harness.scenario_fault_kinds import FAULT_FORMS
+from harness.scenario_faults import Fault, field_breaches
+from harness.scenario_parts import Breach, Expectations, Operator, Workload
+from harness.scenario_triggers import At, Between, Call, CheckpointDone, Phase, RecordTaken
 from harness.scenario_values import Duration, duration_text
 
 __all__ = ["Standing", "breaches", "draft_breaches", "standing"]
@@ -49,6 +41,8 @@ class Standing:
     decisive: tuple[str, ...]
     expects: Expectations | None
     budget: int | None
+    levels: tuple[str, ...] = ()
+    sink: str | None = None
 
 
 def standing(data: Mapping[str, Any]) -> Standing:
@@ -65,6 +59,8 @@ def standing(data: Mapping[str, Any]) -> Standing:
         decisive=tuple(_sound(list[str], data.get("decisive")) or ()),
         expects=_sound(Expectations, data.get("expects", {})),
         budget=_sound_budget(data.get("budget", "60s")),
+        levels=tuple(_sound(list[str], data.get("levels")) or ()),
+        sink=_sound(str, data.get("sink", "atomic")),
     )
 
 
@@ -72,7 +68,7 @@ def draft_breaches(data: Mapping[str, Any]) -> Iterator[Breach]:
     """What each fault lacks or has too much, also where another of its fields is wrong."""
     for index, draft in _drafts(data):
         do = draft.get("do")
-        if isinstance(do, str) and do in FAULT_FIELDS:
+        if isinstance(do, str) and do in FAULT_FORMS:
             given = [name for name, value in draft.items() if value is not None]
             for breach in field_breaches(do, given):
                 yield replace(breach, path=("faults", index, *breach.path))
@@ -103,6 +99,8 @@ def breaches(parts: Standing) -> Iterator[Breach]:
     """Every rule between parts that is broken, in the order of the file."""
     yield from _fault_ids(parts)
     yield from _subtasks(parts)
+    yield from _levels(parts)
+    yield from _of_another_sink(parts)
     yield from _triggers_that_never_come(parts)
     yield from _decisive(parts)
     yield from _expectations(parts)
@@ -122,11 +120,39 @@ def _subtasks(parts: Standing) -> Iterator[Breach]:
         return
     count = parts.workload.subtasks
     for index, fault in parts.faults:
-        waits_for = fault.when.subtask if isinstance(fault.when, CheckpointDone | Call) else None
+        waits_for = (
+            fault.when.subtask if isinstance(fault.when, CheckpointDone | Call | RecordTaken) else None
+        )
         for path, subtask in ((("subtask",), fault.subtask), (("when", "subtask"), waits_for)):
             if subtask is not None and subtask >= count:
                 say = f"there is no subtask {subtask}: the workload has {count}, numbered from 0"
                 yield Breach(path=("faults", index, *path), say=say, hint=f"write 0 to {count - 1}")
+
+
+def _levels(parts: Standing) -> Iterator[Breach]:
+    """A fault that a level cannot do would be refused there, before anything runs."""
+    for index, level in enumerate(parts.levels):
+        unable = [fault for _, fault in parts.faults if level not in fault.form.levels]
+        if unable:
+            able = [other for other in parts.levels if all(other in fault.form.levels for fault in unable)]
+            say = f"`{unable[0].do}` cannot be done at level {level}"
+            hint = f"write levels: [{', '.join(able or unable[0].form.levels)}]"
+            yield Breach(path=("levels", index), say=say, hint=hint)
+
+
+def _of_another_sink(parts: Standing) -> Iterator[Breach]:
+    """With the atomic sink a checkpoint is one transaction: nothing is stored beside it, nobody is notified."""
+    if parts.sink != "atomic":
+        return
+    hint = "write `sink: two-phase` or `sink: idempotent`"
+    for index, fault in parts.faults:
+        if "store" in fault.form.abilities:
+            say = f"`{fault.do}` needs a checkpoint store, and the atomic sink keeps checkpoints in the database"
+            yield Breach(path=("faults", index, "do"), say=say, hint=hint)
+        match fault.when:
+            case Phase(phase="ack" | "notify" as phase):
+                say = f"the phase `{phase}` never comes: with the atomic sink a checkpoint is one transaction"
+                yield Breach(path=("faults", index, "when", "phase"), say=say, hint=hint)
 
 
 def _triggers_that_never_come(parts: Standing) -> Iterator[Breach]:
@@ -136,6 +162,15 @@ def _triggers_that_never_come(parts: Standing) -> Iterator[Breach]:
                 say = f"the run is given up after {duration_text(parts.budget)}, before this begins"
                 hint = "raise `budget`, or begin sooner"
                 yield Breach(path=("faults", index, "when", "at"), say=say, hint=hint)
+            case Between(between=(_, latest)) if parts.budget is not None and latest >= parts.budget:
+                say = f"the run is given up after {duration_text(parts.budget)}, before this may begin"
+                hint = "raise `budget`, or begin sooner"
+                yield Breach(path=("faults", index, "when", "between"), say=say, hint=hint)
+            case RecordTaken(record=wanted) if parts.workload is not None and wanted > parts.workload.records:
+                say = f"record {wanted} never comes: each source has {parts.workload.records}"
+                yield Breach(
+                    path=("faults", index, "when", "record"), say=say, hint="wait for an earlier one"
+                )
             case CheckpointDone(checkpoint=wanted) if _beyond(parts.workload, wanted):
                 say = f"checkpoint {wanted} never comes: {_planned(parts.workload)}"
                 hint = "wait for an earlier one, or lower `workload.checkpoint_every`"

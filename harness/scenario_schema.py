@@ -17,26 +17,16 @@ from pydantic import TypeAdapter
 from pydantic_core import PydanticUndefined
 
 from harness.scenario import Scenario
-from harness.scenario_parts import (
-    FAULT_FIELDS,
-    OWN_FIELDS,
-    At,
-    Call,
-    CheckpointDone,
-    Expectations,
-    Fault,
-    FaultName,
-    Operator,
-    Part,
-    Phase,
-    Workload,
-)
+from harness.scenario_fault_kinds import FAULT_FORMS, OWN_FIELDS, FaultName
+from harness.scenario_faults import Fault
+from harness.scenario_parts import Expectations, Operator, Part, Workload
+from harness.scenario_triggers import TRIGGERS
 
 __all__ = ["SCHEMA_FILE", "main", "scenario_schema", "schema_text"]
 
 SCHEMA_FILE = Path(__file__).resolve().parent / "schemas" / "scenario.v1.json"
 
-_PARTS: tuple[type[Part], ...] = (Operator, Workload, At, CheckpointDone, Call, Phase, Fault, Expectations)
+_PARTS: tuple[type[Part], ...] = (Operator, Workload, *TRIGGERS.values(), Fault, Expectations)
 
 
 def schema_text() -> str:
@@ -51,7 +41,7 @@ def scenario_schema() -> dict[str, Any]:
     for part in _PARTS:
         _written_defaults(part, definitions[part.__name__])
     _written_defaults(Scenario, made)
-    definitions["Fault"]["allOf"] = [_rule(kind) for kind in FAULT_FIELDS]
+    definitions["Fault"]["allOf"] = [_rule(kind) for kind in FAULT_FORMS]
     whole = {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "Floodmark scenario, version 1",
@@ -75,11 +65,12 @@ def _written_defaults(part: type[Part], schema: dict[str, Any]) -> None:
 
 def _rule(kind: FaultName) -> dict[str, Any]:
     """What a fault of this kind needs, and what it may not have."""
-    fields = FAULT_FIELDS[kind]
-    foreign = [name for name in OWN_FIELDS if name not in (*fields.needs, *fields.takes)]
-    then: dict[str, Any] = {"required": list(fields.needs)}
-    if foreign:
-        then["properties"] = dict.fromkeys(foreign, False)
+    form = FAULT_FORMS[kind]
+    foreign = [name for name in OWN_FIELDS if name not in (*form.needs, *form.takes)]
+    then: dict[str, Any] = {"required": list(form.needs)}
+    chosen = {"how": form.hows, "code": form.codes}
+    own = {name: {"enum": list(values)} for name, values in chosen.items() if values}
+    then["properties"] = {**dict.fromkeys(foreign, False), **own}
     return {"if": {"properties": {"do": {"const": kind}}, "required": ["do"]}, "then": then}
 
 

@@ -12,11 +12,14 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-__all__ = ["Duration", "Name", "Rate", "Span", "Whole", "duration_text"]
+__all__ = ["Bandwidth", "Duration", "Name", "Percent", "Rate", "Shift", "Span", "Whole", "duration_text"]
 
 _UNITS_MS = {"m": 60_000, "s": 1000, "ms": 1}
 _DURATION = r"^[0-9]{1,9}(ms|s|m)$"
 _RATE = r"^[1-9][0-9]{0,5}/s$"
+_SHIFT = r"^-?[0-9]{1,9}(ms|s|m)$"
+_BANDWIDTH = r"^[1-9][0-9]{0,6}kB/s$"
+_PERCENT = r"^(100|[0-9]{1,2})%$"
 _NAME = r"^[a-z][a-z0-9-]*$"
 
 
@@ -40,6 +43,29 @@ def _per_second(text: object) -> object:
     return int(text.removesuffix("/s"))
 
 
+def _signed_milliseconds(text: object) -> object:
+    """`-90s` as -90000: a duration that may lead back."""
+    if not isinstance(text, str) or re.fullmatch(_SHIFT, text, re.ASCII) is None:
+        raise _refused("a shift", text, "a duration, with a minus if it leads back: 60m or -60m")
+    size = _milliseconds(text.removeprefix("-"))
+    assert isinstance(size, int), "the pattern lets only durations through"
+    return -size if text.startswith("-") else size
+
+
+def _kilobytes_per_second(text: object) -> object:
+    """`64kB/s` as the integer 64."""
+    if not isinstance(text, str) or re.fullmatch(_BANDWIDTH, text, re.ASCII) is None:
+        raise _refused("a bandwidth", text, "a whole number of kilobytes a second: 64kB/s")
+    return int(text.removesuffix("kB/s"))
+
+
+def _percent(text: object) -> object:
+    """`30%` as the integer 30."""
+    if not isinstance(text, str) or re.fullmatch(_PERCENT, text, re.ASCII) is None:
+        raise _refused("a share", text, "a whole number from 0% to 100%")
+    return int(text.removesuffix("%"))
+
+
 def duration_text(ms: int) -> str:
     """The shortest form that reads as the same duration: 2000 is `2s`."""
     unit = next(unit for unit, size in _UNITS_MS.items() if ms % size == 0 and (ms or unit == "ms"))
@@ -48,6 +74,18 @@ def duration_text(ms: int) -> str:
 
 def _rate_text(rate: int) -> str:
     return f"{rate}/s"
+
+
+def _shift_text(ms: int) -> str:
+    return f"-{duration_text(-ms)}" if ms < 0 else duration_text(ms)
+
+
+def _bandwidth_text(rate: int) -> str:
+    return f"{rate}kB/s"
+
+
+def _percent_text(share: int) -> str:
+    return f"{share}%"
 
 
 def _schema(pattern: str, *examples: str) -> WithJsonSchema:
@@ -73,6 +111,30 @@ Rate = Annotated[
     _schema(_RATE, "400/s"),
 ]
 """Records a second, written `400/s`."""
+
+Shift = Annotated[
+    int,
+    BeforeValidator(_signed_milliseconds),
+    PlainSerializer(_shift_text, return_type=str, when_used="json"),
+    _schema(_SHIFT, "60m", "-90s"),
+]
+"""Milliseconds forward, or back with a minus."""
+
+Bandwidth = Annotated[
+    int,
+    BeforeValidator(_kilobytes_per_second),
+    PlainSerializer(_bandwidth_text, return_type=str, when_used="json"),
+    _schema(_BANDWIDTH, "64kB/s"),
+]
+"""Kilobytes a second, written `64kB/s`."""
+
+Percent = Annotated[
+    int,
+    BeforeValidator(_percent),
+    PlainSerializer(_percent_text, return_type=str, when_used="json"),
+    _schema(_PERCENT, "30%"),
+]
+"""Of a hundred, written `30%`."""
 
 Whole = Annotated[int, Field(strict=True)]
 """A whole number; neither a text that looks like one nor a truth value nor 1.0."""

@@ -16,7 +16,7 @@ from itertools import count
 from pathlib import Path
 from typing import Literal
 
-from harness.errors import WorldError
+from harness.errors import CannotHere, WorldError
 from harness.execution import LevelRunner
 from harness.live.supervisor import LiveRunner
 from harness.observer import Observer, Stop
@@ -26,10 +26,11 @@ from harness.run import perform
 from harness.verdict import Outcome
 from harness.world.ledger import Ledger
 from harness.world.opening import open_world
+from harness.world.proxy_choice import PACKETS
 from harness.world.settings import WorldSettings
 from harness.world.world import World
 
-__all__ = ["Keep", "Stage", "StagePlan", "open_stage"]
+__all__ = ["Keep", "Stage", "StagePlan", "abilities_needed", "open_stage"]
 
 Keep = Literal["never", "on-failure", "always"]
 """Whose raw event files and worker logs stay in the report's folder."""
@@ -46,10 +47,35 @@ class StagePlan:
     report: Path
     """The report's folder; histories go to `report/runs/<run id>-<number>/`."""
     world: str = "auto"
+    proxy: str = "auto"
+    needs: frozenset[str] = frozenset()
+    """Abilities of the first world: those that all runs of this stage can share."""
     lanes: int = 1
     """Runs at a time."""
     keep: Keep = "on-failure"
     offline: bool = False
+
+
+_DECIDED_WHEN_OPENED = frozenset({PACKETS, "small-disk", "server-clock"})
+"""Abilities that a world has only if they are asked for before it opens."""
+
+
+def abilities_needed(order: Order) -> frozenset[str]:
+    """Those abilities of the run's world that must be asked for before it opens."""
+    of_faults = {ability: None for fault in order.scenario.faults for ability in fault.form.abilities}
+    return _DECIDED_WHEN_OPENED.intersection(of_faults)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Free:
+    """A world that no run has now, and what it was opened for."""
+
+    world: World
+    needs: frozenset[str]
+
+    def suits(self, needs: frozenset[str]) -> bool:
+        """A better proxy serves every run; a server on a small disk, say, only those that need one."""
+        return needs <= self.needs and self.needs - needs <= {PACKETS}
 
 
 @contextmanager
@@ -59,7 +85,7 @@ def open_stage(plan: StagePlan, *, observer: Observer, stop: Stop) -> Iterator[S
     try:
         with ExitStack() as stack:
             stage = Stage(plan, ledger=ledger, stack=stack, observer=observer, stop=stop)
-            stage.open_world()
+            stage.open_world(plan.needs)
             yield stage
     finally:
         ledger.close(lambda _: [])
@@ -77,7 +103,7 @@ class Stage:
         self._observer = observer
         self._stop = stop
         self._opening = threading.Lock()
-        self._free_worlds: list[World] = []
+        self._free_worlds: list[_Free] = []
         self._runners: dict[str, LevelRunner] = {"live": LiveRunner(note_process=ledger.note_process)}
         self._numbers = count(1)
         self.secrets: list[str] = []
@@ -86,13 +112,13 @@ class Stage:
     def run(self, order: Order, *, limit_s: float | None = None) -> RunOutcome:
         """Perform `order` in a scratch folder, then move what is to stay into the report's.
 
-        Raises WorldError if there is no world to be had, or if it breaks under the harness itself.
+        Raises CannotHere, before anything is done, if the world has no means for a fault; WorldError if there is none
+        to be had, or if it breaks under the harness itself.
         """
         with self._opening:
             run_id = f"{self._plan.run_id}-{next(self._numbers):03d}"
-            if not self._free_worlds:
-                self.open_world()
-            world = self._free_worlds.pop()
+            free = self._suited(abilities_needed(order))
+            world = free.world
             runner = self._runners.get(order.level) or self._open_spark()
         scratch = self._ledger.folder / run_id
         try:
@@ -107,6 +133,9 @@ class Stage:
                 stop=self._stop,
                 limit_s=limit_s,
             )
+        except CannotHere:
+            self._free_worlds.append(free)  # nothing was done to it
+            raise
         except WorldError:
             self._rescue(run_id, scratch)
             raise
@@ -117,7 +146,7 @@ class Stage:
             message = f"the disk is full: run {run_id} cannot write to {scratch}"
             fix = "free some space there, or set FLOODMARK_CACHE to another disk"
             raise WorldError(message, fix=fix) from error
-        self._free_worlds.append(world)
+        self._free_worlds.append(free)
         return self._kept(outcome, scratch)
 
     def _rescue(self, run_id: str, scratch: Path) -> None:
@@ -126,19 +155,28 @@ class Stage:
             with suppress(OSError):
                 shutil.copytree(scratch, self._plan.report / "runs" / run_id, dirs_exist_ok=True)
 
-    def open_world(self) -> None:
-        """One world more, for one lane more."""
+    def open_world(self, needs: frozenset[str]) -> None:
+        """One world more, for one lane more or for faults that no other world here can do."""
 
         def announce(text: str) -> None:
             self._observer.phase("world", text)
 
+        plan = self._plan
         world = self._stack.enter_context(
-            open_world(self._plan.world, announce=announce, offline=self._plan.offline)
+            open_world(plan.world, proxy=plan.proxy, needs=needs, announce=announce, offline=plan.offline)
         )
         described = world.description
         announce(f"{described.server} behind {described.proxy}, ready in {described.ready_s:.1f} s")
         self.secrets += [world.app.password, world.root.password]
-        self._free_worlds.append(world)
+        self._free_worlds.append(_Free(world=world, needs=needs))
+
+    def _suited(self, needs: frozenset[str]) -> _Free:
+        """Take a free world that was opened for these abilities, and for none that would change its server."""
+        if not any(free.suits(needs) for free in self._free_worlds):
+            self.open_world(needs)
+        chosen = next(free for free in self._free_worlds if free.suits(needs))
+        self._free_worlds.remove(chosen)
+        return chosen
 
     def _open_spark(self) -> LevelRunner:
         from harness.spark.job import SparkRunner  # noqa: PLC0415 - pulls in pyspark

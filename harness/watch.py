@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from harness.clock import Deadline, monotonic_us, pause
-from harness.execution import Execution, LevelRunner
-from harness.faults.fault import Evidence
+from harness.execution import Execution, ExecutionState, LevelRunner
 from harness.faults.schedule import Schedule
 from harness.history.follower import AttemptView, Follower, Progress
 from harness.history.recorder import Recorder
@@ -61,18 +61,20 @@ class Watch:
         budget_s = min(scenario.budget / 1000, _NO_LIMIT_S if limit_s is None else limit_s)
         with (
             _started(runner, self.plan, scenario, logs) as execution,
-            Schedule(scenario, control=world.proxy, note=self._note) as schedule,
+            self._schedule(world, execution) as schedule,
         ):
             deadline, turn = Deadline(budget_s), count()
             while True:
                 progress = follower.poll()
                 state = execution.poll()
+                self._record_ends(state)
                 self._tell_dead(reaper.look(progress))
                 why = state.error or _why_stop(stop, deadline)
                 if why is not None or not state.running:
                     break
                 schedule.step(progress, now_us=monotonic_us())
                 if next(turn) % _TELL_EVERY == 0:
+                    world.look()
                     self._tell(progress, schedule, elapsed_s=budget_s - deadline.left_s)
                 pause(_POLL_S)
         self._tell_dead(reaper.look(follower.poll()))
@@ -85,16 +87,24 @@ class Watch:
             self.recorder.record("giveup", why=why)
         return Ending(error=why, interrupted=stop.is_set())
 
-    def _note(self, kind: str, fault: str, evidence: Evidence) -> int:
-        self.recorder.record(kind, f=fault)
-        if kind == "~armed":
-            self.observer.phase("fault", f"{fault} is armed")
-        else:
-            left = ", ".join(f"{name} {value}" for name, value in evidence.items())
-            self.observer.phase(
-                "fault", f"{fault} heals; " + (f"it bit: {left}" if left else "no evidence so far")
-            )
+    def _schedule(self, world: World, execution: Execution) -> Schedule:
+        return Schedule(
+            scenario=self.acts,
+            seed=self.plan.seed,
+            control=world.proxy,
+            server=world.server.of_run(self.plan.lookups.database),
+            workers=execution,
+            note=self._note,
+            tell=lambda text: self.observer.phase("fault", text),
+        )
+
+    def _note(self, kind: str, fault: str, **facts: Any) -> int:
+        self.recorder.record(kind, f=fault, **facts)
         return monotonic_us()
+
+    def _record_ends(self, state: ExecutionState) -> None:
+        for end in state.ends:
+            self.recorder.record("~reaped", s=end.subtask, pid=end.pid, code=end.code)
 
     def _tell_dead(self, views: Sequence[AttemptView]) -> None:
         for view in views:
@@ -107,7 +117,7 @@ class Watch:
             in_flight=progress.in_flight,
             lag=max(0, workload.records * workload.subtasks - progress.emitted),
             epoch=progress.epoch,
-            faults=schedule.active(now_us=monotonic_us()),
+            faults=schedule.active(),
             elapsed_s=elapsed_s,
         )
 

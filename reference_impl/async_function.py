@@ -24,6 +24,8 @@ __all__ = [
     "answer_with",
     "ask_for_substitute",
     "begin_call",
+    "close_function",
+    "open_function",
 ]
 
 
@@ -50,6 +52,18 @@ class Closing(Protocol):
 
     def close(self) -> None:
         """Release what the function holds; called once, also after a failure (A69)."""
+
+
+def open_function(function: AsyncFunction) -> None:
+    """Tell it, if it is an `Opening`, that it begins."""
+    if (begin := getattr(function, "open", None)) is not None:
+        begin()
+
+
+def close_function(function: AsyncFunction) -> None:
+    """Tell it, if it is a `Closing`, that it is over."""
+    if (end := getattr(function, "close", None)) is not None:
+        end()
 
 
 def begin_call(function: AsyncFunction, value: Any, handle: ResultHandle) -> None:

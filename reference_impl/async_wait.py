@@ -16,7 +16,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from reference_impl.async_function import AsyncFunction, ask_for_substitute, begin_call
+from reference_impl.async_function import (
+    AsyncFunction,
+    ask_for_substitute,
+    begin_call,
+    close_function,
+    open_function,
+)
 from reference_impl.attempts import Attempts, JudgedSettlement
 from reference_impl.elements import (
     LatencyMarker,
@@ -104,8 +110,7 @@ class AsyncWaitOperator:
 
         More of them than the capacity is legal: the replay yields, and may emit, until slots are free (A62).
         """
-        if (begin := getattr(self.function, "open", None)) is not None:  # `Opening`
-            begin()
+        open_function(self.function)
         for element in restored:
             self.process(element)
 
@@ -173,8 +178,7 @@ class AsyncWaitOperator:
         self.closed = True
         self.probe = None
         self.emit = _emit_nothing
-        if (end := getattr(self.function, "close", None)) is not None:  # `Closing`
-            end()
+        close_function(self.function)
 
     def _wait_for_slot(self, entry: Entry) -> None:
         """Until `entry` is put. The mails run meanwhile are our own and downstream's: no checkpoint's (A30)."""

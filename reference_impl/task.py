@@ -28,7 +28,7 @@ class Checkpoint:
     number: int
     position: int
     """The next source position to read after a restore."""
-    elements: tuple[QueueElement, ...]
+    elements: Sequence[QueueElement]
 
 
 class Source(Protocol):

@@ -36,20 +36,29 @@ class Band:
 def bands_of(
     faults: Sequence[FaultRecord], *, scale: LinearScale, origin_us: int, end_us: int
 ) -> tuple[Band, ...]:
-    """The bands of those faults that began, in the order in which they did."""
-    began = sorted((f.armed_us, f.id, f) for f in faults if f.armed_us is not None)
+    """A band for each time that a fault acted, in the order in which they began."""
+    acted = [(time.armed_us, fault, time) for fault in faults for time in fault.times]
+    began = [(armed_us, fault, time) for armed_us, fault, time in acted if armed_us is not None]
     bands: list[Band] = []
     row_ends: list[float] = []
-    for armed_us, _, fault in began:
-        healed_us = fault.healed_us if fault.healed_us is not None else end_us
+    for armed_us, fault, time in sorted(began, key=lambda band: (band[0], band[1].id)):
+        healed_us = time.healed_us if time.healed_us is not None else end_us
         x, right = scale((armed_us - origin_us) / 1e6), scale((healed_us - origin_us) / 1e6)
-        label = f"{fault.id}: {fault.kind}" + ("" if fault.bites else " (no evidence)")
+        label = f"{fault.id}: {fault.kind}" + ("" if time.evidence else " (no evidence)")
         label_x = min(x, scale.end - len(label) * _LETTER_WIDTH)
         row = _free_row(row_ends, label_x, label_x + len(label) * _LETTER_WIDTH)
         width = max(_LEAST_WIDTH, right - x)
         title = f"{label}, {(armed_us - origin_us) / 1e6:.3f} s to {(healed_us - origin_us) / 1e6:.3f} s"
         bands.append(
-            Band(x=x, width=width, label_x=label_x, label=label, row=row, bites=fault.bites, title=title)
+            Band(
+                x=x,
+                width=width,
+                label_x=label_x,
+                label=label,
+                row=row,
+                bites=bool(time.evidence),
+                title=title,
+            )
         )
     return tuple(bands)
 

@@ -147,22 +147,26 @@ def _is_meant(outcome: RunOutcome, invariant: str, found: Outcome) -> bool:
 
 def _faults(faults: Sequence[FaultRecord], *, origin_us: int) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=True)
-    for heading in ("fault", "armed", "healed", "bites"):
+    for heading in ("fault", "planned", "armed", "bit", "healed", "bites"):
         table.add_column(heading, no_wrap=True)
     table.add_column("evidence")
     for fault in faults:
-        table.add_row(
-            _text(f"{fault.id} ({fault.kind})"),
-            _moment(fault.armed_us, origin_us),
-            _moment(fault.healed_us, origin_us),
-            _text("yes" if fault.bites else "NO", style="green" if fault.bites else "red"),
-            _text(brief(without_credentials(fault.evidence), limit=160) if fault.evidence else "none found"),
-        )
+        for number, time in enumerate(fault.times or (fault.first,)):
+            bites = bool(time.evidence)
+            table.add_row(
+                _text("" if number else f"{fault.id} ({fault.kind})"),
+                _moment(time.planned_us, origin_us, never="-"),
+                _moment(time.armed_us, origin_us),
+                _moment(time.measured_us, origin_us, never="-"),
+                _moment(time.healed_us, origin_us),
+                _text("yes" if bites else "NO", style="green" if bites else "red"),
+                _text(brief(without_credentials(time.evidence), limit=160) if bites else "none found"),
+            )
     return table
 
 
-def _moment(at_us: int | None, origin_us: int) -> str:
-    return "never" if at_us is None else f"{(at_us - origin_us) / 1e6:.3f} s"
+def _moment(at_us: int | None, origin_us: int, *, never: str = "never") -> str:
+    return never if at_us is None else f"{(at_us - origin_us) / 1e6:.3f} s"
 
 
 def _print_counts(heading: str, counts: Mapping[str, int], console: Console) -> None:

@@ -24,6 +24,7 @@ from reports.run_section import RunSection
 __all__ = [
     "Document",
     "Fault",
+    "FaultTime",
     "HistoryFile",
     "Invariant",
     "Part",
@@ -50,8 +51,18 @@ class World(Part, frozen=True, kw_only=True):
     ready_s: float
 
 
+class FaultTime(Part, frozen=True, kw_only=True):
+    """One time that a fault acted; times are microseconds of the history's clock, null for what never came."""
+
+    planned_us: int | None
+    armed_us: int | None
+    measured_us: int | None
+    healed_us: int | None
+    evidence: dict[str, Any]
+
+
 class Fault(Part, frozen=True, kw_only=True):
-    """A disturbance; times are microseconds of the history's clock, null for what never came."""
+    """A disturbance: armed for the first time, healed for the last time, with the evidence of the first."""
 
     id: str
     kind: str
@@ -60,6 +71,8 @@ class Fault(Part, frozen=True, kw_only=True):
     healed_us: int | None
     evidence: dict[str, Any]
     bites: bool
+    times: list[FaultTime] = []
+    """Each time that it acted, in order."""
 
 
 class Invariant(Part, frozen=True, kw_only=True):
@@ -226,6 +239,16 @@ def _fault(fault: FaultRecord) -> Fault:
         healed_us=fault.healed_us,
         evidence=_free(fault.evidence),
         bites=fault.bites,
+        times=[
+            FaultTime(
+                planned_us=time.planned_us,
+                armed_us=time.armed_us,
+                measured_us=time.measured_us,
+                healed_us=time.healed_us,
+                evidence=_free(time.evidence),
+            )
+            for time in fault.times
+        ],
     )
 
 

@@ -16,8 +16,9 @@ from harness.bench.operator_rate import OperatorLoad, assembled
 from harness.history.journal import Journal
 from harness.history.merge import read_leftovers
 from harness.history.recorder import Recorder, attempt_file
-from harness.sut.crash import Crashes
 from harness.sut.enrichment import JournalProbe
+from harness.sut.past import Past
+from harness.sut.phases import PhaseHooks
 from harness.workloads.lookups import Lookup
 from reference_impl.elements import OperatorInput, Record
 
@@ -69,8 +70,8 @@ def run_recorded(load: OperatorLoad, records: Sequence[Record]) -> float:
                 journal.emits(id=answer.id, j=0, value=answer.value, ts=element.timestamp)
                 came_out.append(answer.id)
 
-            crashes = Crashes((), subtask=0, attempt=1, folder=Path(folder), journal=journal)
-            with assembled(load, emit=emit, probe=JournalProbe(journal, crashes)) as bench:
+            phases = PhaseHooks((), past=Past(), journal=journal)
+            with assembled(load, emit=emit, probe=JournalProbe(journal, phases)) as bench:
                 took_s = bench.drive(_noted(records, journal))
         _require_whole(Path(folder), load.records)
     require_all_in_order(came_out, load.records)

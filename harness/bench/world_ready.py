@@ -13,15 +13,15 @@ _ROUNDS = 5
 _GOALS_S = {"containers": 2.5, "local": 1.5}
 
 
-def ready_row(kind: str) -> Row:
-    """Open a `kind` world five times. Raises WorldError if this machine has none."""
+def ready_row(kind: str, *, proxy: str) -> Row:
+    """Open a `kind` world with that proxy five times. Raises WorldError if this machine has none."""
     took, server = [], ""
     for _ in range(_ROUNDS):
-        with open_world(kind, announce=lambda text: None, offline=True) as world:
+        with open_world(kind, proxy=proxy, announce=lambda text: None, offline=True) as world:
             took.append(world.description.ready_s)
             server = f"{world.description.server}, {world.description.proxy}"
     return Row(
-        name=f"world {kind} ready",
+        name=f"world {kind} ready, {proxy} proxy" if proxy == "own" else f"world {kind} ready",
         value=median(took),
         unit="s",
         rounds=_ROUNDS,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["bench"]
 
-_PARTS = ("operator", "judge", "world", "spark")
+_PARTS = ("operator", "judge", "world", "proxy", "spark")
 
 
 @click.command()
@@ -68,6 +68,11 @@ def _measured(part: str, pyflink: Path | None, *, large: bool) -> Iterator[Row |
             yield from judging_rows(sizes=LARGE if large else Sizes(), say=_progress)
         case "world":
             yield from _world_rows()
+        case "proxy":
+            from harness.bench.proxy_rows import proxy_rows
+            from harness.world.settings import WorldSettings
+
+            yield from proxy_rows(settings=WorldSettings.from_environment(), say=_progress)
         case _:
             yield from _spark_rows()
 
@@ -78,11 +83,12 @@ def _world_rows() -> Iterator[Row | NotMeasured]:
     from harness.errors import FloodmarkError
 
     for kind in ("local", "containers"):
-        _progress(f"world {kind}")
-        try:
-            yield ready_row(kind)
-        except FloodmarkError as error:
-            yield NotMeasured(name=f"world {kind} ready", reason=error.what)
+        for proxy in ("toxiproxy", "own"):
+            _progress(f"world {kind}, {proxy} proxy")
+            try:
+                yield ready_row(kind, proxy=proxy)
+            except FloodmarkError as error:
+                yield NotMeasured(name=f"world {kind} ready, {proxy} proxy", reason=error.what)
 
 
 def _spark_rows() -> Iterator[Row | NotMeasured]:

@@ -18,7 +18,8 @@ from harness.cli.interrupt import stop_on_interrupt
 from harness.cli.progress import observing
 from harness.errors import NothingRan
 from harness.order import Order, new_run_id
-from harness.stage import Keep, StagePlan
+from harness.stage import Keep, StagePlan, abilities_needed
+from harness.world.proxy_choice import PACKETS
 from reports.machine import render
 from reports.pretty import print_outcomes, terminal
 from reports.write import write_report
@@ -31,6 +32,7 @@ def go(
     *,
     title: str,
     world: str,
+    proxy: str = "auto",
     jobs: int = 1,
     report: Path | None,
     keep: Keep,
@@ -45,7 +47,15 @@ def go(
     run_id = new_run_id()
     folder = report if report is not None else Path("reports") / "out" / run_id
     plan = StagePlan(
-        run_id=run_id, report=folder, world=world, lanes=min(jobs, len(orders)), keep=keep, offline=offline
+        run_id=run_id,
+        report=folder,
+        world=world,
+        proxy=proxy,
+        # A proxy that some run needs serves them all; what changes the server is for the runs that need it.
+        needs=frozenset().union(*[abilities_needed(order) for order in orders]) & {PACKETS},
+        lanes=min(jobs, len(orders)),
+        keep=keep,
+        offline=offline,
     )
     with stop_on_interrupt() as stop, observing(quiet=quiet, verbose=verbose, no_color=no_color) as observer:
         finished = carry_out(orders, plan, observer=observer, stop=stop, budget_s=budget)
@@ -65,7 +75,10 @@ def go(
 
 
 def _say_what_is_missing(finished: Finished) -> None:
+    for sentence in finished.left_out:
+        click.echo(f"floodmark: {sentence}", err=True)
     missing = finished.asked - len(finished.outcomes)
     if missing:
-        why = "interrupted" if finished.interrupted else finished.error or "the budget is over"
+        here = "this world has no means for them" if finished.left_out else "the budget is over"
+        why = "interrupted" if finished.interrupted else finished.error or here
         click.echo(f"floodmark: {missing} of {finished.asked} runs did not run: {why}", err=True)

@@ -20,7 +20,7 @@ __all__ = ["clean"]
     help="Remove the cache as well: unpacked servers, the proxy, data folders, the oracle.",
 )
 def clean(*, cache: bool) -> None:
-    """Remove the processes, containers, networks, folders and port locks of runs that were killed."""
+    """Remove the processes, containers, networks, disks, folders and port locks of runs that were killed."""
     from harness.world.settings import WorldSettings
 
     settings = WorldSettings.from_environment()
@@ -57,7 +57,7 @@ def _remove_cache(settings: WorldSettings) -> None:
     import shutil
 
     places = settings.places
-    for folder in (places.servers, places.bin, places.datadirs, places.root / "oracle"):
+    for folder in (places.servers, places.bin, places.datadirs, places.clock, places.root / "oracle"):
         if folder.exists():
             shutil.rmtree(folder)
             click.echo(f"removed {folder}")

@@ -30,7 +30,7 @@ _MUTANT = "snapshot-omits-completed"
 @click.option("--level", envvar="FLOODMARK_LEVEL", type=click.Choice(["sim", "live", "spark"]), default="spark",
               show_default=True, help="sim: virtual time; live: processes; spark: PySpark tasks.")  # fmt: skip
 @run_options
-def demo(*, level: str, proxy: str, seed: int | None, **options: Any) -> int:
+def demo(*, level: str, seed: int | None, **options: Any) -> int:
     """Run one scenario twice: the reference operator must pass, a planted defect must be convicted.
 
     Exit code: 0 if both happened, 1 if the defect escaped or the reference was convicted, 10 if a run was
@@ -41,11 +41,10 @@ def demo(*, level: str, proxy: str, seed: int | None, **options: Any) -> int:
     from harness.order import Order
     from harness.scenario_file import load_many
 
-    del proxy
     refuse_no_world(level, options["world"])
     (scenario,) = load_many([_SCENARIO])
     number = seed if seed is not None else fresh_seed()
-    world = "" if level == "sim" else f" --world {options['world']}"
+    world = "" if level == "sim" else f" --world {options['world']} --proxy {options['proxy']}"
     again = f"floodmark run {_SCENARIO} --level {level}{world} --seed {number}"
     orders = [
         Order(scenario=scenario, level=level, seed=number, again=again),
@@ -66,7 +65,7 @@ def _simulated(orders: Sequence[Order], *, title: str, options: dict[str, Any]) 
     from harness.cli.simulating import go
     from harness.errors import Exit
 
-    of_a_world = ("world", "keep", "offline")
+    of_a_world = ("world", "proxy", "keep", "offline")
     campaign = go(orders, title=title, **{name: options[name] for name in options if name not in of_a_world})
     if campaign.as_expected:
         return Exit.HOLD

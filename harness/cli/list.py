@@ -42,13 +42,17 @@ def list_(kind: str, form: str) -> None:
 
 
 def _scenarios() -> Sequence[Row]:
+    from harness.catalogue import folder_of
     from harness.scenario_file import load_many
+    from harness.scenario_pace import expected_s
 
     return [
         {
             "name": scenario.scenario,
             "about": scenario.about,
+            "folder": folder_of(scenario.scenario),
             "levels": list(scenario.levels),
+            "seconds": round(expected_s(scenario)),
             "faults": list(dict.fromkeys(fault.do for fault in scenario.faults)),
             "decisive": list(scenario.decisive),
             "tags": list(scenario.tags),
@@ -59,8 +63,21 @@ def _scenarios() -> Sequence[Row]:
 
 def _faults() -> Sequence[Row]:
     from harness.faults.vocabulary import FAULTS
+    from harness.scenario_fault_kinds import FAULT_FORMS
 
-    return [{"name": kind.name, "about": kind.about, "evidence": kind.evidence} for kind in FAULTS.values()]
+    return [
+        {
+            "name": name,
+            "about": kind.about,
+            "evidence": kind.evidence,
+            "needs": list(FAULT_FORMS[kind.name].needs),
+            "takes": list(FAULT_FORMS[kind.name].takes),
+            "begins_by": list(FAULT_FORMS[kind.name].triggers),
+            "abilities": list(FAULT_FORMS[kind.name].abilities),
+            "levels": list(FAULT_FORMS[kind.name].levels),
+        }
+        for name, kind in FAULTS.items()
+    ]
 
 
 def _invariants() -> Sequence[Row]:
@@ -100,9 +117,16 @@ _LISTINGS: Mapping[str, Callable[[], Sequence[Row]]] = {
 
 
 def _columns(rows: Sequence[Row]) -> str:
-    """Names and sentences in two columns; the rest is for machines and tables."""
+    """Names and sentences in two columns, of scenarios with levels and time; the rest is for machines and tables."""
     width = max(len(row["name"]) for row in rows)
-    return "\n".join(f"{row['name']:<{width}}  {_first_upper(row['about'])}" for row in rows)
+    return "\n".join(
+        f"{row['name']:<{width}}  {_when_to_run(row)}{_first_upper(row['about'])}" for row in rows
+    )
+
+
+def _when_to_run(row: Row) -> str:
+    """Where a scenario makes sense, and how long it takes on a real machine; nothing for what is no scenario."""
+    return f"{' '.join(row['levels']):<14}  {row['seconds']:>3} s  " if "seconds" in row else ""
 
 
 def _table(rows: Sequence[Row]) -> str:
@@ -117,6 +141,8 @@ def _cell(value: Any) -> str:
             return ""
         case bool():
             return "yes" if value else "no"
+        case int():
+            return str(value)
         case str():
             return _first_upper(value).replace("|", "\\|") if " " in value else f"`{value}`"
         case _:

@@ -29,6 +29,7 @@ _COMMANDS: Mapping[str, str] = {
     "doctor": "What works here and what does not, each with its fix.",
     "setup": "Get what a world lacks, into a cache.",
     "clean": "Remove what a killed run left behind; ours only.",
+    "proxy": "Our own proxy with Toxiproxy's HTTP API, as a server of its own.",
     "sut": "Speak the operator protocol, so that any harness can drive an operator.",
     "bench": "The performance table, as ratios within one run.",
 }

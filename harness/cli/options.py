@@ -19,6 +19,7 @@ from harness.invariants import INVARIANTS, NOT_ON_A_HISTORY
 __all__ = [
     "invariant_option",
     "jobs_option",
+    "proxy_option",
     "refuse_no_world",
     "run_options",
     "speech_options",
@@ -98,12 +99,18 @@ def _no_color(_ctx: click.Context, _parameter: click.Parameter, value: bool) -> 
     return value or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
 
 
+def proxy_option(command: _Command) -> _Command:
+    """`--proxy`: which one stands between the operator and the database."""
+    about = "Before the database; auto: Toxiproxy where it is, else (or where a fault needs MySQL packets) our own."
+    return _option("--proxy", env="PROXY", type=click.Choice(["auto", "own", "toxiproxy"]), default="auto",
+                   show_default=True, help=about)(command)  # fmt: skip
+
+
 def run_options(command: _Command) -> _Command:
     """What `run` and `demo` take, beside what is run."""
     for option in (
         _world_option,
-        _option("--proxy", env="PROXY", type=click.Choice(["toxiproxy"]), default="toxiproxy",
-                show_default=True, help="The proxy between the operator and the database."),
+        proxy_option,
         _option("--seed", env="SEED", type=click.IntRange(min=0), default=None,
                 help="Of everything that is drawn; printed in any case.  [default: a new one]"),
         _option("--report", env="REPORT", type=click.Path(file_okay=False, path_type=Path),

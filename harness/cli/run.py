@@ -14,7 +14,7 @@ import click
 from harness.cli.options import refuse_no_world, run_options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from harness.order import Order
     from harness.scenario import Scenario
@@ -36,8 +36,10 @@ __all__ = ["run"]
               help="Runs at a time, each in a world, or at sim in a process.  [default: 1; sim: cores]")  # fmt: skip
 @click.option("--set", "settings", envvar="FLOODMARK_SET", multiple=True, metavar="KEY=VALUE",
               help="Any field of the scenario: workload.records=100, faults.spike.delay=50ms.")  # fmt: skip
+@click.option("--tag", "tags", envvar="FLOODMARK_TAG", multiple=True, metavar="TAG",
+              help="Of what was named, only scenarios with this tag; repeatable: with all of them.")  # fmt: skip
 @run_options
-def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], **asked: Any) -> int:
+def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], tags: tuple[str, ...], **asked: Any) -> int:
     """Run SCENARIOs: files, folders, or names from the catalogue (`floodmark list scenarios`); `all` is all.
 
     Exit code: 0 all hold, 1 a violation, 2 interrupted, 4 bad usage or scenario, 5 nothing ran,
@@ -47,8 +49,11 @@ def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], **asked: Any) 
     from harness.choices import fresh_seed
     from harness.scenario_file import apply_settings, load_many
 
-    files = resolve(scenarios)
-    loaded = [apply_settings(scenario, settings) for scenario in load_many(scenarios)]
+    selected = _selected(
+        zip(resolve(scenarios), load_many(scenarios), strict=True), scenarios, tags, asked["level"]
+    )
+    files = [file for file, _ in selected]
+    loaded = [apply_settings(scenario, settings) for _, scenario in selected]
     _check_level(loaded, asked["level"], asked["world"])
     _check_sut(asked["sut"], asked["mutant"], asked["level"])
     seed = asked["seed"] if asked["seed"] is not None else fresh_seed()
@@ -59,6 +64,38 @@ def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], **asked: Any) 
     ]
     title = ", ".join(scenario.scenario for scenario in loaded)
     return _go(orders, title=title, asked=asked)
+
+
+def _selected(
+    found: Iterable[tuple[Path, Scenario]], names: Sequence[str], tags: Sequence[str], level: str
+) -> list[tuple[Path, Scenario]]:
+    """Those with the tags; of folders and `all`, those of the level, and the rest is named. Raises NothingRan."""
+    from harness.catalogue import catalogue
+    from harness.errors import NothingRan
+
+    one_by_one = {str(name) for name in names if name in catalogue() or Path(name).is_file()}
+    tagged = [(file, scenario) for file, scenario in found if set(tags) <= set(scenario.tags)]
+    elsewhere = [
+        (file, scenario)
+        for file, scenario in tagged
+        if not _runs_at(scenario, level) and not {scenario.scenario, str(file)} & one_by_one
+    ]
+    if elsewhere:
+        told = ", ".join(scenario.scenario for _, scenario in elsewhere)
+        click.echo(f"floodmark: not at level {level}, and left out: {told}", err=True)
+    chosen = [pair for pair in tagged if pair not in elsewhere]
+    if not chosen:
+        wanted = f" with tag {' and '.join(tags)}" if tags else ""
+        raise NothingRan(
+            f"nothing that was named{wanted} runs at level {level}", fix="floodmark list scenarios"
+        )
+    return chosen
+
+
+def _runs_at(scenario: Scenario, level: str) -> bool:
+    """In virtual time any scenario makes sense, unless one of its faults has none there."""
+    able = all(level in fault.form.levels for fault in scenario.faults)
+    return able and level in {"sim", *scenario.levels}
 
 
 def _go(orders: Sequence[Order], *, title: str, asked: dict[str, Any]) -> int:
@@ -72,15 +109,17 @@ def _go(orders: Sequence[Order], *, title: str, asked: dict[str, Any]) -> int:
         return simulating.go(orders, title=title, **options).exit_code
     from harness.cli import campaigning
 
-    of_a_world = {name: asked[name] for name in ("world", "keep", "offline")}
+    of_a_world = {name: asked[name] for name in ("world", "proxy", "keep", "offline")}
     return campaigning.go(orders, title=title, **options, **of_a_world).exit_code
 
 
 def _check_level(scenarios: Sequence[Scenario], level: str, world: str) -> None:
     from harness.errors import UsageError
+    from harness.faults.refusals import refuse_at_level
 
     refuse_no_world(level, world)
     for scenario in scenarios:
+        refuse_at_level(scenario, level)
         if level not in {"sim", *scenario.levels}:  # in virtual time any scenario makes sense
             message = f"scenario {scenario.scenario} does not run at level {level}"
             raise UsageError(
@@ -141,7 +180,7 @@ def _again(file: Path, settings: Sequence[str], asked: dict[str, Any]) -> tuple[
 
     scenario = file.stem if catalogue().get(file.stem) == file else str(file)
     words = ["floodmark", "run", scenario, "--level", asked["level"]]
-    words += [] if asked["level"] == "sim" else ["--world", asked["world"]]
+    words += [] if asked["level"] == "sim" else ["--world", asked["world"], "--proxy", asked["proxy"]]
     more = []
     if asked["sut"] != "reference":
         more += ["--sut", asked["sut"]]

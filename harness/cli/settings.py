@@ -18,11 +18,11 @@ __all__ = ["OPTIONS", "project_settings"]
 
 OPTIONS = (
     "level", "world", "proxy", "sut", "seed", "runs", "jobs", "mutant", "report", "format", "keep", "budget",
-    "set", "offline", "quiet", "verbose", "no-color",
+    "set", "tag", "offline", "quiet", "verbose", "no-color",
 )  # fmt: skip
 """The options of `docs/command-line.md` that a project may set."""
 
-_PARAMETERS = {"set": "settings", "format": "form", "no-color": "no_color"}
+_PARAMETERS = {"set": "settings", "tag": "tags", "format": "form", "no-color": "no_color"}
 """Options whose parameter has another name."""
 
 

@@ -21,6 +21,7 @@ _COUNTS = {
     "records": "SELECT COUNT(DISTINCT id) FROM output",
     "doubled": "SELECT COUNT(*) FROM (SELECT id, j FROM output GROUP BY id, j HAVING COUNT(*) > 1) AS d",
     "epochs": "SELECT COUNT(*) FROM epoch",
+    "dead_letters": "SELECT COUNT(*) FROM dead_letter",
 }
 _DISORDERED = (
     # Source order of a subtask is the order of its ids; later rows must not have smaller ones.
@@ -57,11 +58,13 @@ class TableAudit:
 
     rows: tuple[AuditRow, ...]
     epochs: tuple[EpochRow, ...]
+    completed: tuple[int, ...]
+    """The checkpoints that the coordinator decided, where there is one."""
     counts: Mapping[str, int]
 
 
 def read_audit(root: Endpoint, *, offered: int, ordered: bool) -> TableAudit:
-    """Read it all; `offered` records were to be enriched. Raises pymysql's errors."""
+    """Read it all; `offered` records have something to be enriched with. Raises pymysql's errors."""
     with connect(root) as connection, connection.cursor() as cursor:
         cursor.execute("SELECT seq, subtask, id, j, v, token FROM audit ORDER BY seq")
         rows = tuple(
@@ -70,10 +73,12 @@ def read_audit(root: Endpoint, *, offered: int, ordered: bool) -> TableAudit:
         )
         cursor.execute("SELECT subtask, epoch, token FROM epoch ORDER BY subtask, epoch")
         epochs = tuple(EpochRow(subtask=s, epoch=c, token=token) for s, c, token in cursor.fetchall())
+        cursor.execute("SELECT epoch FROM completed ORDER BY epoch")
+        completed = tuple(epoch for (epoch,) in cursor.fetchall())
         counts = {"offered": offered}
         queries = {**_COUNTS, "disordered": _DISORDERED} if ordered else _COUNTS
         for name, query in queries.items():
             cursor.execute(query)
             counts[name] = int(cursor.fetchone()[0])
-        counts["missing"] = max(0, offered - counts["records"])
-    return TableAudit(rows=rows, epochs=epochs, counts=counts)
+        counts["missing"] = max(0, offered - counts["records"] - counts["dead_letters"])
+    return TableAudit(rows=rows, epochs=epochs, completed=completed, counts=counts)

@@ -2,7 +2,8 @@
 
 Answers to the pools of asyncmy and aiomysql, which connect while holding their lock, so that one stuck
 connect stops everybody (`docs/references.md`, Measured). Invariant: no wait is unbounded, nothing connects
-under a lock, and a connection that saw an error or a cancellation is never used again.
+under a lock that a free connection would need, and a connection that saw an error or a cancellation is never
+used again.
 """
 
 from __future__ import annotations
@@ -10,21 +11,37 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, NoReturn
 
-import asyncmy
+from asyncmy.connection import Connection
 from asyncmy.errors import MySQLError
 
-from harness.database.connection_lost import LOST, ConnectionLost
+from harness.choices import Choices
+from harness.database.backoff import Backoff
+from harness.database.circuit import Circuit
+from harness.database.connection_lost import CircuitOpen, ConnectionLost, NoFreeConnection, StatementEnded
+from harness.database.error_classes import ErrorClass, class_of, code_of
 from harness.plan import Endpoint
 
-__all__ = ["ConnectionLost", "ConnectionPool"]
+__all__ = ["CircuitOpen", "ConnectionLost", "ConnectionPool", "NoFreeConnection", "StatementEnded"]
+
+_CONNECTS_AT_ONCE = 8
+"""So many handshakes at a time: a server that has just come back is not met by all at once."""
+_IDLE_S = 600
+"""After so long the server hangs up on a client that is silent: one of which it never heard that it is gone."""
+_HUNG_UP = 2006
+_FOREVER_S = 31_536_000
+
+
+def _nothing(code: int | str) -> None:
+    """Whoever does not ask is not told."""
 
 
 class ConnectionPool:
     """At most `size` connections to `endpoint`, made when needed, the last used given first.
 
-    `on_loss(code)` is told of every connection that was lost or refused: what a fault's evidence rests on.
+    `on_loss(code)` is told of every connection that was lost or refused, `on_error(code)` of every other error
+    of the server: what a fault's evidence rests on.
     """
 
     def __init__(
@@ -32,24 +49,38 @@ class ConnectionPool:
         endpoint: Endpoint,
         *,
         size: int,
+        seed: int = 0,
         connect_s: float = 2.0,
         query_s: float = 10.0,
-        on_loss: Callable[[int | str], None] = lambda code: None,
+        slot_s: float = 30.0,
+        on_loss: Callable[[int | str], None] = _nothing,
+        on_error: Callable[[int | str], None] = _nothing,
     ) -> None:
         self._endpoint = endpoint
+        self._size = size
         self._connect_s = connect_s
         self._query_s = query_s
+        self._slot_s = slot_s
         self._on_loss = on_loss
+        self._on_error = on_error
         self._slots = asyncio.Semaphore(size)
+        self._connecting = asyncio.Semaphore(_CONNECTS_AT_ONCE)
+        self._circuit = Circuit(
+            now_s=lambda: asyncio.get_running_loop().time(),
+            backoff=Backoff(Choices(seed, "circuit of the lookups' pool")),
+        )
         self._free: list[Any] = []
+        self._open: dict[Any, None] = {}
+        """Every connection that has a socket: idle, in use, or in its handshake."""
+        self._is_closed = False
 
     async def fetch_one(self, sql: str, args: Sequence[Any] = ()) -> tuple[Any, ...] | None:
-        """The first row of `sql`, or None. Raises `ConnectionLost`, or the server's own error."""
+        """The first row of `sql`, or None. Raises `ConnectionLost`, `StatementEnded`, or the server's own error."""
         rows = await self.fetch_all(sql, args)
         return rows[0] if rows else None
 
     async def fetch_all(self, sql: str, args: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """All rows of `sql`. Raises `ConnectionLost`, or the server's own error."""
+        """All rows of `sql`. Raises `ConnectionLost`, `StatementEnded`, or the server's own error."""
         async with self.connection() as connection, connection.cursor() as cursor:
             await cursor.execute(sql, args)
             return list(await cursor.fetchall())
@@ -57,40 +88,127 @@ class ConnectionPool:
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Any]:
         """A connection for one call; the whole block is bounded by the query limit."""
-        async with self._slots:
-            try:
-                async with asyncio.timeout(self._query_s):
-                    connection = self._free.pop() if self._free else await self._connect()
-                    try:
-                        yield connection
-                    except BaseException:
-                        connection.close()
-                        raise
-                    self._free.append(connection)
-            except (MySQLError, OSError, TimeoutError) as error:
-                self._raise_lost(error)
+        await self._take_slot()
+        try:
+            async with asyncio.timeout(self._query_s):
+                connection = self._idle() or await self._connect()
+                try:
+                    yield connection
+                except BaseException:
+                    self._hang_up(connection)
+                    raise
+                self._give_back(connection)
+        except (MySQLError, OSError, TimeoutError) as error:
+            self._raise(error)
+        finally:
+            self._slots.release()
+
+    async def _take_slot(self) -> None:
+        if not self._slots.locked():
+            await self._slots.acquire()  # at once
+            return
+        try:
+            async with asyncio.timeout(self._slot_s):
+                await self._slots.acquire()
+        except TimeoutError:
+            message = f"all {self._size} connections of the pool were in use for {self._slot_s:g} s"
+            raise NoFreeConnection("all in use", message) from None
+
+    def _idle(self) -> Any:
+        """The idle connection that was used last, or None; one that has died meanwhile is a loss and nobody's error."""
+        while self._free:
+            connection = self._free.pop()
+            if not connection._stream_broken:  # noqa: SLF001 - asyncmy's pool asks the same, by the same name
+                return connection
+            self._hang_up(connection)
+            self._on_loss(_HUNG_UP)
+        return None
 
     async def _connect(self) -> Any:
-        endpoint = self._endpoint
-        async with asyncio.timeout(self._connect_s):
-            return await asyncmy.connect(
-                host=endpoint.host,
-                port=endpoint.port,
-                user=endpoint.user,
-                password=endpoint.password,
-                db=endpoint.database,
-                autocommit=True,
-                connect_timeout=self._connect_s,
-            )
+        async with self._connecting:
+            if (connection := self._idle()) is not None:  # given back while we waited for our turn
+                return connection
+            if self._circuit.admits():
+                return await self._dial_as_circuit_asks()
+        # Not at once: who asks again without a pause of its own would never let the loop go.
+        await asyncio.sleep(self._circuit.wait_s)
+        raise CircuitOpen("circuit open", "connects have failed in a row; ask again")
 
-    def _raise_lost(self, error: Exception) -> None:
-        code = error.args[0] if isinstance(error, MySQLError) and error.args else type(error).__name__
-        if isinstance(error, MySQLError) and code not in LOST:
-            raise error
-        self._on_loss(code)
-        raise ConnectionLost(code, str(error)) from error
+    async def _dial_as_circuit_asks(self) -> Any:
+        try:
+            connection = await self._dial()
+        except asyncio.CancelledError:
+            self._circuit.abandoned()
+            raise
+        except Exception:
+            self._circuit.failed()
+            raise
+        self._circuit.succeeded()
+        return connection
+
+    async def _dial(self) -> Any:
+        endpoint = self._endpoint
+        connection: Any = Connection(
+            host=endpoint.host,
+            port=endpoint.port,
+            user=endpoint.user,
+            password=endpoint.password,
+            db=endpoint.database,
+            autocommit=True,
+            connect_timeout=_FOREVER_S,
+        )
+        # Its own limit covers only the socket, and may drop an open socket or a cancellation that comes at the
+        # same moment (asyncio.wait_for of 3.11); ours covers the handshake too.
+        connection._connect_timeout = None  # noqa: SLF001
+        self._open[connection] = None
+        try:
+            async with asyncio.timeout(self._connect_s):
+                await connection.connect()
+                await connection.query(self._session_limits())
+        except BaseException:
+            self._hang_up(connection)
+            raise
+        return connection
+
+    def _session_limits(self) -> str:
+        """A server does not stop when its client gives up: what it may still do for it has a limit of its own."""
+        statement_s = round(self._query_s) + 1
+        return (
+            f"SET SESSION wait_timeout = CAST(LEAST(@@GLOBAL.wait_timeout, {_IDLE_S}) AS UNSIGNED)"
+            f"/*M!100100 , max_statement_time = {statement_s}*/"
+            f"/*!80000 , max_execution_time = {statement_s * 1000}*/"
+        )
+
+    def _give_back(self, connection: Any) -> None:
+        if self._is_closed:
+            self._hang_up(connection)
+        else:
+            self._free.append(connection)
+
+    def _hang_up(self, connection: Any) -> None:
+        """Give the socket up now: neither what is unsent nor a polite goodbye may keep it."""
+        self._open.pop(connection, None)
+        transport = connection._transport  # noqa: SLF001 - close() would wait for what a dead link never takes
+        connection.close()
+        if transport is not None:
+            transport.abort()
+
+    def _raise(self, error: Exception) -> NoReturn:
+        code = code_of(error)
+        match class_of(code):
+            case ErrorClass.RECONNECT:
+                self._on_loss(code)
+                raise ConnectionLost(code, str(error)) from error
+            case ErrorClass.RETRY | ErrorClass.BACK_OFF:
+                self._on_error(code)
+                raise StatementEnded(code, str(error)) from error
+            case ErrorClass.DONE | ErrorClass.FAIL:
+                self._on_error(code)
+                raise error
 
     def close(self) -> None:
-        """Close every idle connection; those in use are closed by the call that holds them."""
-        while self._free:
-            self._free.pop().close()
+        """Close every connection, also those in use: nobody waits for their answers any more."""
+        self._is_closed = True
+        self._free.clear()
+        for connection in list(self._open):
+            self._hang_up(connection)

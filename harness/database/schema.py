@@ -2,7 +2,7 @@
 
 Invariant: the audit log is written by the database itself (a trigger), in the transaction that writes an
 output, so it shows what became visible whatever the sink believes it did. No key forbids a duplicate:
-a duplicate must be seen, not refused.
+a duplicate must be seen, not refused; but for the one sink that is idempotent by its key.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _STATEMENT_S = 10
 
 _TABLES = (
     """CREATE TABLE customer (
-         k INT PRIMARY KEY, name VARCHAR(200) NOT NULL, city VARCHAR(200) NOT NULL, tier INT NOT NULL)""",
+         n INT AUTO_INCREMENT PRIMARY KEY, k INT NOT NULL, name VARCHAR(200) NOT NULL,
+         city VARCHAR(200) NOT NULL, tier INT NOT NULL, INDEX (k))""",
     """CREATE TABLE output (
          seq BIGINT AUTO_INCREMENT PRIMARY KEY, subtask INT NOT NULL, id BIGINT NOT NULL, j INT NOT NULL,
          v LONGTEXT NOT NULL, epoch INT NOT NULL, token INT NOT NULL)""",
@@ -34,11 +35,22 @@ _TABLES = (
     """CREATE TABLE epoch (
          subtask INT NOT NULL, epoch INT NOT NULL, token INT NOT NULL, pos INT NOT NULL,
          elements LONGTEXT NOT NULL, PRIMARY KEY (subtask, epoch))""",
-    "CREATE TABLE fence (subtask INT PRIMARY KEY, token INT NOT NULL, origin_ms BIGINT NULL)",
+    """CREATE TABLE dead_letter (
+         seq BIGINT AUTO_INCREMENT PRIMARY KEY, subtask INT NOT NULL, id BIGINT NOT NULL,
+         error LONGTEXT NOT NULL, epoch INT NOT NULL, token INT NOT NULL)""",
+    """CREATE TABLE fence (
+         subtask INT PRIMARY KEY, token INT NOT NULL, origin_ms BIGINT NULL, ended INT NOT NULL DEFAULT 0)""",
+    # Of sinks whose checkpoints are completed by a coordinator: who has handed in what, and what is complete.
+    """CREATE TABLE ack (
+         subtask INT NOT NULL, epoch INT NOT NULL, token INT NOT NULL, file VARCHAR(200) NOT NULL,
+         PRIMARY KEY (subtask, epoch))""",
+    "CREATE TABLE completed (epoch INT PRIMARY KEY)",
     """CREATE TRIGGER audit_output AFTER INSERT ON output FOR EACH ROW
          INSERT INTO audit (subtask, id, j, v, epoch, token)
          VALUES (NEW.subtask, NEW.id, NEW.j, NEW.v, NEW.epoch, NEW.token)""",
 )
+
+_KEY = "ALTER TABLE output ADD UNIQUE KEY (subtask, id, j)"
 
 
 def connect(endpoint: Endpoint, *, statement_s: float = _STATEMENT_S) -> Connection[Any]:
@@ -81,10 +93,15 @@ def _as_root(root: Endpoint) -> Iterator[Any]:
         raise WorldError(message, fix="floodmark doctor shows what the world lacks") from error
 
 
-def prepare_database(root: Endpoint, *, subtasks: int, rows: Sequence[Sequence[Any]]) -> None:
-    """Create the tables in `root.database` and fill what is looked up."""
+def prepare_database(
+    root: Endpoint, *, subtasks: int, rows: Sequence[Sequence[Any]], keyed: bool = False
+) -> None:
+    """Create the tables in `root.database` and fill what is looked up.
+
+    `keyed`: for a sink that relies on it, an output has a key, and a second one is refused.
+    """
     with _as_root(root) as cursor:
-        for statement in _TABLES:
+        for statement in (*_TABLES, _KEY) if keyed else _TABLES:
             cursor.execute(statement)
         cursor.executemany("INSERT INTO customer (k, name, city, tier) VALUES (%s, %s, %s, %s)", rows)
         fences = [[subtask, 0] for subtask in range(subtasks)]

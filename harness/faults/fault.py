@@ -6,18 +6,18 @@ fault was on, never that the fault was asked for; no evidence means that nothing
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from statistics import median
-from typing import Any, Protocol
+from typing import Protocol
 
-from harness.history.timed_call import TimedCall
+from harness.faults.deed import Deed, DeedsRead
+from harness.faults.seen import Evidence, Seen
+from harness.faults.server_control import ServerControl
+from harness.faults.workers import Workers
 
-__all__ = ["Control", "Evidence", "NetworkFault", "Seen", "Toxic", "fastest_ms", "loss_evidence", "median_ms"]
-
-Evidence = dict[str, Any]
+__all__ = ["Control", "Deed", "DeedsRead", "Evidence", "OutsideFault", "Site", "Toxic"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,11 +27,11 @@ class Toxic:
     name: str
     type: str
     stream: str
-    attributes: dict[str, int]
+    attributes: Mapping[str, int | str]
 
 
 class Control(Protocol):
-    """What a fault does to a link of the world's proxy; every call has a limit."""
+    """What a fault does to a link of the world's proxy; every call has a limit, from several threads."""
 
     def add_toxic(self, link: str, toxic: Toxic) -> None:
         """Put `toxic` on `link`; live connections are affected at once."""
@@ -45,75 +45,34 @@ class Control(Protocol):
     def enable(self, link: str) -> None:
         """Listen again on the same port."""
 
+    def cut(self, link: str, how: str) -> Sequence[int]:
+        """End every live connection now, by `rst` or `fin`, and go on listening; their ids, where ids are known.
+
+        A proxy that cannot reset does what it can by `fin`, and refuses `rst` (its world lacks `packets`).
+        """
+
+    def deeds(self, link: str, after: int = 0) -> DeedsRead | None:
+        """What the proxy has done to connections of `link` since deed `after`; None: it keeps no log."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """What the run recorded, cut at the fault's window."""
+class Site:
+    """Where a fault acts: what it may get hold of while it is on."""
 
-    armed_us: int
-    healed_us: int
-    calls: Sequence[TimedCall]
-    """Over the fault's own link."""
-    losses: Sequence[tuple[int, str, int | str]]
-    """(when, link, error code) of each connection that was lost or refused."""
-
-    def during(self) -> list[TimedCall]:
-        """Calls that began under the fault."""
-        return [call for call in self.calls if self.armed_us <= call.began_us < self.healed_us]
-
-    def inside(self) -> list[TimedCall]:
-        """Calls that began and ended under the fault: all of each happened to it."""
-        return [
-            call for call in self.during() if call.ended_us is not None and call.ended_us <= self.healed_us
-        ]
-
-    def waiting(self) -> list[TimedCall]:
-        """Calls that had begun and had no outcome yet when the fault healed."""
-        begun = (call for call in self.calls if call.began_us < self.healed_us)
-        return [call for call in begun if call.ended_us is None or call.ended_us > self.healed_us]
-
-    def before(self) -> list[TimedCall]:
-        """Calls that had ended when the fault was armed."""
-        return [call for call in self.calls if call.ended_us is not None and call.ended_us < self.armed_us]
-
-    def after(self) -> list[TimedCall]:
-        """Calls that began when the fault had healed."""
-        return [call for call in self.calls if call.began_us >= self.healed_us]
-
-    def losses_during(self, link: str, *, grace_us: int = 0) -> list[int | str]:
-        """Codes of connections over `link` lost under the fault, or within the grace after it."""
-        until_us = self.healed_us + grace_us
-        within = (loss for loss in self.losses if self.armed_us <= loss[0] <= until_us)
-        return [code for _, over, code in within if over == link]
+    control: Control
+    server: ServerControl
+    workers: Workers
+    found: Callable[..., None]
+    """`found(**facts)`: record what the fault itself saw; it comes back in `Seen.found`."""
+    over: threading.Event
+    """Set when the fault shall heal."""
 
 
-def median_ms(calls: Sequence[TimedCall]) -> float | None:
-    """The median length of those that ended; None if none did."""
-    lengths = [call.took_ms for call in calls if call.took_ms is not None]
-    return median(lengths) if lengths else None
+class OutsideFault(Protocol):
+    """A fault that the harness does from outside the attempts: to a link, to the server, to a process."""
 
-
-def fastest_ms(calls: Sequence[TimedCall]) -> float | None:
-    """The shortest length of those that ended; None if none did."""
-    return min((call.took_ms for call in calls if call.took_ms is not None), default=None)
-
-
-def loss_evidence(seen: Seen, link: str) -> Evidence:
-    """How many connections over `link` were lost or refused under the fault, by error code."""
-    lost = seen.losses_during(link)
-    codes = Counter(str(code) for code in lost)
-    return {"connections_lost": len(lost), "codes": dict(sorted(codes.items()))} if lost else {}
-
-
-class NetworkFault(Protocol):
-    """A fault of a link."""
-
-    @property
-    def link(self) -> str:
-        """The link that it disturbs."""
-
-    def inject(self, control: Control) -> AbstractContextManager[None]:
-        """On while the block lasts; healed when it ends, however it ends."""
+    def inject(self, site: Site) -> AbstractContextManager[None]:
+        """On while the block lasts; healed when it ends, however it ends. May take a second: it has its own thread."""
 
     def evidence(self, seen: Seen) -> Evidence:
         """What shows that it bit; empty if nothing does."""

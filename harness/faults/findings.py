@@ -6,77 +6,128 @@ trigger never came has a finding too, one without times.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from harness.faults.fault import Seen
-from harness.faults.kill_worker import find_killing
-from harness.faults.schedule import network_fault
+from harness.faults.deed import deed_of
+from harness.faults.fault import OutsideFault
+from harness.faults.found import Line
+from harness.faults.kind import FindsIt
+from harness.faults.seen import Seen
+from harness.faults.vocabulary import FAULTS
 from harness.history.timed_call import timed_calls
-from harness.outcome import FaultRecord
+from harness.outcome import FaultRecord, FaultTime
 from harness.scenario import Fault, Scenario
 
 __all__ = ["fault_events", "findings"]
 
-Line = Mapping[str, Any]
+_OF_A_TIME = frozenset({"~due", "~arming", "~armed", "~bit", "~found", "~deed", "~healing", "~healed"})
 
 
-def findings(scenario: Scenario, lines: Sequence[Line]) -> list[FaultRecord]:
+def findings(scenario: Scenario, lines: Sequence[Line], *, seed: int) -> list[FaultRecord]:
     """One a fault of the scenario, in its order."""
-    losses = [(line["t"], line["link"], line["code"]) for line in lines if line["k"] == "~lost"]
-    return [_finding(fault, lines, losses) for fault in scenario.faults]
+    run = _run_of(lines)
+    return [_finding(fault, run, seed) for fault in scenario.faults]
 
 
-def _finding(
-    fault: Fault,
-    lines: Sequence[Line],
-    losses: Sequence[tuple[int, str, int | str]],
-) -> FaultRecord:
-    action = network_fault(fault)
-    if action is None:
-        killing = find_killing(fault.id, lines)
-        if killing is None:
-            return _record(fault, armed_us=None, healed_us=None, evidence={})
-        began, ended = killing.began_us, killing.ended_us
-        return _record(fault, armed_us=began, healed_us=ended, evidence=killing.evidence)
-    armed_us = _time_of("~armed", fault.id, lines)
-    healed_us = _time_of("~healing", fault.id, lines)
-    if armed_us is None or healed_us is None:
-        return _record(fault, armed_us=armed_us, healed_us=healed_us, evidence={})
-    calls = timed_calls(lines, link=action.link)
-    seen = Seen(armed_us=armed_us, healed_us=healed_us, calls=calls, losses=losses)
-    return _record(fault, armed_us=armed_us, healed_us=healed_us, evidence=action.evidence(seen))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """A run's lines, and what every fault's evidence looks at."""
+
+    lines: Sequence[Line]
+    seen: Seen
+    notes: Mapping[str, Mapping[int, Sequence[Line]]]
+    """By fault, then by which time it acted."""
 
 
-def _record(
-    fault: Fault, *, armed_us: int | None, healed_us: int | None, evidence: Mapping[str, Any]
-) -> FaultRecord:
+def _run_of(lines: Sequence[Line]) -> _Run:
+    """Each line looked at once, whatever the number of faults."""
+    notes: dict[str, dict[int, list[Line]]] = {}
+    for line in lines:
+        if line["k"] in _OF_A_TIME:
+            notes.setdefault(line["f"], {}).setdefault(line["cycle"], []).append(line)
+    met = [line for line in lines if line["k"] in {"~lost", "~error"}]
+    seen = Seen(
+        armed_us=0,
+        healed_us=0,
+        calls=[*timed_calls(lines, link="lookups"), *timed_calls(lines, link="sink")],
+        losses=[(line["t"], line["link"], line["code"]) for line in met if line["k"] == "~lost"],
+        errors=[(line["t"], line["link"], line["code"]) for line in met],
+        events=lines,
+    )
+    return _Run(lines=lines, seen=seen, notes=notes)
+
+
+def _finding(fault: Fault, run: _Run, seed: int) -> FaultRecord:
+    kind = FAULTS[fault.do]
+    if kind.found is not None:
+        times = _found(fault, kind.found, run)
+    else:
+        assert kind.outside is not None, "a kind is done from outside, or found"
+        action = kind.outside(fault, seed)
+        notes = run.notes.get(fault.id, {})
+        times = [_time(action, notes[cycle], run.seen) for cycle in sorted(notes)]
     plan = fault.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return FaultRecord(
-        id=fault.id,
-        kind=fault.do,
-        plan=plan,
-        armed_us=armed_us,
-        healed_us=healed_us,
+    return FaultRecord(id=fault.id, kind=fault.do, plan=plan, times=tuple(times))
+
+
+def _found(fault: Fault, finds: FindsIt, run: _Run) -> list[FaultTime]:
+    found = finds(fault, run.lines)
+    if found is None:
+        return []
+    return [
+        FaultTime(
+            armed_us=found.began_us,
+            measured_us=found.measured_us,
+            healed_us=found.ended_us,
+            evidence=found.evidence,
+        )
+    ]
+
+
+def _time(action: OutsideFault, notes: Sequence[Line], seen: Seen) -> FaultTime:
+    """One time that it acted; without an end there is no telling what happened under it."""
+    first: dict[str, Line] = {}
+    for note in notes:
+        first.setdefault(note["k"], note)
+    armed, healing = first.get("~armed"), first.get("~healing")
+    evidence: Mapping[str, Any] = {}
+    if armed is not None and healing is not None:
+        deeds = [deed_of(note["deed"]) for note in notes if note["k"] == "~deed"]
+        under = Seen(
+            arming_us=first["~arming"]["t"],
+            armed_us=armed["t"],
+            healed_us=healing["t"],
+            calls=seen.calls,
+            losses=seen.losses,
+            errors=seen.errors,
+            deeds=deeds if armed["logged"] else None,
+            found=[note["facts"] for note in notes if note["k"] == "~found"],
+            events=seen.events,
+        )
+        evidence = action.evidence(under)
+    return FaultTime(
+        planned_us=first["~due"]["due"] if "~due" in first else None,
+        armed_us=first["~arming"]["t"] if "~arming" in first else None,
+        measured_us=first["~bit"]["t"] if "~bit" in first and evidence else None,
+        healed_us=first["~healed"]["t"] if "~healed" in first else None,
         evidence=evidence,
-        bites=bool(evidence),
     )
 
 
-def _time_of(note: str, fault: str, lines: Sequence[Line]) -> int | None:
-    return next((line["t"] for line in lines if line["k"] == note and line["f"] == fault), None)
-
-
-def fault_events(records: Sequence[FaultRecord]) -> list[dict[str, Any]]:
-    """The `fault` events of the history, on the recorders' clock."""
+def fault_events(records: Iterable[FaultRecord]) -> list[dict[str, Any]]:
+    """The `fault` events of the history, on the recorders' clock: a begin and an end each time that one acted."""
     events: list[dict[str, Any]] = []
     for record in records:
-        if record.armed_us is None:
-            continue
-        events.append({"t": record.armed_us, "k": "fault", "f": record.id, "phase": "begin"})
-        if record.healed_us is not None:
-            evidence = dict(record.evidence)
-            events.append(
-                {"t": record.healed_us, "k": "fault", "f": record.id, "phase": "end", "evidence": evidence}
-            )
+        stalls = {"stalls": True} if FAULTS[record.kind].stalls else {}
+        for time in record.times:
+            if time.armed_us is None:
+                continue
+            events.append({"t": time.armed_us, "k": "fault", "f": record.id, "phase": "begin", **stalls})
+            if time.healed_us is not None:
+                evidence = dict(time.evidence)
+                events.append(
+                    {"t": time.healed_us, "k": "fault", "f": record.id, "phase": "end", "evidence": evidence}
+                )
     return sorted(events, key=lambda event: event["t"])

@@ -45,6 +45,10 @@ class Progress:
     commits: Counter[tuple[int, int]] = field(default_factory=Counter)
     losses: list[tuple[int, str, int | str]] = field(default_factory=list)
     """(when, link, error code) of each connection lost or refused."""
+    errors: list[tuple[int, str, int | str]] = field(default_factory=list)
+    """(when, link, error code) of each error that a client met, losses among them."""
+    stopped: dict[str, int] = field(default_factory=dict)
+    """When an attempt stopped itself for a fault, by the fault's id."""
     timed: CallPairing = field(default_factory=CallPairing)
     attempts: dict[tuple[int, int], AttemptView] = field(default_factory=dict)
 
@@ -106,9 +110,14 @@ class Follower:
                 view.in_flight -= 1
             case "out":
                 progress.emitted += 1
-            case "commit":
+            case "commit" | "~completed":
                 progress.commits[subtask, line["c"]] += 1
             case "~lost":
                 progress.losses.append((line["t"], line["link"], line["code"]))
+                progress.errors.append((line["t"], line["link"], line["code"]))
+            case "~error":
+                progress.errors.append((line["t"], line["link"], line["code"]))
+            case "~stops":
+                progress.stopped.setdefault(line["f"], line["t"])
             case "failed" | "close":
                 view.over = True

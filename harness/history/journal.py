@@ -100,11 +100,20 @@ class Journal:
     def snapped(self, *, checkpoint: int, position: int, elements: Sequence[dict[str, Any]]) -> None:
         self._event("snap", c=checkpoint, pos=position, elements=list(elements), thread=self._thread())
 
-    def committing(self, checkpoint: int) -> None:
-        self._event("~committing", c=checkpoint)
+    def committing(self, checkpoint: int, *, writer: int | None = None) -> None:
+        """`writer`: the attempt that prepared it, if another one did."""
+        self._recorder.record("~committing", s=self._subtask, a=writer or self._attempt, c=checkpoint)
 
-    def committed(self, checkpoint: int) -> None:
-        self._event("commit", c=checkpoint)
+    def committed(self, checkpoint: int, *, writer: int | None = None) -> None:
+        self._recorder.record("commit", s=self._subtask, a=writer or self._attempt, c=checkpoint)
+
+    def heard_complete(self, checkpoint: int) -> None:
+        """The checkpoint is complete, and the sink has nothing left to commit for it."""
+        self._event("~completed", c=checkpoint)
+
+    def passed_over(self, *, checkpoint: int, file: str, what: str, restored: int | None) -> None:
+        """A completed checkpoint could not be read (`what`), and an older one is restored."""
+        self._event("~store", what=what, c=checkpoint, file=file, to=restored)
 
     def failed(self, error: str, *, id: int | None = None) -> None:
         self._event("failed", error=error, **({} if id is None else {"id": id}))
@@ -122,9 +131,32 @@ class Journal:
         """A connection over `link` was lost or refused: evidence, not an event."""
         self._event("~lost", link=link, code=code)
 
-    def about_to_die(self, *, fault: str, phase: str, hit: int) -> None:
-        """Written before the SIGKILL that the attempt sends itself."""
-        self._event("~dies", fault=fault, phase=phase, hit=hit)
+    def server_error(self, link: str, code: int | str) -> None:
+        """The server answered over `link` with an error that leaves the connection: evidence, not an event."""
+        self._event("~error", link=link, code=code)
+
+    def dead(self, *, id: int) -> None:
+        self._event("dead", id=id)
+
+    def about_to_die(self, *, fault: str, phase: str, hit: int, how: str) -> None:
+        """Written before the attempt ends itself."""
+        self._event("~dies", fault=fault, phase=phase, hit=hit, how=how)
+
+    def about_to_stop(self, *, fault: str) -> None:
+        """Written before the attempt stops itself, for somebody else to let it go on."""
+        self._event("~stops", f=fault)
+
+    def acted(self, fault: str, what: str, **facts: Any) -> None:
+        """What a fault does inside the attempt: evidence, not an event."""
+        self._event("~acted", f=fault, what=what, **facts)
+
+    def measured(self, fault: str, what: str, **facts: Any) -> None:
+        """What came of it: evidence, not an event."""
+        self._event("~measured", f=fault, what=what, **facts)
+
+    def reached(self, phase: str) -> None:
+        """Written where a fault listens to a phase that no event shows."""
+        self._event("~reached", phase=phase)
 
 
 # The events of each record, for they are many; all others go by name. `docs/history.md` has their fields.

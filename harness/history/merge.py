@@ -1,14 +1,15 @@
 """The merge: the files that attempts and the harness left become one history of `docs/history.md`.
 
-Invariant: nothing is invented. An event is in the history if a file holds it, with two exceptions that rest
-on the database: `commit` of an epoch whose attempt died before it could write that down, and `effect`, the
-rows of the database's audit log. A torn last line is dropped, a missing line is reported.
+Invariant: nothing is invented. An event is in the history if a file holds it, with three exceptions that rest
+on the database: `commit` of an epoch whose attempt died before it could write that down, `done` of a checkpoint
+that the coordinator was about to decide, and `effect`, the rows of the database's audit log. A torn last line
+is dropped, a missing line is reported.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,15 +60,17 @@ def merge(
     faults: Sequence[Line],
     committed: Mapping[tuple[int, int], int],
     effects: Sequence[Line],
+    completed: Collection[int] = (),
 ) -> list[Line]:
     """The events of the history, numbered, on a clock that starts with the run.
 
     `faults` are the faults' events, in time order. `committed` is what the database says: (subtask, epoch)
-    -> the attempt that wrote it. `effects` are its audit rows as events without `n` and `t`.
+    -> the attempt that wrote it; `completed` are the checkpoints that it knows as complete. `effects` are its
+    audit rows as events without `n` and `t`.
     """
     recorded = {(line["s"], line["c"]) for line in leftovers.lines if line["k"] == "commit"}
     origin = leftovers.lines[0]["t"] if leftovers.lines else 0
-    settled = _settled(leftovers.lines, committed, recorded)
+    settled = _settled(leftovers.lines, committed, recorded, completed)
     events = [dict(line) for line in heapq.merge(settled, faults, key=lambda line: line["t"])]
     last = events[-1]["t"] if events else origin
     events.extend({**effect, "t": last} for effect in effects)
@@ -82,12 +85,29 @@ def _settled(
     lines: Sequence[Line],
     committed: Mapping[tuple[int, int], int],
     recorded: set[tuple[int, int]],
+    completed: Collection[int],
 ) -> Iterator[Line]:
+    """The events; a note becomes one where the database says so: of several tries the last, which took effect."""
+    tries: dict[tuple[Any, ...], Line] = {}
+    for line in lines:
+        if line["k"] == "~committing" and _is_lost_commit(line, committed, recorded):
+            tries["commit", line["s"], line["c"]] = line
+        elif line["k"] == "~deciding" and line["c"] in completed:
+            tries["done", line["c"]] = line
+    made = {id(line): _commit(line) if key[0] == "commit" else _done(line) for key, line in tries.items()}
     for line in lines:
         if not line["k"].startswith("~"):
             yield line
-        elif line["k"] == "~committing" and _is_lost_commit(line, committed, recorded):
-            yield {"t": line["t"], "k": "commit", "s": line["s"], "c": line["c"], "a": line["a"]}
+        elif (event := made.get(id(line))) is not None:
+            yield event
+
+
+def _commit(line: Line) -> Line:
+    return {"t": line["t"], "k": "commit", "s": line["s"], "c": line["c"], "a": line["a"]}
+
+
+def _done(line: Line) -> Line:
+    return {"t": line["t"], "k": "done", "c": line["c"]}
 
 
 def _is_lost_commit(

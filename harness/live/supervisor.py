@@ -1,7 +1,7 @@
-"""The supervisor of level `live`: one process a subtask, started again when it dies.
+"""The supervisor of level `live`: one process a subtask, started again when it dies, or when it is taken for dead.
 
-Answers to Spark's task scheduler in small. Invariant: a subtask has one process at a time, its successor
-starts only after it has been reaped.
+Answers to Spark's task scheduler in small. Invariant: a subtask's successor starts only after its process has been
+reaped, unless a fault says that it shall be taken for dead; whatever was started is gone after `stop`.
 """
 
 from __future__ import annotations
@@ -11,25 +11,32 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
-from harness.execution import ATTEMPTS_MAX, ExecutionState
+from harness.execution import ATTEMPTS_MAX, ExecutionState, ProcessEnd
+from harness.live.superseded import Superseded
 from harness.plan import RunPlan, encode_plan
+from harness.process_identity import ProcessIdentity, identify
 
 __all__ = ["LiveRunner", "Supervisor"]
 
 _STOP_S = 3.0
 
+Process = subprocess.Popen[bytes]
+
 
 @dataclass(slots=True, kw_only=True)
 class _Worker:
-    """One subtask's process; mutable, for the supervisor only."""
+    """One subtask's processes; mutable, for the supervisor only."""
 
     subtask: int
-    process: subprocess.Popen[bytes] | None = None
+    process: Process | None = None
+    """Of the newest attempt."""
+    superseded: list[Process] = field(default_factory=list)
+    """Those that were taken for dead, and have not been reaped."""
     failures: int = 0
     finished: bool = False
 
@@ -46,14 +53,17 @@ class LiveRunner:
 
 
 class Supervisor:
-    """One run; an `Execution`."""
+    """One run; an `Execution`. Safe from several threads: faults take workers for dead from theirs."""
 
     def __init__(
         self, plan: RunPlan, *, subtasks: int, logs: Path, note_process: Callable[[int], None]
     ) -> None:
         self._note_process = note_process
         self._plan = encode_plan(plan)
+        self._folder = Path(plan.folder)
         self._logs = logs
+        self._lock = threading.Lock()
+        self._ends: list[ProcessEnd] = []
         self._workers = [_Worker(subtask=subtask) for subtask in range(subtasks)]
         for worker in self._workers:
             self._start(worker)
@@ -77,42 +87,87 @@ class Supervisor:
 
     def poll(self) -> ExecutionState:
         """Reap, restart, and say how it stands."""
-        for worker in self._workers:
-            code = None if worker.process is None else worker.process.poll()
-            if code is None or worker.finished:
-                continue
-            self._let_go(worker)
-            worker.finished = code == 0
-            if code != 0:
-                worker.failures += 1
-                if worker.failures >= ATTEMPTS_MAX:
-                    return ExecutionState(running=False, error=self._last_words(worker))
-                self._start(worker)
-        return ExecutionState(running=not all(worker.finished for worker in self._workers))
+        with self._lock:
+            error = next((said for worker in self._workers if (said := self._look_after(worker))), None)
+            ends, self._ends = tuple(self._ends), []
+            running = error is None and not all(worker.finished for worker in self._workers)
+        return ExecutionState(running=running, error=error, ends=ends)
+
+    def _look_after(self, worker: _Worker) -> str | None:
+        """What failed the run, if that did."""
+        worker.superseded = [process for process in worker.superseded if self._reap(worker, process) is None]
+        code = None if worker.process is None or worker.finished else self._reap(worker, worker.process)
+        if code is None:
+            return None
+        worker.finished = code == 0
+        if code != 0:
+            worker.failures += 1
+            if worker.failures >= ATTEMPTS_MAX:
+                worker.process = None
+                return self._last_words(worker)
+            self._start(worker)
+        return None
+
+    def _reap(self, worker: _Worker, process: Process) -> int | None:
+        """How it ended, if it did; written down once."""
+        code = process.poll()
+        if code is not None:
+            _let_go(process)
+            self._ends.append(ProcessEnd(subtask=worker.subtask, pid=process.pid, code=code))
+        return code
 
     def _last_words(self, worker: _Worker) -> str:
         lines = self._log(worker).read_text(errors="replace").strip().splitlines()
         said = lines[-1] if lines else "it said nothing"
         return f"subtask {worker.subtask} failed {worker.failures} times; the last time: {said}"
 
+    # ----------------------------------------------------------------------------------- what faults need
+
+    def process(self, subtask: int) -> ProcessIdentity | None:
+        """See `Workers`."""
+        with self._lock:
+            process = self._workers[subtask].process
+            return None if process is None or process.returncode is not None else identify(process.pid)
+
+    def supersede(self, subtask: int) -> Superseded:
+        """See `Workers`."""
+        with self._lock:
+            worker = self._workers[subtask]
+            old = worker.process
+            superseded = Superseded(folder=self._folder, subtask=subtask, old=old)
+            if old is not None and not worker.finished:
+                worker.superseded.append(old)
+                self._start(worker)
+            return superseded
+
+    def executor(self) -> None:
+        """Each worker stands by itself."""
+        return
+
     def stop(self) -> None:
-        """Kill what still runs, and reap it."""
-        for worker in self._workers:
-            if worker.process is not None and worker.process.poll() is None:
-                worker.process.kill()
-        for worker in self._workers:
-            if worker.process is not None:
-                worker.process.wait(timeout=_STOP_S)
-                self._let_go(worker)
-
-    def _let_go(self, worker: _Worker) -> None:
-        process = worker.process
-        if process is not None and process.stdin is not None and not process.stdin.closed:
-            with suppress(BrokenPipeError):  # it had died before it read the plan
-                process.stdin.close()
+        """Kill what still runs, or is stopped, and reap it."""
+        with self._lock:
+            processes = [process for worker in self._workers for process in _all_of(worker)]
+            for process in processes:
+                if process.poll() is None:
+                    process.kill()
+            for process in processes:
+                process.wait(timeout=_STOP_S)
+                _let_go(process)
 
 
-def _hand_over(process: subprocess.Popen[bytes], orders: bytes) -> None:
+def _all_of(worker: _Worker) -> list[Process]:
+    newest = [] if worker.process is None else [worker.process]
+    return [*worker.superseded, *newest]
+
+
+def _let_go(process: Process) -> None:
+    if process.stdin is not None and not process.stdin.closed:
+        with suppress(BrokenPipeError):  # it had died before it read the plan
+            process.stdin.close()
+
+
+def _hand_over(process: Process, orders: bytes) -> None:
     """Write the worker's orders into its pipe, which stays open: its end would say that the harness died."""
     pipe = process.stdin
     assert pipe is not None, "the worker was started with a pipe"

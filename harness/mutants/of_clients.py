@@ -1,7 +1,7 @@
-"""Pools of connections at level sim: one gives out what is not free yet; another is only slow to hang up.
+"""Pools of connections at level sim: one gives out what is not free yet, one takes a loss for an answer.
 
-Answers to a defect that asyncmy's pool once had. Invariant: but for what becomes of a request that nobody waits for
-any more, the client is the honest one.
+Answers to a defect that asyncmy's pool once had; two others are only slow to hang up, which is none. Invariant: but
+for what becomes of a request that nobody waits for any more, or that was lost, the client is the honest one.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from collections import deque
 from functools import cache
 from typing import Any
 
-from harness.sim.client import Client
+from harness.database.error_classes import ErrorClass, class_of
+from harness.sim.client import Client, Done, Request
 from harness.sim.hub import Killed
 from harness.sim.link import Connection, Flight, HubAlarm
 
-__all__ = ["answering_after_close", "reusing_cancelled"]
+__all__ = ["answering_after_close", "cancelling_nothing", "losing_rows", "reusing_cancelled"]
 
 
 @cache
@@ -23,6 +24,8 @@ def reusing_cancelled(client: type[Client]) -> type[Client]:
     """`client`, whose cancelled connections go back to the pool, with an answer still to be read."""
 
     class MixedUpClient(client):  # type: ignore[misc, valid-type]  # whatever kind of client it is
+        compares_nonces = False
+
         def __init__(self, *args: Any, **parts: Any) -> None:
             super().__init__(*args, **parts)
             self._unread: dict[Connection, deque[Flight]] = {}
@@ -43,6 +46,31 @@ def reusing_cancelled(client: type[Client]) -> type[Client]:
 
     mixed_up: type[Client] = MixedUpClient
     return mixed_up
+
+
+@cache
+def cancelling_nothing(client: type[Client]) -> type[Client]:
+    """`client`, whose requests go on when their record has timed out, and are answered late: no defect."""
+
+    class DoggedClient(client):  # type: ignore[misc, valid-type]
+        gives_up = False
+
+    dogged: type[Client] = DoggedClient
+    return dogged
+
+
+@cache
+def losing_rows(client: type[Client]) -> type[Client]:
+    """`client`, for which a lost connection, or a statement that the server ended, is an answer without rows."""
+
+    class CarelessClient(client):  # type: ignore[misc, valid-type]
+        def tell(self, done: Done, request: Request, value: Any, code: int | str | None, nonce: Any) -> None:
+            if code is not None and class_of(code) is not ErrorClass.FAIL:
+                value, code, nonce = [], None, request.nonce
+            super().tell(done, request, value, code, nonce)
+
+    careless: type[Client] = CarelessClient
+    return careless
 
 
 @cache

@@ -6,7 +6,7 @@ has, but for the one thing that its name says; of a kind that has no such thing,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
@@ -14,17 +14,21 @@ from typing import Any
 from harness.database.epoch import Attempt as TakenOver
 from harness.database.epoch import SavedEpoch, Visible
 from harness.sim.atomic_sink import AtomicSink
+from harness.sim.client import Work
 from harness.sim.database import Database
 from harness.sim.effects import EffectTable
 from harness.sim.sinks.ledger import Transaction
 from harness.sim.sinks.open_sink import RollbackSink
 from harness.sim.sinks.two_phase import TwoPhaseSink
+from harness.sim.wire import TAKE_OVER, Statement
 
 __all__ = [
+    "assuming_committed",
     "checking_before",
     "checking_table_before",
     "committing_again",
     "committing_at_snapshot",
+    "committing_blindly",
     "keeping_output",
     "reading_backwards",
     "unfenced",
@@ -201,6 +205,35 @@ def writing_at_once(sink: Kind) -> Kind:
             return None, None, 0
 
     return SplitSink
+
+
+@cache
+def committing_blindly(sink: Kind) -> Kind:
+    """`sink`, which writes a transaction again without asking whether its first COMMIT took effect."""
+    if not issubclass(sink, AtomicSink):
+        return sink
+
+    class BlindSink(sink):  # type: ignore[misc]
+        def transact(self, saved: SavedEpoch) -> Any:
+            self.run.database.epochs.get(self.subtask, {}).pop(saved.epoch, None)
+            return super().transact(saved)
+
+    return BlindSink
+
+
+@cache
+def assuming_committed(sink: Kind) -> Kind:
+    """`sink`, for which a commit that ended with an error is one that was made."""
+    if not issubclass(sink, AtomicSink):
+        return sink
+
+    class HopefulSink(sink):  # type: ignore[misc]
+        def insist(self, work: Work, what: str, *, says: Sequence[Statement]) -> Any:
+            if says is TAKE_OVER:
+                return super().insist(work, what, says=says)
+            return self.ask(work, says).value
+
+    return HopefulSink
 
 
 @cache

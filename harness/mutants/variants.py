@@ -10,13 +10,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness.mutants.of_calls import build_quiet_operator, failing_too
-from harness.mutants.of_clients import answering_after_close, reusing_cancelled
+from harness.mutants.of_calls import build_quiet_operator, failing_letters, failing_too, quiet_letters
+from harness.mutants.of_clients import (
+    answering_after_close,
+    cancelling_nothing,
+    losing_rows,
+    reusing_cancelled,
+)
 from harness.mutants.of_sinks import (
+    assuming_committed,
     checking_before,
     checking_table_before,
     committing_again,
     committing_at_snapshot,
+    committing_blindly,
     keeping_output,
     reading_backwards,
     unfenced,
@@ -87,6 +94,8 @@ def _operator(name: str, *, where: str = "anywhere", applies: Applies = _anywher
     return Defect(variant=Variant(build_operator=BUILDERS[name]), where=where, applies=applies)
 
 
+_LINGER_MS = 100
+"""By then what was asked before the close has been answered."""
 _ONCE = "calls are made once"
 _SUPERSEDED = "a superseded attempt, or a call of its, goes on; a sink with tokens, or calls that write"
 _RESTORED = "an attempt is killed, or superseded"
@@ -132,8 +141,8 @@ PLANTED: Mapping[str, Defect] = {
         where="calls are made again",
         applies=lambda situation: situation.operator.max_tries > 1,
     ),
-    "late-results": _operator(
-        "late-results",
+    "late-results": Defect(
+        variant=Variant(build_operator=BUILDERS["late-results"], client=_class(cancelling_nothing)),
         where=f"{_ONCE}; a timeout is answered, and cancels nothing",
         applies=_all(
             _calls_once,
@@ -159,6 +168,34 @@ PLANTED: Mapping[str, Defect] = {
         where="calls write",
         applies=lambda situation: situation.lookups.writes,
     ),
+    "commits-blindly": Defect(
+        variant=Variant(sink=_class(committing_blindly)),
+        where="an atomic sink with an audit log; answers to its commits are lost",
+        applies=_all(
+            _sink_is("atomic"),
+            lambda situation: situation.checkpoints.tells_outputs,
+            lambda situation: situation.checkpoints.reply_lost_share > 0,
+        ),
+    ),
+    "assumes-committed": Defect(
+        variant=Variant(sink=_class(assuming_committed)),
+        where="an atomic sink; its link is disturbed",
+        applies=_all(
+            _sink_is("atomic"),
+            lambda situation: any(
+                "sink" in one.links and one.kind in {"blackhole", "down", "reset"}
+                for one in situation.disturbances
+            ),
+        ),
+    ),
+    "loss-is-no-row": Defect(
+        variant=Variant(client=_class(losing_rows)),
+        where="calls end with an error, or are lost; what they should give is told",
+        applies=lambda situation: (
+            situation.stream.tells_expected
+            and bool(situation.lookups.error_share or situation.lookups.loss_share)
+        ),
+    ),
     "commits-at-snapshot": Defect(
         variant=Variant(sink=_class(committing_at_snapshot)),
         where="a two-phase sink",
@@ -177,7 +214,9 @@ PLANTED: Mapping[str, Defect] = {
         ),
     ),
     "swallows-errors": Defect(
-        variant=Variant(build_operator=build_quiet_operator), where=_ONCE, applies=_calls_once
+        variant=Variant(build_operator=build_quiet_operator, function=quiet_letters),
+        where=_ONCE,
+        applies=_calls_once,
     ),
     "wall-clock-timers": Defect(
         variant=Variant(timers=TimersByTheWall),
@@ -191,7 +230,11 @@ PLANTED: Mapping[str, Defect] = {
     ),
     "emits-from-callback": _operator("emits-from-callback", where=_ONCE, applies=_calls_once),
     "emits-after-close": Defect(
-        variant=Variant(build_operator=BUILDERS["emits-after-close"], client=_class(answering_after_close)),
+        variant=Variant(
+            build_operator=BUILDERS["emits-after-close"],
+            client=_class(answering_after_close),
+            linger_ms=_LINGER_MS,
+        ),
         where=_ONCE,
         applies=_calls_once,
     ),
@@ -208,7 +251,7 @@ PLANTED: Mapping[str, Defect] = {
         ),
     ),
     "dead-letter-and-failure": Defect(
-        variant=Variant(dead_letters=_class(failing_too)),
+        variant=Variant(dead_letters=_class(failing_too), function=failing_letters),
         where="there are dead letters",
         applies=lambda situation: (
             "dead-letter" in (situation.operator.on_error, situation.operator.on_timeout)

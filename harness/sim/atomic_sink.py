@@ -15,6 +15,7 @@ from harness.history.event import Commit
 from harness.sim.client import Work
 from harness.sim.database import Epoch
 from harness.sim.link import LOST_CONNECTION, Connection, Flight, HubAlarm
+from harness.sim.wire import STATEMENT, TAKE_OVER, Statement, transaction
 
 if TYPE_CHECKING:
     from harness.sim.attempt import Attempt
@@ -45,7 +46,7 @@ class AtomicSink:
 
     def take_over(self) -> TakenOver:
         """Fence all earlier attempts, then read the last epoch."""
-        taken: TakenOver = self.insist(self._take_over, "take over the subtask")
+        taken: TakenOver = self.insist(self._take_over, "take over the subtask", says=TAKE_OVER)
         self.token = taken.number
         return taken
 
@@ -63,10 +64,15 @@ class AtomicSink:
         """Take one output into the open epoch; nothing is visible yet."""
         self.rows.append(row)
 
+    def bury(self, *, id: int, error: str) -> None:
+        """A dead letter: the history has it, and nothing here asks for it again."""
+
     def commit(self, epoch: int, *, position: int, elements: Sequence[dict[str, Any]]) -> None:
         """Fence check, outputs, snapshot and epoch row in one transaction, until its outcome is known."""
         saved = SavedEpoch(epoch=epoch, position=position, elements=list(elements))
-        self.insist(lambda: self.transact(saved), f"commit epoch {epoch}")
+        self.attempt.crashes.reach("commit.pre")
+        says = transaction(len(self.rows))
+        self.insist(lambda: self.transact(saved), f"commit epoch {epoch}", says=says)
         self.rows.clear()
 
     def transact(self, saved: SavedEpoch) -> tuple[Any, int | None, int]:
@@ -87,17 +93,14 @@ class AtomicSink:
         tape = self.run.tape
         tape.add(Commit(n=tape.n, t=tape.t, s=self.subtask, c=epoch, a=self.token))
 
-    def insist(self, work: Work, what: str) -> Any:
+    def insist(self, work: Work, what: str, *, says: Sequence[Statement] = STATEMENT) -> Any:
         """Have `work` done by the server, on a new connection after each loss, until its outcome is known."""
         hub = self.run.hub
         until_ms = hub.now_ms + _SETTLE_MS
         while True:
-            flight = self._ask(work)
+            flight = self.ask(work, says)
             if flight.code is None:
                 return flight.value
-            if flight.code == _FENCED:
-                message = f"attempt {self.token} of subtask {self.subtask} is fenced: attempt {flight.value} took over"
-                raise Fenced(message)
             if hub.now_ms >= until_ms:
                 message = (
                     f"subtask {self.subtask} could not {what} within {_SETTLE_MS} ms: error {flight.code}"
@@ -105,14 +108,19 @@ class AtomicSink:
                 raise SinkLost(message)
             self.attempt.sleep_until(hub.now_ms + _BETWEEN_TRIES_MS)
 
-    def _ask(self, work: Work) -> Flight:
-        """One round trip, for which the attempt blocks."""
+    def ask(self, work: Work, says: Sequence[Statement]) -> Flight:
+        """One round trip, for which the attempt blocks. Raises `Fenced`."""
         attempt, run = self.attempt, self.run
         if self._connection is None or not self._connection.alive:
             self._connection = run.links["sink"].connect()
         actor = attempt.actor
         flight = Flight(
-            self._connection, alarm=self._alarm, landed=lambda _: actor.wake(), work=self._troubled(work)
+            self._connection,
+            alarm=self._alarm,
+            landed=lambda _: actor.wake(),
+            work=self._troubled(work),
+            request=self.subtask,
+            says=says,
         )
         self._flight = flight
         service_ms = run.draw.between(0, _WORK_MS_MAX)
@@ -121,6 +129,11 @@ class AtomicSink:
             flight.doom = LOST_CONNECTION
         while not flight.over:
             attempt.wait()
+        if flight.code == _FENCED:
+            message = (
+                f"attempt {self.token} of subtask {self.subtask} is fenced: attempt {flight.value} took over"
+            )
+            raise Fenced(message)
         return flight
 
     def _troubled(self, work: Callable[[], tuple[Any, int | None, int]]) -> Work:

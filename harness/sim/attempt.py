@@ -10,6 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
+from harness.choices import Choices
+from harness.database.backoff import Backoff
+from harness.database.circuit import Circuit
 from harness.database.epoch import Attempt as TakenOver
 from harness.database.epoch import SavedEpoch
 from harness.sim.buffer_journal import BufferJournal
@@ -19,7 +22,7 @@ from harness.sim.link import LoopAlarm
 from harness.sim.subtask_loop import SubtaskLoop
 from harness.sut.coordination import Coordination
 from harness.sut.enrichment import JournalProbe
-from harness.sut.positions import named, restored
+from harness.sut.positions import Replay, named, restored
 from reference_impl.async_function import AsyncFunction
 from reference_impl.async_wait_build import Mode
 from reference_impl.chain import ChainedOperator
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["Attempt", "Job"]
 
 _PRIORITY = 0
+_MS_PER_S = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +62,8 @@ class Job:
     retry: RetryStrategy = NO_RETRY
     nonces: bool = False
     connections: int = 50
+    breaks_circuit: bool = False
+    """Whether connects that fail in a row are followed by none for a while."""
     task: type[StreamTask] = StreamTask
     coordination: type[Coordination] = Coordination
     copy_value: Callable[[Any], Any] | None = None
@@ -143,10 +149,9 @@ class Attempt:
         checkpoint = None
         if saved is not None:
             self.crashes.reach("restore.begin")
-            elements = self.job.saved_elements(saved)
+            elements = Replay(self.job.saved_elements(saved), self.crashes)
             journal.restored(checkpoint=saved.epoch, elements=[named(element) for element in saved.elements])
             checkpoint = Checkpoint(number=saved.epoch, position=saved.position, elements=elements)
-            self.crashes.reach("restore.mid")
         self._build(journal, taken.origin_ms)
         try:
             self.task.run(checkpoint)
@@ -166,7 +171,7 @@ class Attempt:
         self.executor = MailboxExecutor(self.mailbox, _PRIORITY)
         self.client = self._build_client(loop)
         self.coordination = variant.coordination(self.job.coordination)(
-            journal=journal, sink=self.sink, crashes=self.crashes, expect=self.job.expect
+            journal=journal, sink=self.sink, phases=self.crashes, expect=self.job.expect
         )
         timers, mailbox_loop = variant.timers(loop, self.executor), MailboxLoop(self.mailbox)
         self.operator = self._build_operator(timers, mailbox_loop)
@@ -190,8 +195,9 @@ class Attempt:
             self.mailbox.close()
             if not self.actor.killed:
                 journal.closed()
-                if self.job.linger_ms:
-                    self.loop.turn_until(self.run.hub.now_ms + self.job.linger_ms)
+                linger_ms = max(self.job.linger_ms, self.run.variant.linger_ms)
+                if linger_ms:
+                    self.loop.turn_until(self.run.hub.now_ms + linger_ms)
         finally:
             if self.actor.killed:
                 journal.cut()
@@ -205,6 +211,7 @@ class Attempt:
             run.database,
             alarm=LoopAlarm(loop),
             size=min(job.capacity, job.connections),
+            circuit=_circuit(loop, self.subtask) if job.breaks_circuit else None,
         )
         return client
 
@@ -226,6 +233,11 @@ class Attempt:
             copy_value=job.copy_value,
             **more,
         )
+
+
+def _circuit(loop: SubtaskLoop, subtask: int) -> Circuit:
+    backoff = Backoff(Choices(subtask, "circuit of the lookups' pool"))
+    return Circuit(now_s=lambda: loop.now_ms() / _MS_PER_S, backoff=backoff)
 
 
 def _in_words(error: BaseException) -> str:

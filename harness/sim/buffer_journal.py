@@ -34,22 +34,28 @@ from harness.history.event import (
 from harness.process_identity import ProcessIdentity
 from harness.sim.hub import Hub
 
-__all__ = ["END_OF_TIME", "SIMULATED_PROCESS", "BufferJournal", "Tape"]
+__all__ = ["END_OF_TIME", "SIMULATED_PROCESS", "BufferJournal", "Hears", "Tape"]
 
 END_OF_TIME: Final = 2**63 - 1
 """The timestamp of the final watermark, which a history calls `"end"`."""
 SIMULATED_PROCESS = ProcessIdentity(pid=0, started=0)
 
 
+Hears = Callable[[str, str, dict[str, Any]], None]
+"""Of which fault, what was done or measured, and the facts."""
+
+
 class Tape:
     """All events of a run. Mutable: grows. With fewer `events` than were `numbered`, some were lost."""
 
-    __slots__ = ("events", "hub", "numbered")
+    __slots__ = ("events", "hears", "hub", "numbered")
 
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
         self.numbered = 0
         self.events: list[Event] = []
+        self.hears: Hears | None = None
+        """Told of what faults do inside attempts: evidence, no events."""
 
     @property
     def n(self) -> int:
@@ -308,11 +314,17 @@ class BufferJournal:
         tape = self.tape
         self._write(Dead(n=tape.n, t=tape.t, s=self.subtask, a=self.attempt, id=id))
 
-    def committing(self, checkpoint: int) -> None:
+    def committing(self, checkpoint: int, *, writer: int | None = None) -> None:
         """Nothing: the database itself tells what it has committed, and when."""
 
-    def committed(self, checkpoint: int) -> None:
+    def committed(self, checkpoint: int, *, writer: int | None = None) -> None:
         """Nothing, as `committing`."""
+
+    def heard_complete(self, checkpoint: int) -> None:
+        """Nothing: the coordinator itself tells what is complete."""
+
+    def passed_over(self, *, checkpoint: int, file: str, what: str, restored: int | None) -> None:
+        """Nothing: the store counts what it passes over."""
 
     def failed(self, error: str, *, id: int | None = None) -> None:
         tape = self.tape
@@ -347,5 +359,21 @@ class BufferJournal:
     def lost_connection(self, link: str, code: int | str) -> None:
         """Nothing: the link's faults count what they cut."""
 
-    def about_to_die(self, *, fault: str, phase: str, hit: int) -> None:
+    def server_error(self, link: str, code: int | str) -> None:
+        """Nothing, as `lost_connection`."""
+
+    def acted(self, fault: str, what: str, **facts: Any) -> None:
+        if self.tape.hears is not None:
+            self.tape.hears(fault, what, {"subtask": self.subtask, "attempt": self.attempt, **facts})
+
+    def measured(self, fault: str, what: str, **facts: Any) -> None:
+        self.acted(fault, what, **facts)
+
+    def about_to_die(self, *, fault: str, phase: str, hit: int, how: str) -> None:
         """Nothing: who kills tells the tape."""
+
+    def about_to_stop(self, *, fault: str) -> None:
+        """Nothing, as `about_to_die`."""
+
+    def reached(self, phase: str) -> None:
+        """Nothing: a subtask's hits are counted over all its attempts."""

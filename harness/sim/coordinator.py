@@ -38,11 +38,14 @@ class Coordinator:
     """The state of a job's checkpoints. Mutable; knows no time and sends nothing: it is told, and says what is.
 
     `say` hears each word on a number as it falls. `recounts` says whether numbers come again after a restart, for
-    they stand in the source (barriers).
+    they stand in the source (barriers), and `keeps` how many completed checkpoints may still be restored.
     """
 
-    def __init__(self, *, subtasks: int, say: Callable[[Word, int], None], recounts: bool) -> None:
+    def __init__(
+        self, *, subtasks: int, say: Callable[[Word, int], None], recounts: bool, keeps: int = 1
+    ) -> None:
         self._say = say
+        self._keeps = keeps
         self._recounts = recounts
         self._attempts: dict[int, int | None] = dict.fromkeys(range(subtasks))
         """Of each subtask: the attempt that counts; None between two."""
@@ -50,7 +53,8 @@ class Coordinator:
         """The subtasks that have not ended."""
         self._pending: dict[int, dict[int, Part]] = {}
         self._given_up: dict[int, None] = {}
-        self._completed: dict[int, Part] = {}
+        self._completed: dict[int, list[Part]] = {}
+        """Of each subtask, those that are kept, the newest first."""
         self.latest: int | None = None
         """The number of the latest completed checkpoint."""
         self._numbers = 0
@@ -90,13 +94,14 @@ class Coordinator:
         return True
 
     def _complete(self, number: int) -> None:
-        self._completed |= self._pending.pop(number)
+        for subtask, part in self._pending.pop(number).items():
+            self._completed[subtask] = [part, *self._completed.get(subtask, ())][: self._keeps]
         for older in [pending for pending in self._pending if pending < number]:
             self.give_up(older)
         self.latest = number
         self._say("done", number)
-        if number > 1:
-            self._say("retire", number - 1)
+        if number > self._keeps:
+            self._say("retire", number - self._keeps)
 
     def give_up(self, number: int) -> None:
         """It takes too long, or an attempt that had a part in it is gone."""
@@ -108,7 +113,7 @@ class Coordinator:
         """The subtasks whose part in the completed checkpoint `number` was their last."""
         return [
             part.subtask
-            for part in self._completed.values()
+            for part, *_ in self._completed.values()
             if part.is_final and part.checkpoint.number <= number
         ]
 
@@ -140,6 +145,13 @@ class Coordinator:
             self._attempts[subtask] = None
         return list(self._going_on)
 
-    def restorable(self, subtask: int) -> Part | None:
-        """The subtask's part in the latest completed checkpoint."""
-        return self._completed.get(subtask)
+    def forget(self, subtask: int) -> None:
+        """Its attempt is gone, and another one will hand its parts in, also if all had been done."""
+        self._attempts[subtask] = None
+        self._going_on.setdefault(subtask)
+        for parts in self._pending.values():
+            parts.pop(subtask, None)
+
+    def restorable(self, subtask: int) -> list[Part]:
+        """The subtask's parts in completed checkpoints, the newest first."""
+        return self._completed.get(subtask, [])

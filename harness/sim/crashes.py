@@ -20,7 +20,7 @@ __all__ = ["PHASES", "Crashes"]
 
 PHASES = (
     "open", "restore.begin", "restore.mid", "accept", "call", "result", "emit", "wm", "snap.begin",
-    "snapshot-taken", "committed", "drain", "close",
+    "snap.end", "commit.post", "drain", "close",
 )  # fmt: skip
 """Every phase that an attempt reaches; `notify` and others are the sinks' that have them."""
 

@@ -68,6 +68,9 @@ class Database:
         self.troubles = troubles
         self.fences: dict[int, Fence] = {}
         self.epochs: dict[int, dict[int, Epoch]] = {}
+        self._keys: dict[tuple[int, int, int], None] = {}
+        self.audits_outputs = True
+        """Whether the audit log has the outputs of sinks; it has the rows that lookups write in any case."""
         self.effects: list[tuple[int, int, int, int | UnsetType, Any]] = []
         """The audit log: (subtask, record, token, place, value), in the order of commits."""
 
@@ -91,7 +94,15 @@ class Database:
 
     def write(self, subtask: int, *, id: int, token: int, j: int | UnsetType = UNSET, v: Any = UNSET) -> None:
         """A row, and its entry in the audit log."""
-        self.effects.append((subtask, id, token, j, v))
+        if self.audits_outputs or j is UNSET:
+            self.effects.append((subtask, id, token, j, v))
+
+    def takes_key(self, subtask: int, id: int, j: int) -> bool:
+        """Of a table with a key: whether a row with this one is new."""
+        key = (subtask, id, j)
+        is_new = key not in self._keys
+        self._keys[key] = None
+        return is_new
 
     def read_audit(self) -> None:
         """After the run: the audit log becomes the history's `effect` events."""

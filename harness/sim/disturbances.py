@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from harness.history.event import FaultEvent
 from harness.plan import Crash
-from harness.sim.link_faults import Blackhole, Down, Latency, Reset
+from harness.sim.faults.cuts import Down, Reset
+from harness.sim.faults.delays import latency
+from harness.sim.faults.silences import Blackhole
 from harness.sim.situation import Disturbance, Zombie
 
 if TYPE_CHECKING:
@@ -205,7 +207,7 @@ class Disturbances:
 
 def _link_fault(disturbance: Disturbance) -> LinkFault:
     make: dict[str, Callable[[], LinkFault]] = {
-        "latency": lambda: Latency(
+        "latency": lambda: latency(
             delay_ms=disturbance.amount_ms, jitter_ms=disturbance.amount_ms // 2, upward=False
         ),
         "blackhole": lambda: Blackhole(upward=True, downward=True),

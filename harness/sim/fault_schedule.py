@@ -1,22 +1,55 @@
-"""The schedule at level sim: arms each fault of a link at its trigger, heals it when its time is over.
+"""The schedule at level sim: begins each fault at its trigger, ends it when its time is over, again if it repeats.
 
-The counterpart of `harness.faults.schedule`. Invariant: whatever was armed is healed, and both are in the history,
-the end with what the fault itself counted.
+The counterpart of `harness.faults.schedule`. Invariant: whatever was begun is healed, in the reverse order when the
+run is over, and both are in the history, the end with what the fault itself counted.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Final
 
-from harness.history.event import FaultEvent
-from harness.scenario import At, Call, CheckpointDone, Fault, Scenario
+from harness.drawn_times import instant_ms
+from harness.history.event import FaultEvent, In
+from harness.scenario import Call, CheckpointDone, Fault, Phase, RecordTaken, Scenario
+from harness.sim.faults.act import Act, Evidence
+from harness.sim.faults.calls import WorkloadFaults
+from harness.sim.faults.vocabulary import ATTEMPTS_OWN, STALLS, lasts_ms, make_act
 from harness.sim.hub import Due
-from harness.sim.link import LinkFault
-from harness.sim.link_faults import link_fault
 from harness.sim.simulation import Simulation
 
-__all__ = ["FaultSchedule"]
+__all__ = ["FaultSchedule", "Noted"]
+
+_LOOK_MS: Final = 10
+"""Between two looks whether a fault has bitten."""
+_UNTIL_BITTEN_MS: Final = 10_000
+"""As long as it may wait to bite."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Noted:
+    """What the history's events do not tell of one time that a fault acted. Mutable."""
+
+    planned_us: int
+    measured_us: int | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class _Acting:
+    """One time that a fault acts. Mutable."""
+
+    fault: Fault
+    act: Act
+    noted: Noted
+    began_ms: int
+    next: Due | None = None
+    """Its end, or the last word on it."""
+    is_ended: bool = False
+    """Healed, and there may be more to tell."""
+    is_told: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -24,90 +57,197 @@ class _Planned:
     """A fault and where it stands. Mutable."""
 
     fault: Fault
-    acts: LinkFault
-    armed: bool = False
-    """Its trigger came."""
-    next: Due | None = None
-    """Its beginning or its end, whichever is still to come."""
-    acting: bool = False
+    first_ms: int | None = None
+    """When it was due first; None: its trigger has not come."""
+    begun: int = 0
+    acting: _Acting | None = None
 
 
 @dataclass(slots=True, kw_only=True)
 class FaultSchedule:
-    """Told of each phase that is reached. Mutable: counts calls."""
+    """Told of each phase that is reached. Mutable: counts calls and hits."""
 
     scenario: Scenario
     run: Simulation
+    seed: int
+    noted: dict[str, list[Noted]] = field(default_factory=dict)
+    """Of each fault: one for each time that it acted."""
+    workload: WorkloadFaults = field(init=False)
+    """Those that attempts and sources act out."""
     _planned: list[_Planned] = field(default_factory=list)
-    _calls: dict[int | None, int] = field(default_factory=dict)
+    _acted: list[_Acting] = field(default_factory=list)
+    _waiting: list[Due] = field(default_factory=list)
+    _calls: Counter[int | None] = field(default_factory=Counter)
+    _hits: Counter[tuple[int, str]] = field(default_factory=Counter)
+    _listens_to: frozenset[str] = frozenset()
     _began: bool = False
 
     def __post_init__(self) -> None:
-        self._planned = [
-            _Planned(fault=fault, acts=link_fault(fault))
-            for fault in self.scenario.faults
-            if fault.do != "kill_worker"
-        ]
+        self.workload = WorkloadFaults(self.scenario, self.run, seed=self.seed)
+        faults = [fault for fault in self.scenario.faults if make_act(fault) is not None]
+        self._planned = [_Planned(fault=fault) for fault in faults]
+        whens = [fault.when for fault in faults]
+        self._listens_to = frozenset(when.phase for when in whens if isinstance(when, Phase))
 
     @property
     def has_any(self) -> bool:
         """Whether it waits for anything at all."""
-        return bool(self._planned)
+        return bool(self._planned) or self.workload.has_any
+
+    # --------------------------------------------------------------------------------------------- triggers
 
     def reached(self, subtask: int, phase: str) -> None:
         """An attempt of `subtask` is at `phase`."""
         match phase:
             case "call":
-                for counted in (None, subtask):
-                    self._calls[counted] = self._calls.get(counted, 0) + 1
-                self._arm_due(lambda when: isinstance(when, Call) and self._has_called(when))
-            case "committed":
-                done = self.run.database.epochs.get(subtask, {})
-                self._arm_due(
-                    lambda when: (
-                        isinstance(when, CheckpointDone)
-                        and when.subtask in {None, subtask}
-                        and when.checkpoint in done
-                    )
-                )
-            case "accept" if not self._began:
-                self._began = True
-                for planned in self._planned:
-                    if isinstance(planned.fault.when, At):
-                        self._arm_at(planned, self.run.hub.now_ms + planned.fault.when.at)
+                self._calls[None] += 1
+                self._calls[subtask] += 1
+                self._come(subtask, lambda fault: _has_called(fault, self._calls))
+            case "commit.post":
+                done = self.run.completed(subtask)
+                self._come(subtask, lambda fault: _is_committed(fault, subtask, done))
+            case "accept":
+                self.workload.accepted(subtask)
+                self._accepted(subtask)
+        if phase in self._listens_to:
+            self._hits[subtask, phase] += 1
+            hit = self._hits[subtask, phase]
+            self._come(subtask, lambda fault: _is_reached(fault, subtask, phase, hit))
 
-    def _has_called(self, when: Call) -> bool:
-        return self._calls.get(when.subtask, 0) >= when.call
+    def _accepted(self, subtask: int) -> None:
+        if not self._began:
+            self._began = True
+            for planned in self._planned:
+                after_ms = instant_ms(planned.fault, seed=self.seed)
+                if after_ms is not None:
+                    self._due_at(planned, self.run.hub.now_ms + after_ms)
+        taken = self.run.tape.events[-1] if self.run.tape.events else None
+        if isinstance(taken, In) and isinstance(taken.id, int):
+            record = taken.id // self.scenario.workload.subtasks + 1
+            self._come(subtask, lambda fault: _is_taken(fault, subtask, record))
 
-    def _arm_due(self, is_due: Any) -> None:
+    def _come(self, subtask: int, is_due: Callable[[Fault], bool]) -> None:
+        """Begin those whose trigger this is; what an attempt does to itself, it does here and now."""
+        now_ms = self.run.hub.now_ms
         for planned in self._planned:
-            if not planned.armed and is_due(planned.fault.when):
-                self._arm_at(planned, self.run.hub.now_ms)
+            if planned.first_ms is None and is_due(planned.fault):
+                own = planned.fault.do in ATTEMPTS_OWN and planned.fault.subtask in {None, subtask}
+                if own:
+                    planned.first_ms = now_ms
+                    self._begin(planned, now_ms)
+                else:  # a cut connection would be told to a loop that is in the middle of a call
+                    self._due_at(planned, now_ms)
 
-    def _arm_at(self, planned: _Planned, instant_ms: int) -> None:
-        planned.armed = True
-        planned.next = self.run.hub.at(instant_ms, lambda: self._arm(planned))
+    def _due_at(self, planned: _Planned, instant_ms: int) -> None:
+        if planned.first_ms is None:
+            planned.first_ms = instant_ms
+        self._waiting.append(self.run.hub.at(instant_ms, partial(self._begin, planned, instant_ms)))
 
-    def _arm(self, planned: _Planned) -> None:
+    # ----------------------------------------------------------------------------------------- acting
+
+    def _begin(self, planned: _Planned, planned_ms: int) -> None:
         run, fault = self.run, planned.fault
-        tape = run.tape
-        tape.add(FaultEvent(n=tape.n, t=tape.t, f=fault.id, phase="begin"))
-        run.links[fault.link or "lookups"].begin(planned.acts)
-        planned.acting = True
-        planned.next = run.hub.at(run.hub.now_ms + (fault.lasts or 0), lambda: self._heal(planned))
+        make = make_act(fault)
+        assert make is not None, "only what is acted out from here is planned"
+        noted = Noted(planned_us=planned_ms * 1000)
+        self.noted.setdefault(fault.id, []).append(noted)
+        planned.acting = acting = _Acting(fault=fault, act=make(run), noted=noted, began_ms=run.hub.now_ms)
+        planned.begun += 1
+        self._acted.append(acting)
+        self._tell_begin(fault)
+        lasts = lasts_ms(fault)
+        if lasts is not None:
+            acting.next = run.hub.at(run.hub.now_ms + lasts, partial(self._end, planned, acting))
+        run.hub.at(run.hub.now_ms, partial(self._look, planned, acting))
+        acting.act.begins()
+
+    def _look(self, planned: _Planned, acting: _Acting) -> None:
+        """Whether it has bitten; without a duration that is its end, and so is a long wait."""
+        if acting.is_ended:
+            return
+        hub = self.run.hub
+        self._measure(acting, acting.act.evidence())
+        bitten, waited_ms = acting.noted.measured_us is not None, hub.now_ms - acting.began_ms
+        if lasts_ms(acting.fault) is None and (bitten or waited_ms >= _UNTIL_BITTEN_MS):
+            self._end(planned, acting)
+        elif not bitten:
+            hub.at(hub.now_ms + _LOOK_MS, partial(self._look, planned, acting))
+
+    def _end(self, planned: _Planned, acting: _Acting) -> None:
+        """Heal it; its next time may come when this one is over."""
+        hub, fault = self.run.hub, planned.fault
+        self._heal(acting)
+        if planned.begun < (fault.repeat or 1):
+            assert planned.first_ms is not None, "what has acted was due"
+            next_ms = planned.first_ms + planned.begun * (fault.every or 0)
+            self._due_at(planned, max(hub.now_ms, next_ms))
+
+    def _heal(self, acting: _Acting) -> None:
+        hub = self.run.hub
+        acting.is_ended = True
+        self._measure(acting, acting.act.evidence())
+        acting.act.ends()
+        if acting.act.settles_ms and not hub.over:
+            acting.next = hub.at(hub.now_ms + acting.act.settles_ms, partial(self._tell_end, acting))
+        else:
+            self._tell_end(acting)
+
+    def _measure(self, acting: _Acting, evidence: Evidence) -> None:
+        if evidence and acting.noted.measured_us is None:
+            acting.noted.measured_us = self.run.hub.now_ms * 1000
 
     def close(self) -> None:
-        """The run is over: what acts is healed, and nothing begins any more."""
-        for planned in self._planned:
-            if planned.next is not None:
-                self.run.hub.cancel(planned.next)
-            if planned.acting:
-                self._heal(planned)
+        """The run is over: what acts is healed, the last that began first, and nothing begins any more."""
+        for due in self._waiting:
+            self.run.hub.cancel(due)
+        for acting in reversed(self._acted):
+            if acting.is_told:
+                continue
+            if acting.next is not None:
+                self.run.hub.cancel(acting.next)
+            if acting.is_ended:
+                self._tell_end(acting)
+            else:
+                self._heal(acting)
+        self.workload.close()
 
-    def _heal(self, planned: _Planned) -> None:
-        planned.acting, planned.next = False, None
+    def _tell_begin(self, fault: Fault) -> None:
         tape = self.run.tape
-        self.run.links[planned.fault.link or "lookups"].heal(planned.acts)
-        tape.add(
-            FaultEvent(n=tape.n, t=tape.t, f=planned.fault.id, phase="end", evidence=planned.acts.evidence())
-        )
+        if fault.do in STALLS:
+            tape.add(FaultEvent(n=tape.n, t=tape.t, f=fault.id, phase="begin", stalls=True))
+        else:
+            tape.add(FaultEvent(n=tape.n, t=tape.t, f=fault.id, phase="begin"))
+
+    def _tell_end(self, acting: _Acting) -> None:
+        tape, evidence = self.run.tape, acting.act.evidence()
+        acting.is_told = True
+        self._measure(acting, evidence)
+        tape.add(FaultEvent(n=tape.n, t=tape.t, f=acting.fault.id, phase="end", evidence=evidence))
+
+
+def _has_called(fault: Fault, calls: Counter[int | None]) -> bool:
+    when = fault.when
+    if not isinstance(when, Call):
+        return False
+    of = fault.subtask if when.subtask is None and fault.do in ATTEMPTS_OWN else when.subtask
+    return calls[of] >= when.call
+
+
+def _is_committed(fault: Fault, subtask: int, done: frozenset[int]) -> bool:
+    when = fault.when
+    return isinstance(when, CheckpointDone) and when.subtask in {None, subtask} and when.checkpoint in done
+
+
+def _is_taken(fault: Fault, subtask: int, record: int) -> bool:
+    when = fault.when
+    if not isinstance(when, RecordTaken):
+        return False
+    of = fault.subtask if when.subtask is None else when.subtask
+    return of in {None, subtask} and record >= when.record
+
+
+def _is_reached(fault: Fault, subtask: int, phase: str, hit: int) -> bool:
+    when = fault.when
+    if not isinstance(when, Phase):
+        return False
+    return fault.subtask in {None, subtask} and when.phase == phase and when.hit == hit

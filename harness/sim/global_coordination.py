@@ -6,12 +6,14 @@ checkpoint holds is durable before it is acknowledged, and visible only once its
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.sim.coordinator import Part
 from harness.sut.coordination import Coordination
-from harness.sut.positions import named, saved
 from reference_impl.task import Checkpoint
+
+if TYPE_CHECKING:
+    from harness.sim.coordinated_run import CoordinatedRun
 
 __all__ = ["GlobalCoordination"]
 
@@ -22,19 +24,15 @@ class GlobalCoordination(Coordination):
     def __init__(self, *, sink: Any, **parts: Any) -> None:
         super().__init__(sink=sink, **parts)
         self._epochs = sink
-        self._run = sink.attempt.run
-        self.cuts_at_end: bool = self._run.situation.checkpoints.style == "barriers"
+        self._run: CoordinatedRun = sink.attempt.run
+        self.cuts_at_end = self._run.cuts_at_end
         """See `GlobalCoordinator`."""
         self._is_finishing = False
         self._final: int | None = None
 
     def completes(self, checkpoint: Checkpoint) -> None:
         """The subtask's part: snapshot and outputs, durable but not visible."""
-        self._crashes.reach("snap.begin")
-        elements = [saved(element) for element in checkpoint.elements]
-        names = [named(element) for element in elements]
-        self._journal.snapped(checkpoint=checkpoint.number, position=checkpoint.position, elements=names)
-        self._crashes.reach("snapshot-taken")
+        elements = self.snapped(checkpoint)
         state = self._epochs.prepare(checkpoint.number)
         if self._is_finishing and self._final is None:
             self._final = checkpoint.number
@@ -47,8 +45,9 @@ class GlobalCoordination(Coordination):
             state=state,
             is_final=self._is_finishing,
         )
+        self._run.store.write(attempt, part)
         self._run.acknowledge(part)
-        self._crashes.reach("ack")
+        self._phases.reach("ack")
 
     def finishing(self) -> None:
         """Everything has left; the next checkpoint that is cut is the last that is needed."""
@@ -59,11 +58,12 @@ class GlobalCoordination(Coordination):
         self._journal.drained()
         attempt = self._epochs.attempt
         self._run.ends(attempt.subtask, attempt.number)
-        self._crashes.reach("close")
+        self._phases.reach("close")
 
     def is_settled(self, number: int) -> bool:
         """Checkpoint `number` is complete: commit what it holds; whether that was all."""
-        self._crashes.reach("notify")
+        self._phases.reach("notify")
         self._epochs.completed(number)
-        self._crashes.reach("committed")
+        if self._epochs.shows_when_complete:
+            self._phases.reach("commit.post")
         return self._final is not None and number >= self._final

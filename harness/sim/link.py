@@ -6,7 +6,7 @@ sent while it lasts, and counts each chunk and connection that it touched: its e
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ from msgspec import Struct
 from harness.choices import Draw
 from harness.sim.hub import Due, Hub
 from harness.sim.subtask_loop import SubtaskLoop
+from harness.sim.wire import LOOKUP, Packet, Statement, packets
 from reference_impl.virtual_loop import Handle
 
 __all__ = [
@@ -40,7 +41,7 @@ _QUERY_LIMIT_MS = 10_000
 class Connection:
     """One connection of a client. Mutable: dies once."""
 
-    __slots__ = ("alive", "fresh", "link", "number")
+    __slots__ = ("alive", "fresh", "idle_since_ms", "link", "number")
 
     def __init__(self, link: Link, number: int) -> None:
         self.link = link
@@ -48,6 +49,8 @@ class Connection:
         self.alive = True
         self.fresh = True
         """Not yet greeted by the server."""
+        self.idle_since_ms: int | None = None
+        """When its last answer came, while nothing is on its way; None: it is in use."""
 
 
 class Alarm(Protocol):
@@ -116,6 +119,27 @@ class Flight(Struct, eq=False):
     timer: Any = None
     arrival: Due | None = None
     over: bool = False
+    held: bool = False
+    """Its request waits on the way, or in front of a server that does not read."""
+    departed: bool = False
+    says: Sequence[Statement] = LOOKUP
+    """What is said on the wire for it."""
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether an answer is on its way, and no fault has spoilt it."""
+        return self.due_ms is not None and self.doom is None
+
+    def packets(self) -> Iterator[Packet]:
+        """What it is on the wire, from its first packet to its last."""
+        connection = self.connection
+        return packets(self.says, fresh=connection.fresh, row_bytes=connection.link.row_bytes)
+
+    def is_asking(self, now_ms: int) -> bool:
+        """Whether the server has not got the request yet."""
+        if self.held or not self.departed:
+            return True
+        return self.arrive_ms > now_ms if self.work is None else self.arrival is not None
 
 
 class LinkFault(Protocol):
@@ -137,15 +161,24 @@ class LinkFault(Protocol):
 class Link:
     """Mutable: knows its flights and the faults that act."""
 
-    def __init__(self, name: str, *, hub: Hub, draw: Draw) -> None:
+    def __init__(self, name: str, *, hub: Hub, draw: Draw, is_direct: bool = False) -> None:
         self.name = name
+        self.is_direct = is_direct
+        """Past the proxy."""
         self.hub = hub
         self.draw = draw
         self.flights: dict[Flight, None] = {}
         self.faults: list[LinkFault] = []
         self.made = 0
         """Connections so far."""
+        self.row_bytes = 0
+        """To which the database pads a row."""
         self._connections: dict[Connection, None] = {}
+
+    @property
+    def connections(self) -> list[Connection]:
+        """Those that the client has not given up, and that were not cut; the oldest first."""
+        return list(self._connections)
 
     def connect(self) -> Connection:
         """A connection; whether it can be had is seen when it is first used."""
@@ -170,11 +203,13 @@ class Link:
         self.flights[flight] = None
         for fault in self.faults:
             fault.meets(self, flight)
+        connection.idle_since_ms = None
         self._depart(flight)
 
     def _depart(self, flight: Flight) -> None:
         """As the faults have left it."""
-        if flight.work is not None and flight.doom != REFUSED:
+        flight.departed = True
+        if flight.work is not None and flight.doom != REFUSED and not flight.held:
             self.arrives(flight)
         self.aim(flight)
 
@@ -192,6 +227,30 @@ class Link:
             flight.timer = flight.alarm.set(limit_ms, partial(self.fail, flight, "TimeoutError"))
         else:
             flight.timer = flight.alarm.set(due_ms, partial(self._land, flight))
+
+    def holds(self, flight: Flight) -> tuple[int, int] | None:
+        """Let it neither arrive nor be answered until it `goes_on`: in how many ms it would have; None: no need."""
+        if flight.due_ms is None or flight.doom is not None:
+            return None
+        now_ms = self.hub.now_ms
+        flight.held = flight.is_asking(now_ms)
+        self.never_arrives(flight)
+        left_ms = (max(0, flight.arrive_ms - now_ms), max(0, flight.due_ms - now_ms))
+        flight.due_ms = None
+        return left_ms
+
+    def goes_on(self, flight: Flight, left_ms: tuple[int, int]) -> None:
+        """What was held, as if no time had passed; unless it has ended otherwise."""
+        if flight.over or flight.doom is not None:
+            return
+        arrives_in_ms, due_in_ms = left_ms
+        now_ms = self.hub.now_ms
+        flight.due_ms = now_ms + due_in_ms
+        if flight.held:
+            flight.held, flight.arrive_ms = False, now_ms + arrives_in_ms
+            if flight.work is not None:
+                self.arrives(flight)
+        self.aim(flight)
 
     def doom_at(self, flight: Flight, instant_ms: int, code: int | str) -> None:
         """It will land at that instant, with that error."""
@@ -217,7 +276,8 @@ class Link:
         if flight.doom is not None:
             self.fail(flight, flight.doom)
             return
-        flight.connection.fresh = False
+        connection = flight.connection
+        connection.fresh, connection.idle_since_ms = False, self.hub.now_ms
         self._end(flight)
 
     def fail(self, flight: Flight, code: int | str) -> None:
@@ -253,15 +313,37 @@ class Link:
             self.hub.cancel(flight.arrival)
             flight.arrival = None
 
+    def answers(self, flight: Flight, code: int) -> None:
+        """With an error, and without having done anything; the connection lives on."""
+        self.never_arrives(flight)
+        flight.work, flight.code = None, code
+        flight.due_ms = max(self.hub.now_ms, flight.arrive_ms)
+
+    def breaks(self, flight: Flight, *, worked: bool, code: int | str = LOST_CONNECTION) -> None:
+        """Its connection ends on the way: with its answer, or before its request can take effect."""
+        if worked:
+            flight.doom = code
+            return
+        self.never_arrives(flight)
+        flight.work = None
+        self.doom_at(flight, max(self.hub.now_ms, flight.arrive_ms), code)
+
     def cut(self) -> int:
         """End every connection; how many there were."""
-        live = list(self._connections)
+        live = self.connections
         for flight in self.flights:
             self.never_arrives(flight)
             self.lose(flight, LOST_CONNECTION)
         for connection in live:
             self.close(connection)
         return len(live)
+
+    def cut_off(self, connection: Connection) -> None:
+        """End this one; whatever is on its way over it is lost."""
+        for flight in [flight for flight in self.flights if flight.connection is connection]:
+            self.never_arrives(flight)
+            self.lose(flight, LOST_CONNECTION)
+        self.close(connection)
 
     def lose(self, flight: Flight, code: int | str) -> None:
         """Its connection ends at this instant; its client hears of it in its own time."""

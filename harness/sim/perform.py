@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
 from harness.checkers.judge import judge
 from harness.clock import monotonic_us, utc_now
 from harness.history.event import Effect, Event, FaultEvent
 from harness.history.write import write
 from harness.order import Order
-from harness.outcome import FaultRecord, RunOutcome, WorldDescription
+from harness.outcome import FaultRecord, FaultTime, RunOutcome, WorldDescription
+from harness.sim.fault_schedule import Noted
 from harness.sim.scenario_run import Simulated, simulate_scenario
 from harness.sim.variant import HONEST, Variant
 from harness.verdict import Judgement, Outcome, worst
@@ -67,7 +68,7 @@ def perform(
         convicts=convicts,
         world=SIMULATED_WORLD,
         judgement=judgement,
-        faults=_faults(order, simulated.events),
+        faults=_faults(order, simulated),
         history=history,
         started_at=started_at,
         duration_s=(judged_us - began_us) / 1e6,
@@ -80,27 +81,35 @@ def perform(
     )
 
 
-def _faults(order: Order, events: Sequence[Event]) -> tuple[FaultRecord, ...]:
+def _faults(order: Order, simulated: Simulated) -> tuple[FaultRecord, ...]:
     """What was planned, when it acted, and what it left."""
-    acted = [event for event in events if isinstance(event, FaultEvent)]
+    acted = [event for event in simulated.events if isinstance(event, FaultEvent)]
     return tuple(
-        _fault(fault.id, fault.do, fault.model_dump(mode="json", by_alias=True, exclude_none=True), acted)
+        FaultRecord(
+            id=fault.id,
+            kind=fault.do,
+            plan=fault.model_dump(mode="json", by_alias=True, exclude_none=True),
+            times=_times(
+                [event for event in acted if event.f == fault.id], simulated.noted.get(fault.id, ())
+            ),
+        )
         for fault in order.scenario.faults
     )
 
 
-def _fault(name: str, kind: str, plan: dict[str, Any], acted: Sequence[FaultEvent]) -> FaultRecord:
-    begun = next((event for event in acted if event.f == name and event.phase == "begin"), None)
-    ended = next((event for event in acted if event.f == name and event.phase == "end"), None)
-    evidence = ended.evidence if ended is not None and isinstance(ended.evidence, dict) else {}
-    return FaultRecord(
-        id=name,
-        kind=kind,
-        plan=plan,
-        armed_us=begun.t if begun else None,
-        healed_us=ended.t if ended else None,
-        evidence=evidence,
-        bites=bool(evidence),
+def _times(acted: Sequence[FaultEvent], noted: Sequence[Noted]) -> tuple[FaultTime, ...]:
+    """Each beginning with its end; what an attempt did to itself has no more than these."""
+    begins = [event.t for event in acted if event.phase == "begin"]
+    ends = [event for event in acted if event.phase == "end"]
+    return tuple(
+        FaultTime(
+            planned_us=note.planned_us if note else None,
+            armed_us=begun_us,
+            measured_us=note.measured_us if note else None,
+            healed_us=end.t if end else None,
+            evidence=end.evidence if end and isinstance(end.evidence, dict) else {},
+        )
+        for begun_us, end, note in zip_longest(begins, ends, noted)
     )
 
 

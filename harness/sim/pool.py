@@ -13,7 +13,8 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from harness.database.connection_lost import LOST, ConnectionLost
+from harness.database.connection_lost import ConnectionLost, StatementEnded
+from harness.database.error_classes import ErrorClass, class_of
 from harness.sim.client import Client
 from harness.sim.subtask_loop import SubtaskLoop
 
@@ -32,10 +33,11 @@ class MemoryTables:
     def __init__(self, rows: Iterable[Sequence[Any]]) -> None:
         self._connection = sqlite3.connect(":memory:", isolation_level=None)
         self._connection.create_function("SLEEP", 1, self._sleep)
+        self._connection.create_function("REPEAT", 2, lambda text, times: text * times)
         self._connection.execute(
-            "CREATE TABLE customer (k INTEGER PRIMARY KEY, name TEXT, city TEXT, tier INT)"
+            "CREATE TABLE customer (n INTEGER PRIMARY KEY, k INTEGER, name TEXT, city TEXT, tier INT)"
         )
-        self._connection.executemany("INSERT INTO customer VALUES (?, ?, ?, ?)", rows)
+        self._connection.executemany("INSERT INTO customer (k, name, city, tier) VALUES (?, ?, ?, ?)", rows)
         self._slept_s = 0.0
 
     def _sleep(self, seconds: float) -> int:
@@ -133,6 +135,10 @@ class SimulatedPool:
 
 
 def _error(code: int | str) -> Exception:
-    if code in LOST or code == "TimeoutError":
-        return ConnectionLost(code, "the simulated connection is gone")
-    return StatementRefused(f"the database answers with error {code}")
+    match class_of(code):
+        case ErrorClass.RECONNECT:
+            return ConnectionLost(code, "the simulated connection is gone")
+        case ErrorClass.RETRY | ErrorClass.BACK_OFF:
+            return StatementEnded(code, "the simulated server cannot do it now")
+        case ErrorClass.DONE | ErrorClass.FAIL:
+            return StatementRefused(f"the database answers with error {code}")

@@ -1,4 +1,4 @@
-"""The reference lookup at level sim: one row by its key, with the nonce of its call, again if the connection is lost.
+"""The reference lookup at level sim: the rows of its key, with the nonce of its call, again if no answer came.
 
 The callback form of `harness.sut.lookup.lookup`, for a coroutine costs as much as the whole operator. Invariant: as
 there, an answer is accepted only with the nonce that was asked with it.
@@ -11,6 +11,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from harness.choices import Choices
+from harness.database.backoff import Backoff
+from harness.database.error_classes import ErrorClass, class_of
 from harness.sim.buffer_journal import BufferJournal
 from harness.sim.client import Client, Request
 from harness.sim.subtask_loop import SubtaskLoop
@@ -23,7 +26,11 @@ from reference_impl.result import ResultHandle
 
 __all__ = ["LookupFailed", "ReferenceLookup", "enriched"]
 
-_BETWEEN_TRIES_MS = 25
+_GIVE_UP_MS = 60_000
+"""As long as a lookup asks again."""
+
+
+_AGAIN = (ErrorClass.RECONNECT, ErrorClass.RETRY, ErrorClass.BACK_OFF)
 
 
 class LookupFailed(Exception):
@@ -48,6 +55,8 @@ class _Ongoing(Struct, eq=False):
     nonce: int | None
     request: Request | None = None
     over: bool = False
+    backoff: Backoff | None = None
+    until_ms: int = 0
 
     def ask(self) -> None:
         """Ask, for the first time or again."""
@@ -58,16 +67,23 @@ class _Ongoing(Struct, eq=False):
             )
 
     def answered(self, value: Any, code: int | str | None, echoed: Any) -> None:
-        """By the client, in a callback of the loop."""
-        assert self.request is not None, "an answer follows a request"
-        flight = self.request.flight
+        """By the client, in a callback of the loop. A read may be made again, if its error's class allows it."""
         if code is None:
             self.function.accept(self, value, echoed)
-        elif flight is not None and not flight.connection.alive:
-            loop = self.function.loop
-            loop.call_at_ms(loop.now_ms() + _BETWEEN_TRIES_MS, self.ask)
-        else:
+        elif class_of(code) not in _AGAIN or not self._again():
             self.function.reject(self, LookupFailed(code))
+
+    def _again(self) -> bool:
+        """Ask once more, later each time; not for ever."""
+        loop = self.function.loop
+        now_ms = loop.now_ms()
+        if self.backoff is None:
+            self.backoff = Backoff(Choices(self.lookup.id, "waits of a lookup"))
+            self.until_ms = now_ms + _GIVE_UP_MS
+        if now_ms >= self.until_ms:
+            return False
+        loop.call_at_ms(now_ms + self.backoff.next_ms(), self.ask)
+        return True
 
 
 class ReferenceLookup:
@@ -109,7 +125,7 @@ class ReferenceLookup:
 
     def is_foreign(self, asked: int | None, echoed: Any) -> bool:
         """Whether an answer is not the one to this request."""
-        return bool(asked != echoed)
+        return self.client.compares_nonces and bool(asked != echoed)
 
     def reject(self, ongoing: _Ongoing, error: Exception) -> None:
         """The call failed, definitely."""
@@ -132,5 +148,5 @@ class ReferenceLookup:
         ongoing = self._latest.pop(handle.record_key, None)
         if ongoing is not None and not ongoing.over:
             ongoing.over = True
-            if ongoing.request is not None:
+            if ongoing.request is not None and self.client.gives_up:
                 self.client.cancel(ongoing.request)

@@ -5,35 +5,49 @@ Answers to `harness.run`. Invariant: what comes out depends on the order alone: 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Final, TypedDict
 
+from harness.choices import Choices
 from harness.claims import header_of
 from harness.errors import HarnessError
+from harness.faults.refusals import refuse_at_level
 from harness.history.event import Event
 from harness.history.header import Header, parse_header
 from harness.order import REFERENCE, Order, planned_crashes
-from harness.scenario import Scenario
+from harness.plan import Crash
+from harness.scenario import Operator, Scenario, Sink
 from harness.sim.atomic_sink import AtomicSink
 from harness.sim.attempt import Attempt, Job
-from harness.sim.fault_schedule import FaultSchedule
+from harness.sim.coordinated_run import RegionalRun
+from harness.sim.fault_schedule import FaultSchedule, Noted
+from harness.sim.global_coordination import GlobalCoordination
+from harness.sim.mail_task import CoordinatedTask
 from harness.sim.pool import MemoryTables, SimulatedPool
 from harness.sim.prepared_source import DueElement, PreparedSource
 from harness.sim.reference_lookup import ReferenceLookup
 from harness.sim.simulation import Simulation
+from harness.sim.sinks.idempotent import IdempotentSink
+from harness.sim.sinks.two_phase import TwoPhaseSink
 from harness.sim.variant import HONEST, Variant
+from harness.sut.coordination import Coordination
+from harness.sut.dead_letter import DeadLetterFunction, is_dead_letter
 from harness.sut.enrichment import answer_timeouts, enrich
 from harness.sut.positions import SubtaskSource
 from harness.sut.registry import load_lookup
 from harness.workloads.lookups import LookupSource
 from reference_impl.async_function import AsyncFunction
 from reference_impl.coroutine_function import from_coroutine
+from reference_impl.retry import NO_RETRY, FixedDelay, RetryStrategy, any_error
+from reference_impl.task import StreamTask
 
 __all__ = ["Simulated", "simulate_scenario"]
 
 _TIERS = 5
+_PARTS_KEPT: Final = 3
+"""Completed checkpoints that may still be restored, as `harness.database.coordinated_sink` has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,44 +61,79 @@ class Simulated:
     virtual_ms: int
     numbered: int
     """Events that were made; more than `events` holds, if recording has gaps."""
+    noted: Mapping[str, Sequence[Noted]] = field(default_factory=dict)
+    """What the events do not tell of each time that a fault acted."""
 
 
 def simulate_scenario(order: Order, *, variant: Variant = HONEST) -> Simulated:
-    """Run `order`, whatever its level says, at sim."""
+    """Run `order`, whatever its level says, at sim. Raises UsageError for a fault that cannot be here."""
+    refuse_at_level(order.scenario, "sim")
     scenario, seed = order.scenario, order.seed
-    run = Simulation(
-        seed=seed,
-        customers=_customers(scenario, seed),
-        variant=variant,
-        limit_ms=scenario.budget,
-        crashes=planned_crashes(scenario) if variant.arms_faults else (),
-    )
-    if variant.arms_faults:
-        schedule = FaultSchedule(scenario=scenario, run=run)
-        run.watch = schedule.reached if schedule.has_any else None
-        run.closing = schedule.close
-    run.run(_job(order, run))
+    if not variant.arms_faults:
+        scenario = scenario.model_copy(update={"faults": ()})
+    run = _run(scenario, seed, variant)
+    run.links["lookups"].row_bytes = run.direct.row_bytes = scenario.workload.row_bytes
+    schedule = FaultSchedule(scenario=scenario, run=run, seed=seed)
+    run.watch = schedule.reached if schedule.has_any else None
+    run.closing = schedule.close
+    run.tape.hears = schedule.workload.hears
+    run.run(_job(order, scenario, run, schedule))
     return Simulated(
         header=_header(order),
         events=run.tape.events,
         error=run.error,
         virtual_ms=run.hub.now_ms,
         numbered=run.tape.numbered,
+        noted=schedule.noted,
     )
 
 
-def _customers(scenario: Scenario, seed: int) -> dict[int, dict[str, Any]]:
+def _run(scenario: Scenario, seed: int, variant: Variant) -> Simulation:
+    parts = _Parts(
+        seed=seed,
+        customers=_customers(scenario, seed),
+        variant=variant,
+        limit_ms=scenario.budget,
+        crashes=planned_crashes(scenario),
+    )
+    if scenario.sink == "atomic":
+        return Simulation(**parts)
+    return RegionalRun(subtasks=scenario.workload.subtasks, recounts=True, keeps=_PARTS_KEPT, **parts)
+
+
+class _Parts(TypedDict):
+    """What every run has."""
+
+    seed: int
+    customers: Mapping[int, Any]
+    variant: Variant
+    limit_ms: int
+    crashes: Sequence[Crash]
+
+
+_SINKS: Final[Mapping[Sink, type[Any]]] = {
+    "atomic": AtomicSink,
+    "two-phase": TwoPhaseSink,
+    "idempotent": IdempotentSink,
+}
+
+
+def _customers(scenario: Scenario, seed: int) -> dict[int, list[dict[str, Any]]]:
+    """The rows of each key: one, or none up to as many as `fanout` says."""
+    workload, counts = scenario.workload, Choices(seed, "rows of a key")
     return {
-        key: {"name": f"customer {key}", "city": f"city {key % 7}", "tier": 1 + (key + seed) % _TIERS}
-        for key in range(scenario.workload.keys)
+        key: [
+            {"name": f"customer {key}", "city": f"city {key % 7}", "tier": 1 + (key + seed + row) % _TIERS}
+            for row in range(1 if workload.fanout == 1 else counts.between(0, workload.fanout))
+        ]
+        for key in range(workload.keys)
     }
 
 
-def _job(order: Order, run: Simulation) -> Job:
-    scenario = order.scenario
+def _job(order: Order, scenario: Scenario, run: Simulation, schedule: FaultSchedule) -> Job:
     operator, workload = scenario.operator, scenario.workload
     customers = run.database.customers
-    sources = [_elements(order, subtask) for subtask in range(workload.subtasks)]
+    sources = [_elements(scenario, order.seed, subtask) for subtask in range(workload.subtasks)]
 
     def source(subtask: int, origin_ms: int) -> PreparedSource:
         return PreparedSource(
@@ -92,28 +141,47 @@ def _job(order: Order, run: Simulation) -> Job:
         )
 
     is_ours = order.sut == REFERENCE
-    function = (
-        partial(_reference, scenario)
-        if is_ours
-        else _users(order, MemoryTables((key, *row.values()) for key, row in customers.items()))
-    )
+    rows = ((key, *row.values()) for key, rows in customers.items() for row in rows)
+    lookup = partial(_reference, scenario) if is_ours else _users(order, MemoryTables(rows))
+
+    def function(attempt: Attempt) -> AsyncFunction:
+        faulty = schedule.workload.around_calls(lookup(attempt), attempt)
+        return DeadLetterFunction(faulty) if operator.on_error == "dead-letter" else faulty
+
     return Job(
         mode=operator.mode,
         capacity=operator.capacity,
         timeout_ms=operator.timeout,
         subtasks=workload.subtasks,
         source=source,
-        sink=AtomicSink,
+        sink=_SINKS[scenario.sink],
         function=function,
-        expect=(lambda lookup: [customers[lookup.key]]) if is_ours else None,
+        expect=(lambda lookup: customers[lookup.key]) if is_ours else None,
+        retry=_retry(operator),
         nonces=is_ours,
+        breaks_circuit=True,
+        task=StreamTask if scenario.sink == "atomic" else CoordinatedTask,
+        coordination=Coordination if scenario.sink == "atomic" else GlobalCoordination,
     )
 
 
-def _elements(order: Order, subtask: int) -> Sequence[DueElement]:
+def _retry(operator: Operator) -> RetryStrategy:
+    """How often a record is asked for, at most; a dead letter is a failure that came as a result."""
+    if operator.tries == 1:
+        return NO_RETRY
+    dead_letters = operator.on_error == "dead-letter"
+    return FixedDelay(
+        max_retries=operator.tries - 1,
+        delay_ms=max(1, operator.retry_delay),
+        on_result=is_dead_letter if dead_letters else None,
+        on_error=None if dead_letters else any_error,
+    )
+
+
+def _elements(scenario: Scenario, seed: int, subtask: int) -> Sequence[DueElement]:
     """What `harness.sut.positions.SubtaskSource` reads, read once for all attempts."""
-    workload = order.scenario.workload
-    elements = LookupSource(workload=workload, seed=order.seed, subtask=subtask)
+    workload = scenario.workload
+    elements = LookupSource(workload=workload, seed=seed, subtask=subtask, faults=scenario.faults)
     source = SubtaskSource(elements, checkpoint_every=workload.checkpoint_every, origin_ms=0)
     return [(source.read(position), source.due_ms(position)) for position in range(len(elements) + 1)]
 
@@ -145,6 +213,7 @@ def _reference(scenario: Scenario, attempt: Attempt) -> AsyncFunction:
         loop=attempt.loop,
         executor=attempt.executor,
         on_timeout="fail" if answer == "fail" else answer_timeouts(answer),
+        results=lambda rows: rows or [],
     )
 
 

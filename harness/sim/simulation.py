@@ -23,6 +23,7 @@ from harness.sim.hub import Actor, Hub
 from harness.sim.link import Link
 from harness.sim.patience import patience
 from harness.sim.variant import HONEST, Variant
+from harness.sut.inside.crash import InjectedFailure
 
 __all__ = ["Simulation"]
 
@@ -64,7 +65,7 @@ class Simulation:
         self.hub = hub = Hub(draw, limit_ms=limit_ms, steps_max=_STEPS_MAX)
         self.tape = Tape(hub)
         self.links = {name: Link(name, hub=hub, draw=draw) for name in ("lookups", "sink")}
-        self.direct = Link("direct", hub=hub, draw=draw)
+        self.direct = Link("direct", hub=hub, draw=draw, is_direct=True)
         """To the database past the proxy: no fault acts on it."""
         self.database = Database(self.tape, draw, customers=customers, troubles=troubles)
         self.shared: dict[str, Any] = {}
@@ -144,6 +145,8 @@ class Simulation:
     def attempt_over(self, attempt: Attempt, actor: Actor) -> None:
         """Start the next one, unless the subtask is done, or fails too often."""
         subtask = attempt.subtask
+        if self.attempts[subtask] is not attempt:
+            return  # it was superseded: its end is nobody's affair
         if actor.error is None and not actor.killed:
             self.finished[subtask] = None
             if len(self.finished) == attempt.job.subtasks:
@@ -153,6 +156,11 @@ class Simulation:
         else:
             self.begin(attempt.job, subtask, at_ms=self.hub.now_ms + self.draw.between(*_RESTART_MS))
 
+    def supersede(self, attempt: Attempt) -> None:
+        """It is taken for dead, whatever it is: its successor begins."""
+        at_ms = self.hub.now_ms + self.draw.between(*_RESTART_MS)
+        self.begin(attempt.job, attempt.subtask, at_ms=at_ms)
+
     def fail(self, why: str) -> None:
         """The run is over, without a verdict on its end: every attempt is thrown away."""
         if self.error is None:
@@ -160,6 +168,10 @@ class Simulation:
         self.hub.over = True
         for attempt in sorted(self.attempts.values(), key=lambda one: one.actor.is_current):
             attempt.actor.kill()  # does not return from the one that is running
+
+    def completed(self, subtask: int) -> frozenset[int]:
+        """The checkpoints of `subtask` that count for whoever waits for one."""
+        return frozenset(self.database.epochs.get(subtask, {}))
 
     # --------------------------------------------------------------------------------------------- crashes
 
@@ -169,6 +181,8 @@ class Simulation:
         tape.add(FaultEvent(n=tape.n, t=tape.t, f=crash.fault, phase="begin"))
         death = _Death(crash=crash, attempt=attempt.number, at_ms=self.hub.now_ms)
         self._deaths.setdefault(attempt.subtask, []).append(death)
+        if crash.how == "exception":
+            raise InjectedFailure(f"fault {crash.fault} at {crash.phase} #{crash.hit}")
         attempt.actor.kill()
 
     def started(self, attempt: Attempt) -> None:
@@ -179,6 +193,7 @@ class Simulation:
                 "subtask": attempt.subtask,
                 "phase": death.crash.phase,
                 "hit": death.crash.hit,
+                "how": death.crash.how,
                 "attempt": death.attempt,
                 "next_attempt": attempt.number,
                 "restart_ms": self.hub.now_ms - death.at_ms,

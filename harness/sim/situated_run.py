@@ -1,4 +1,4 @@
-"""The run of a situation: its links and tables, who restarts whom, and the coordinator's letters.
+"""The run of a situation: its links and tables, who restarts whom, and when checkpoints are asked for.
 
 Answers to Flink's job master with one region for the whole job, or, over an atomic sink, one for each subtask.
 Invariant: a superseded attempt is killed, or is a zombie that was paused on purpose; nobody waits for either.
@@ -6,25 +6,17 @@ Invariant: a superseded attempt is killed, or is a zombie that was paused on pur
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar, Final, cast
+from typing import ClassVar, Final, cast
 
-from msgspec import UNSET, UnsetType
-
-from harness.database.epoch import Visible
-from harness.history.event import Abort, Commit, Done, Retire
 from harness.plan import Crash
 from harness.sim.attempt import Attempt, Job
-from harness.sim.coordinator import Coordinator, Part, Word
-from harness.sim.database import Database
+from harness.sim.coordinated_run import CoordinatedRun
 from harness.sim.disturbances import Disturbances
 from harness.sim.effects import EffectTable
 from harness.sim.hub import Actor
 from harness.sim.lossy_link import LossyLink
-from harness.sim.mail_task import CoordinatedTask, MailTask
-from harness.sim.simulation import Simulation
-from harness.sim.sinks.ledger import Ledger, Transaction
+from harness.sim.mail_task import MailTask
 from harness.sim.situation import Situation
 from harness.sim.variant import Variant
 from harness.sim.weather import Weather
@@ -41,10 +33,9 @@ _QUIET_MS: Final = 3_000
 """Without any progress, nobody asks for another checkpoint: what is stuck is to be seen."""
 _SLOWER_AFTER_MS: Final = 700
 _SLOWER_MS: Final = 200
-_WORDS: Final[dict[Word, type[Done | Abort | Retire]]] = {"done": Done, "abort": Abort, "retire": Retire}
 
 
-class SituatedRun(Simulation):
+class SituatedRun(CoordinatedRun):
     """Mutable."""
 
     failing_is_stuck: ClassVar[bool] = True
@@ -56,7 +47,10 @@ class SituatedRun(Simulation):
             for crash in situation.crashes
             if variant.arms_faults and crash.phase != "instant"
         ]
+        points = situation.checkpoints
         super().__init__(
+            subtasks=situation.stream.subtasks,
+            recounts=points.style == "barriers",
             seed=seed,
             customers={},
             variant=variant,
@@ -64,39 +58,20 @@ class SituatedRun(Simulation):
             crashes=crashes,
             attempts_max=_ATTEMPTS_MAX,
         )
-        points = situation.checkpoints
+        self.round_trip_ms = points.round_trip_ms
+        self.notify_lost_share, self.notify_again_share = points.notify_lost_share, points.notify_again_share
         self.situation = situation
-        self.database = _AuditedDatabase(self.tape, self.draw, customers={})
         self.database.audits_outputs = points.tells_outputs
         self.links["sink"] = LossyLink(
             "sink", hub=self.hub, draw=self.draw, loss_share=points.reply_lost_share
         )
         self.weather = Weather(situation.lookups, self.draw)
         self.effects = variant.effects(EffectTable)(self.database) if situation.lookups.writes else None
-        self.ledgers = {
-            subtask: Ledger(self.database.fence(subtask), shown=partial(self._show, subtask))
-            for subtask in range(situation.stream.subtasks)
-        }
-        self.coordinator: Coordinator = variant.coordinator(Coordinator)(
-            subtasks=situation.stream.subtasks, say=self._say, recounts=points.style == "barriers"
-        )
         self.disturbances = Disturbances(self)
         self.watch = self.disturbances.reached
         self._quiet_since_ms = 0
         self._progress_seen = 0
         self._job: Job | None = None
-
-    # ------------------------------------------------------------------------------------------ the tables
-
-    def _say(self, word: Word, number: int) -> None:
-        tape = self.tape
-        tape.add(_WORDS[word](n=tape.n, t=tape.t, c=number))
-
-    def _show(self, subtask: int, transaction: Transaction, rows: Sequence[Visible]) -> None:
-        for row in rows:
-            self.database.write(subtask, id=row.id, token=transaction.attempt, j=row.j, v=row.value)
-        tape = self.tape
-        tape.add(Commit(n=tape.n, t=tape.t, s=subtask, c=transaction.epoch, a=transaction.attempt))
 
     # --------------------------------------------------------------------------------------------- running
 
@@ -142,11 +117,6 @@ class SituatedRun(Simulation):
             if not self.disturbances.is_zombie(old):
                 old.actor.kill()
 
-    def started(self, attempt: Attempt) -> None:
-        """See `Simulation`."""
-        self.coordinator.begins(attempt.subtask, attempt.number)
-        super().started(attempt)
-
     def _give_up(self, why: str) -> None:
         """As a person does: not at the moment in which everything stands still, but after a good while."""
         self.hub.now_ms += PATIENCE_MS
@@ -167,7 +137,7 @@ class SituatedRun(Simulation):
         every_ms = self.situation.checkpoints.every
         self.hub.at(now_ms + (_SLOWER_MS if quiet_ms > _SLOWER_AFTER_MS else every_ms), self._tick)
         if not self.situation.restarts_together:
-            for attempt in self._going_on():
+            for attempt in self.going_on():
                 cast("MailTask", attempt.task).trigger_next()
                 attempt.actor.wake()
             return
@@ -177,67 +147,9 @@ class SituatedRun(Simulation):
         self.hub.at(
             now_ms + self.situation.checkpoints.gives_up_ms, partial(self.coordinator.give_up, number)
         )
-        for attempt in self._going_on():
-            self._send(attempt, partial(_trigger, number=number))
-
-    def _going_on(self) -> list[Attempt]:
-        """The attempts that can take a letter: the others are not there yet, or have gone."""
-        return [
-            attempt
-            for attempt in self.attempts.values()
-            if attempt.actor.alive and getattr(attempt, "task", None) is not None
-        ]
-
-    def _send(self, attempt: Attempt, letter: Any) -> None:
-        """It arrives after a while, if the attempt is still there."""
-        self.hub.at(self.hub.now_ms + self._round_trip_ms(), partial(_deliver, attempt, letter))
-
-    def _round_trip_ms(self) -> int:
-        return self.draw.between(*self.situation.checkpoints.round_trip_ms)
-
-    def acknowledge(self, part: Part) -> None:
-        """An attempt's word on its part is on its way."""
-        self.hub.at(self.hub.now_ms + self._round_trip_ms(), partial(self._acknowledged, part))
-
-    def _acknowledged(self, part: Part) -> None:
-        self._notify_of(self.coordinator.acknowledge(part))
-
-    def ends(self, subtask: int, attempt: int) -> None:
-        """An attempt's word that all is done."""
-        self._notify_of(self.coordinator.ends(subtask, attempt))
-
-    def _notify_of(self, number: int | None) -> None:
-        """The checkpoint is complete: tell everybody, but some letters are lost, and some come twice."""
-        if number is None:
-            return
-        points, finals = self.situation.checkpoints, self.coordinator.finals(number)
-        for attempt in self._going_on():
-            if not self.draw.chance(10 * points.notify_lost_share) or attempt.subtask in finals:
-                self._send(attempt, partial(_notify, number=number))
-            if self.draw.chance(10 * points.notify_again_share):
-                self._send(attempt, partial(_notify, number=number))
+        for attempt in self.going_on():
+            self.send(attempt, partial(_trigger, number=number))
 
 
 def _trigger(attempt: Attempt, *, number: int) -> None:
     cast("MailTask", attempt.task).trigger(number)
-
-
-def _notify(attempt: Attempt, *, number: int) -> None:
-    cast("CoordinatedTask", attempt.task).notify(number)
-
-
-def _deliver(attempt: Attempt, letter: Any) -> None:
-    if attempt.actor.alive:
-        letter(attempt)
-        attempt.actor.wake()
-
-
-class _AuditedDatabase(Database):
-    """Its audit log is of the outputs, or of the rows that lookups write. Mutable."""
-
-    audits_outputs = False
-
-    def write(self, subtask: int, *, id: int, token: int, j: int | UnsetType = UNSET, v: Any = UNSET) -> None:
-        """See `Database`."""
-        if j is UNSET or self.audits_outputs:
-            super().write(subtask, id=id, token=token, j=j, v=v)

@@ -121,7 +121,7 @@ def _late_to_acknowledge(situation: Situation, draw: Draw) -> Situation:
             zombies=tuple(
                 replace(
                     zombie,
-                    phase="snapshot-taken",
+                    phase="snap.end",
                     hit=draw.between(1, 3),
                     paused_ms=draw.between(25, 120),
                     then_kill_ms=draw.between(1, 60),
@@ -318,7 +318,7 @@ def _zombies(draw: Draw, stream: Stream) -> tuple[Zombie, ...]:
     if where < _OFTEN_OF_10:
         phase, hit = "instant", draw.between(1, 10 * stream.records)
     elif where < 2 * _OFTEN_OF_10:
-        phase, hit = "snapshot-taken", draw.between(1, 3)
+        phase, hit = "snap.end", draw.between(1, 3)
     zombie = Zombie(
         name="zombie",
         subtask=draw.index(stream.subtasks),

@@ -77,6 +77,8 @@ class Variant:
     """Of what routes a record to the dead letters."""
     arms_faults: bool = True
     """False: no fault is ever armed, though the scenario names some."""
+    linger_ms: int = 0
+    """How long an attempt that has closed lives on, at least."""
     bypasses_proxy: bool = False
     """True: connections of the lookups do not cross the link on which faults act."""
 

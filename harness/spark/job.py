@@ -11,14 +11,16 @@ import threading
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pyarrow as pa
 
+from harness.errors import HarnessError
 from harness.execution import ExecutionState
 from harness.history.follower import Follower
 from harness.plan import RunPlan, decode_plan, encode_plan
-from harness.process_identity import end_process
+from harness.process_identity import ProcessIdentity, end_process, identify, is_alive
+from harness.spark.session import gateway_pid
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,6 +81,24 @@ class SparkExecution:
     def poll(self) -> ExecutionState:
         """Spark restarts and reaps; this only looks."""
         return ExecutionState(running=self._thread.is_alive(), error=self._error)
+
+    def process(self, subtask: int) -> ProcessIdentity | None:
+        """See `Workers`; the Python worker that its newest attempt said it was."""
+        attempts = Follower(Path(self._plan.folder)).poll().attempts
+        newest = max((name for name in attempts if name[0] == subtask), default=None)
+        if newest is None or attempts[newest].over:
+            return None
+        who = attempts[newest].process
+        return who if who is not None and is_alive(who) else None
+
+    def supersede(self, subtask: int) -> NoReturn:
+        """Not while the task lives: Spark starts its next attempt only when it knows that the last one is over."""
+        message = f"subtask {subtask} cannot be superseded at level spark"
+        raise HarnessError(message, fix="a fault that needs it is refused there; please report it")
+
+    def executor(self) -> ProcessIdentity | None:
+        """See `Workers`: the JVM, which is driver and executor in one."""
+        return identify(gateway_pid())
 
     def stop(self) -> None:
         """Cancel the job; a worker that goes on regardless is killed by the pid that it recorded."""

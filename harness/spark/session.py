@@ -24,7 +24,7 @@ from harness.execution import ATTEMPTS_MAX
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["java_version", "spark_session"]
+__all__ = ["gateway_pid", "java_version", "spark_session"]
 
 _JAVA_MIN = 17
 _JAVA_S = 10
@@ -80,7 +80,7 @@ def spark_session(
     try:
         with _stderr_to(folder / "jvm.log"), _own_interrupt_handler():
             session = builder.getOrCreate()
-        note_process(_gateway().proc.pid)
+        note_process(gateway_pid())
         try:
             _warm_up(session)
             yield session
@@ -143,6 +143,12 @@ def _stderr_to(path: Path) -> Iterator[None]:
     finally:
         os.dup2(kept, 2)
         os.close(kept)
+
+
+def gateway_pid() -> int:
+    """The JVM's process, while a session lives."""
+    pid: int = _gateway().proc.pid
+    return pid
 
 
 def _gateway() -> Any:

@@ -6,36 +6,41 @@ and on what the database holds, on nothing that another attempt kept in memory.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from harness.clock import monotonic_us
-from harness.database.epoch import Attempt, Fenced, SinkLost
+from harness.database.epoch import Attempt, Fenced, SavedEpoch, SinkLost
 from harness.database.pool import ConnectionPool
-from harness.database.sink import EpochSink, SplitSink
 from harness.history.journal import Journal
 from harness.history.recorder import Recorder, attempt_file
 from harness.plan import RunPlan
 from harness.process_identity import this_process
-from harness.scenario import Scenario
-from harness.sut.coordination import Coordination
-from harness.sut.crash import Crashes
+from harness.scenario import Operator, Scenario, Workload
+from harness.sut.careless_clients import CARELESS_LOOKUPS
+from harness.sut.dead_letter import DeadLetterFunction, is_dead_letter
 from harness.sut.enrichment import JournalProbe, answer_timeouts, enrich
-from harness.sut.mutants import MUTANTS, operator_builder
-from harness.sut.positions import SubtaskSource, named, restored
-from harness.sut.registry import SUTS, load_lookup
-from harness.workloads.lookups import Lookup, LookupSource, expected_value
+from harness.sut.inside.crash import InjectedFailure
+from harness.sut.inside.inside_faults import InsideFaults
+from harness.sut.mutants import build_timers, operator_builder
+from harness.sut.phases import Phases
+from harness.sut.positions import Replay, SubtaskSource, named, restored
+from harness.sut.registry import SUTS, LookupFunction, load_lookup
+from harness.sut.sink_choice import ChosenSink
+from harness.workloads.lookups import Lookup, LookupSource, expected_results
+from reference_impl.async_function import AsyncFunction
 from reference_impl.coroutine_function import from_coroutine
 from reference_impl.errors import OperatorError, StreamElementFailed
 from reference_impl.loops import real_loop
 from reference_impl.mailbox import Mailbox
 from reference_impl.mailbox_executor import MailboxExecutor
 from reference_impl.mailbox_loop import MailboxLoop
-from reference_impl.task import Checkpoint, StreamTask
-from reference_impl.timers import Timers
+from reference_impl.retry import FixedDelay, RetryStrategy, any_error
+from reference_impl.task import Checkpoint, Source, StreamTask
 
 __all__ = ["AttemptFailed", "run_attempt"]
 
@@ -51,36 +56,73 @@ class AttemptFailed(Exception):
 
 def run_attempt(plan: RunPlan, subtask: int) -> int:
     """Be the next attempt of `subtask`, to the end; its number. Raises `AttemptFailed`."""
-    mutant = MUTANTS[plan.mutant] if plan.mutant else None
-    sink_class = SplitSink if mutant and mutant.writes_at_once else EpochSink
-    sink = sink_class(plan.sink, subtask=subtask)
+    scenario = Scenario.model_validate(plan.scenario)
+    chosen = ChosenSink(plan, scenario, subtask=subtask)
+    lost: list[int | str] = []
+    met: list[int | str] = []
     try:
-        attempt = sink.take_over(now_ms=monotonic_us() // 1000)
+        chosen.sink.listen(on_loss=lost.append, on_error=met.append)
+        attempt = chosen.take_over(now_ms=monotonic_us() // 1000)
         path = attempt_file(Path(plan.folder), subtask=subtask, attempt=attempt.number)
         with Recorder(path) as recorder:
             journal = Journal(recorder, subtask=subtask, attempt=attempt.number)
-            sink.on_loss = partial(journal.lost_connection, "sink")
-            _live(plan, subtask, attempt, sink=sink, journal=journal)
-    except (OperatorError, Fenced, SinkLost) as error:
+            for code in lost:  # while it took over, which gave it the number that its journal needs
+                journal.lost_connection("sink", code)
+            for code in met:
+                journal.server_error("sink", code)
+            chosen.sink.listen(
+                on_loss=partial(journal.lost_connection, "sink"),
+                on_error=partial(journal.server_error, "sink"),
+            )
+            _live(plan, scenario, subtask, attempt, chosen=chosen, journal=journal)
+    except (OperatorError, Fenced, SinkLost, InjectedFailure) as error:
         raise AttemptFailed(_in_words(error)) from error
     finally:
-        sink.close()
+        chosen.sink.close()
     return attempt.number
 
 
-def _live(plan: RunPlan, subtask: int, attempt: Attempt, *, sink: EpochSink, journal: Journal) -> None:
+def _live(
+    plan: RunPlan,
+    scenario: Scenario,
+    subtask: int,
+    attempt: Attempt,
+    *,
+    chosen: ChosenSink,
+    journal: Journal,
+) -> None:
     """From `start` to `close`, or to `failed`."""
-    checkpoint = _saved_checkpoint(attempt)
+    saved = attempt.saved
     journal.started(
-        checkpoint=checkpoint.number if checkpoint else None,
-        position=checkpoint.position if checkpoint else 0,
+        checkpoint=saved.epoch if saved else None,
+        position=saved.position if saved else 0,
         process=this_process(),
     )
-    if attempt.saved is not None:
-        names = [named(element) for element in attempt.saved.elements]
-        journal.restored(checkpoint=attempt.saved.epoch, elements=names)
+    for passed in attempt.passed_over:
+        journal.passed_over(
+            checkpoint=passed.epoch,
+            file=passed.file,
+            what=passed.what,
+            restored=saved.epoch if saved else None,
+        )
     try:
-        _run_task(plan, subtask, attempt, checkpoint, sink=sink, journal=journal)
+        with real_loop() as loop:
+            inside = InsideFaults(
+                plan,
+                workload=scenario.workload,
+                subtask=subtask,
+                attempt=attempt.number,
+                journal=journal,
+                loop=loop,
+                store=chosen.store,
+            )
+            chosen.sink.reach = inside.phases.reach
+            inside.phases.reach("open")
+            checkpoint = None if saved is None else _restored(saved, journal, inside.phases)
+            task = _Task(
+                plan, scenario, subtask, attempt, chosen=chosen, journal=journal, inside=inside, loop=loop
+            )
+            task.run(checkpoint)
     except Exception as error:
         record = error.record.value.id if isinstance(error, StreamElementFailed) else None
         with suppress(OSError):  # a full disk takes no last words; the error goes up all the same
@@ -89,78 +131,135 @@ def _live(plan: RunPlan, subtask: int, attempt: Attempt, *, sink: EpochSink, jou
     journal.closed()
 
 
-def _saved_checkpoint(attempt: Attempt) -> Checkpoint | None:
-    epoch = attempt.saved
-    if epoch is None:
-        return None
-    elements = tuple(restored(element) for element in epoch.elements)
-    return Checkpoint(number=epoch.epoch, position=epoch.position, elements=elements)
+def _restored(saved: SavedEpoch, journal: Journal, phases: Phases) -> Checkpoint:
+    phases.reach("restore.begin")
+    journal.restored(checkpoint=saved.epoch, elements=[named(element) for element in saved.elements])
+    elements = Replay([restored(element) for element in saved.elements], phases)
+    return Checkpoint(number=saved.epoch, position=saved.position, elements=elements)
 
 
-def _run_task(
-    plan: RunPlan,
-    subtask: int,
-    attempt: Attempt,
-    checkpoint: Checkpoint | None,
-    *,
-    sink: EpochSink,
-    journal: Journal,
-) -> None:
-    """Build the task around the operator and run it to the end of its input."""
-    scenario = Scenario.model_validate(plan.scenario)
-    settings, workload = scenario.operator, scenario.workload
-    crashes = Crashes(
-        plan.crashes, subtask=subtask, attempt=attempt.number, folder=Path(plan.folder), journal=journal
-    )
-    coordination = Coordination(journal=journal, sink=sink, crashes=crashes, expect=_expectation(plan))
-    elements = LookupSource(workload=workload, seed=plan.seed, subtask=subtask)
-    source = SubtaskSource(elements, checkpoint_every=workload.checkpoint_every, origin_ms=attempt.origin_ms)
-    pool = ConnectionPool(
-        plan.lookups,
-        size=min(settings.capacity, _CONNECTIONS_MAX),
-        on_loss=partial(journal.lost_connection, "lookups"),
-    )
-    on_timeout = settings.on_timeout
-    with real_loop() as loop:
-        mailbox = Mailbox(loop=loop)
-        executor = MailboxExecutor(mailbox, _PRIORITY)
-        timers = Timers(loop, executor)
-        mailbox_loop = MailboxLoop(mailbox)
-        operator = operator_builder(plan.mutant, sut=plan.sut)(
-            mode=settings.mode,
-            capacity=settings.capacity,
-            function=from_coroutine(
-                enrich(load_lookup(plan.sut), pool),
-                loop=loop,
-                on_timeout="fail" if on_timeout == "fail" else answer_timeouts(on_timeout),
-            ),
-            timeout_ms=settings.timeout,
+class _Task:
+    """The task around the operator, with what it holds."""
+
+    def __init__(
+        self,
+        plan: RunPlan,
+        scenario: Scenario,
+        subtask: int,
+        attempt: Attempt,
+        *,
+        chosen: ChosenSink,
+        journal: Journal,
+        inside: InsideFaults,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._pool = ConnectionPool(
+            plan.lookups,
+            size=min(scenario.operator.capacity, _CONNECTIONS_MAX),
+            seed=plan.seed,
+            on_loss=partial(journal.lost_connection, "lookups"),
+            on_error=partial(journal.server_error, "lookups"),
+        )
+        self._mailbox = Mailbox(loop=loop)
+        executor = MailboxExecutor(self._mailbox, _PRIORITY)
+        timers = build_timers(plan.mutant, loop, executor, inside.wall_clock)
+        mailbox_loop = MailboxLoop(self._mailbox)
+        coordination = chosen.coordination(
+            journal=journal,
+            phases=inside.phases,
+            expect=_expectation(plan),
+            timers=timers,
+            restored=attempt.saved.epoch if attempt.saved else 0,
+        )
+        self._operator = operator_builder(plan.mutant, sut=plan.sut)(
+            mode=scenario.operator.mode,
+            capacity=scenario.operator.capacity,
+            function=_function(plan, scenario.operator, self._pool, inside, loop),
+            timeout_ms=scenario.operator.timeout,
             executor=executor,
             timers=timers,
             emit=coordination.emit,
             fail=mailbox_loop.report_error,
-            probe=JournalProbe(journal, crashes),
+            probe=JournalProbe(journal, inside.phases),
+            **_retry(scenario.operator),
         )
-        task = StreamTask(
+        self._task = StreamTask(
             loop=loop,
             mailbox_loop=mailbox_loop,
             timers=timers,
-            operator=operator,
-            source=source,
+            operator=self._operator,
+            source=_source(plan, scenario.workload, subtask, attempt, inside),
             coordinator=coordination,
         )
+
+    def run(self, checkpoint: Checkpoint | None) -> None:
+        """To the end of the input; whatever happens, what it holds is given up."""
         try:
-            task.run(checkpoint)
+            self._task.run(checkpoint)
         finally:
-            operator.close()
-            mailbox.close()
-            pool.close()
+            self._operator.close()
+            self._mailbox.close()
+            self._pool.close()
+
+
+def _source(
+    plan: RunPlan, workload: Workload, subtask: int, attempt: Attempt, inside: InsideFaults
+) -> Source:
+    elements = LookupSource(workload=workload, seed=plan.seed, subtask=subtask, faults=inside.shaping)
+    source = SubtaskSource(elements, checkpoint_every=workload.checkpoint_every, origin_ms=attempt.origin_ms)
+    return inside.around_source(source, elements)
+
+
+def _function(
+    plan: RunPlan,
+    settings: Operator,
+    pool: ConnectionPool,
+    inside: InsideFaults,
+    loop: asyncio.AbstractEventLoop,
+) -> AsyncFunction:
+    """The lookup of the system under test, with the faults of its calls, and with what becomes of a failed one."""
+    on_timeout = settings.on_timeout
+    lookup = from_coroutine(
+        enrich(_lookup(plan), pool),
+        loop=loop,
+        on_timeout="fail" if on_timeout == "fail" else answer_timeouts(on_timeout),
+    )
+    function = inside.around_calls(lookup)
+    return DeadLetterFunction(function) if settings.on_error == "dead-letter" else function
+
+
+def _lookup(plan: RunPlan) -> LookupFunction:
+    """The lookup under test, careless if that is the planted defect."""
+    lookup = load_lookup(plan.sut)
+    careless = CARELESS_LOOKUPS.get(plan.mutant or "")
+    return lookup if careless is None else careless(lookup)
+
+
+def _retry(settings: Operator) -> _Retry:
+    """How often a record is asked for, at most; a dead letter is a failure that came as a result."""
+    if settings.tries == 1:
+        return {}
+    dead_letters = settings.on_error == "dead-letter"
+    return {
+        "retry": FixedDelay(
+            max_retries=settings.tries - 1,
+            delay_ms=max(1, settings.retry_delay),
+            on_result=is_dead_letter if dead_letters else None,
+            on_error=None if dead_letters else any_error,
+        )
+    }
+
+
+class _Retry(TypedDict):
+    """Given only where there is one: not every design knows it."""
+
+    retry: NotRequired[RetryStrategy]
 
 
 def _expectation(plan: RunPlan) -> Callable[[Lookup], list[Any]] | None:
     """What our own lookup answers; what a user's should, nobody knows."""
-    answers = {row[0]: [expected_value(row)] for row in plan.table}
-    return (lambda lookup: answers[lookup.key]) if plan.sut in SUTS else None
+    answers = expected_results(plan.table)
+    return (lambda lookup: answers.get(lookup.key, [])) if plan.sut in SUTS else None
 
 
 def _in_words(error: BaseException) -> str:

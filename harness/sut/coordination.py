@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from harness.database.epoch import Sink, Visible
-from harness.sut.enrichment import Enriched, Phases
+from harness.database.epoch import OpenEpoch, Sink, Visible
+from harness.sut.dead_letter import DeadLetter
+from harness.sut.enrichment import Enriched
+from harness.sut.phases import Phases
 from harness.sut.positions import named, saved
 from reference_impl.elements import OperatorInput, Record, Watermark
 from reference_impl.task import Checkpoint
 
-__all__ = ["Coordination", "TaskJournal"]
+__all__ = ["Coordination", "JournalledSubtask", "TaskJournal"]
 
 
 class TaskJournal(Protocol):
@@ -34,8 +36,8 @@ class TaskJournal(Protocol):
     def drained(self) -> None: ...
 
 
-class Coordination:
-    """One attempt's; a `reference_impl.task.Coordinator`, and the operator's `emit`.
+class JournalledSubtask:
+    """What every coordination does: write down first, hand to the sink second; the operator's `emit`.
 
     `expect` says which results a lookup should give; None: not known.
     """
@@ -44,13 +46,13 @@ class Coordination:
         self,
         *,
         journal: TaskJournal,
-        sink: Sink,
-        crashes: Phases,
+        sink: OpenEpoch,
+        phases: Phases,
         expect: Callable[[Any], Sequence[Any]] | None,
     ) -> None:
         self._journal = journal
         self._sink = sink
-        self._crashes = crashes
+        self._phases = phases
         self._expect = expect
 
     def takes(self, element: OperatorInput) -> None:
@@ -70,43 +72,65 @@ class Coordination:
             self._journal.took_watermark(position=element.position, timestamp=element.timestamp)
         else:
             raise _foreign(element)
-        self._crashes.reach("accept")
+        self._phases.reach("accept")
 
     def emit(self, element: OperatorInput) -> None:
         """An element leaves the operator."""
         if type(element) is Record:
             result = element.value
-            assert type(result) is Enriched, "every result knows its record"
-            self._journal.emits(id=result.id, j=result.j, value=result.value, ts=element.timestamp)
-            self._sink.add(Visible(id=result.id, j=result.j, value=result.value))
-            self._crashes.reach("emit")
+            if type(result) is Enriched:
+                self._journal.emits(id=result.id, j=result.j, value=result.value, ts=element.timestamp)
+                self._sink.add(Visible(id=result.id, j=result.j, value=result.value))
+                self._phases.reach("emit")
+            else:
+                assert type(result) is DeadLetter, "every result knows its record"
+                self._sink.bury(
+                    id=result.id, error=result.error
+                )  # the journal has it since its last call failed
         elif type(element) is Watermark:
             self._journal.emits_watermark(element.timestamp)
-            self._crashes.reach("wm")
+            self._phases.reach("wm")
         else:
             raise _foreign(element)
 
-    def completes(self, checkpoint: Checkpoint) -> None:
-        """Snapshot, outputs and epoch in one transaction; requests in flight are left alone."""
-        self._crashes.reach("snap.begin")
-        elements = [saved(element) for element in checkpoint.elements]
+    def snapped(self, checkpoint: Checkpoint) -> list[dict[str, Any]]:
+        """Write down what the checkpoint holds; as it is to be stored."""
+        self._phases.reach("snap.begin")
+        half = len(checkpoint.elements) // 2
+        elements = [saved(element) for element in checkpoint.elements[:half]]
+        self._phases.reach("snap.mid")
+        elements += [saved(element) for element in checkpoint.elements[half:]]
         names = [named(element) for element in elements]
         self._journal.snapped(checkpoint=checkpoint.number, position=checkpoint.position, elements=names)
-        self._crashes.reach("snapshot-taken")
-        self._journal.committing(checkpoint.number)
-        self._sink.commit(checkpoint.number, position=checkpoint.position, elements=elements)
-        self._crashes.reach("committed")
-        self._journal.committed(checkpoint.number)
+        self._phases.reach("snap.end")
+        return elements
 
     def source_exhausted(self) -> None:
         """No element is left to read."""
         self._journal.source_exhausted()
-        self._crashes.reach("drain")
+        self._phases.reach("drain")
 
     def drained(self) -> None:
         """Everything has left and is committed."""
         self._journal.drained()
-        self._crashes.reach("close")
+        self._phases.reach("close")
+
+
+class Coordination(JournalledSubtask):
+    """One attempt's, with an atomic sink; a `reference_impl.task.Coordinator`."""
+
+    _sink: Sink
+
+    def __init__(self, *, sink: Sink, **parts: Any) -> None:
+        super().__init__(sink=sink, **parts)
+
+    def completes(self, checkpoint: Checkpoint) -> None:
+        """Snapshot, outputs and epoch in one transaction; requests in flight are left alone."""
+        elements = self.snapped(checkpoint)
+        self._journal.committing(checkpoint.number)
+        self._sink.commit(checkpoint.number, position=checkpoint.position, elements=elements)
+        self._phases.reach("commit.post")
+        self._journal.committed(checkpoint.number)
 
 
 def _foreign(element: OperatorInput) -> AssertionError:

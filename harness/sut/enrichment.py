@@ -11,12 +11,14 @@ from typing import Any, Protocol
 
 import msgspec
 
+from harness.sut.dead_letter import DeadLetter
+from harness.sut.phases import Phases
 from harness.sut.registry import LookupFunction
 from harness.workloads.lookups import Lookup
 from reference_impl.elements import Record
 from reference_impl.probe import Ending
 
-__all__ = ["CallJournal", "Enriched", "JournalProbe", "Phases", "answer_timeouts", "enrich"]
+__all__ = ["CallJournal", "Enriched", "JournalProbe", "answer_timeouts", "enrich"]
 
 
 class Enriched(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,25 +71,21 @@ class CallJournal(Protocol):
     ) -> None:
         """An outcome was accepted."""
 
-
-class Phases(Protocol):
-    """Who wants to know where an attempt is, to end it there."""
-
-    def reach(self, phase: str) -> None:
-        """The attempt is at `phase`; this may not return."""
+    def dead(self, *, id: int) -> None:
+        """The record goes to the dead letters."""
 
 
 class JournalProbe:
     """The operator's probe: journals calls and outcomes, and is where a call may be an attempt's last."""
 
-    def __init__(self, journal: CallJournal, crashes: Phases) -> None:
+    def __init__(self, journal: CallJournal, phases: Phases) -> None:
         self._journal = journal
-        self._crashes = crashes
+        self._phases = phases
 
     def called(self, record: Record, *, attempt: int) -> None:
         """See `reference_impl.probe.Probe`."""
         self._journal.called(id=record.value.id, attempt=attempt)
-        self._crashes.reach("call")
+        self._phases.reach("call")
 
     def settled(
         self,
@@ -96,22 +94,40 @@ class JournalProbe:
         attempt: int,
         ending: Ending,
         final: bool,
-        results: Sequence[Enriched] | None = None,
+        results: Sequence[Enriched | DeadLetter] | None = None,
         error: BaseException | None = None,
     ) -> None:
-        """See `reference_impl.probe.Probe`."""
+        """See `reference_impl.probe.Probe`; a dead letter is the failure that it stands for."""
+        if results and type(results[0]) is DeadLetter:
+            self._gave_up(record, attempt, ending, results[0], final=final)
+        else:
+            self._journal.settled(
+                id=record.value.id,
+                attempt=attempt,
+                ending=ending.value,
+                final=final,
+                values=None if results is None else _values(results),
+                error=None if error is None else f"{type(error).__name__}: {error}",
+            )
+        self._phases.reach("result")
+
+    def _gave_up(
+        self, record: Record, attempt: int, ending: Ending, letter: DeadLetter, *, final: bool
+    ) -> None:
+        failed = Ending.FAIL if ending is Ending.OK else ending
         self._journal.settled(
             id=record.value.id,
             attempt=attempt,
-            ending=ending.value,
+            ending=failed.value,
             final=final,
-            values=None if results is None else _values(results),
-            error=None if error is None else f"{type(error).__name__}: {error}",
+            values=None,
+            error=letter.error,
         )
-        self._crashes.reach("result")
+        if final:
+            self._journal.dead(id=record.value.id)
 
 
-def _values(results: Sequence[Enriched]) -> list[Any]:
+def _values(results: Sequence[Enriched | DeadLetter]) -> list[Any]:
     if len(results) == 1:  # nearly always, and a comprehension costs as much as all the rest
-        return [results[0].value]
-    return [result.value for result in results]
+        return [results[0].value]  # type: ignore[union-attr]  # a dead letter is dealt with above
+    return [result.value for result in results]  # type: ignore[union-attr]

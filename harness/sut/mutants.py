@@ -7,23 +7,30 @@ invariants that are meant for it. What each replaces at level sim: `harness.muta
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
 from typing import Protocol, Unpack
 
 from harness.errors import UsageError
+from harness.sut.inside.wall_clock import WallClock
+from harness.sut.mutant import HARNESS_CHECKS, Mutant
 from harness.sut.registry import REFERENCE, REFERENCE_EMITTER
 from reference_impl.async_wait_build import Mode, Parts, build_operator
 from reference_impl.chain import ChainedOperator
 from reference_impl.emitter.build import build_operator as build_emitter_operator
+from reference_impl.mailbox_executor import MailboxExecutor
 from reference_impl.mutants import BUILDERS
+from reference_impl.mutants.wall_clock_timers import WallClockTimers
+from reference_impl.timers import Timers
 
-__all__ = ["HARNESS_CHECKS", "MUTANTS", "BuildTaskOperator", "Mutant", "find_mutant", "operator_builder"]
-
-HARNESS_CHECKS = {
-    "recording": "Every event that was made stands in the history: its numbers have no gap, up to the last.",
-    "canary": "The judge convicts each of a set of small histories that it must convict.",
-}
-"""Who convicts a defect of the recorder or of the judge, which no invariant can: the history has lost what would."""
+__all__ = [
+    "HARNESS_CHECKS",
+    "MUTANTS",
+    "BuildTaskOperator",
+    "Mutant",
+    "build_timers",
+    "find_mutant",
+    "operator_builder",
+]
 
 
 class BuildTaskOperator(Protocol):
@@ -31,36 +38,6 @@ class BuildTaskOperator(Protocol):
 
     def __call__(self, *, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> ChainedOperator:
         """An operator of that mode and capacity."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mutant:
-    """One planted defect."""
-
-    number: int | None
-    """M1, M2, ...; some numbers have several variants, and a few mutants none."""
-    name: str
-    about: str
-    mirrors: str
-    """The ticket, or the mistake, that it stands for."""
-    convicted_by: tuple[str, ...]
-    """The invariants meant for it; one of them must fail (V23: the run must be vacuous)."""
-    scenario: str | None = None
-    """The scenario meant for it at levels live and spark; none: it shows at level sim only."""
-    writes_at_once: bool = False
-    """Each output is visible when it leaves (live: `SplitSink`)."""
-    bypasses_proxy: bool = False
-    arms_nothing: bool = False
-
-    @property
-    def label(self) -> str:
-        """`M7`, or nothing."""
-        return "" if self.number is None else f"M{self.number}"
-
-    @property
-    def shows_in_a_run(self) -> bool:
-        """Whether the judgement of one run can convict it; else the kill matrix can."""
-        return not set(self.convicted_by) <= set(HARNESS_CHECKS)
 
 
 _OF_CHECKPOINTS = (
@@ -155,6 +132,22 @@ _OF_THE_SINK = (
     ),
     Mutant(
         number=None,
+        name="commits-blindly",
+        about="a transaction whose COMMIT was not answered is written again, and nobody asks for its epoch row",
+        mirrors="a retry after a lost acknowledgement",
+        convicted_by=("V9", "V8", "V12"),
+        scenario="lost-commit-reply",
+    ),
+    Mutant(
+        number=None,
+        name="assumes-committed",
+        about="a commit that ended with an error is taken for one that was made",
+        mirrors="an error that is logged and forgotten",
+        convicted_by=("V9", "V8", "V12"),
+        scenario="lost-commit",
+    ),
+    Mutant(
+        number=None,
         name="sink-outside-transaction",
         about="the sink writes each output at once, outside the epoch's transaction",
         mirrors="output and state that do not commit together",
@@ -193,6 +186,15 @@ _OF_CALLS = (
         about="a result that comes after the record's timeout leaves too",
         mirrors="a timeout that shuts no door",
         convicted_by=("V8", "V15"),
+        scenario="loop-stall",
+    ),
+    Mutant(
+        number=None,
+        name="loss-is-no-row",
+        about="a lost connection, or a statement that the server ended, is taken for an answer without rows",
+        mirrors="an error that looks like nothing found",
+        convicted_by=("V8",),
+        scenario="connections-cut",
     ),
     Mutant(
         number=16,
@@ -221,6 +223,7 @@ _OF_CALLS = (
         about="timers count on the wall clock, which may be set",
         mirrors="System.currentTimeMillis where a monotonic clock belongs",
         convicted_by=("V15",),
+        scenario="clock-jump",
     ),
     Mutant(
         number=29,
@@ -254,6 +257,7 @@ _OF_THE_OPERATOR = (
         about="a restored snapshot is called all at once, on top of the capacity",
         mirrors="a thundering herd",
         convicted_by=("V14",),
+        scenario="restore-full-queue",
     ),
     Mutant(
         number=13,
@@ -296,6 +300,7 @@ _OF_THE_OPERATOR = (
         about="a watermark equal to the one before it is dropped",
         mirrors="thrift where each one counts",
         convicted_by=("V6",),
+        scenario="wild-watermarks",
     ),
     Mutant(
         number=None,
@@ -364,3 +369,12 @@ def operator_builder(name: str | None, *, sut: str = REFERENCE) -> BuildTaskOper
     if sut == REFERENCE_EMITTER:
         return build_emitter_operator
     return BUILDERS.get(name, build_operator) if name else build_operator
+
+
+def build_timers(
+    name: str | None, loop: asyncio.AbstractEventLoop, executor: MailboxExecutor, clock: WallClock
+) -> Timers:
+    """The timers of the task; by the clock on the wall, where that is the planted defect."""
+    if name == "wall-clock-timers":
+        return WallClockTimers(loop, executor, wall_ns=clock.now_ns)
+    return Timers(loop, executor)

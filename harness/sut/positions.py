@@ -6,12 +6,14 @@ so every attempt cuts the same checkpoints.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from harness.sut.phases import Phases
 from harness.workloads.lookups import Lookup, LookupSource, MarkOfTime
 from reference_impl.elements import Barrier, EndOfInput, QueueElement, Record, StreamElement, Watermark
 
-__all__ = ["SubtaskSource", "named", "restored", "saved"]
+__all__ = ["Replay", "SubtaskSource", "WatchedSource", "named", "restored", "saved"]
 
 
 class SubtaskSource:
@@ -63,3 +65,42 @@ def restored(element: dict[str, Any]) -> QueueElement:
 def named(element: dict[str, Any]) -> dict[str, Any]:
     """A saved element as a history names it (`docs/history.md`, `snap`)."""
     return {"w": element["w"], "pos": element["pos"]} if "w" in element else {"id": element["lookup"]["id"]}
+
+
+class WatchedSource:
+    """`source`, with something to do when it stands at a position; a `reference_impl.task.Source`. Mutable."""
+
+    def __init__(self, source: SubtaskSource, acts: dict[int, Callable[[], None]]) -> None:
+        self._source = source
+        self._acts = acts
+        self.barrier_before = source.barrier_before
+        self.due_ms = source.due_ms
+
+    def read(self, position: int) -> StreamElement:
+        """The element, once what waits for it is done."""
+        act = self._acts.pop(position, None)
+        if act is not None:
+            act()
+        return self._source.read(position)
+
+
+class Replay(Sequence[QueueElement]):
+    """The elements of a snapshot, which tell how far their replay has come."""
+
+    def __init__(self, elements: Sequence[QueueElement], phases: Phases) -> None:
+        self._elements = elements
+        self._phases = phases
+
+    def __len__(self) -> int:
+        return len(self._elements)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._elements[place]
+
+    def __iter__(self) -> Iterator[QueueElement]:
+        """`restore.mid` once half of them have been taken, `restore.end` once all have."""
+        half = len(self._elements) // 2
+        yield from self._elements[:half]
+        self._phases.reach("restore.mid")
+        yield from self._elements[half:]
+        self._phases.reach("restore.end")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import strategies as st
 
 from harness.scenario import Scenario
+from harness.scenario_fault_kinds import FAULT_FORMS, FaultForm
 from harness.scenario_values import duration_text
 
 __all__ = ["SOUND", "scenarios", "sound"]
@@ -62,6 +64,8 @@ def scenarios(draw: st.DrawFn) -> Scenario:
     mode = draw(st.sampled_from(["ordered", "unordered"]))
     substituted = draw(st.booleans())
     subtasks = draw(st.integers(1, 4))
+    levels = draw(st.sampled_from([["live"], ["spark"], ["sim", "live", "spark"]]))
+    sink = draw(st.sampled_from(["atomic", "two-phase", "idempotent"]))
     ids = draw(st.lists(_names, unique=True, max_size=4))
     decisive = ["V8", "V1" if mode == "ordered" else "V2"]
     return Scenario.model_validate(
@@ -69,12 +73,14 @@ def scenarios(draw: st.DrawFn) -> Scenario:
             "scenario": draw(_names),
             "about": draw(_texts),
             "tags": draw(st.lists(st.text(), max_size=3)),
-            "levels": draw(st.sampled_from([["live"], ["spark"], ["sim", "live", "spark"]])),
+            "levels": levels,
             "operator": {
                 "mode": mode,
                 "capacity": draw(st.integers(1, 500)),
                 "timeout": draw(_spans if substituted else _durations),
                 "on_timeout": draw(st.lists(_json, max_size=3)) if substituted else "fail",
+                "on_error": draw(st.sampled_from(["fail", "dead-letter"])),
+                "tries": draw(st.integers(1, 5)) if substituted else 1,
             },
             "workload": {
                 "records": draw(st.integers(100, 1000)),
@@ -83,8 +89,13 @@ def scenarios(draw: st.DrawFn) -> Scenario:
                 "watermark_every": draw(st.integers(1, 20)),
                 "checkpoint_every": draw(st.integers(1, 20)),
                 "service": draw(_durations),
+                "fanout": draw(st.integers(1, 4)),
+                "row_bytes": draw(st.integers(0, 5000)),
+                "skew": f"{draw(st.integers(0, 100))}%",
+                "watermarks": draw(st.sampled_from(["rising", "wild"])),
             },
-            "faults": [draw(_faults(name, subtasks)) for name in ids],
+            "sink": sink,
+            "faults": [draw(_faults(name, subtasks=subtasks, levels=levels, sink=sink)) for name in ids],
             "decisive": draw(st.permutations(decisive)),
             "expects": draw(st.sampled_from([{}, {"records": 50}, {"checkpoints": 2, "records": 0}])),
         }
@@ -92,23 +103,43 @@ def scenarios(draw: st.DrawFn) -> Scenario:
 
 
 @st.composite
-def _faults(draw: st.DrawFn, name: str, subtasks: int) -> dict[str, Any]:
-    subtask = draw(st.integers(0, subtasks - 1))
-    if draw(st.booleans()):
-        phase = {"phase": draw(st.sampled_from(["snapshot-taken", "committed", "call"])), "hit": 2}
-        when = draw(st.sampled_from([phase, {"call": 7}, {"call": 7, "subtask": subtask}]))
-        return {"id": name, "do": "kill_worker", "subtask": subtask, "when": when}
-    triggers: list[dict[str, Any]] = [
-        {"at": draw(_durations)},
-        {"checkpoint": 2, "subtask": subtask},
-        {"call": 9},
+def _faults(draw: st.DrawFn, name: str, *, subtasks: int, levels: Sequence[str], sink: str) -> dict[str, Any]:
+    """Any fault that the levels and the sink can do, with all that its kind needs and some of what it takes."""
+    able = [
+        kind
+        for kind, form in FAULT_FORMS.items()
+        if set(levels) <= set(form.levels) and (sink != "atomic" or "store" not in form.abilities)
     ]
-    fault = {
-        "id": name,
-        "link": draw(st.sampled_from(["lookups", "sink"])),
-        "when": draw(st.sampled_from(triggers)),
+    kind = draw(st.sampled_from(able))
+    form = FAULT_FORMS[kind]
+    subtask = draw(st.integers(0, subtasks - 1))
+    values: dict[str, Any] = {**_VALUES, "subtask": subtask, "code": (form.codes or (0,))[0]}
+    values["how"] = draw(st.sampled_from(form.hows or ("any",)))
+    taken = draw(st.sets(st.sampled_from(form.takes))) if form.takes else set()
+    taken -= {"repeat", "every"} if "repeat" not in taken or "every" not in taken else set()
+    fields = {field: values[field] for field in (*form.needs, *sorted(taken))}
+    return {"id": name, "do": kind, **fields, "when": draw(_whens(form, subtask))}
+
+
+_VALUES = {
+    "link": "sink", "direction": "up", "delay": "200ms", "jitter": "200ms", "rate": "64kB/s", "bytes": 100,
+    "gap": "50ms", "open": "200ms", "closed": "300ms", "command": "commit", "statement": "SELECT c", "packet": 2,
+    "nth": 3, "times": 2, "connections": 5, "count": 10, "share": "90%", "shift": "-60m", "for": "900ms",
+    "repeat": 3, "every": "1s",
+}  # fmt: skip
+
+
+@st.composite
+def _whens(draw: st.DrawFn, form: FaultForm, subtask: int) -> dict[str, Any]:
+    forms: dict[str, dict[str, Any]] = {
+        "at": {"at": draw(_durations)},
+        "between": {"between": ["100ms", "2s"]},
+        "checkpoint": {"checkpoint": 2, "subtask": subtask},
+        "call": {"call": 9},
+        "record": {"record": 9},
+        "phase": {
+            "phase": draw(st.sampled_from(["snapshot-taken", "commit.post", "call", "restore.mid"])),
+            "hit": 2,
+        },
     }
-    fault |= {"do": draw(st.sampled_from(["latency", "blackhole", "down", "reset"])), "for": draw(_spans)}
-    if fault["do"] == "latency":
-        fault |= {"delay": "200ms", "jitter": draw(st.sampled_from(["0ms", "200ms"])), "direction": "up"}
-    return fault
+    return forms[draw(st.sampled_from(form.triggers))]

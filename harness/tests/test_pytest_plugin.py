@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import Exit
-from harness.tests.local_world import local_world
+from harness.tests.real_world import real_world
 
 pytestmark = pytest.mark.real
 
@@ -61,7 +61,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 @pytest.fixture(scope="module", autouse=True)
 def _a_world_can_be_had() -> None:
-    with local_world():
+    with real_world("local"):
         pass
 
 

@@ -11,8 +11,8 @@ from harness.checkers.registry import CHECKERS
 from harness.faults.vocabulary import FAULTS
 from harness.invariants import INVARIANTS, NOT_ON_A_HISTORY
 from harness.scenario import At, CheckpointDone, FaultName, Phase, Scenario
+from harness.scenario_fault_kinds import FAULT_FORMS, OWN_FIELDS
 from harness.scenario_mistakes import validated
-from harness.scenario_parts import FAULT_FIELDS, OWN_FIELDS
 from harness.scenario_values import duration_text
 from harness.tests.scenario_drafts import sound
 
@@ -33,6 +33,13 @@ def say(data: dict[str, Any]) -> list[str]:
 
 
 NETWORK = {"link": "lookups", "for": "1s", "when": {"at": "1s"}}
+
+WITH_UNIT: dict[str, dict[str, Any]] = {
+    "rate": {"do": "bandwidth", **NETWORK},
+    "share": {"do": "hot_key", "delay": "1s", "when": {"record": 3}},
+    "shift": {"do": "clock_jump", "when": {"at": "1s"}},
+}
+
 
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("latency without delay", with_fault(do="latency", **NETWORK), "`latency` needs `delay`"),
@@ -108,6 +115,74 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("evidence of nothing", changed(faults=[], expects={}, decisive=["V23"]), "asks for nothing"),
     ("a measurement", changed(decisive=["V17"]), "is a measurement"),
     ("the probe's", changed(decisive=["V22"]), "probe's history"),
+    (
+        "a level that a kind cannot do",
+        with_fault(do="zombie", subtask=0, when={"at": "1s"}, **{"for": "1s"}),
+        "`zombie` cannot be done at level spark",
+    ),
+    (
+        "a store fault without a store",
+        with_fault(do="store_torn", subtask=0, when={"checkpoint": 2}),
+        "`store_torn` needs a checkpoint store",
+    ),
+    (
+        "a phase that the sink has not",
+        with_fault(do="kill_worker", subtask=0, when={"phase": "notify"}),
+        "the phase `notify` never comes",
+    ),
+    ("tries without timeout", changed(operator={"mode": "ordered", "tries": 2}), "there is none (A3)"),
+    (
+        "a delay between no tries",
+        changed(operator={"mode": "ordered", "retry_delay": "1s"}),
+        "`tries: 1` makes no second one",
+    ),
+    ("repeat without every", with_fault(do="down", repeat=2, **NETWORK), "`every` is not there"),
+    ("every without repeat", with_fault(do="down", every="5s", **NETWORK), "`repeat` is not there"),
+    (
+        "again before it has healed",
+        with_fault(do="down", repeat=2, every="1s", **NETWORK),
+        "begins again after 1s, and has not healed",
+    ),
+    (
+        "an unknown way",
+        with_fault(do="kill_worker", subtask=0, how="gently", when={"call": 3}),
+        "knows no way `gently`",
+    ),
+    (
+        "a code that it cannot answer",
+        with_fault(do="sql_error", link="sink", code=1064, when={"at": "1s"}),
+        "cannot answer 1064",
+    ),
+    (
+        "a span without length",
+        with_fault(do="down", **{**NETWORK, "when": {"between": ["2s", "2s"]}}),
+        "not before the latest",
+    ),
+    (
+        "perhaps after the budget",
+        with_fault(do="down", **{**NETWORK, "when": {"between": ["1s", "60s"]}}),
+        "before this may begin",
+    ),
+    (
+        "a record that never comes",
+        with_fault(do="down", **{**NETWORK, "when": {"record": 401}}),
+        "record 401 never comes: each source has 400",
+    ),
+    (
+        "a record of another subtask",
+        with_fault(do="idle_input", subtask=0, when={"record": 3, "subtask": 1}, **{"for": "1s"}),
+        "the record is of subtask 1, the fault is of subtask 0",
+    ),
+    (
+        "a workload fault by time",
+        with_fault(do="idle_input", subtask=0, when={"at": "1s"}, **{"for": "1s"}),
+        "it waits for a record",
+    ),
+    (
+        "a server with a phase",
+        with_fault(do="read_only", when={"phase": "call"}, **{"for": "1s"}),
+        "acts on the server, which reaches no `phase`",
+    ),
     ("an unknown invariant", changed(decisive=["V77"]), "there is no invariant `V77`"),
     ("the same twice", changed(decisive=["V8", "V8"]), "named 2 times"),
     ("nothing decisive", changed(decisive=[]), "at least 1 item"),
@@ -180,6 +255,47 @@ def test_a_kill_at_a_call_is_a_phase_in_the_model() -> None:
     assert short.faults[0].when == Phase(phase="call", hit=120)
 
 
+def test_a_phase_has_one_name_whatever_an_older_file_calls_it() -> None:
+    names = {"snapshot-taken": "snap.end", "committed": "commit.post", "restore.mid": "restore.mid"}
+    for written, meant in names.items():
+        fault = with_fault(do="kill_worker", subtask=0, when={"phase": written, "hit": 2})
+
+        assert Scenario.model_validate(fault).faults[0].when == Phase.model_validate(
+            {"phase": meant, "hit": 2}
+        )
+
+
+@pytest.mark.parametrize(
+    ("field", "written", "meant"),
+    [("rate", "64kB/s", 64), ("share", "90%", 90), ("shift", "-90s", -90_000), ("shift", "60m", 3_600_000)],
+)
+def test_values_with_a_unit_are_integers_and_are_written_back_the_same(
+    field: str, written: str, meant: int
+) -> None:
+    read = Scenario.model_validate(with_fault(**WITH_UNIT[field], **{field: written})).faults[0]
+
+    assert getattr(read, field) == meant
+    assert read.model_dump(mode="json", by_alias=True)[field] == written
+
+
+@pytest.mark.parametrize(
+    ("field", "written"),
+    [
+        ("rate", "64/s"),
+        ("rate", 64),
+        ("rate", "0kB/s"),
+        ("share", 90),
+        ("share", "101%"),
+        ("shift", "1h"),
+        ("shift", -5),
+    ],
+)
+def test_values_without_their_unit_are_refused(field: str, written: object) -> None:
+    (told,) = say(with_fault(**WITH_UNIT[field], **{field: written}))
+
+    assert "is not a" in told
+
+
 def test_triggers_are_told_apart_by_their_own_field() -> None:
     faults = [
         {"id": "a", "do": "down", **NETWORK},
@@ -207,8 +323,8 @@ def test_planned_checkpoints_lie_between_the_first_element_and_the_last() -> Non
 def test_every_fault_that_a_scenario_can_name_is_described_and_has_its_fields() -> None:
     names = get_args(FaultName)
 
-    assert list(FAULTS) == list(names) == list(FAULT_FIELDS)
-    assert all({*fields.needs, *fields.takes} <= set(OWN_FIELDS) for fields in FAULT_FIELDS.values())
+    assert list(FAULTS) == list(names) == list(FAULT_FORMS)
+    assert all({*fields.needs, *fields.takes} <= set(OWN_FIELDS) for fields in FAULT_FORMS.values())
 
 
 def test_the_invariants_are_those_of_a_history() -> None:

@@ -13,7 +13,7 @@ from harness.scenario_schema import SCHEMA_FILE, scenario_schema, schema_text
 
 DRAFT_07 = {
     "$schema", "$ref", "additionalProperties", "allOf", "const", "default", "definitions", "description",
-    "enum", "examples", "exclusiveMinimum", "if", "items", "maximum", "minItems", "minLength", "minimum",
+    "enum", "examples", "exclusiveMinimum", "if", "items", "maxItems", "maximum", "minItems", "minLength", "minimum",
     "oneOf", "pattern", "properties", "required", "then", "title", "type",
 }  # fmt: skip
 

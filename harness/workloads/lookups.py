@@ -6,92 +6,155 @@ element again, in any process. Invariant: watermarks are true, no record after o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any
 
-from msgspec import Struct
+from harness.choices import Choices, Draw
+from harness.scenario import Fault, Scenario, Workload
+from harness.workloads.elements import HOT_KEY, Lookup, MarkOfTime
+from harness.workloads.shape import Burst, burst_places, idle_spans, marks, with_hot_keys
 
-from harness.choices import Draw
-from harness.scenario import Workload
-
-__all__ = ["Lookup", "LookupSource", "MarkOfTime", "customer_rows", "expected_value"]
+__all__ = [
+    "HOT_KEY",
+    "Lookup",
+    "LookupSource",
+    "MarkOfTime",
+    "customer_rows",
+    "expected_results",
+    "expected_value",
+    "nth_ids",
+    "offered_records",
+]
 
 _EVENT_STEP_MS = 10
 _DISORDER_MS = 50
 
 
-class Lookup(Struct, frozen=True, kw_only=True):
-    """What a record asks for; the first argument of a user's `lookup(record, pool)`. A struct: each record has one."""
-
-    id: int
-    """Unique in the run."""
-    key: int
-    """The row to look up."""
-    service_ms: int
-    """How long the database itself takes for it."""
-
-    def as_json(self) -> dict[str, Any]:
-        """For a snapshot."""
-        return {"id": self.id, "key": self.key, "service_ms": self.service_ms}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MarkOfTime:
-    """A source position that holds a watermark of `timestamp` ms."""
-
-    timestamp: int
-
-
 class LookupSource:
-    """The elements of one subtask by position; `len(source)` positions in all."""
+    """The elements of one subtask by position; `len(source)` positions in all.
 
-    def __init__(self, *, workload: Workload, seed: int, subtask: int) -> None:
+    `faults` are those of the scenario that are in what this source sends; others are passed over.
+    """
+
+    def __init__(self, *, workload: Workload, seed: int, subtask: int, faults: Iterable[Fault] = ()) -> None:
         self._workload = workload
+        self._every = workload.watermark_every
+        mine = [fault for fault in faults if fault.subtask in {None, subtask}]
         draw = Draw(seed, f"lookups/subtask {subtask}")
-        self._records = [self._draw(index, subtask, draw) for index in range(workload.records)]
-        every = workload.watermark_every
-        self._length = len(self._records) + (len(self._records) // every if every else 0)
+        skewed = Draw(seed, f"skew/subtask {subtask}")
+        records = [self._draw(index, subtask, draw, skewed) for index in range(workload.records)]
+        self.records = with_hot_keys(records, mine, seed=seed, subtask=subtask)
+        self._marks = marks(workload, seed=seed, subtask=subtask, step_ms=_EVENT_STEP_MS)
+        self._idle = idle_spans(mine)
+        self._plain = len(records) + len(self._marks)
+        self._bursts = [
+            self._burst(index, count) for index, count in burst_places(mine, records=len(records))
+        ]
 
-    def _draw(self, index: int, subtask: int, draw: Draw) -> tuple[Lookup, int]:
+    def _draw(self, index: int, subtask: int, draw: Draw, skewed: Draw) -> tuple[Lookup, int]:
         workload = self._workload
+        key, service_ms = draw.index(workload.keys), draw.between(0, workload.service)
+        if workload.skew and skewed.chance(workload.skew * 10):
+            key = HOT_KEY
         lookup = Lookup(
             id=index * workload.subtasks + subtask,
-            key=draw.index(workload.keys),
-            service_ms=draw.between(0, workload.service),
+            key=key,
+            service_ms=service_ms,
+            row_bytes=workload.row_bytes,
         )
         return lookup, index * _EVENT_STEP_MS + draw.between(0, _DISORDER_MS)
 
     def __len__(self) -> int:
-        return self._length
+        return self._plain + sum(burst.count for burst in self._bursts)
 
     def __getitem__(self, position: int) -> tuple[Lookup, int] | MarkOfTime:
         """The record (with its event time in ms) or the watermark at `position`."""
-        every = self._workload.watermark_every
-        if not every:
-            return self._records[position]
-        block, place = divmod(position, every + 1)
-        index = block * every + place
-        if place == every:
-            return MarkOfTime(timestamp=index * _EVENT_STEP_MS - 1)
-        return self._records[index]
+        for burst in self._bursts:
+            if position < burst.begin:
+                break
+            if position < burst.begin + burst.count:
+                return MarkOfTime(timestamp=burst.timestamp(position - burst.begin))
+            position -= burst.count
+        if not self._every:
+            return self.records[position]
+        block, place = divmod(position, self._every + 1)
+        return (
+            MarkOfTime(timestamp=self._marks[block])
+            if place == self._every
+            else self.records[block * self._every + place]
+        )
+
+    def _plain_position(self, index: int) -> int:
+        """Of the `index`-th record (from 0), were there no bursts."""
+        return index + (index // self._every if self._every else 0)
+
+    def _burst(self, index: int, count: int) -> Burst:
+        """In front of the `index`-th record, true and not below the watermark before it."""
+        until_ms = index * _EVENT_STEP_MS - 1
+        block = index // self._every if self._every else 0
+        floor_ms = self._marks[block - 1] if block else -1
+        begin = self._plain_position(index)
+        return Burst(begin=begin, count=count, floor_ms=min(floor_ms, until_ms), until_ms=until_ms)
+
+    def position_of(self, record: int) -> int:
+        """Of the `record`-th record, counted from 1."""
+        plain = self._plain_position(record - 1)
+        return plain + sum(burst.count for burst in self._bursts if burst.begin <= plain)
 
     def due_ms(self, position: int) -> int:
         """When `position` may be read, in ms since the subtask's first attempt began."""
-        every = self._workload.watermark_every
-        index = position - position // (every + 1) if every else position
-        return index * 1000 // self._workload.rate
+        for burst in self._bursts:
+            if position < burst.begin:
+                break
+            position = max(burst.begin, position - burst.count)
+        index = position - position // (self._every + 1) if self._every else position
+        silent_ms = sum(lasts_ms for first, lasts_ms in self._idle if index >= first)
+        return index * 1000 // self._workload.rate + silent_ms
 
 
-def customer_rows(*, keys: int, seed: int) -> list[list[Any]]:
-    """The rows (key, name, city, tier) of the table that is looked up."""
+def nth_ids(workload: Workload, *, subtask: int, first: int, count: int) -> range:
+    """The ids of `count` records of `subtask`, from its `first` on (counted from 1)."""
+    step = workload.subtasks
+    begin = (first - 1) * step + subtask
+    return range(begin, begin + count * step, step)
+
+
+def customer_rows(*, keys: int, seed: int, fanout: int = 1) -> list[list[Any]]:
+    """The rows (key, name, city, tier) of the table that is looked up, in their order: one a key, or 0..fanout."""
     from faker import Faker  # noqa: PLC0415 - only the harness makes rows; an attempt must start soon
 
     faker = Faker("en_US")
     faker.seed_instance(seed)
-    return [[key, faker.name(), faker.city(), faker.random_int(1, 5)] for key in range(keys)]
+    counts = Choices(seed, "rows of a key")
+    return [
+        [key, faker.name(), faker.city(), faker.random_int(1, 5)]
+        for key in range(keys)
+        for _ in range(1 if fanout == 1 else counts.between(0, fanout))
+    ]
+
+
+def offered_records(scenario: Scenario, *, seed: int, rows: Iterable[list[Any]]) -> int:
+    """How many records ask for something that is there."""
+    workload = scenario.workload
+    if workload.fanout == 1:
+        return workload.records * workload.subtasks
+    answered = {row[0] for row in rows}
+    sources = (
+        LookupSource(workload=workload, seed=seed, subtask=subtask, faults=scenario.faults)
+        for subtask in range(workload.subtasks)
+    )
+    return sum(lookup.key in answered for source in sources for lookup, _ in source.records)
 
 
 def expected_value(row: list[Any]) -> dict[str, Any]:
     """What the reference lookup answers for `row`."""
     _, name, city, tier = row
     return {"name": name, "city": city, "tier": tier}
+
+
+def expected_results(rows: Iterable[list[Any]]) -> dict[int, list[Any]]:
+    """What the reference lookup answers for each key that has rows; for every other it is nothing."""
+    answers: dict[int, list[Any]] = {}
+    for row in rows:
+        answers.setdefault(row[0], []).append(expected_value(row))
+    return answers

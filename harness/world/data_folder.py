@@ -17,7 +17,14 @@ from harness.world.places import Places
 from harness.world.processes import run_to_end
 from harness.world.server_program import ServerProgram
 
-__all__ = ["REDO_BYTES", "copy_data_folder", "prepared_data_folder", "prepared_name", "redo_option"]
+__all__ = [
+    "REDO_BYTES",
+    "copy_data_folder",
+    "folder_bytes",
+    "prepared_data_folder",
+    "prepared_name",
+    "redo_option",
+]
 
 LAYOUT = 1
 """Counts up when folders are prepared otherwise than before."""
@@ -68,9 +75,7 @@ def prepared_data_folder(
 
 def copy_data_folder(prepared: Path, target: Path) -> None:
     """Copy a prepared folder for one world; blocks are shared where the file system can."""
-    needed = (
-        sum(file.stat().st_blocks * 512 for file in prepared.rglob("*") if file.is_file()) + HEADROOM_BYTES
-    )
+    needed = folder_bytes(prepared) + HEADROOM_BYTES
     free = shutil.disk_usage(target.parent).free
     full = f"{target.parent} has {free >> 20} MB free; a world's data folder needs {needed >> 20} MB"
     fix = "free some space there, or set FLOODMARK_CACHE to a folder on a larger disk"
@@ -82,6 +87,11 @@ def copy_data_folder(prepared: Path, target: Path) -> None:
         limit_s=COPY_LIMIT_S,
         fix=fix,
     )
+
+
+def folder_bytes(folder: Path) -> int:
+    """What the files of a folder take on its disk."""
+    return sum(file.stat().st_blocks * 512 for file in folder.rglob("*") if file.is_file())
 
 
 def _initialise(server: ServerProgram, folder: Path) -> None:

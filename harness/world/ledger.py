@@ -1,4 +1,4 @@
-"""The ledger of a run: every process, folder, port and container it makes, written down as it makes it.
+"""The ledger of a run: every process, folder, mount, port and container it makes, written down as it makes it.
 
 Invariants: a thing is in the ledger before it exists or in the act of its creation, so a SIGKILL at any
 moment leaves nothing unknown; a ledger whose owner lives is touched by nobody else; and what is undone is
@@ -13,6 +13,7 @@ import fcntl
 import json
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -23,12 +24,14 @@ from harness.choices import fresh_seed
 from harness.errors import WorldError
 from harness.process_identity import Owner, ProcessIdentity, end_process, identify, this_owner
 from harness.world.places import Places
+from harness.world.server_clock import remove_shared_memory
 
 __all__ = ["EngineSweep", "Ledger", "Reaped", "dead_runs", "reap"]
 
 EngineSweep = Callable[[str], list[str]]
 """Removes the containers and networks of one run (by its id) and says what it removed, a sentence each."""
 
+UNMOUNT_LIMIT_S = 10.0
 YOUNG = ".young"
 """Suffix of a ledger that does not name its owner yet."""
 
@@ -76,6 +79,10 @@ class Ledger:
     def note_folder(self, folder: Path) -> None:
         """Write down a folder (or a file) that is about to be made."""
         _append(self.path, {"folder": str(folder)})
+
+    def note_mount(self, folder: Path) -> None:
+        """Write down that a file system is about to be mounted at a folder."""
+        _append(self.path, {"mount": str(folder)})
 
     def note_port(self, port: int) -> None:
         """Write down a port whose lock is about to be taken."""
@@ -134,16 +141,43 @@ def _undo(entry: Mapping[str, Any], *, run_id: str, places: Places, sweep: Engin
     """Undo one entry and say what was removed; nothing, if it was gone already."""
     match entry:
         case {"process": {"pid": int(pid), "started": int(started)}}:
-            ended = end_process(ProcessIdentity(pid=pid, started=started))
-            return [f"process {pid}"] if ended else []
+            return _end_process(ProcessIdentity(pid=pid, started=started))
         case {"folder": str(folder)}:
             return _remove_folder(Path(folder))
+        case {"mount": str(folder)}:
+            return _unmount(Path(folder))
         case {"port": int(port)}:
             return _unlock_port(places.ports / str(port), run_id=run_id)
         case {"engine": True}:
             return sweep(run_id)
         case _:
             return []
+
+
+def _end_process(who: ProcessIdentity) -> list[str]:
+    removed = [f"process {who.pid}"] if end_process(who) else []
+    if identify(who.pid) is None:  # else the number is another process's by now
+        removed += remove_shared_memory(who.pid)
+    return removed
+
+
+def _unmount(folder: Path) -> list[str]:
+    if not folder.is_mount():
+        return []
+    # Lazily: a file that somebody holds open there must not keep the rest of the ledger from being undone.
+    try:
+        subprocess.run(
+            ["umount", "--lazy", str(folder)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=UNMOUNT_LIMIT_S,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise WorldError(
+            f"the disk at {folder} could not be unmounted: {error}", fix=f"umount {folder}"
+        ) from error
+    return [f"mount {folder}"]
 
 
 def _remove_folder(folder: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""The local world: a database server and Toxiproxy's server as processes of ours, on free ports.
+"""The local world: a database server and a proxy as processes of ours, on free ports.
 
 Invariant: it needs no root, no container engine and no network; everything it starts listens on loopback.
 """
@@ -14,19 +14,23 @@ from harness.choices import fresh_secret
 from harness.clock import monotonic_us
 from harness.errors import WorldError
 from harness.outcome import WorldDescription
-from harness.world.data_folder import copy_data_folder, prepared_data_folder
+from harness.world.data_folder import prepared_data_folder
 from harness.world.ledger import Ledger
+from harness.world.local_server import LocalMachine
 from harness.world.mysql_server import MysqlServer, start_server
+from harness.world.own_proxy import start_own_proxy
 from harness.world.ports import LOOPBACK, reserve_port
 from harness.world.processes import ChildProcess
 from harness.world.proof import proof_of
-from harness.world.proxy_program import find_proxy_program
+from harness.world.proxy_choice import ProxyChoice, choose_local_proxy, proxy_lacks
+from harness.world.server import Server
+from harness.world.server_place import local_server_lacks, prepare_place
 from harness.world.server_program import ServerProgram, find_server
 from harness.world.settings import WorldSettings
 from harness.world.toxiproxy import Toxiproxy
 from harness.world.world import LINKS, Address, Credentials, World
 
-__all__ = ["LocalParts", "find_local_parts", "open_local_world"]
+__all__ = ["LocalParts", "find_local_parts", "open_local_world", "start_proxy"]
 
 READY_LIMIT_S = 60.0
 """How long a server may take to answer; a hundred times what it takes."""
@@ -35,16 +39,18 @@ PROXY_LIMIT_S = 20.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalParts:
-    """The programs that a local world is made of."""
+    """What a local world is made of."""
 
     server: ServerProgram
-    proxy: Path
+    proxy: ProxyChoice
 
 
-def find_local_parts(settings: WorldSettings) -> LocalParts:
-    """Both programs, or one error that names all that is missing."""
+def find_local_parts(
+    settings: WorldSettings, *, proxy: str = "auto", needs: frozenset[str] = frozenset()
+) -> LocalParts:
+    """The server and the wanted proxy, or one error that names all that is missing."""
     missing = []
-    server = proxy = None
+    server = chosen = None
     try:
         server = find_server(settings)
     except WorldError as error:
@@ -52,12 +58,12 @@ def find_local_parts(settings: WorldSettings) -> LocalParts:
             raise
         missing.append(error.what)
     try:
-        proxy = find_proxy_program(settings)
+        chosen = choose_local_proxy(proxy, needs=needs, settings=settings)
     except WorldError as error:
         missing.append(error.what)
-    if server is None or proxy is None:
+    if server is None or chosen is None:
         raise WorldError("; ".join(missing), fix="floodmark setup")
-    return LocalParts(server=server, proxy=proxy)
+    return LocalParts(server=server, proxy=chosen)
 
 
 @contextmanager
@@ -66,31 +72,39 @@ def open_local_world(
     *,
     why: str,
     ledger: Ledger,
-    ports: range | None,
     say: Callable[[str], None],
     begun_us: int,
+    needs: frozenset[str],
+    settings: WorldSettings,
 ) -> Iterator[World]:
     """A local world while the block lasts; `begun_us` is when it was asked for."""
+    ports = settings.ports
     app = Credentials(user="app", password=fresh_secret())
     root = Credentials(user="root", password=fresh_secret())
     prepared = prepared_data_folder(parts.server, places=ledger.places, ledger=ledger, say=say)
     with ExitStack() as stack:
-        process, proxy = _start_proxy(parts.proxy, ledger=ledger, ports=ports, say=say)
+        process, proxy = start_proxy(parts.proxy.program, ledger=ledger, ports=ports, say=say)
         stack.callback(process.stop)
-        data = ledger.folder / "data"
-        copy_data_folder(prepared, data)
+        place = prepare_place(prepared, needs=needs, settings=settings, ledger=ledger)
         server = start_server(
-            parts.server, data=data, port=reserve_port(ledger, among=ports), app=app, root=root, ledger=ledger
+            parts.server,
+            data=place.data,
+            port=reserve_port(ledger, among=ports),
+            app=app,
+            root=root,
+            ledger=ledger,
+            environment=place.environment,
         )
-        stack.callback(server.process.stop)  # killed, not asked: its folder goes anyway
-        process.wait_for(proxy.healthy, what="Toxiproxy to list its proxies", limit_s=PROXY_LIMIT_S)
+        machine = LocalMachine(server, place=place)
+        stack.callback(machine.stop)
+        process.wait_for(proxy.healthy, what=f"{process.name} to list its links", limit_s=PROXY_LIMIT_S)
         links = _open_links(proxy, server.address, ledger=ledger, ports=ports)
         _wait_until_ready(server, links=links, app=app)
         description = WorldDescription(
             kind="local",
             why=why,
             server=parts.server.title,
-            proxy=f"Toxiproxy {proxy.version()}",
+            proxy=proxy.title(),
             ready_s=(monotonic_us() - begun_us) / 1_000_000,
         )
         yield World(
@@ -102,12 +116,34 @@ def open_local_world(
             proxy=proxy,
             folder=ledger.folder,
             enrol=ledger.note_process,
+            lacks={**proxy_lacks(own=proxy.own), **local_server_lacks(parts.server, settings=settings)},
+            server=Server(
+                machine,
+                flavour=parts.server.flavour.lower(),
+                address=server.address,
+                root=root,
+                user=app.user,
+            ),
+            look=lambda: _look(machine, process),
         )
 
 
-def _start_proxy(
-    program: Path, *, ledger: Ledger, ports: range | None, say: Callable[[str], None]
+def _look(machine: LocalMachine, proxy: ChildProcess) -> None:
+    """No fault ends the proxy; of the database, the machine knows which ends were ours."""
+    machine.look()
+    if not proxy.alive:
+        raise WorldError(
+            f"{proxy.name} ended, and no fault had ended it{proxy.last_words()}",
+            fix="its log says why; run it again with --keep always to have it whole",
+        )
+
+
+def start_proxy(
+    program: Path | None, *, ledger: Ledger, ports: range | None, say: Callable[[str], None]
 ) -> tuple[ChildProcess, Toxiproxy]:
+    """Toxiproxy's server, or our own proxy where there is no program."""
+    if program is None:
+        return start_own_proxy(ledger=ledger, ports=ports, say=say)
     control = Address(host=LOOPBACK, port=reserve_port(ledger, among=ports))
     process = ChildProcess.start(
         [str(program), f"-host={control.host}", f"-port={control.port}"],

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,25 +34,63 @@ class MysqlServer:
     address: Address
     secrets: Path
     """The file with its users' passwords, to be removed once it is ready."""
+    again: Callable[[], ChildProcess]
+    """Starts the next one, when this one has ended, on the same port and data; its users are in the data by now."""
+    socket: Path
+    """What a killed server leaves in the way of the next."""
 
 
 def start_server(
-    program: ServerProgram, *, data: Path, port: int, app: Credentials, root: Credentials, ledger: Ledger
+    program: ServerProgram,
+    *,
+    data: Path,
+    port: int,
+    app: Credentials,
+    root: Credentials,
+    ledger: Ledger,
+    environment: Mapping[str, str],
 ) -> MysqlServer:
-    """Start it; it may still be starting when this returns."""
+    """Start it; it may still be starting when this returns. `environment` comes on top of the program's own."""
     secrets = ledger.folder / "users.sql"
-    _write_private(secrets, "".join(f"{line};\n" for line in user_statements(app=app, root=root)))
-    process = ChildProcess.start(
+    statements = user_statements(app=app, root=root, mariadb=program.is_mariadb)
+    _write_private(secrets, "".join(f"{line};\n" for line in statements))
+    socket = _socket_path(ledger)
+
+    def started(*options: str) -> ChildProcess:
+        return _start(
+            program, options, data=data, port=port, socket=socket, ledger=ledger, environment=environment
+        )
+
+    return MysqlServer(
+        process=started(f"--init-file={secrets}"),
+        address=Address(host=LOOPBACK, port=port),
+        secrets=secrets,
+        again=started,
+        socket=socket,
+    )
+
+
+def _start(
+    program: ServerProgram,
+    options: Sequence[str],
+    *,
+    data: Path,
+    port: int,
+    socket: Path,
+    ledger: Ledger,
+    environment: Mapping[str, str],
+) -> ChildProcess:
+    return ChildProcess.start(
         [
             str(program.program),
             "--no-defaults",
             *program.location_options(),
             *program.user_option(),
             f"--datadir={data}",
-            f"--init-file={secrets}",
+            *options,
             f"--port={port}",
             f"--bind-address={LOOPBACK}",
-            f"--socket={_socket_path(ledger)}",
+            f"--socket={socket}",
             f"--pid-file={ledger.folder / 'server.pid'}",
             f"--tmpdir={ledger.folder}",
             redo_option(program),
@@ -61,9 +100,8 @@ def start_server(
         name=program.title,
         log=ledger.folder / "server.log",
         ledger=ledger,
-        environment=program.environment,
+        environment={**program.environment, **environment},
     )
-    return MysqlServer(process=process, address=Address(host=LOOPBACK, port=port), secrets=secrets)
 
 
 def server_options() -> tuple[str, ...]:
@@ -80,12 +118,12 @@ def server_options() -> tuple[str, ...]:
     )
 
 
-def user_statements(*, app: Credentials, root: Credentials) -> tuple[str, ...]:
+def user_statements(*, app: Credentials, root: Credentials, mariadb: bool) -> tuple[str, ...]:
     """What a fresh server is told first: the database, its user, and root over TCP."""
     return (
         f"CREATE DATABASE IF NOT EXISTS `{DATABASE}`",
         f"CREATE USER '{app.user}'@'%' IDENTIFIED BY '{app.password}'",
-        *app_grants(app.user),
+        *app_grants(app.user, mariadb=mariadb),
         f"ALTER USER 'root'@'localhost' IDENTIFIED BY '{root.password}'",
         f"CREATE USER IF NOT EXISTS 'root'@'127.0.0.1' IDENTIFIED BY '{root.password}'",
         # Prepared folders of MariaDB bring a root of this name without a password.
@@ -94,11 +132,15 @@ def user_statements(*, app: Credentials, root: Credentials) -> tuple[str, ...]:
     )
 
 
-def app_grants(user: str) -> tuple[str, ...]:
-    """The application's user may do anything in our databases, and nothing elsewhere."""
+def app_grants(user: str, *, mariadb: bool) -> tuple[str, ...]:
+    """The application's user may do anything in our databases, and nothing elsewhere.
+
+    But for the list of prepared branches, which a two-phase sink needs; MariaDB shows it to everybody.
+    """
     return (
         f"GRANT ALL ON `{DATABASE}`.* TO '{user}'@'%'",
         f"GRANT ALL ON `{DATABASE}\\_%`.* TO '{user}'@'%'",
+        *(() if mariadb else (f"GRANT XA_RECOVER_ADMIN ON *.* TO '{user}'@'%'",)),
     )
 
 

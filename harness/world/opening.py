@@ -7,7 +7,7 @@ description.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from harness.errors import UsageError, WorldError
 from harness.world.containers import find_engine, sweep_run
 from harness.world.ledger import Ledger, Reaped, reap
 from harness.world.local import LocalParts, find_local_parts, open_local_world
+from harness.world.proxy_choice import wanted_proxy
 from harness.world.settings import WorldSettings
 from harness.world.world import World
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "Choice", "choose_world", "open_world"]
 
 KINDS = ("auto", "containers", "local")
+ONLY_LOCAL = "server-clock"
+"""The ability that no container of ours has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,83 +44,119 @@ def open_world(
     kind: str,
     *,
     announce: Callable[[str], None],
+    proxy: str = "auto",
+    needs: frozenset[str] = frozenset(),
     offline: bool = False,
     settings: WorldSettings | None = None,
 ) -> Iterator[World]:
     """A world of the wanted kind while the block lasts; `offline` forbids any act on the network.
 
-    Says first which world was taken and why. Removes what dead runs left before it makes anything, and
+    `needs` are the abilities that the faults to come need: they decide between proxies, and what a server gets.
+    Says first which world and which proxy were taken and why. Removes what dead runs left before it makes anything, and
     everything of its own when the block ends, however it ends.
     """
     begun_us = monotonic_us()
     chosen = WorldSettings.from_environment() if settings is None else settings
-    choice = choose_world(kind, settings=chosen, offline=offline, say=announce)
+    choice = choose_world(kind, settings=chosen, proxy=proxy, needs=needs, offline=offline, say=announce)
     announce(choice.why)
     chosen.places.make()
     for left in reap(chosen.places, sweep_run):
         announce(_remains(left))
     ledger = Ledger.open(chosen.places)
     try:
-        with _opened(choice, ledger=ledger, settings=chosen, say=announce, begun_us=begun_us) as world:
+        with _opened(
+            choice, needs=needs, ledger=ledger, settings=chosen, say=announce, begun_us=begun_us
+        ) as world:
             yield world
     finally:
         ledger.close(sweep_run)
 
 
-def choose_world(kind: str, *, settings: WorldSettings, offline: bool, say: Callable[[str], None]) -> Choice:
-    """Which world to open; an error says what each one lacks."""
+def choose_world(
+    kind: str,
+    *,
+    settings: WorldSettings,
+    offline: bool,
+    say: Callable[[str], None],
+    proxy: str = "auto",
+    needs: frozenset[str] = frozenset(),
+) -> Choice:
+    """Which world to open, and with which proxy; an error says what each one lacks."""
+    asked = _Asked(settings=settings, proxy=proxy, needs=needs, offline=offline, say=say)
     match kind:
         case "local":
-            return Choice(parts=find_local_parts(settings), why="local world: asked for")
+            return _local(asked, why="local world: asked for")
         case "containers":
-            engine, images = _containers(settings, offline=offline, say=say)
-            return Choice(
-                parts=(engine, images), why=f"containers world: asked for; {engine.title}; {images.why}"
-            )
+            return _containers(asked, why="containers world: asked for")
         case "auto":
-            return _automatic(settings, offline=offline, say=say)
+            return _automatic(asked)
         case _:
             raise UsageError(f"there is no world {kind!r}", fix=f"choose one of {', '.join(KINDS)}")
 
 
-def _automatic(settings: WorldSettings, *, offline: bool, say: Callable[[str], None]) -> Choice:
-    """Containers if an engine answers and has (or gets) the images, else local."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What a world is to have, whichever it will be."""
+
+    settings: WorldSettings
+    proxy: str
+    needs: frozenset[str]
+    offline: bool
+    say: Callable[[str], None]
+
+
+def _automatic(asked: _Asked) -> Choice:
+    """Containers if an engine answers and has (or gets) the images, else local; what only local can, first there."""
+    if ONLY_LOCAL in asked.needs:
+        with suppress(WorldError):
+            return _local(asked, why="local world (auto): a fault shifts the server's clock")
     try:
-        engine, images = _containers(settings, offline=offline, say=say)
-    except WorldError as lacking:
-        return _automatic_local(settings, no_containers=lacking)
-    return Choice(
-        parts=(engine, images), why=f"containers world (auto): {engine.title} answers; {images.why}"
-    )
+        return _containers(asked, why="containers world (auto)")
+    except WorldError as no_containers:
+        try:
+            return _local(asked, why=f"local world (auto): {no_containers.what}")
+        except WorldError as no_local:
+            raise WorldError(
+                f"no world can be opened here. Containers: {no_containers.what}. Local: {no_local.what}",
+                fix=no_local.fix,
+            ) from no_containers
 
 
-def _automatic_local(settings: WorldSettings, *, no_containers: WorldError) -> Choice:
-    try:
-        parts = find_local_parts(settings)
-    except WorldError as no_local:
-        raise WorldError(
-            f"no world can be opened here. Containers: {no_containers.what}. Local: {no_local.what}",
-            fix=no_local.fix,
-        ) from no_containers
-    return Choice(parts=parts, why=f"local world (auto): {no_containers.what}")
+def _local(asked: _Asked, *, why: str) -> Choice:
+    parts = find_local_parts(asked.settings, proxy=asked.proxy, needs=asked.needs)
+    return Choice(parts=parts, why=f"{why}; {parts.proxy.why}")
 
 
-def _containers(
-    settings: WorldSettings, *, offline: bool, say: Callable[[str], None]
-) -> tuple[Engine, Images]:
-    engine = find_engine(settings)
+def _containers(asked: _Asked, *, why: str) -> Choice:
+    wanted, why_proxy = wanted_proxy(asked.proxy, needs=asked.needs)
+    engine = find_engine(asked.settings)
     from harness.world.containers.images import choose_images  # noqa: PLC0415
 
-    return engine, choose_images(engine, settings, offline=offline, say=say)
+    images = choose_images(engine, asked.settings, proxy=wanted, offline=asked.offline, say=asked.say)
+    if wanted == "auto" and images.toxiproxy is None:
+        why_proxy = "our own proxy (auto)"
+    return Choice(parts=(engine, images), why=f"{why}; {engine.title} answers; {why_proxy}; {images.why}")
 
 
 def _opened(
-    choice: Choice, *, ledger: Ledger, settings: WorldSettings, say: Callable[[str], None], begun_us: int
+    choice: Choice,
+    *,
+    needs: frozenset[str],
+    ledger: Ledger,
+    settings: WorldSettings,
+    say: Callable[[str], None],
+    begun_us: int,
 ) -> AbstractContextManager[World]:
     match choice.parts:
         case LocalParts() as parts:
             return open_local_world(
-                parts, why=choice.why, ledger=ledger, ports=settings.ports, say=say, begun_us=begun_us
+                parts,
+                why=choice.why,
+                needs=needs,
+                ledger=ledger,
+                settings=settings,
+                say=say,
+                begun_us=begun_us,
             )
         case (engine, images):
             from harness.world.containers.containers_world import open_containers_world  # noqa: PLC0415
@@ -129,6 +168,7 @@ def _opened(
                 engine,
                 images,
                 why=choice.why,
+                needs=needs,
                 ledger=ledger,
                 ports=settings.ports,
                 say=say,

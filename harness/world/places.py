@@ -2,6 +2,7 @@
 
     servers/    database servers that `setup` unpacked, one folder a version
     bin/        the proxy's server that `setup` built
+    clock/      the library by which a server's clock is shifted, as `setup` unpacked it
     datadirs/   prepared data folders, one a server version; worlds copy them
     runs/       a ledger and a scratch folder for each living run
     ports/      one lock a reserved port
@@ -35,6 +36,11 @@ class Places:
     def bin(self) -> Path:
         """Built programs."""
         return self.root / "bin"
+
+    @property
+    def clock(self) -> Path:
+        """What shifts a server's clock."""
+        return self.root / "clock"
 
     @property
     def datadirs(self) -> Path:

@@ -16,9 +16,10 @@ from harness.world.containers import sweep_run
 from harness.world.data_folder import prepared_data_folder, prepared_name
 from harness.world.ledger import Ledger, reap
 from harness.world.proxy_program import build_proxy_program, built_proxy_program, find_proxy_program
+from harness.world.server_clock import find_clock_library
 from harness.world.server_program import ServerProgram, find_server
 from harness.world.settings import WorldSettings
-from harness.world.unpacked_server import unpack_server
+from harness.world.unpacked_server import unpack_clock, unpack_server
 
 __all__ = ["Provision", "Say", "Step", "provide_local_world", "provisioning", "timed_step"]
 
@@ -61,7 +62,7 @@ def provisioning(settings: WorldSettings, *, rebuild: bool, say: Say) -> Iterato
 
 
 def provide_local_world(task: Provision) -> Iterator[Step]:
-    """A server, a proxy and a prepared data folder, for `--world local`."""
+    """A server, a proxy, a prepared data folder and a clock that can be shifted, for `--world local`."""
     begun_us = monotonic_us()
     server, outcome = _server(task)
     yield timed_step("database server", outcome, begun_us)
@@ -69,6 +70,8 @@ def provide_local_world(task: Provision) -> Iterator[Step]:
     yield timed_step("proxy", _proxy(task), begun_us)
     begun_us = monotonic_us()
     yield timed_step("data folder", _data_folder(task, server), begun_us)
+    begun_us = monotonic_us()
+    yield timed_step("server's clock", _clock(task), begun_us)
 
 
 def _server(task: Provision) -> tuple[ServerProgram, str]:
@@ -85,13 +88,18 @@ def _server(task: Provision) -> tuple[ServerProgram, str]:
 
 
 def _proxy(task: Provision) -> str:
+    """Our own needs nothing. Toxiproxy is got where that is easy, for who wants to compare."""
     try:
         found = find_proxy_program(task.settings)
     except WorldError:
         found = None
-    if found is None or (task.rebuild and found == built_proxy_program(task.settings)):
-        return f"built {build_proxy_program(task.settings, scratch=task.ledger.folder, say=task.say)}"
-    return f"{found}, already there"
+    if found is not None and not (task.rebuild and found == built_proxy_program(task.settings)):
+        return f"{found}, already there; our own beside it"
+    try:
+        built = build_proxy_program(task.settings, scratch=task.ledger.folder, say=task.say)
+    except WorldError as lacking:
+        return f"our own serves, which needs nothing; {lacking.what}"
+    return f"built {built}; our own beside it"
 
 
 def _data_folder(task: Provision, server: ServerProgram) -> str:
@@ -102,6 +110,19 @@ def _data_folder(task: Provision, server: ServerProgram) -> str:
     if ready.exists():
         return f"{ready}, already there"
     return f"prepared {prepared_data_folder(server, places=places, ledger=task.ledger, say=task.say)}"
+
+
+def _clock(task: Provision) -> str:
+    """Only the fault `server_clock` needs it, so a machine that cannot have it goes without."""
+    found = find_clock_library(task.settings)
+    if found is None or (task.rebuild and found.is_relative_to(task.settings.places.clock)):
+        try:
+            unpack_clock(task.settings, scratch=task.ledger.folder, say=task.say)
+        except WorldError as lacking:
+            return f"cannot be shifted here: {lacking.what}"
+        unpacked = find_clock_library(task.settings)
+        return f"unpacked {unpacked}" if unpacked else "cannot be shifted here: the library does not load"
+    return f"{found}, already there"
 
 
 def timed_step(thing: str, outcome: str, begun_us: int) -> Step:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.clock import monotonic_us
+from harness.errors import WorldError
 from harness.world.containers import find_engine
 from harness.world.containers.engine import Engine
 from harness.world.containers.images import OFFLINE_MYSQL, OFFLINE_TOXIPROXY, choose_images
@@ -24,12 +25,13 @@ def provide_images(task: Provision) -> Iterator[Step]:
     engine = find_engine(task.settings)
     yield timed_step("engine", f"{engine.title} answers", begun_us)
     begun_us = monotonic_us()
-    images = choose_images(engine, task.settings, offline=False, say=task.say)
-    yield timed_step("images", f"{images.mysql} and {images.toxiproxy}; {images.why}", begun_us)
+    images = choose_images(engine, task.settings, proxy="auto", offline=False, say=task.say)
+    proxy = images.toxiproxy or "our own proxy"
+    yield timed_step("images", f"{images.mysql} and {proxy}; {images.why}", begun_us)
 
 
 def provide_offline_images(task: Provision) -> Iterator[Step]:
-    """Both images, built here from package sources."""
+    """The images, built here from package sources; that of the proxy only where Go can build it."""
     begun_us = monotonic_us()
     engine = find_engine(task.settings)
     yield timed_step("engine", f"{engine.title} answers", begun_us)
@@ -45,7 +47,10 @@ def _toxiproxy_image(task: Provision, engine: Engine) -> str:
     # Not the PATH's program: that one may need libraries that an empty image lacks.
     program = built_proxy_program(task.settings)
     if task.rebuild or not program.exists():
-        program = build_proxy_program(task.settings, scratch=task.ledger.folder, say=task.say)
+        try:
+            program = build_proxy_program(task.settings, scratch=task.ledger.folder, say=task.say)
+        except WorldError as lacking:
+            return f"left out, our own proxy serves; {lacking.what}"
     build_toxiproxy_image(engine, scratch=task.ledger.folder, program=program)
     return "built"
 

@@ -21,6 +21,7 @@ __all__ = [
     "build_proxy_program",
     "built_proxy_program",
     "find_proxy_program",
+    "installed_proxy_program",
 ]
 
 PROXY_PROGRAM = "toxiproxy-server"
@@ -33,16 +34,22 @@ GO_FOLDER = "/usr/local/go/bin"
 
 def find_proxy_program(settings: WorldSettings) -> Path:
     """The program, or an error with the fix."""
-    found = shutil.which(PROXY_PROGRAM, path=settings.path)
-    if found:
-        return Path(found)
+    installed = installed_proxy_program(settings)
+    if installed is not None:
+        return installed
     built = built_proxy_program(settings)
     if built.exists():
         return built
     raise WorldError(
-        f"no proxy: {PROXY_PROGRAM} is neither on the PATH nor in {settings.places.bin}",
-        fix="floodmark setup",
+        f"no Toxiproxy: {PROXY_PROGRAM} is neither on the PATH nor in {settings.places.bin}",
+        fix="leave --proxy out (our own needs nothing), or `floodmark setup` where Go is",
     )
+
+
+def installed_proxy_program(settings: WorldSettings) -> Path | None:
+    """Where somebody put the program for all to use: on the PATH."""
+    found = shutil.which(PROXY_PROGRAM, path=settings.path)
+    return Path(found) if found else None
 
 
 def built_proxy_program(settings: WorldSettings) -> Path:

@@ -1,4 +1,4 @@
-"""Our client of Toxiproxy's control interface.
+"""Our client of Toxiproxy's control interface, which our own proxy has as well.
 
 Every call has a limit, for the real server can hang for ever once a toxic is changed while a client does
 not read. Such a link is deleted, which alone still works, and made anew with the toxics it shall have; that
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,6 +18,7 @@ from urllib.parse import quote
 
 from harness.clock import Deadline, wait_until
 from harness.errors import WorldError
+from harness.faults.deed import Deed, DeedsRead, deed_of
 from harness.faults.fault import Toxic
 from harness.world.world import Address
 
@@ -26,6 +28,9 @@ CALL_LIMIT_S = 3.0
 """The longest that one call of the control interface may take."""
 REBIND_LIMIT_S = 3.0
 """How long a link may find its port in use when it opens again."""
+
+DEEDS_MAX = 100_000
+"""So many deeds are read at once; our proxy keeps no more."""
 
 NOT_FOUND = 404
 
@@ -45,19 +50,35 @@ class _Link:
 
 
 class Toxiproxy:
-    """A `ProxyControl` over HTTP. Mutable: it remembers what each link shall be. For one thread at a time."""
+    """A `ProxyControl` over HTTP, for any thread. Mutable: it remembers what each link shall be.
+
+    With `own` it is our own proxy that answers: it never hangs, cuts live connections and keeps a log.
+    """
 
     def __init__(
-        self, control: Address, *, say: Callable[[str], None], limit_s: float = CALL_LIMIT_S
+        self,
+        control: Address,
+        *,
+        say: Callable[[str], None],
+        limit_s: float = CALL_LIMIT_S,
+        own: bool = False,
     ) -> None:
         self.control = control
+        self.own = own
         self._say = say
         self._limit_s = limit_s
         self._links: dict[str, _Link] = {}
+        # What a link shall be and what the server was told must not part: one change at a time.
+        self._changing = threading.RLock()
 
     def version(self) -> str:
         """The server's version; says nothing about its health, for a hung server answers this too."""
         return str(self._call("GET", "/version").get("version", "unknown"))
+
+    def title(self) -> str:
+        """For people: `Toxiproxy 2.12.0`, `own proxy 0.1.0`."""
+        version = self.version()
+        return f"own proxy {version.partition('floodmark.')[2]}" if self.own else f"Toxiproxy {version}"
 
     def healthy(self) -> bool:
         """Whether it lists its proxies, which a hung server does not."""
@@ -69,26 +90,29 @@ class Toxiproxy:
 
     def create(self, link: str, *, listen: str, upstream: str) -> None:
         """Make a link that listens at once; `listen` and `upstream` are `host:port`."""
-        self._create(link, _Link(listen=listen, upstream=upstream))
+        with self._changing:
+            self._create(link, _Link(listen=listen, upstream=upstream))
 
     def add_toxic(self, link: str, toxic: Toxic) -> None:
         """Put `toxic` on `link`; live connections are affected at once."""
-        then = replace(self._links[link], toxics={**self._links[link].toxics, toxic.name: toxic})
-        try:
-            self._call("POST", f"{_path(link)}/toxics", _body(toxic))
-        except ProxySilent:
-            self._renew(link, then)
-        self._links[link] = then
+        with self._changing:
+            then = replace(self._links[link], toxics={**self._links[link].toxics, toxic.name: toxic})
+            try:
+                self._call("POST", f"{_path(link)}/toxics", _body(toxic))
+            except ProxySilent:
+                self._renew(link, then)
+            self._links[link] = then
 
     def remove_toxic(self, link: str, name: str) -> None:
         """Take it away; one that is gone already is no error."""
-        left = {other: toxic for other, toxic in self._links[link].toxics.items() if other != name}
-        then = replace(self._links[link], toxics=left)
-        try:
-            self._call("DELETE", f"{_path(link)}/toxics/{quote(name, safe='')}", absent_is_fine=True)
-        except ProxySilent:
-            self._renew(link, then)
-        self._links[link] = then
+        with self._changing:
+            left = {other: toxic for other, toxic in self._links[link].toxics.items() if other != name}
+            then = replace(self._links[link], toxics=left)
+            try:
+                self._call("DELETE", f"{_path(link)}/toxics/{quote(name, safe='')}", absent_is_fine=True)
+            except ProxySilent:
+                self._renew(link, then)
+            self._links[link] = then
 
     def toxics(self, link: str) -> Sequence[str]:
         """The names of the toxics that act on `link` now, upstream ones first."""
@@ -96,21 +120,58 @@ class Toxiproxy:
 
     def disable(self, link: str) -> None:
         """Stop listening and cut every live connection."""
-        self._call("PATCH", _path(link), {"enabled": False})
-        self._links[link] = replace(self._links[link], enabled=False)
+        with self._changing:
+            self._call("PATCH", _path(link), {"enabled": False})
+            self._links[link] = replace(self._links[link], enabled=False)
 
     def enable(self, link: str) -> None:
         """Listen again on the same port; a port that is still in use is tried again for a while."""
-        self._until_bound(link, lambda: self._call("PATCH", _path(link), {"enabled": True}))
-        self._links[link] = replace(self._links[link], enabled=True)
+        with self._changing:
+            self._until_bound(link, lambda: self._call("PATCH", _path(link), {"enabled": True}))
+            self._links[link] = replace(self._links[link], enabled=True)
 
     def enabled(self, link: str) -> bool:
         """Whether `link` listens."""
         return bool(self._call("GET", _path(link)).get("enabled"))
 
+    def cut(self, link: str, how: str) -> Sequence[int]:
+        """End every live connection now, by `rst` or by `fin`; the numbers of those, if the proxy has numbers."""
+        if self.own:
+            return [
+                int(number)
+                for number in self._call("POST", f"{_path(link)}/cut", {"how": how})["connections"]
+            ]
+        if how == "rst":
+            raise WorldError("Toxiproxy cannot reset a live connection", fix="run with --proxy own")
+        with self._changing:
+            self.disable(link)
+            self.enable(link)
+        return []
+
+    def reseed(self, seed: int) -> None:
+        """Let the proxy's draws follow from `seed` for the connections to come; Toxiproxy cannot, and does not."""
+        if self.own:
+            self._call("PUT", "/floodmark", {"seed": seed})
+
+    def deeds(self, link: str, after: int = 0) -> DeedsRead | None:
+        """What the proxy did to the link's connections since deed `after`; None: this one keeps no log."""
+        if not self.own:
+            return None
+        deeds: list[Deed] = []
+        lost = 0
+        while True:  # a page at a time, until there is no more; the proxy keeps a bounded number
+            page = self._call("GET", f"{_path(link)}/deeds?after={after}")
+            deeds += [deed_of(deed) for deed in page["deeds"]]
+            lost += page["lost"]
+            if not page["deeds"] or len(deeds) >= DEEDS_MAX:
+                return DeedsRead(deeds=deeds, next=page["next"], lost=lost)
+            after = page["next"]
+
     def _create(self, link: str, then: _Link) -> None:
         """Make the link closed, put its toxics on, then open it: no connection ever meets half of them."""
         body = {"name": link, "listen": then.listen, "upstream": then.upstream, "enabled": False}
+        if self.own:
+            body["mysql"] = True  # packets are told apart from a connection's first byte on
         self._call("POST", "/proxies", body)
         for toxic in then.toxics.values():
             self._call("POST", f"{_path(link)}/toxics", _body(toxic))

@@ -19,7 +19,7 @@ from harness.world.processes import run_to_end
 from harness.world.server_program import MANIFEST, NAMES, ServerProgram, unpacked_program
 from harness.world.settings import WorldSettings
 
-__all__ = ["unpack_server"]
+__all__ = ["unpack_clock", "unpack_server"]
 
 UPDATE_LIMIT_S = 300.0
 DOWNLOAD_LIMIT_S = 600.0
@@ -31,6 +31,8 @@ SERVERS = (
     ("mariadb-server-core", "mariadb-client-core"),  # the second holds what the first's installer calls
 )
 """What to ask the distribution for, the first that it carries."""
+CLOCKS = (("libfaketime",),)
+"""What shifts the clock of a server, built for the same C library."""
 NEVER_UNPACKED = re.compile(r"libc6|libc-bin|gcc-\d+-base")
 """A C library must match the system's loader, and the system has one that the packages can use."""
 FIX = (
@@ -41,31 +43,46 @@ FIX = (
 
 def unpack_server(settings: WorldSettings, *, scratch: Path, say: Callable[[str], None]) -> ServerProgram:
     """Get a server into the cache and return it; `scratch` is a folder on the cache's disk."""
-    _require_apt(settings.path)
     with tempfile.TemporaryDirectory(dir=scratch) as name:
-        folder = Path(name)
-        apt = ["env", f"APT_CONFIG={_private_configuration(folder)}"]
-        say("reading the distribution's package lists")
-        lists = _update(apt)
-        packages = _packages(apt, lists=lists)
-        say(f"downloading {', '.join(packages)}")
-        archives, root = folder / "archives", folder / "root"
-        archives.mkdir()
+        return _adopt(_unpacked(SERVERS, settings=settings, folder=Path(name), say=say), settings=settings)
+
+
+def unpack_clock(settings: WorldSettings, *, scratch: Path, say: Callable[[str], None]) -> None:
+    """Get the library that shifts a server's clock into the cache; whether it loads is for its finder to say."""
+    with tempfile.TemporaryDirectory(dir=scratch) as name:
+        root = _unpacked(CLOCKS, settings=settings, folder=Path(name), say=say)
+        if settings.places.clock.exists():
+            shutil.rmtree(settings.places.clock)
+        root.rename(settings.places.clock)
+
+
+def _unpacked(
+    wishes: Sequence[Sequence[str]], *, settings: WorldSettings, folder: Path, say: Callable[[str], None]
+) -> Path:
+    """The first wish that the distribution carries, with what it needs, unpacked below a folder."""
+    _require_apt(settings.path)
+    apt = ["env", f"APT_CONFIG={_private_configuration(folder)}"]
+    say("reading the distribution's package lists")
+    lists = _update(apt)
+    packages = _packages(apt, wishes, lists=lists)
+    say(f"downloading {', '.join(packages)}")
+    archives, root = folder / "archives", folder / "root"
+    archives.mkdir()
+    run_to_end(
+        [*apt, "apt-get", "download", *packages],
+        what="downloading packages",
+        limit_s=DOWNLOAD_LIMIT_S,
+        fix=FIX,
+        cwd=archives,
+    )
+    for archive in sorted(archives.glob("*.deb")):
         run_to_end(
-            [*apt, "apt-get", "download", *packages],
-            what="downloading the server's packages",
-            limit_s=DOWNLOAD_LIMIT_S,
-            fix=FIX,
-            cwd=archives,
+            ["dpkg-deb", "--extract", str(archive), str(root)],
+            what=f"unpacking {archive.name}",
+            limit_s=UNPACK_LIMIT_S,
+            fix="free space in the cache, or set FLOODMARK_CACHE",
         )
-        for archive in sorted(archives.glob("*.deb")):
-            run_to_end(
-                ["dpkg-deb", "--extract", str(archive), str(root)],
-                what=f"unpacking {archive.name}",
-                limit_s=UNPACK_LIMIT_S,
-                fix="free space in the cache, or set FLOODMARK_CACHE",
-            )
-        return _adopt(root, settings=settings)
+    return root
 
 
 def _require_apt(path: str) -> None:
@@ -112,9 +129,9 @@ def _update(apt: Sequence[str]) -> str:
         return error.what
 
 
-def _packages(apt: Sequence[str], *, lists: str) -> list[str]:
-    """The server's packages, and those of what they need that this system lacks."""
-    for wanted in SERVERS:
+def _packages(apt: Sequence[str], wishes: Sequence[Sequence[str]], *, lists: str) -> list[str]:
+    """The packages of the first wish that can be had, and those of what they need that this system lacks."""
+    for wanted in wishes:
         try:
             plan = run_to_end(
                 [*apt, "apt-get", "install", "--simulate", "--no-install-recommends", *wanted],
@@ -126,7 +143,7 @@ def _packages(apt: Sequence[str], *, lists: str) -> list[str]:
             continue
         needed = re.findall(r"^Inst (\S+)", plan, flags=re.MULTILINE)
         return sorted({*wanted, *(name for name in needed if not NEVER_UNPACKED.fullmatch(name))})
-    asked = ", ".join(wanted[0] for wanted in SERVERS)
+    asked = ", ".join(wanted[0] for wanted in wishes)
     tail = "".join(f"\n    {line}" for line in lists.splitlines()[-4:])
     raise WorldError(
         f"the distribution's mirrors gave none of {asked}; reading their lists ended with{tail}", fix=FIX

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Protocol
 
 from harness.faults.fault import Control
+from harness.faults.server_control import ServerControl
 from harness.outcome import WorldDescription
+from harness.plan import Endpoint
 
 __all__ = ["DATABASE", "LINKS", "Address", "Credentials", "ProxyControl", "World", "WorldSource"]
 
@@ -38,6 +40,12 @@ class Credentials:
     user: str
     password: str = field(repr=False)
 
+    def at(self, address: Address, database: str) -> Endpoint:
+        """Where they log in, and what they use there."""
+        return Endpoint(
+            host=address.host, port=address.port, user=self.user, password=self.password, database=database
+        )
+
 
 class ProxyControl(Control, Protocol):
     """The proxy's control interface, by link name (`lookups`, `sink`): what faults do, and what it says."""
@@ -47,6 +55,13 @@ class ProxyControl(Control, Protocol):
 
     def enabled(self, link: str) -> bool:
         """Whether `link` listens."""
+
+    def reseed(self, seed: int) -> None:
+        """Let its draws follow from `seed` for the connections to come, where it can: only our own proxy."""
+
+    @property
+    def own(self) -> bool:
+        """Whether it is our own proxy: it understands MySQL packets, cuts live connections and keeps a log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +81,12 @@ class World:
     """The run's scratch folder, gone when the world is."""
     enrol: Callable[[int], None]
     """Writes a process of the run (its pid) into the ledger, so that it cannot outlive the run unnoticed."""
+    server: ServerControl
+    """The database as a process that faults may end, and past every link; `server.of_run(database)` for a run."""
+    lacks: Mapping[str, str]
+    """For each ability that a fault may need and this world lacks: what has it (`a proxy that ...: run with ...`)."""
+    look: Callable[[], None] = lambda: None
+    """Raises WorldError if the database or the proxy is gone and no fault ended it; where nobody can tell: nothing."""
 
 
 WorldSource = AbstractContextManager[World]

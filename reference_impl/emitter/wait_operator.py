@@ -23,7 +23,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from reference_impl.async_function import AsyncFunction, ask_for_substitute, begin_call
+from reference_impl.async_function import (
+    AsyncFunction,
+    ask_for_substitute,
+    begin_call,
+    close_function,
+    open_function,
+)
 from reference_impl.elements import (
     LatencyMarker,
     OperatorInput,
@@ -93,8 +99,7 @@ class EmitterWaitOperator:
 
     def open(self, restored: Iterable[QueueElement] = ()) -> None:
         """Replay the elements of a snapshot, each called anew, before any other input; may wait for room (A61, A62)."""
-        if (begin := getattr(self._function, "open", None)) is not None:  # `Opening`
-            begin()
+        open_function(self._function)
         self._waiting.extend(restored)
         self._admit_waiting()
 
@@ -130,8 +135,7 @@ class EmitterWaitOperator:
         try:
             self._emitter.stop()
         finally:
-            if (end := getattr(self._function, "close", None)) is not None:  # `Closing`
-                end()
+            close_function(self._function)
 
     def _admit_waiting(self) -> None:
         while self._waiting:

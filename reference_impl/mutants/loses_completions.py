@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Unpack
 from zlib import crc32
 
-from reference_impl.async_function import AsyncFunction
+from reference_impl.async_function import AsyncFunction, close_function, open_function
 from reference_impl.async_wait import AsyncWaitOperator
 from reference_impl.async_wait_build import Mode, Parts
 from reference_impl.async_wait_build import build_operator as build_honest
@@ -58,12 +58,10 @@ class _LosingFunction:
         self._function.invoke(value, _DeafHandle(handle) if self._is_lost(value) else handle)
 
     def open(self) -> None:
-        if (begin := getattr(self._function, "open", None)) is not None:
-            begin()
+        open_function(self._function)
 
     def close(self) -> None:
-        if (end := getattr(self._function, "close", None)) is not None:
-            end()
+        close_function(self._function)
 
 
 def build_operator(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from harness.outcome import FaultRecord, RunOutcome, WorldDescription
+from harness.outcome import FaultRecord, FaultTime, RunOutcome, WorldDescription
 from harness.verdict import Anomaly, InvariantVerdict, Judgement, Outcome
 
 __all__ = ["HOSTILE", "hostile_outcome", "lost_outcome", "outcome_of", "pass_outcome", "write_history"]
@@ -179,19 +179,28 @@ def outcome_of(history: Path, judgement: Judgement, **changed: Any) -> RunOutcom
         id="spike",
         kind="latency",
         plan={"do": "latency", "link": "lookups", "delay": "60ms", "when": {"at": "300ms"}, "for": "320ms"},
-        armed_us=_SLOW_US[0],
-        healed_us=_SLOW_US[1],
-        evidence={"calls slowed": 80, "median ms": 68.5, "before ms": 8.1},
-        bites=True,
+        times=(
+            FaultTime(
+                planned_us=_SLOW_US[0] - 900,
+                armed_us=_SLOW_US[0],
+                measured_us=_SLOW_US[0] + 40_000,
+                healed_us=_SLOW_US[1],
+                evidence={"calls slowed": 80, "median ms": 68.5, "before ms": 8.1},
+            ),
+        ),
     )
     crash = FaultRecord(
         id="crash",
         kind="kill_worker",
         plan={"do": "kill_worker", "subtask": 1, "when": {"phase": "snapshot-taken", "hit": 9}},
-        armed_us=_KILL_US,
-        healed_us=_KILL_US + _AWAY_US,
-        evidence={"signal": 9, "reaped": 1, "next attempt": 2},
-        bites=True,
+        times=(
+            FaultTime(
+                armed_us=_KILL_US,
+                measured_us=_KILL_US,
+                healed_us=_KILL_US + _AWAY_US,
+                evidence={"signal": 9, "reaped": 1, "next attempt": 2},
+            ),
+        ),
     )
     outcome = RunOutcome(
         run_id="01KAJ3V5Q8",
@@ -289,10 +298,7 @@ def hostile_outcome(folder: Path) -> RunOutcome:
         id=HOSTILE,
         kind=HOSTILE,
         plan={HOSTILE: HOSTILE},
-        armed_us=11,
-        healed_us=900,
-        evidence={HOSTILE: HOSTILE},
-        bites=True,
+        times=(FaultTime(armed_us=11, healed_us=900, evidence={HOSTILE: HOSTILE}),),
     )
     world = WorldDescription(kind=HOSTILE, why=HOSTILE, server=HOSTILE, proxy=HOSTILE, ready_s=0.1)
     fields = ("run_id", "scenario", "about", "level", "sut", "mutant", "started_at", "again", "error")

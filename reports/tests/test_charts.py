@@ -74,13 +74,13 @@ def test_a_band_spans_from_armed_to_healed(outcome: RunOutcome) -> None:
 
 
 def test_a_fault_that_never_began_has_no_band(outcome: RunOutcome) -> None:
-    never = replace(outcome.faults[0], armed_us=None, healed_us=None)
+    never = replace(outcome.faults[0], times=())
 
     assert bands_of([never], scale=SECOND, origin_us=0, end_us=10) == ()
 
 
 def test_a_fault_that_was_not_healed_reaches_to_the_end(outcome: RunOutcome) -> None:
-    open_end = replace(outcome.faults[0], healed_us=None)
+    open_end = replace(outcome.faults[0], times=(replace(outcome.faults[0].first, healed_us=None),))
 
     (band,) = bands_of([open_end], scale=SECOND, origin_us=0, end_us=1_000_000)
 
@@ -88,7 +88,7 @@ def test_a_fault_that_was_not_healed_reaches_to_the_end(outcome: RunOutcome) -> 
 
 
 def test_a_fault_without_evidence_is_drawn_apart_and_says_so(outcome: RunOutcome) -> None:
-    idle = replace(outcome.faults[0], bites=False, evidence={})
+    idle = replace(outcome.faults[0], times=(replace(outcome.faults[0].first, evidence={}),))
 
     (band,) = bands_of([idle], scale=SECOND, origin_us=0, end_us=1_000_000)
 

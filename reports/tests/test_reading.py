@@ -73,8 +73,8 @@ def test_over_several_runs_bad_beats_undecided_beats_good() -> None:
 
 
 def test_a_fault_that_left_no_evidence_is_a_threat() -> None:
-    idle = replace(PASS.faults[0], bites=False, evidence={})
-    never = replace(PASS.faults[1], armed_us=None)
+    idle = replace(PASS.faults[0], times=(replace(PASS.faults[0].first, evidence={}),))
+    never = replace(PASS.faults[1], times=())
 
     threats = threats_to(replace(PASS, faults=(idle, never)))
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from harness.errors import HistoryError
+from harness.outcome import FaultTime
 from reports.run_document import document_of, document_text, load_document, schema_text
 from reports.run_section import section_of
 from reports.tests.sample import hostile_outcome, lost_outcome, pass_outcome
@@ -31,7 +32,7 @@ def breaches(value: Any, schema: dict[str, Any], root: dict[str, Any], place: st
         return [] if [] in options else options[0]
     known = {
         "type", "properties", "required", "additionalProperties", "items", "enum",
-        "title", "description", "$schema", "$defs",
+        "title", "description", "default", "$schema", "$defs",
     }  # fmt: skip
     found = [f"{place}: keyword {name}" for name in schema if name not in known]
     if "enum" in schema and value not in schema["enum"]:
@@ -117,7 +118,7 @@ def test_every_invariant_has_its_verdict_and_a_failure_its_text(tmp_path: Path) 
 def test_a_password_in_plan_evidence_or_extras_is_withheld(tmp_path: Path) -> None:
     secret = {"connect": {"password": "hunter2"}, "url": "mysql://root:hunter2@127.0.0.1/db"}
     outcome = pass_outcome(tmp_path, plan=secret, extras=secret)
-    fault = replace(outcome.faults[0], plan=secret, evidence=secret)
+    fault = replace(outcome.faults[0], plan=secret, times=(FaultTime(armed_us=1, evidence=secret),))
 
     text = json.dumps(document(replace(outcome, faults=(fault,))))
 

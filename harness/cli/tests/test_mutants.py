@@ -65,7 +65,7 @@ def test_a_run_refuses_a_defect_that_no_run_shows(capsys: pytest.CaptureFixture[
         (["--mutant", "no-such"], "segment-leak"),
         (["--mutant", "no.such.module:variant"], "importable"),
         (["--mutant", "segment-leak", "--write", "page.md"], "leave one of the two out"),
-        (["--mutant", "late-results", "--level", "live"], "--level sim"),
+        (["--mutant", "shares-records", "--level", "live"], "--level sim"),
         (["--mutant", "no-such", "--level", "live"], "segment-leak"),
     ],
 )

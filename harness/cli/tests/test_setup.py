@@ -46,7 +46,7 @@ def test_what_is_there_already_is_used_and_said(machine: Path) -> None:
     result = CliRunner().invoke(setup, standalone_mode=False)
 
     things = [line.partition(":")[0] for line in result.stdout.splitlines()]
-    assert things == ["database server", "proxy", "data folder"]
+    assert things == ["database server", "proxy", "data folder", "server's clock"]
     assert result.stdout.count("already there") == 3
 
 
@@ -59,15 +59,20 @@ def test_without_a_servers_source_the_error_says_what_else_helps(machine: Path) 
     assert machine.exists()
 
 
-def test_without_go_the_error_says_how_to_get_a_proxy(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_go_our_own_proxy_serves_and_setup_says_so(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program(machine, "mariadbd", MARIADB)
     monkeypatch.setattr("harness.world.proxy_program.GO_FOLDER", str(machine))
+    settings = WorldSettings.from_environment()
+    (settings.places.datadirs / prepared_name(find_server(settings))).mkdir(parents=True)
 
     result = CliRunner().invoke(setup, standalone_mode=False)
 
-    assert isinstance(result.exception, WorldError)
-    assert "golang-go" in result.exception.fix
-    assert result.stdout.startswith("database server: MariaDB 10.11.19")
+    assert result.exception is None
+    (line,) = [line for line in result.stdout.splitlines() if line.startswith("proxy:")]
+    assert "our own serves" in line
+    assert "there is no go" in line
 
 
 @pytest.mark.parametrize("options", [[], ["--offline-images"]])

@@ -11,8 +11,8 @@ import pytest
 
 from harness.database.schema import connect, prepare_database, run_database
 from harness.plan import Endpoint
-from harness.tests.local_world import local_world
-from harness.world.world import Address, Credentials, ProxyControl, World
+from harness.tests.real_world import real_world
+from harness.world.world import ProxyControl, World
 
 ROWS = [[key, f"name {key}", f"city {key}", 1 + key % 5] for key in range(20)]
 _numbers = count(1)
@@ -44,7 +44,7 @@ class RunDatabase:
 @pytest.fixture(scope="session")
 def world() -> Iterator[World]:
     """A local world."""
-    with local_world() as opened:
+    with real_world("local") as opened:
         yield opened
 
 
@@ -52,11 +52,11 @@ def world() -> Iterator[World]:
 def database(world: World) -> Iterator[RunDatabase]:
     """As a run prepares it; the links are healed afterwards, whatever a test did to them."""
     name = f"floodmark_test_{next(_numbers)}"
-    with run_database(_endpoint(world.direct, world.root, ""), name=name):
+    with run_database(world.root.at(world.direct, ""), name=name):
         made = RunDatabase(
-            root=_endpoint(world.direct, world.root, name),
-            lookups=_endpoint(world.links["lookups"], world.app, name),
-            sink=_endpoint(world.links["sink"], world.app, name),
+            root=world.root.at(world.direct, name),
+            lookups=world.app.at(world.links["lookups"], name),
+            sink=world.app.at(world.links["sink"], name),
             proxy=world.proxy,
         )
         prepare_database(made.root, subtasks=2, rows=ROWS)
@@ -65,7 +65,3 @@ def database(world: World) -> Iterator[RunDatabase]:
             for toxic in world.proxy.toxics(link):
                 world.proxy.remove_toxic(link, toxic)
             world.proxy.enable(link)
-
-
-def _endpoint(address: Address, who: Credentials, name: str) -> Endpoint:
-    return Endpoint(host=address.host, port=address.port, user=who.user, password=who.password, database=name)

@@ -146,7 +146,7 @@ def test_a_fenced_attempt_is_refused_and_leaves_nothing(database: RunDatabase, s
 
 def at_commit(sink: EpochSink, act: Callable[[], None]) -> None:
     """Call `act` once, between the last statement of the sink's next transaction and its COMMIT."""
-    connection: Any = sink._open()
+    connection: Any = sink.transactions.open()
     commit = connection.commit
 
     def acting() -> None:
@@ -191,7 +191,7 @@ def heal(database: RunDatabase, when: Callable[[], Any]) -> None:
 
 def losses_of(sink: EpochSink) -> Sequence[int | str]:
     lost: list[int | str] = []
-    sink.on_loss = lost.append
+    sink.transactions.on_loss = lost.append
     return lost
 
 
@@ -287,10 +287,10 @@ def test_a_link_that_is_down_for_a_while_only_delays_a_commit(database: RunDatab
 def test_a_sink_that_does_not_come_back_is_given_up_with_what_it_was_about(
     database: RunDatabase, sink: EpochSink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.database.sink._SETTLE_S", 0.1)
+    monkeypatch.setattr("harness.database.transactions.SETTLE_S", 0.1)
     database.proxy.disable("sink")
 
-    with pytest.raises(SinkLost, match="subtask 1 could not commit epoch 4"):
+    with pytest.raises(SinkLost, match="could not commit epoch 4"):
         sink.commit(4, position=9, elements=[])
 
 

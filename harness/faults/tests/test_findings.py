@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from harness.faults.findings import fault_events, findings
-from harness.faults.kill_worker import find_killing
+from harness.faults.tests.killed_run import Line, killed_run
+from harness.outcome import FaultRecord
 from harness.scenario import Scenario
-
-Line = dict[str, Any]
 
 LATENCY = {
     "id": "slow",
@@ -20,7 +17,7 @@ LATENCY = {
     "when": {"at": "1s"},
     "for": "1s",
 }
-KILL = {"id": "kill", "do": "kill_worker", "subtask": 1, "when": {"phase": "snapshot-taken", "hit": 3}}
+KILL = {"id": "kill", "do": "kill_worker", "subtask": 1, "when": {"phase": "snap.end", "hit": 3}}
 
 
 def scenario(*faults: Line) -> Scenario:
@@ -36,6 +33,10 @@ def scenario(*faults: Line) -> Scenario:
     )
 
 
+def found(one: Scenario, lines: list[Line]) -> list[FaultRecord]:
+    return findings(one, lines, seed=7)
+
+
 def answered(id_: int, began_ms: int, took_ms: int) -> list[Line]:
     of = {"s": 0, "a": 1, "id": id_, "try": 1}
     return [
@@ -44,47 +45,41 @@ def answered(id_: int, began_ms: int, took_ms: int) -> list[Line]:
     ]
 
 
+def acted(fault: str, armed_ms: int, healing_ms: int, *, cycle: int = 0) -> list[Line]:
+    """The notes of one time that it acted, without a proxy's log; it bit half-way, and took 5 ms to arm and to heal."""
+    of = {"f": fault, "cycle": cycle}
+    bit_ms = (armed_ms + healing_ms) // 2
+    return [
+        {"k": "~due", "t": (armed_ms - 4) * 1000, "due": (armed_ms - 5) * 1000, **of},
+        {"k": "~arming", "t": (armed_ms - 2) * 1000, **of},
+        {"k": "~armed", "t": armed_ms * 1000, "logged": False, **of},
+        {"k": "~bit", "t": bit_ms * 1000, **of},
+        {"k": "~healing", "t": healing_ms * 1000, **of},
+        {"k": "~healed", "t": (healing_ms + 5) * 1000, **of},
+    ]
+
+
 def latency_run(took_ms: int) -> list[Line]:
     """Ten calls before the fault, of 20 ms each, and ten under it."""
-    lines = [{"k": "~armed", "f": "slow", "t": 1_000_000}, {"k": "~healing", "f": "slow", "t": 2_000_000}]
+    lines = acted("slow", 1000, 2000)
     for n in range(10):
         lines += answered(n, 100 + n, 20) + answered(100 + n, 1100 + n, took_ms)
     return sorted(lines, key=lambda line: line["t"])
 
 
-def killed_run() -> list[Line]:
-    """Attempt 1 of subtask 1 dies at its third snapshot, is reaped, and attempt 2 goes on."""
-    lines: list[Line] = [
-        {"i": 0, "t": 100, "k": "start", "s": 0, "a": 1},
-        {"i": 0, "t": 110, "k": "start", "s": 1, "a": 1},
-        {
-            "i": 1,
-            "t": 5000,
-            "k": "~dies",
-            "s": 1,
-            "a": 1,
-            "fault": "kill",
-            "phase": "snapshot-taken",
-            "hit": 3,
-        },
-        {"i": 0, "t": 7000, "k": "kill", "s": 1, "a": 1},
-        {"i": 0, "t": 9000, "k": "start", "s": 1, "a": 2},
-        {"i": 1, "t": 9900, "k": "close", "s": 1, "a": 2},
-    ]
-    return lines
-
-
 def test_a_fault_that_bit_has_its_times_and_its_evidence() -> None:
-    (record,) = findings(scenario(LATENCY), latency_run(took_ms=120))
+    (record,) = found(scenario(LATENCY), latency_run(took_ms=120))
 
-    assert (record.armed_us, record.healed_us, record.bites) == (1_000_000, 2_000_000, True)
+    assert (record.first.planned_us, record.armed_us) == (995_000, 998_000)
+    assert (record.first.measured_us, record.healed_us) == (1_500_000, 2_005_000)
+    assert record.bites
     assert record.evidence["median_ms_inside"] == 120.0
 
 
 def test_a_history_whose_calls_bypassed_the_proxy_leaves_no_evidence() -> None:
-    (record,) = findings(scenario(LATENCY), latency_run(took_ms=20))
+    (record,) = found(scenario(LATENCY), latency_run(took_ms=20))
 
-    assert (record.bites, record.evidence) == (False, {})
+    assert (record.bites, record.evidence, record.first.measured_us) == (False, {}, None)
 
 
 def commits(*, took_ms: int) -> list[Line]:
@@ -107,7 +102,7 @@ def test_a_fault_of_the_sinks_link_is_shown_by_its_transactions_not_by_slow_look
 ) -> None:
     lines = sorted([*latency_run(took_ms=120), *commits(took_ms=took_ms)], key=lambda line: line["t"])
 
-    (record,) = findings(scenario({**LATENCY, "link": "sink"}), lines)
+    (record,) = found(scenario({**LATENCY, "link": "sink"}), lines)
 
     assert record.bites is bites
 
@@ -115,7 +110,7 @@ def test_a_fault_of_the_sinks_link_is_shown_by_its_transactions_not_by_slow_look
 def test_a_fault_of_the_lookups_link_is_not_shown_by_slow_transactions() -> None:
     lines = sorted([*latency_run(took_ms=20), *commits(took_ms=130)], key=lambda line: line["t"])
 
-    (record,) = findings(scenario(LATENCY), lines)
+    (record,) = found(scenario(LATENCY), lines)
 
     assert not record.bites
 
@@ -125,7 +120,7 @@ def test_calls_are_told_apart_by_attempt_and_try() -> None:
     orphan = {"k": "call", "t": 1_500_000, "s": 0, "a": 9, "id": 0, "try": 1}
     lines = sorted([*latency_run(took_ms=120), orphan], key=lambda line: line["t"])
 
-    (record,) = findings(scenario(LATENCY), lines)
+    (record,) = found(scenario(LATENCY), lines)
 
     assert record.evidence["median_ms_inside"] == 120.0
 
@@ -134,13 +129,13 @@ def test_calls_are_told_apart_by_attempt_and_try() -> None:
 def test_a_fault_that_was_not_armed_or_not_healed_has_no_evidence(missing: str) -> None:
     lines = [line for line in latency_run(took_ms=120) if line["k"] != missing]
 
-    (record,) = findings(scenario(LATENCY), lines)
+    (record,) = found(scenario(LATENCY), lines)
 
     assert not record.bites
 
 
 def test_findings_stand_in_the_scenarios_order_with_those_that_never_came() -> None:
-    records = findings(scenario(KILL, LATENCY), latency_run(took_ms=120))
+    records = found(scenario(KILL, LATENCY), latency_run(took_ms=120))
 
     assert [(record.id, record.armed_us is None, record.bites) for record in records] == [
         ("kill", True, False),
@@ -148,48 +143,8 @@ def test_findings_stand_in_the_scenarios_order_with_those_that_never_came() -> N
     ]
 
 
-def test_a_kill_is_believed_when_it_was_reaped_nothing_followed_and_a_next_attempt_began() -> None:
-    killing = find_killing("kill", killed_run())
-
-    assert killing is not None
-    assert (killing.began_us, killing.ended_us) == (5000, 9000)
-    assert killing.evidence == {
-        "subtask": 1, "phase": "snapshot-taken", "hit": 3, "attempt": 1, "next_attempt": 2, "restart_ms": 4.0,
-    }  # fmt: skip
-
-
-def test_a_kill_whose_phase_never_came_is_none() -> None:
-    assert find_killing("other", killed_run()) is None
-
-
-def test_a_kill_that_nobody_reaped_is_not_believed() -> None:
-    killing = find_killing("kill", [line for line in killed_run() if line["k"] != "kill"])
-
-    assert killing is not None
-    assert killing.evidence == {}
-
-
-def test_a_kill_after_which_the_attempt_still_spoke_is_not_believed() -> None:
-    killing = find_killing("kill", [*killed_run(), {"i": 2, "t": 5100, "k": "out", "s": 1, "a": 1}])
-
-    assert killing is not None
-    assert killing.evidence == {}
-
-
-@pytest.mark.parametrize(
-    "successor", [{"s": 1, "a": 1}, {"s": 0, "a": 2}], ids=["same attempt", "other subtask"]
-)
-def test_a_kill_without_a_successor_is_not_believed(successor: Line) -> None:
-    lines = [line for line in killed_run() if line.get("a") != 2]
-
-    killing = find_killing("kill", [*lines, {"i": 0, "t": 9000, "k": "start", **successor}])
-
-    assert killing is not None
-    assert (killing.ended_us, killing.evidence) == (None, {})
-
-
 def test_the_records_become_events_in_time_order_with_the_evidence_at_the_end() -> None:
-    records = findings(scenario(LATENCY, KILL), latency_run(took_ms=120) + killed_run())
+    records = found(scenario(LATENCY, KILL), latency_run(took_ms=120) + killed_run())
 
     events = fault_events(records)
 
@@ -200,4 +155,52 @@ def test_the_records_become_events_in_time_order_with_the_evidence_at_the_end() 
 
 
 def test_a_fault_that_never_came_is_no_event() -> None:
-    assert fault_events(findings(scenario(LATENCY), [])) == []
+    assert fault_events(found(scenario(LATENCY), [])) == []
+
+
+def test_a_fault_that_repeats_has_a_beginning_and_an_end_each_time_and_bites_if_each_bit() -> None:
+    lines = acted("slow", 1000, 2000) + acted("slow", 4000, 5000, cycle=1)
+    for n in range(10):
+        lines += (
+            answered(n, 100 + n, 20) + answered(100 + n, 1100 + n, 120) + answered(200 + n, 4100 + n, 120)
+        )
+    lines.sort(key=lambda line: line["t"])
+    without = [line for line in lines if line.get("id", 0) < 200]
+
+    (both,), (one,) = found(scenario(LATENCY), lines), found(scenario(LATENCY), without)
+
+    assert [event["t"] for event in fault_events([both])] == [998_000, 2_005_000, 3_998_000, 5_005_000]
+    assert both.bites
+    assert [bool(time.evidence) for time in one.times] == [True, False]
+    assert not one.bites
+
+
+def test_a_fault_that_was_due_when_the_run_was_over_has_not_acted() -> None:
+    (record,) = found(scenario(LATENCY), acted("slow", 1000, 2000)[:1])
+
+    assert (record.first.planned_us, record.armed_us, record.bites) == (995_000, None, False)
+    assert fault_events([record]) == []
+
+
+def test_the_proxys_deeds_and_what_a_fault_found_come_back_from_the_lines() -> None:
+    """A proxy that keeps a log and delayed nothing contradicts calls that were slow."""
+    quiet = latency_run(took_ms=120)
+    for line in quiet:
+        if line["k"] == "~armed":
+            line["logged"] = True
+    deed = {
+        "t": 1_200_000,
+        "did": "delayed",
+        "stream": "downstream",
+        "toxic": "slow.downstream",
+        "ms": 100,
+        "bytes": 9,
+        "chunks": 5,
+    }
+    noted = {"k": "~deed", "t": 1_300_000, "f": "slow", "cycle": 0, "deed": deed}
+    busy = sorted([*quiet, noted], key=lambda line: line["t"])
+
+    (without,), (with_it,) = found(scenario(LATENCY), quiet), found(scenario(LATENCY), busy)
+
+    assert not without.bites
+    assert with_it.evidence["longest_delay_ms"] == 100

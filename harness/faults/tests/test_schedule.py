@@ -1,86 +1,32 @@
-"""The schedule: arms when its trigger comes, heals when its time is over, and heals whatever happens."""
+"""The schedule: begins when a trigger comes, ends, repeats, and heals whatever happens."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from harness.faults.fault import Evidence
-from harness.faults.schedule import Schedule
-from harness.history.follower import Progress
-from harness.scenario import Scenario
-
-MS = 1000
+from harness.drawn_times import instant_ms
+from harness.errors import HarnessError, WorldError
+from harness.faults.deed import Deed
+from harness.faults.tests.fake_site import Stage, scenario
 
 
-class Proxy:
-    """A control that remembers what was done to it; `log` is shared with the notes."""
-
-    def __init__(self, log: list[str]) -> None:
-        self._log = log
-
-    def add_toxic(self, link: str, toxic: Any) -> None:
-        self._log.append(f"+{toxic.name}")
-
-    def remove_toxic(self, link: str, name: str) -> None:
-        self._log.append(f"-{name}")
-
-    def disable(self, link: str) -> None:
-        self._log.append(f"disable {link}")
-
-    def enable(self, link: str) -> None:
-        self._log.append(f"enable {link}")
+def latency(when: dict[str, Any], *, name: str = "slow", **fields: Any) -> dict[str, Any]:
+    fault = {"id": name, "do": "latency", "link": "lookups", "delay": "100ms", "when": when, "for": "300ms"}
+    return {**fault, **fields}
 
 
-class Stage:
-    """A schedule of `faults` over a proxy, with its log and a clock to set."""
-
-    def __init__(
-        self, *faults: dict[str, Any], note: Callable[[str, str], None] = lambda kind, fault: None
-    ) -> None:
-        self.log: list[str] = []
-        self.now_us = 5_000 * MS
-        self.progress = Progress(first_record_us=5_000 * MS)
-        self._note = note
-        self.schedule = Schedule(_scenario(*faults), control=Proxy(self.log), note=self._noted)
-
-    def _noted(self, kind: str, fault: str, evidence: Evidence) -> int:
-        self.log.append(f"{kind} {fault}")
-        self._note(kind, fault)
-        return self.now_us
-
-    def at(self, ms: int) -> list[str]:
-        """Step at `ms` after the first record; what that did."""
-        self.now_us = (5_000 + ms) * MS
-        before = len(self.log)
-        self.schedule.step(self.progress, now_us=self.now_us)
-        return self.log[before:]
-
-
-def _scenario(*faults: dict[str, Any]) -> Scenario:
-    return Scenario.model_validate(
-        {
-            "scenario": "small",
-            "about": "A small one for tests.",
-            "operator": {"mode": "ordered"},
-            "workload": {"records": 400, "checkpoint_every": 40},
-            "faults": list(faults),
-            "decisive": ["V8"],
-        }
-    )
-
-
-def latency(when: dict[str, Any], *, name: str = "slow", lasts: str = "300ms") -> dict[str, Any]:
-    return {"id": name, "do": "latency", "link": "lookups", "delay": "100ms", "when": when, "for": lasts}
+DOWN = {"id": "cut", "do": "down", "link": "sink", "when": {"at": "0ms"}, "for": "1s"}
+ARMED = ["~due slow", "~arming slow", "+slow.downstream", "~armed slow"]
+HEALED = ["~healing slow", "-slow.downstream", "~healed slow"]
 
 
 def test_a_fault_at_a_time_waits_for_it_since_the_first_record() -> None:
     stage = Stage(latency({"at": "400ms"}))
 
     assert stage.at(399) == []
-    assert stage.at(400) == ["+slow", "~armed slow"]
+    assert stage.at(400) == ARMED
 
 
 def test_no_time_passes_before_the_first_record() -> None:
@@ -88,6 +34,20 @@ def test_no_time_passes_before_the_first_record() -> None:
     stage.progress.first_record_us = None
 
     assert stage.at(10_000) == []
+
+
+def test_a_drawn_time_is_the_seeds() -> None:
+    fault = latency({"between": ["100ms", "900ms"]})
+    (entry,) = scenario(fault).faults
+    times = [instant_ms(entry, seed=seed) for seed in range(40)]
+
+    assert all(time is not None and 100 <= time <= 900 for time in times)
+    assert len(set(times)) > 30
+    drawn = instant_ms(entry, seed=7)
+    assert drawn is not None
+    stage = Stage(fault, seed=7)
+    assert stage.at(drawn - 1) == []
+    assert stage.at(drawn) == ARMED
 
 
 @pytest.mark.parametrize(
@@ -126,24 +86,96 @@ def test_a_fault_at_a_call_counts_those_of_its_subtask_or_of_all(when: dict[str,
     assert bool(stage.at(1)) is arms
 
 
+@pytest.mark.parametrize(
+    ("when", "arms"),
+    [
+        ({"record": 4}, True),
+        ({"record": 5}, False),
+        ({"record": 3, "subtask": 0}, True),
+        ({"record": 4, "subtask": 0}, False),
+    ],
+)
+def test_a_fault_at_a_record_waits_for_any_source_to_stand_there_or_for_the_one_named(
+    when: dict[str, Any],
+    arms: bool,  # noqa: FBT001 - a case
+) -> None:
+    stage = Stage(latency(when))
+    assert stage.at(0) == []
+
+    stage.progress.taken.update({0: 3, 1: 4})
+
+    assert bool(stage.at(1)) is arms
+
+
 def test_a_fault_heals_when_its_time_since_arming_is_over_and_never_comes_again() -> None:
     stage = Stage(latency({"at": "400ms"}))
     stage.at(450)
 
     assert stage.at(749) == []
-    assert stage.schedule.active(now_us=stage.now_us) == {"slow": False}
-    assert stage.at(750) == ["~healing slow", "-slow"]
-    assert stage.schedule.active(now_us=stage.now_us) == {}
+    assert stage.schedule.active() == {"slow": False}
+    assert stage.at(750) == HEALED
+    assert stage.schedule.active() == {}
     assert stage.at(5000) == []
 
 
+def test_a_fault_that_repeats_comes_again_at_a_fixed_pace_and_as_often_as_asked() -> None:
+    stage = Stage(latency({"at": "0ms"}, repeat=3, every="500ms"))
+    acts: list[int] = []
+
+    for ms in range(0, 3000, 50):
+        acts += [ms] if "~armed slow" in stage.at(ms) else []
+
+    assert acts == [0, 500, 1000]
+    assert [line["cycle"] for line in stage.lines if line["k"] == "~healed"] == [0, 1, 2]
+    assert [line["due"] for line in stage.lines if line["k"] == "~due"] == [5_000_000, 5_500_000, 6_000_000]
+
+
+def test_a_repeat_waits_for_the_time_before_to_heal() -> None:
+    """The pace stays: a late one makes no later one late."""
+    stage = Stage(latency({"at": "0ms"}, repeat=3, every="400ms"))
+    stage.at(200)
+
+    assert stage.at(400) == []
+    assert stage.at(500) == HEALED
+    assert stage.at(501) == ARMED
+    assert stage.at(801) == HEALED
+    assert stage.at(802) == ARMED
+
+
+def test_faults_may_overlap_on_one_link() -> None:
+    stage = Stage(latency({"at": "0ms"}, name="one"), latency({"at": "100ms"}, name="two"))
+    stage.at(0)
+    stage.at(100)
+
+    assert stage.schedule.active() == {"one": False, "two": False}
+
+
+def test_without_a_duration_a_fault_acts_until_it_has_bitten() -> None:
+    stage = Stage({"id": "cut", "do": "cut", "link": "sink", "when": {"at": "0ms"}})
+    stage.at(0)
+    assert stage.at(5_000) == []
+
+    stage.progress.losses.append((stage.now_us, "sink", 2013))
+
+    assert stage.at(5_200) == ["~bit cut", "~healing cut", "~healed cut"]
+
+
+def test_without_a_duration_a_fault_that_never_bites_is_given_up() -> None:
+    stage = Stage({"id": "cut", "do": "cut", "link": "sink", "when": {"at": "0ms"}})
+    stage.at(0)
+
+    assert stage.at(10_000) == ["~healing cut", "~healed cut"]
+
+
 def test_it_is_noted_as_armed_once_it_acts_and_as_healing_before_it_stops() -> None:
-    stage = Stage({"id": "cut", "do": "down", "link": "sink", "when": {"at": "0ms"}, "for": "1s"})
+    stage = Stage(DOWN)
 
     with stage.schedule:
         stage.at(0)
 
-    assert stage.log == ["disable sink", "~armed cut", "~healing cut", "enable sink"]
+    assert stage.log == [
+        "~due cut", "~arming cut", "disable sink", "~armed cut", "~healing cut", "enable sink", "~healed cut",
+    ]  # fmt: skip
 
 
 def test_what_is_armed_at_the_end_is_healed_in_the_reverse_order() -> None:
@@ -155,20 +187,21 @@ def test_what_is_armed_at_the_end_is_healed_in_the_reverse_order() -> None:
         stage.at(0)
         stage.at(5)
 
-    assert [line for line in stage.log if line.startswith("-")] == ["-two", "-one"]
+    assert [line for line in stage.log if line.startswith("-")] == ["-two.downstream", "-one.downstream"]
 
 
-def test_what_is_armed_is_healed_when_the_run_breaks() -> None:
+@pytest.mark.parametrize("breaks", [KeyboardInterrupt, WorldError("no server")])
+def test_what_is_armed_is_healed_when_the_run_breaks(breaks: BaseException | type[BaseException]) -> None:
     stage = Stage(latency({"at": "0ms"}))
 
     def break_it() -> None:
         with stage.schedule:
             stage.at(0)
-            raise KeyboardInterrupt
+            raise breaks
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises((KeyboardInterrupt, WorldError)):
         break_it()
-    assert stage.log[-2:] == ["~healing slow", "-slow"]
+    assert stage.log[-3:] == HEALED
 
 
 def test_a_note_that_cannot_be_written_does_not_keep_a_fault_from_healing() -> None:
@@ -182,33 +215,80 @@ def test_a_note_that_cannot_be_written_does_not_keep_a_fault_from_healing() -> N
         with stage.schedule:
             stage.at(0)
 
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(WorldError, match="disk full"):
         run()
-    assert [line for line in stage.log if line.startswith("-")] == ["-two", "-one"]
+    assert sorted(line for line in stage.log if line.startswith("-")) == [
+        "-one.downstream",
+        "-two.downstream",
+    ]
 
 
-def test_a_blackhole_without_a_direction_acts_on_both() -> None:
-    stage = Stage({"id": "hole", "do": "blackhole", "link": "lookups", "when": {"at": "0ms"}, "for": "1s"})
+def test_a_fault_that_cannot_be_armed_gives_the_run_up_and_says_which_it_was() -> None:
+    stage = Stage(DOWN, latency({"at": "5ms"}), failing=2)
 
-    with stage.schedule:
-        stage.at(0)
+    def run() -> None:
+        with stage.schedule:
+            stage.at(0)
+            stage.at(5)
+            stage.at(6)
 
-    assert sorted(stage.log[:2]) == ["+hole-downstream", "+hole-upstream"]
-    assert sorted(stage.log[-2:]) == ["-hole-downstream", "-hole-upstream"]
+    with pytest.raises(WorldError, match=r"fault slow \(latency\) could not be armed: the proxy is gone"):
+        run()
+    assert stage.proxy.acts == []
+    assert stage.log[-3:] == ["~healing cut", "enable sink", "~healed cut"]
 
 
-def test_a_fault_that_acts_says_whether_it_bites_yet() -> None:
-    stage = Stage({"id": "cut", "do": "down", "link": "sink", "when": {"at": "0ms"}, "for": "1s"})
+def test_a_fault_that_broke_in_the_last_moment_is_not_passed_over() -> None:
+    stage = Stage(latency({"at": "0ms"}), failing=1)
+
+    def run() -> None:
+        with stage.schedule:
+            stage.step(0)
+
+    with pytest.raises(WorldError, match="could not be armed"):
+        run()
+
+
+def test_a_fault_that_breaks_by_our_own_mistake_is_a_harness_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(latency({"at": "0ms"}))
+    monkeypatch.setattr(stage.proxy, "add_toxic", lambda link, toxic: toxic.no_such_thing)
     stage.at(0)
-    assert stage.schedule.active(now_us=stage.now_us) == {"cut": False}
+
+    with pytest.raises(HarnessError, match=r"fault slow \(latency\) could not be armed: AttributeError"):
+        stage.at(1)
+
+
+def test_a_fault_that_acts_says_when_it_bites() -> None:
+    stage = Stage(DOWN)
+    stage.at(0)
+    assert stage.schedule.active() == {"cut": False}
 
     stage.progress.losses.append((stage.now_us, "sink", 2013))
 
-    assert stage.schedule.active(now_us=stage.now_us) == {"cut": True}
+    assert stage.at(200) == ["~bit cut"]
+    assert stage.schedule.active() == {"cut": True}
+    assert stage.at(400) == []
+    assert stage.told == ["cut begins", "cut bites: connections_lost 1, codes {'2013': 1}"]
+
+
+def test_the_proxys_deeds_of_a_fault_are_noted_and_no_others() -> None:
+    stage = Stage(latency({"at": "0ms"}), keeps_log=True)
+    assert stage.proxy.deeds_done is not None
+    stage.proxy.deeds_done.append(Deed(t_us=1, did="delayed", toxic="slow.downstream"))
+
+    with stage.schedule:
+        stage.at(0)
+        for toxic in ("slow.downstream", "slower", "slow-too.downstream"):
+            stage.proxy.deeds_done.append(
+                Deed(t_us=2, did="delayed", toxic=toxic, ms=100, more={"chunks": 1})
+            )
+
+    deeds = [line["deed"] for line in stage.lines if line["k"] == "~deed"]
+    assert deeds == [{"t": 2, "did": "delayed", "toxic": "slow.downstream", "ms": 100, "chunks": 1}]
 
 
 def test_a_kill_is_not_the_schedules_to_do() -> None:
     stage = Stage({"id": "kill", "do": "kill_worker", "subtask": 0, "when": {"phase": "committed", "hit": 1}})
 
     assert stage.at(10_000) == []
-    assert stage.schedule.active(now_us=stage.now_us) == {}
+    assert stage.schedule.active() == {}

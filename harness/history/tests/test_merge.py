@@ -110,6 +110,25 @@ def test_a_commit_that_was_recorded_is_not_settled_again() -> None:
     assert [(event["k"], event["t"]) for event in events] == [("commit", 4)]
 
 
+def test_of_several_tries_to_commit_an_epoch_the_last_is_the_one_that_took_effect() -> None:
+    """Two attempts in turn tried to commit what the first had prepared; the database has it once."""
+    events = merged([COMMITTING, {**COMMITTING, "t": 9}], committed={(1, 3): 2})
+
+    assert [(event["k"], event["a"], event["t"]) for event in events] == [("commit", 2, 4)]
+
+
+DECIDING = {"t": 5, "k": "~deciding", "c": 3}
+
+
+def test_a_decision_is_a_done_where_the_database_knows_it() -> None:
+    assert merged([DECIDING, {**DECIDING, "t": 7}], completed={3}) == [{"n": 1, "t": 2, "k": "done", "c": 3}]
+
+
+@pytest.mark.parametrize("completed", [set(), {2, 4}], ids=["nothing", "others"])
+def test_a_decision_that_did_not_reach_the_database_is_none(completed: set[int]) -> None:
+    assert merged([DECIDING], completed=completed) == []
+
+
 def test_faults_stand_at_their_time_and_effects_last_in_the_databases_order() -> None:
     events = merged(
         [{"t": 10, "k": "start", "s": 0, "a": 1}, {"t": 30, "k": "close", "s": 0, "a": 1}],

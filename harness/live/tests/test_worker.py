@@ -81,8 +81,13 @@ def _works(process: psutil.Process) -> bool:
         return False
 
 
+def come_to(count: int) -> bool:
+    """Whether so many live, after a moment: what has only just been started has no name yet."""
+    return wait_until(lambda: len(processes()) == count, deadline=Deadline(LIMIT_S))
+
+
 def test_stop_ends_every_worker_and_may_be_called_again(supervisor: Supervisor) -> None:
-    assert len(processes()) == 2
+    assert come_to(2)
 
     supervisor.stop()
     supervisor.stop()
@@ -107,3 +112,52 @@ def test_a_worker_that_dies_is_replaced_and_the_last_death_ends_the_run(tmp_path
     assert not state.running
     assert f"subtask 0 failed {ATTEMPTS_MAX} times" in (state.error or "")
     assert len(set(noted)) == ATTEMPTS_MAX
+
+
+def test_a_worker_that_is_taken_for_dead_lives_on_beside_its_successor_until_the_run_ends(
+    supervisor: Supervisor,
+) -> None:
+    old = supervisor.process(0)
+
+    succession = supervisor.supersede(0)
+
+    new = supervisor.process(0)
+    assert old is not None
+    assert new is not None
+    assert new != old
+    assert come_to(3)
+    assert not succession.old_one_is_over()
+    supervisor.stop()
+    assert succession.old_one_is_over()
+    assert processes() == []
+
+
+def test_a_superseded_worker_that_ends_is_reaped_and_not_replaced(supervisor: Supervisor) -> None:
+    old = supervisor.process(1)
+    assert old is not None
+    succession = supervisor.supersede(1)
+
+    psutil.Process(old.pid).kill()
+
+    assert wait_until(succession.old_one_is_over, deadline=Deadline(LIMIT_S))
+    state = supervisor.poll()
+    assert [(end.subtask, end.pid, end.code) for end in state.ends] == [(1, old.pid, -9)]
+    assert state.running
+    assert come_to(2)
+
+
+def test_a_worker_that_is_stopped_is_ended_with_the_run(supervisor: Supervisor) -> None:
+    who = supervisor.process(0)
+    assert who is not None
+    psutil.Process(who.pid).suspend()
+
+    supervisor.stop()
+
+    assert processes() == []
+
+
+def test_there_is_no_process_of_a_subtask_that_has_ended(supervisor: Supervisor) -> None:
+    supervisor.stop()
+
+    assert supervisor.process(0) is None
+    assert supervisor.process(1) is None

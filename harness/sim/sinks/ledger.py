@@ -45,6 +45,10 @@ class Ledger:
         """Whether it has been committed."""
         return transaction in self._visible
 
+    def newest_visible(self) -> int:
+        """The newest epoch that has been committed; 0: none."""
+        return max((transaction.epoch for transaction in self._visible), default=0)
+
     def show(self, transaction: Transaction) -> None:
         """Make its rows visible, whether or not they are. Raises `NoSuchTransaction`."""
         if transaction not in self._prepared:

@@ -23,6 +23,8 @@ class RollbackSink:
     """Has no tables but the fence, which the lookups' own writes may need; the shape of `TwoPhaseSink`."""
 
     kind: ClassVar[Any] = "rollback"
+    shows_when_complete: ClassVar[bool] = True
+    """Whether what belongs to a checkpoint becomes visible when that is complete."""
 
     def __init__(self, attempt: Attempt) -> None:
         self.attempt = attempt
@@ -37,6 +39,9 @@ class RollbackSink:
 
     def add(self, row: Visible) -> None:
         """It was visible when it was emitted."""
+
+    def bury(self, *, id: int, error: str) -> None:
+        """A dead letter: the history has it."""
 
     def prepare(self, epoch: int) -> tuple[()]:
         """Nothing is to be made durable."""

@@ -6,11 +6,12 @@ one that may be; what it raises on the server is raised here, in the attempt.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.database.epoch import Attempt as TakenOver
 from harness.sim.atomic_sink import AtomicSink
+from harness.sim.wire import STATEMENT, Statement
 
 if TYPE_CHECKING:
     from harness.sim.attempt import Attempt
@@ -28,7 +29,7 @@ class Statements:
         """Fence all earlier attempts; the token is the attempt's number."""
         return self._session.take_over()
 
-    def run(self, statement: Callable[[], None]) -> None:
+    def run(self, statement: Callable[[], None], *, says: Sequence[Statement] = STATEMENT) -> None:
         """Have it done by the server. Raises what it raises there, and `SinkLost`."""
         refused: list[Exception] = []
 
@@ -40,7 +41,7 @@ class Statements:
                 refused.append(error)
             return None, None, 0
 
-        self._session.insist(work, "run a statement")
+        self._session.insist(work, "run a statement", says=says)
         if refused:
             raise refused[0]
 

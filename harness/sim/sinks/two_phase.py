@@ -15,10 +15,11 @@ from harness.database.epoch import Fenced, Visible
 from harness.sim.sinks.ledger import Transaction
 from harness.sim.sinks.restored_part import take_over
 from harness.sim.sinks.statements import Statements
+from harness.sim.wire import branch
 
 if TYPE_CHECKING:
     from harness.sim.attempt import Attempt
-    from harness.sim.situated_run import SituatedRun
+    from harness.sim.coordinated_run import CoordinatedRun
 
 __all__ = ["TwoPhaseSink"]
 
@@ -27,11 +28,12 @@ class TwoPhaseSink:
     """One attempt's sink of one subtask. Mutable."""
 
     kind: ClassVar[Any] = "two-phase"
+    shows_when_complete: ClassVar[bool] = True
 
     def __init__(self, attempt: Attempt) -> None:
         self.attempt = attempt
         self.token = 0
-        self._ledger = cast("SituatedRun", attempt.run).ledgers[attempt.subtask]
+        self._ledger = cast("CoordinatedRun", attempt.run).ledgers[attempt.subtask]
         self._statements = Statements(attempt)
         self._rows: list[Visible] = []
         self._pending: list[Transaction] = []
@@ -39,7 +41,7 @@ class TwoPhaseSink:
 
     def take_over(self) -> TakenOver:
         """Fence all earlier attempts, then commit what the checkpoint to restore holds, and roll back the rest."""
-        taken, part = take_over(self._statements, self.attempt)
+        taken, part = take_over(self._statements, self.attempt, floor=self._ledger.newest_visible)
         self.token = taken.number
         self._pending = list(part.state) if part else []
         self._statements.run(self._roll_back)
@@ -55,10 +57,13 @@ class TwoPhaseSink:
         """Take one output into the open epoch."""
         self._rows.append(row)
 
+    def bury(self, *, id: int, error: str) -> None:
+        """A dead letter: the history has it."""
+
     def prepare(self, epoch: int) -> tuple[Transaction, ...]:
         """Make the open epoch durable; what a restore of this checkpoint has to commit."""
         transaction, rows = Transaction(epoch=epoch, attempt=self.token), tuple(self._rows)
-        self._statements.run(self._writing(transaction, rows))
+        self._statements.run(self._writing(transaction, rows), says=branch(len(rows)))
         self._rows.clear()
         self._pending.append(transaction)
         return tuple(self._pending)
@@ -73,6 +78,7 @@ class TwoPhaseSink:
     def completed(self, number: int) -> None:
         """Checkpoint `number` is complete: commit what it holds, in order. Told again, there is nothing left."""
         for transaction in [one for one in self._pending if one.epoch <= number]:
+            self.attempt.crashes.reach("commit.pre")
             self._commit(transaction)
 
     def _commit(self, transaction: Transaction) -> None:

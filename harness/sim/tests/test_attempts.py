@@ -89,7 +89,7 @@ def test_a_lost_answer_to_a_commit_is_settled_and_not_committed_twice(seed: int)
 
 
 def test_an_error_of_the_servers_fails_the_attempt_and_the_next_one_goes_on() -> None:
-    troubles = Troubles(error_codes=(1213,), errors=100)
+    troubles = Troubles(error_codes=(1146,), errors=100)
     runs = [small_run(seed=seed, troubles=troubles) for seed in range(20)]
 
     failing = next(small for small in runs if of_failed(small))

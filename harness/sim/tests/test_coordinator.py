@@ -103,8 +103,7 @@ def test_a_restart_goes_back_to_the_latest_completed_checkpoint() -> None:
 
     assert said.coordinator.restart() == [0, 1]
     assert said.words[-1] == ("abort", 2)
-    part = said.coordinator.restorable(0)
-    assert part is not None
+    [part] = said.coordinator.restorable(0)
     assert part.checkpoint.position == 10
 
 

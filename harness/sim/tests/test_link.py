@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 
 from harness.choices import Draw
+from harness.sim.faults.cuts import Down, Reset
+from harness.sim.faults.delays import Delay
+from harness.sim.faults.delays import latency as latency_of
+from harness.sim.faults.silences import Blackhole
 from harness.sim.hub import Hub
 from harness.sim.link import LOST_CONNECTION, REFUSED, Flight, HubAlarm, Link, LinkFault
-from harness.sim.link_faults import Blackhole, Down, Latency, Reset
 
 
 @dataclass
@@ -55,8 +58,8 @@ class Rig:
         self.hub.at(end_ms, lambda: self.link.heal(fault))
 
 
-def latency(delay_ms: int = 150) -> Latency:
-    return Latency(delay_ms=delay_ms, jitter_ms=0, upward=False)
+def latency(delay_ms: int = 150) -> Delay:
+    return latency_of(delay_ms=delay_ms, jitter_ms=0, upward=False)
 
 
 def test_an_answer_takes_both_ways_and_the_service() -> None:

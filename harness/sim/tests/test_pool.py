@@ -10,7 +10,7 @@ from harness.database.connection_lost import ConnectionLost
 from harness.history.event import Failed, In, Out
 from harness.history.header import Header, Operator
 from harness.sim.attempt import Attempt
-from harness.sim.link_faults import Down
+from harness.sim.faults.cuts import Down
 from harness.sim.pool import MemoryTables, SimulatedPool
 from harness.sim.tests.sim_rig import SmallRun, small_run
 from harness.sut.enrichment import enrich

@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.catalogue import catalogue
 from harness.database.connection_lost import ConnectionLost
 from harness.history.event import FaultEvent
 from harness.mutants.variants import variant_of
@@ -20,6 +19,18 @@ from harness.sim.variant import HONEST, Variant
 from harness.sut.mutants import find_mutant
 from harness.verdict import Outcome
 
+NAMES = (
+    "blackhole-with-default",
+    "calm",
+    "connections-cut",
+    "connections-reset",
+    "kill-after-commit",
+    "kill-between-snapshot-and-commit",
+    "latency-spike-ordered",
+    "latency-spike-unordered",
+    "three-faults-in-one-interval",
+)
+"""Made small here; all of them, as they are, belong to the tier `sim`."""
 SMALL = (
     "workload.records=60",
     "workload.checkpoint_every=11",
@@ -49,8 +60,8 @@ def simulated(name: str, *, seed: int = 3, variant: Variant = HONEST, sut: str =
     return simulate_scenario(Order(scenario=small(name), level="sim", seed=seed, sut=sut), variant=variant)
 
 
-@pytest.mark.parametrize("name", sorted(catalogue()))
-def test_the_reference_passes_every_scenario_of_the_catalogue(name: str) -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_the_reference_passes_a_scenario_of_the_catalogue(name: str) -> None:
     ran = simulated(name)
 
     assert ran.error is None

@@ -54,7 +54,7 @@ def _crash(phase: Any, hit: int, subtask: int = 0) -> Crash:
 
 
 def test_all_subtasks_restart_together_from_the_latest_completed_checkpoint() -> None:
-    left = ran(situation(stream={"subtasks": 2, "records": 12}, crashes=(_crash("snapshot-taken", 3),)))
+    left = ran(situation(stream={"subtasks": 2, "records": 12}, crashes=(_crash("snap.end", 3),)))
 
     assert violated(left) == []
     again = [start for start in only(Start, left.events) if start.from_ is not None]
@@ -66,7 +66,7 @@ def test_over_an_atomic_sink_only_the_crashed_subtask_restarts() -> None:
     crashed = situation(
         checkpoints={"sink": "atomic"},
         stream={"subtasks": 2, "records": 12},
-        crashes=(_crash("snapshot-taken", 3),),
+        crashes=(_crash("snap.end", 3),),
     )
 
     left = ran(crashed)
@@ -143,7 +143,7 @@ def test_a_checkpoint_asked_for_during_a_restore_is_cut_after_it() -> None:
         stream={"every_ms": 0, "watermark_every": 0},
         lookups={"latency_ms": (20, 30)},
         checkpoints={"sink": "atomic", "style": "mail", "every": 8},
-        crashes=(_crash("committed", 2),),
+        crashes=(_crash("commit.post", 2),),
     )
 
     left = ran(hard)
@@ -156,7 +156,7 @@ def test_a_checkpoint_asked_for_during_a_restore_is_cut_after_it() -> None:
 
 
 def test_a_zombie_goes_on_after_its_successor_has_begun_and_is_fenced() -> None:
-    zombie = Zombie(name="zombie", subtask=0, phase="snapshot-taken", hit=1, paused_ms=80)
+    zombie = Zombie(name="zombie", subtask=0, phase="snap.end", hit=1, paused_ms=80)
 
     left = ran(situation(stream={"records": 20}, checkpoints={"sink": "atomic"}, zombies=(zombie,)))
 
@@ -169,7 +169,7 @@ def test_a_zombie_goes_on_after_its_successor_has_begun_and_is_fenced() -> None:
 
 
 def test_the_successor_of_a_zombie_may_be_killed_too_and_what_the_zombie_did_does_not_count() -> None:
-    zombie = Zombie(name="zombie", subtask=0, phase="snapshot-taken", hit=1, paused_ms=60, then_kill_ms=10)
+    zombie = Zombie(name="zombie", subtask=0, phase="snap.end", hit=1, paused_ms=60, then_kill_ms=10)
 
     left = ran(situation(stream={"records": 20}, zombies=(zombie,)))
 

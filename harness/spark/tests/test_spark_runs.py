@@ -25,7 +25,8 @@ from harness.plan import Endpoint
 from harness.run import perform
 from harness.scenario import Scenario
 from harness.scenario_file import apply_settings, load
-from harness.tests.local_world import local_world
+from harness.tests.real_world import real_world
+from harness.tests.whole_run import told
 from harness.verdict import Outcome
 from harness.workloads.lookups import Lookup, LookupSource
 from harness.world.world import World
@@ -45,7 +46,7 @@ Performed = Callable[..., RunOutcome]
 @pytest.fixture(scope="module")
 def world() -> Iterator[World]:
     """A local world for all runs of this module, one after the other."""
-    with local_world() as opened:
+    with real_world("local") as opened:
         yield opened
 
 
@@ -101,14 +102,6 @@ def small(*settings: str) -> Scenario:
     )
     judged = ("decisive=[V1, V8, V10]", "expects={}")
     return apply_settings(load(catalogue()["kill-between-snapshot-and-commit"]), [*sizes, *judged, *settings])
-
-
-def told(outcome: RunOutcome) -> str:
-    """What a failing assertion should show."""
-    verdicts = [
-        (str(v.invariant), str(v.outcome), v.why, v.anomalies[:1]) for v in outcome.judgement.invariants
-    ]
-    return f"{outcome.judgement.outcome} {verdicts} {outcome.faults} {outcome.accounting} {outcome.error}"
 
 
 def test_a_kill_between_snapshot_and_commit_passes_as_shipped(performed: Performed) -> None:

@@ -12,8 +12,10 @@ from harness.database.pool import ConnectionPool
 from harness.history.journal import Journal
 from harness.history.recorder import Recorder
 from harness.plan import Endpoint
-from harness.sut.crash import Crashes
+from harness.sut.dead_letter import DeadLetter
 from harness.sut.enrichment import Enriched, JournalProbe, answer_timeouts, enrich
+from harness.sut.past import Past
+from harness.sut.phases import PhaseHooks
 from harness.workloads.lookups import Lookup
 from reference_impl.elements import Record
 from reference_impl.loops import real_loop
@@ -66,7 +68,7 @@ def test_the_probe_journals_a_call_and_what_came_of_it(tmp_path: Path) -> None:
     record = Record(value=LOOKUP, timestamp=5, position=0)
     with Recorder(tmp_path / "a.jsonl") as recorder:
         journal = Journal(recorder, subtask=0, attempt=1)
-        probe = JournalProbe(journal, Crashes([], subtask=0, attempt=1, folder=tmp_path, journal=journal))
+        probe = JournalProbe(journal, PhaseHooks([], past=Past(), journal=journal))
 
         probe.called(record, attempt=1)
         probe.settled(record, attempt=1, ending=Ending.OK, final=True, results=enriched(["x", "y"]))
@@ -77,3 +79,21 @@ def test_the_probe_journals_a_call_and_what_came_of_it(tmp_path: Path) -> None:
     assert (ok["r"], ok["final"], ok["v"]) == ("ok", True, ["x", "y"])
     assert (fail["r"], fail["final"], fail["error"]) == ("fail", False, "ValueError: no")
     assert "v" not in fail
+
+
+def test_a_dead_letter_is_journalled_as_the_failure_that_it_stands_for(tmp_path: Path) -> None:
+    """Of a try that is not the last, too; the record is dead only with its last one."""
+    record = Record(value=LOOKUP, timestamp=5, position=0)
+    letter = DeadLetter(id=7, error="ValueError: no")
+    with Recorder(tmp_path / "a.jsonl") as recorder:
+        journal = Journal(recorder, subtask=0, attempt=1)
+        probe = JournalProbe(journal, PhaseHooks([], past=Past(), journal=journal))
+
+        probe.settled(record, attempt=1, ending=Ending.OK, final=False, results=[letter])
+        probe.settled(record, attempt=2, ending=Ending.TIMEOUT, final=True, results=[letter])
+
+    first, last, dead = (json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines())
+    assert (first["r"], first["final"], first["error"]) == ("fail", False, "ValueError: no")
+    assert (last["r"], last["final"], last["error"]) == ("timeout", True, "ValueError: no")
+    assert (dead["k"], dead["id"]) == ("dead", 7)
+    assert "v" not in first

@@ -1,4 +1,4 @@
-"""MySQL and Toxiproxy in two containers on a network of their own.
+"""MySQL in a container, and a proxy before it: Toxiproxy in another on the same network, or our own process.
 
 Invariants: every container and network carries our labels, by which the reaper finds them, so Ryuk stays
 off; every published port is on loopback and fixed for the world's life; one way removes them, whether we
@@ -22,14 +22,24 @@ from harness.choices import fresh_secret
 from harness.clock import Deadline, monotonic_us, wait_until
 from harness.errors import WorldError
 from harness.outcome import WorldDescription
+from harness.world.containers.container_server import (
+    ContainerMachine,
+    SmallVolume,
+    containers_server_lacks,
+    make_small_volume,
+)
 from harness.world.containers.engine import Engine, brief
 from harness.world.containers.images import Images
 from harness.world.containers.sweep import labels_of_run, sweep_run
 from harness.world.data_folder import REDO_BYTES
 from harness.world.ledger import Ledger
 from harness.world.mysql_server import app_grants, server_options
+from harness.world.own_proxy import start_own_proxy
 from harness.world.ports import LOOPBACK, reserve_port
+from harness.world.processes import ChildProcess
 from harness.world.proof import ask, proof_of
+from harness.world.proxy_choice import proxy_lacks
+from harness.world.server import Server
 from harness.world.toxiproxy import Toxiproxy
 from harness.world.world import DATABASE, LINKS, Address, Credentials, World
 
@@ -49,8 +59,19 @@ class _Plan:
     """Where a world's parts are published; all on loopback."""
 
     direct: Address
-    control: Address
     links: Mapping[str, Address]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Proxy:
+    """A proxy that was started, and how it sees the others."""
+
+    control: Toxiproxy
+    listens: Mapping[str, str]
+    """Link -> where it listens, in the proxy's own eyes."""
+    upstream: str
+    """The database, in the proxy's own eyes; where it stays through a kill and a start."""
+    wait_for: Callable[[Callable[[], bool], Deadline], None]
 
 
 @contextmanager
@@ -63,13 +84,12 @@ def open_containers_world(
     ports: range | None,
     say: Callable[[str], None],
     begun_us: int,
+    needs: frozenset[str],
 ) -> Iterator[World]:
     """A containers world while the block lasts."""
-    app = Credentials(user="app", password=fresh_secret())
-    root = Credentials(user="root", password=fresh_secret())
+    app, root = (Credentials(user=user, password=fresh_secret()) for user in ("app", "root"))
     plan = _Plan(
         direct=Address(host=LOOPBACK, port=reserve_port(ledger, among=ports)),
-        control=Address(host=LOOPBACK, port=reserve_port(ledger, among=ports)),
         links={link: Address(host=LOOPBACK, port=reserve_port(ledger, among=ports)) for link in LINKS},
     )
     labels = labels_of_run(ledger)
@@ -77,18 +97,29 @@ def open_containers_world(
         ledger.note_engine()
         stack.callback(sweep_run, engine, ledger.run_id)  # one way to remove them, whether we live or died
         network = _network(labels)
-        mysql = _mysql(images.mysql, network=network, labels=labels, plan=plan, app=app, root=root)
-        toxiproxy = _toxiproxy(images.toxiproxy, network=network, labels=labels, plan=plan)
-        _start(mysql, toxiproxy)
-        proxy = Toxiproxy(plan.control, say=say)
-        _wait_until_ready(mysql, toxiproxy, proxy=proxy, plan=plan, app=app)
-        ask(plan.direct, root, *app_grants(app.user), database=None)
-        version = str(ask(plan.direct, app, "SELECT VERSION()")[0][0])
+        small, name = "small-disk" in needs, f"floodmark-{ledger.run_id}"
+        volume = make_small_volume(engine, images.mysql, name=name, labels=labels) if small else None
+        mysql = _mysql(
+            images.mysql, network=network, labels=labels, plan=plan, app=app, root=root, volume=volume
+        )
+        if images.toxiproxy is None:
+            process, control = start_own_proxy(ledger=ledger, ports=ports, say=say)
+            stack.callback(process.stop)
+            _start(mysql)
+            proxy = _beside(process, control, plan=plan)
+        else:
+            control = Toxiproxy(Address(host=LOOPBACK, port=reserve_port(ledger, among=ports)), say=say)
+            toxiproxy = _toxiproxy(images.toxiproxy, network, labels, plan=plan, control=control.control)
+            _start(mysql, toxiproxy)
+            proxy = _inside(toxiproxy, control)
+        _wait_until_ready(mysql, proxy, plan=plan, app=app)
+        flavour, title = _flavour(plan.direct, root)
+        ask(plan.direct, root, *app_grants(app.user, mariadb=flavour == "mariadb"), database=None)
         description = WorldDescription(
             kind="containers",
             why=why,
-            server=f"{'MariaDB' if 'MariaDB' in version else 'MySQL'} {version.partition('-')[0]}",
-            proxy=f"Toxiproxy {proxy.version()}",
+            server=title,
+            proxy=proxy.control.title(),
             ready_s=(monotonic_us() - begun_us) / 1_000_000,
         )
         yield World(
@@ -97,10 +128,37 @@ def open_containers_world(
             direct=plan.direct,
             app=app,
             root=root,
-            proxy=proxy,
+            proxy=proxy.control,
             folder=ledger.folder,
             enrol=ledger.note_process,
+            lacks={**proxy_lacks(own=proxy.control.own), **containers_server_lacks(flavour=flavour)},
+            server=_server(mysql, volume, flavour=flavour, direct=plan.direct, root=root, app=app),
         )
+
+
+def _flavour(direct: Address, root: Credentials) -> tuple[str, str]:
+    """`mysql` or `mariadb`, and what people call the server: `MySQL 9.7.4`."""
+    version = str(ask(direct, root, "SELECT VERSION()", database=None)[0][0])
+    name = "MariaDB" if "MariaDB" in version else "MySQL"
+    return name.lower(), f"{name} {version.partition('-')[0]}"
+
+
+def _server(
+    mysql: DockerContainer,
+    volume: SmallVolume | None,
+    *,
+    flavour: str,
+    direct: Address,
+    root: Credentials,
+    app: Credentials,
+) -> Server:
+    """The database server, for who kills, stops and fills it."""
+
+    def wait(condition: Callable[[], bool], what: str, deadline: Deadline) -> None:
+        _wait_for(mysql, condition, what=what, deadline=deadline)
+
+    machine = ContainerMachine(mysql.get_wrapped_container(), volume=volume, wait=wait)
+    return Server(machine, flavour=flavour, address=direct, root=root, user=app.user)
 
 
 def _configure_testcontainers() -> None:
@@ -123,6 +181,7 @@ def _mysql(
     plan: _Plan,
     app: Credentials,
     root: Credentials,
+    volume: SmallVolume | None,
 ) -> DockerContainer:
     container = _container(image, network=network, labels=labels, published={MYSQL_PORT: plan.direct})
     container.with_network_aliases("mysql")
@@ -132,13 +191,38 @@ def _mysql(
         MYSQL_PASSWORD=app.password,
         MYSQL_DATABASE=DATABASE,
     )
+    if volume is not None:
+        container.with_kwargs(labels=dict(labels), mounts=[volume.mount])
     # Options only: the entrypoints of the published images, and ours, put their server before them.
     return container.with_command([*server_options(), f"--loose-innodb-redo-log-capacity={REDO_BYTES}"])
 
 
-def _toxiproxy(image: str, *, network: Network, labels: Mapping[str, str], plan: _Plan) -> DockerContainer:
-    published = {CONTROL_PORT: plan.control, **{LINK_PORTS[link]: plan.links[link] for link in LINKS}}
+def _toxiproxy(
+    image: str, network: Network, labels: Mapping[str, str], *, plan: _Plan, control: Address
+) -> DockerContainer:
+    published = {CONTROL_PORT: control, **{LINK_PORTS[link]: plan.links[link] for link in LINKS}}
     return _container(image, network=network, labels=labels, published=published)
+
+
+def _inside(container: DockerContainer, control: Toxiproxy) -> _Proxy:
+    """Toxiproxy in the database's network."""
+
+    def wait_for(condition: Callable[[], bool], deadline: Deadline) -> None:
+        _wait_for(container, condition, what="Toxiproxy to list its links", deadline=deadline)
+
+    listens = {link: f"0.0.0.0:{LINK_PORTS[link]}" for link in LINKS}
+    return _Proxy(control=control, listens=listens, upstream=f"mysql:{MYSQL_PORT}", wait_for=wait_for)
+
+
+def _beside(process: ChildProcess, control: Toxiproxy, *, plan: _Plan) -> _Proxy:
+    """Our own proxy, outside, before the port at which the database is published for the world's whole life."""
+
+    def wait_for(condition: Callable[[], bool], deadline: Deadline) -> None:
+        process.wait_for(condition, what=f"{process.name} to list its links", limit_s=deadline.left_s)
+
+    listens = {link: f"{address.host}:{address.port}" for link, address in plan.links.items()}
+    upstream = f"{plan.direct.host}:{plan.direct.port}"
+    return _Proxy(control=control, listens=listens, upstream=upstream, wait_for=wait_for)
 
 
 def _container(
@@ -167,14 +251,12 @@ def _start(*containers: DockerContainer) -> None:
             ) from error
 
 
-def _wait_until_ready(
-    mysql: DockerContainer, toxiproxy: DockerContainer, *, proxy: Toxiproxy, plan: _Plan, app: Credentials
-) -> None:
+def _wait_until_ready(mysql: DockerContainer, proxy: _Proxy, *, plan: _Plan, app: Credentials) -> None:
     """Ready is a `SELECT 1` as the user, directly and through every link."""
     deadline = Deadline(READY_LIMIT_S)
-    _wait_for(toxiproxy, proxy.healthy, what="Toxiproxy to list its proxies", deadline=deadline)
+    proxy.wait_for(proxy.control.healthy, deadline)
     for link in LINKS:
-        proxy.create(link, listen=f"0.0.0.0:{LINK_PORTS[link]}", upstream=f"mysql:{MYSQL_PORT}")
+        proxy.control.create(link, listen=proxy.listens[link], upstream=proxy.upstream)
     holds, lacks = proof_of({"directly": plan.direct, **plan.links}, app)
     try:
         _wait_for(mysql, holds, what="MySQL to answer SELECT 1", deadline=deadline)

@@ -26,7 +26,8 @@ class Images:
     """The images a containers world starts, and why these."""
 
     mysql: str
-    toxiproxy: str
+    toxiproxy: str | None
+    """None: our own proxy, beside the engine."""
     why: str
 
 
@@ -41,23 +42,39 @@ class _Part:
 
 
 def choose_images(
-    engine: Engine, settings: WorldSettings, *, offline: bool, say: Callable[[str], None]
+    engine: Engine,
+    settings: WorldSettings,
+    *,
+    offline: bool,
+    say: Callable[[str], None],
+    proxy: str = "toxiproxy",
 ) -> Images:
-    """The images to start, here when this returns; an error names what is missing and the ways to get it."""
+    """The images to start, here when this returns; an error names what is missing and the ways to get it.
+
+    With `proxy` as `own` there is none for the proxy; as `auto` there is one where it can be had.
+    """
     mysql = _Part(
         setting="FLOODMARK_MYSQL_IMAGE",
         named=settings.mysql_image,
         published=PUBLISHED_MYSQL,
         own=OFFLINE_MYSQL,
     )
+    image, why = _choose(mysql, engine=engine, offline=offline, say=say)
+    if proxy == "own":
+        return Images(mysql=image, toxiproxy=None, why=why)
     toxiproxy = _Part(
         setting="FLOODMARK_TOXIPROXY_IMAGE",
         named=settings.toxiproxy_image,
         published=PUBLISHED_TOXIPROXY,
         own=OFFLINE_TOXIPROXY,
     )
-    chosen = [_choose(part, engine=engine, offline=offline, say=say) for part in (mysql, toxiproxy)]
-    return Images(mysql=chosen[0][0], toxiproxy=chosen[1][0], why="; ".join(why for _, why in chosen))
+    try:
+        its_image, its_why = _choose(toxiproxy, engine=engine, offline=offline, say=say)
+    except WorldError as lacking:
+        if proxy != "auto":
+            raise
+        return Images(mysql=image, toxiproxy=None, why=f"{why}; {lacking.what}")
+    return Images(mysql=image, toxiproxy=its_image, why=f"{why}; {its_why}")
 
 
 def _choose(part: _Part, *, engine: Engine, offline: bool, say: Callable[[str], None]) -> tuple[str, str]:

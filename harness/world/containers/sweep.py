@@ -1,4 +1,4 @@
-"""Our own reaper of containers and networks: by the labels that every one of ours carries.
+"""Our own reaper of containers, networks and volumes: by the labels that every one of ours carries.
 
 It works offline and after a SIGKILL, which Ryuk does not. Invariant: nothing without our label is touched,
 and nothing whose owner lives, or lives where we cannot see.
@@ -45,6 +45,7 @@ def sweep_dead_owners(engine: Engine) -> list[Reaped]:
     for thing in [
         *engine.client.containers.list(all=True, filters={"label": label}),
         *_networks(engine, label),
+        *_volumes(engine, label),
     ]:
         labels = _labels_of(thing)
         owners[labels.get(RUN_LABEL, "")] = _owner(labels.get(OWNER_LABEL, ""))
@@ -69,7 +70,17 @@ def _remove(engine: Engine, label: str) -> list[str]:
         except NotFound:
             continue
         removed.append(f"network {network.name}")
+    for volume in _volumes(engine, label):
+        try:
+            volume.remove(force=True)
+        except NotFound:
+            continue
+        removed.append(f"volume {volume.name}")
     return removed
+
+
+def _volumes(engine: Engine, label: str) -> list[Any]:
+    return list(engine.client.volumes.list(filters={"label": label}))
 
 
 def _networks(engine: Engine, label: str) -> list[Any]:

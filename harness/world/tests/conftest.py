@@ -1,17 +1,15 @@
-"""Fixtures of the worlds' tests: private places, and real worlds of both kinds."""
+"""Fixtures of the worlds' tests: private places, and real worlds of both kinds with either proxy."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from harness.errors import WorldError
+from harness.tests.real_world import real_world, require_world
 from harness.world.ledger import Ledger
-from harness.world.opening import choose_world, open_world
 from harness.world.places import Places
 from harness.world.settings import WorldSettings
 from harness.world.world import World
@@ -33,11 +31,14 @@ def ledger(places: Places) -> Iterator[Ledger]:
     opened.close(no_engine)
 
 
-@pytest.fixture(params=["local", "containers"])
-def kind(request: pytest.FixtureRequest) -> str:
-    """A kind of world that can be opened here; others are skipped with what they lack."""
-    chosen: str = request.param
-    require_world(chosen, WorldSettings.from_environment())
+KINDS = [(kind, proxy) for kind in ("local", "containers") for proxy in ("own", "toxiproxy")]
+
+
+@pytest.fixture(params=KINDS, ids="-".join)
+def kind(request: pytest.FixtureRequest) -> tuple[str, str]:
+    """A kind of world and of proxy that can be opened here; others are skipped with what they lack."""
+    chosen: tuple[str, str] = request.param
+    require_world(*chosen, settings=WorldSettings.from_environment())
     return chosen
 
 
@@ -54,22 +55,12 @@ def own_settings(tmp_path: Path) -> WorldSettings:
     return replace(real, places=own)
 
 
-@pytest.fixture(scope="module", params=["local", "containers"])
+@pytest.fixture(scope="module", params=KINDS, ids="-".join)
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
     """A world, shared by a module's tests: each leaves it as it found it."""
-    require_world(request.param, WorldSettings.from_environment())
-    with open_world(request.param, announce=print, offline=True) as opened:
+    kind, proxy = request.param
+    with real_world(kind, proxy=proxy) as opened:
         yield opened
-
-
-def require_world(kind: str, settings: WorldSettings) -> None:
-    """Skip with the reason where a kind of world cannot be opened; on a build machine that is a failure."""
-    try:
-        choose_world(kind, settings=settings, offline=True, say=print)
-    except WorldError as lacking:
-        if kind == "containers" and os.environ.get("FLOODMARK_REQUIRE_CONTAINERS"):
-            pytest.fail(f"containers are required here, but: {lacking}")
-        pytest.skip(str(lacking))
 
 
 def no_engine(run_id: str) -> list[str]:

@@ -23,6 +23,10 @@ from harness.world.settings import WorldSettings
 
 pytestmark = pytest.mark.real
 
+Kind = tuple[str, str]
+"""A world and its proxy."""
+Hold = Callable[[Kind], subprocess.Popen[bytes]]
+
 HOLD_A_WORLD = """
 import sys
 from pathlib import Path
@@ -31,7 +35,7 @@ from harness.world.places import Places
 from harness.world.settings import WorldSettings
 
 settings = WorldSettings.from_environment({"FLOODMARK_CACHE": sys.argv[2], "PATH": sys.argv[3]})
-with open_world(sys.argv[1], announce=print, offline=True, settings=settings):
+with open_world(sys.argv[1], proxy=sys.argv[4], announce=print, offline=True, settings=settings):
     print("open", flush=True)
     sys.stdin.read()
 """
@@ -41,18 +45,19 @@ OPEN_LIMIT_S = 60
 
 
 @pytest.fixture
-def hold(own_settings: WorldSettings) -> Iterator[Callable[[str], subprocess.Popen[bytes]]]:
+def hold(own_settings: WorldSettings) -> Iterator[Hold]:
     """Starts a process that opens a world in `own_settings` and holds it."""
     with ExitStack() as stack:
 
-        def start(kind: str) -> subprocess.Popen[bytes]:
+        def start(kind: Kind) -> subprocess.Popen[bytes]:
             command = [
                 sys.executable,
                 "-c",
                 HOLD_A_WORLD,
-                kind,
+                kind[0],
                 str(own_settings.places.root),
                 own_settings.path,
+                kind[1],
             ]
             log = stack.enter_context((own_settings.places.root / "holder.log").open("wb"))
             holder = stack.enter_context(
@@ -84,12 +89,12 @@ def is_open(settings: WorldSettings) -> bool:
 
 @pytest.mark.parametrize("ending", [ValueError("a defect"), KeyboardInterrupt()])
 def test_a_world_left_by_an_exception_leaves_nothing(
-    kind: str, own_settings: WorldSettings, ending: BaseException
+    kind: Kind, own_settings: WorldSettings, ending: BaseException
 ) -> None:
     seen: list[ProcessIdentity] = []
 
     def leave() -> None:
-        with open_world(kind, announce=print, offline=True, settings=own_settings):
+        with open_world(kind[0], proxy=kind[1], announce=print, offline=True, settings=own_settings):
             seen.extend(processes_of(own_settings))
             assert all(is_alive(process) for process in seen)
             raise ending
@@ -97,14 +102,17 @@ def test_a_world_left_by_an_exception_leaves_nothing(
     with pytest.raises(type(ending)):
         leave()
 
-    assert len(seen) == (2 if kind == "local" else 0)
+    processes = {("local", "own"): 2, ("local", "toxiproxy"): 2, ("containers", "own"): 1}
+    assert len(seen) == processes.get(kind, 0)
     assert not any(is_alive(process) for process in seen)
     assert left_over(own_settings) == []
     assert containers_of_this_process(kind) == []
 
 
 def test_a_killed_run_is_cleaned_up_by_the_next_reaper(
-    kind: str, own_settings: WorldSettings, hold: Callable[[str], subprocess.Popen[bytes]]
+    kind: Kind,
+    own_settings: WorldSettings,
+    hold: Hold,
 ) -> None:
     holder = hold(kind)
     assert wait_until(lambda: is_open(own_settings), deadline=Deadline(OPEN_LIMIT_S))
@@ -125,7 +133,10 @@ def test_a_killed_run_is_cleaned_up_by_the_next_reaper(
 
 @pytest.mark.parametrize("children", [0, 1, 2])
 def test_a_run_killed_while_its_world_opens_leaves_nothing_unknown(
-    kind: str, own_settings: WorldSettings, hold: Callable[[str], subprocess.Popen[bytes]], children: int
+    kind: Kind,
+    own_settings: WorldSettings,
+    hold: Hold,
+    children: int,
 ) -> None:
     """Killed as soon as it has so many processes (or, in containers, reserved so many ports more than one)."""
     holder = hold(kind)
@@ -149,18 +160,22 @@ def working_in(folder: Path) -> list[str]:
     return [" ".join(command) for command in commands if any(str(folder) in word for word in command)]
 
 
-def has_made(settings: WorldSettings, children: int, *, kind: str) -> bool:
+def has_made(settings: WorldSettings, children: int, *, kind: Kind) -> bool:
     """Whether the run has come as far as the test wants it to."""
-    if kind == "local":
+    if kind[0] == "local":
         ledgers = list(settings.places.runs.glob("*.ledger"))
         return bool(ledgers) and len(processes_of(settings)) >= children
     return len(list(settings.places.ports.iterdir())) > children
 
 
-def test_two_worlds_at_once_do_not_disturb_each_other(kind: str, own_settings: WorldSettings) -> None:
+def test_two_worlds_at_once_do_not_disturb_each_other(kind: Kind, own_settings: WorldSettings) -> None:
     with ExitStack() as outer:
-        first = outer.enter_context(open_world(kind, announce=print, offline=True, settings=own_settings))
-        with open_world(kind, announce=print, offline=True, settings=own_settings) as second:
+        first = outer.enter_context(
+            open_world(kind[0], proxy=kind[1], announce=print, offline=True, settings=own_settings)
+        )
+        with open_world(
+            kind[0], proxy=kind[1], announce=print, offline=True, settings=own_settings
+        ) as second:
             ports = [
                 world_port.port
                 for world in (first, second)
@@ -175,23 +190,23 @@ def test_two_worlds_at_once_do_not_disturb_each_other(kind: str, own_settings: W
     assert left_over(own_settings) == []
 
 
-def test_a_process_that_a_run_enrols_does_not_outlive_it(kind: str, own_settings: WorldSettings) -> None:
-    with open_world(kind, announce=print, offline=True, settings=own_settings) as world:
+def test_a_process_that_a_run_enrols_does_not_outlive_it(kind: Kind, own_settings: WorldSettings) -> None:
+    with open_world(kind[0], proxy=kind[1], announce=print, offline=True, settings=own_settings) as world:
         child = subprocess.Popen(["sleep", "60"])
         world.enrol(child.pid)
 
     assert child.wait(timeout=5) is not None
 
 
-def containers_of_this_process(kind: str) -> list[object]:
+def containers_of_this_process(kind: Kind) -> list[object]:
     """The containers and networks of this process's runs."""
     ours = json.dumps(asdict(this_owner()))
     return containers_of(kind, f"floodmark.owner={ours}")
 
 
-def containers_of(kind: str, label: str) -> list[object]:
+def containers_of(kind: Kind, label: str) -> list[object]:
     """The containers and networks that carry a label."""
-    if kind != "containers":
+    if kind[0] != "containers":
         return []
     client = containers.find_engine(WorldSettings.from_environment()).client
     wanted = {"label": label}

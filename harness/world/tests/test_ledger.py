@@ -11,9 +11,11 @@ import pytest
 
 from harness.errors import WorldError
 from harness.process_identity import identify
+from harness.world import server_clock
 from harness.world.ledger import Ledger, dead_runs, reap
 from harness.world.places import Places
 from harness.world.ports import reserve_port
+from harness.world.small_disk import mount_small_disk, no_small_disk
 
 
 @pytest.fixture
@@ -101,6 +103,44 @@ def test_a_process_that_has_a_dead_ones_pid_is_spared(
     assert found.removed == (f"folder {ledger.folder}",)
 
 
+def test_the_shared_memory_of_a_killed_servers_clock_goes_with_the_process(
+    places: Places, sleeper: subprocess.Popen[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_clock, "SHARED_MEMORY", tmp_path)
+    memory, semaphore = (tmp_path / f"{name}_{sleeper.pid}" for name in ("faketime_shm", "sem.faketime_sem"))
+    somebody_elses = tmp_path / "faketime_shm_1"
+    for path in (memory, semaphore, somebody_elses):
+        path.touch()
+    ledger = Ledger.open(places)
+    ledger.note_process(sleeper.pid)
+
+    closed = ledger.close(swept)
+
+    assert closed.removed[:3] == (
+        f"process {sleeper.pid}",
+        f"shared memory {memory}",
+        f"shared memory {semaphore}",
+    )
+    assert not memory.exists()
+    assert not semaphore.exists()
+    assert somebody_elses.exists()
+
+
+def test_the_shared_memory_of_a_living_process_that_has_a_dead_ones_pid_stays(
+    places: Places, sleeper: subprocess.Popen[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_clock, "SHARED_MEMORY", tmp_path)
+    memory = tmp_path / f"faketime_shm_{sleeper.pid}"
+    memory.touch()
+    ledger = Ledger.open(places)
+    with ledger.path.open("a") as file:
+        file.write(json.dumps({"process": {"pid": sleeper.pid, "started": 1}}) + "\n")
+
+    ledger.close(swept)
+
+    assert memory.exists()
+
+
 def test_a_lock_that_another_run_took_first_is_spared(places: Places) -> None:
     slow, quick = Ledger.open(places), Ledger.open(places)
     port = reserve_port(quick)
@@ -164,3 +204,28 @@ def test_a_ledger_that_cannot_be_written_says_where_and_what_to_do(ledger: Ledge
     assert str(ledger.path) in caught.value.what
     ledger.path.rmdir()
     ledger.path.touch()
+
+
+def test_a_mount_of_a_dead_run_is_unmounted_before_its_folder_goes(places: Places) -> None:
+    if no_small_disk():
+        pytest.skip(no_small_disk())
+    ledger = Ledger.open(places)
+    disk = ledger.folder / "disk"
+    mount_small_disk(disk, size_bytes=1 << 20, ledger=ledger)
+    (disk / "file").write_text("anything")
+    bury(ledger)
+
+    reaped = reap(places, swept)
+
+    assert f"mount {disk}" in reaped[0].removed
+    assert not reaped[0].left
+    assert not disk.exists()
+    assert not ledger.folder.exists()
+
+
+def test_a_ledger_that_announces_a_mount_which_never_came_is_undone_all_the_same(places: Places) -> None:
+    ledger = Ledger.open(places)
+    ledger.note_mount(ledger.folder / "disk")
+    bury(ledger)
+
+    assert not reap(places, swept)[0].left

@@ -15,6 +15,7 @@ from harness.world.data_folder import copy_data_folder, prepared_name
 from harness.world.opening import choose_world
 from harness.world.places import Places
 from harness.world.proxy_program import find_proxy_program
+from harness.world.server_place import local_server_lacks
 from harness.world.server_program import MANIFEST, find_server
 from harness.world.settings import WorldSettings
 from harness.world.unpacked_server import unpack_server
@@ -96,8 +97,8 @@ def test_the_proxy_of_the_path_wins_over_the_built_one(bare: WorldSettings, tmp_
 
 
 def test_a_local_world_names_all_that_is_missing_and_the_command_that_gets_it(bare: WorldSettings) -> None:
-    with pytest.raises(WorldError, match=r"no database server.*no proxy") as caught:
-        choose_world("local", settings=bare, offline=True, say=print)
+    with pytest.raises(WorldError, match=r"no database server.*no Toxiproxy") as caught:
+        choose_world("local", proxy="toxiproxy", settings=bare, offline=True, say=print)
 
     assert caught.value.fix == "floodmark setup"
     assert caught.value.exit_code == 11
@@ -117,6 +118,69 @@ def test_auto_without_an_engine_takes_the_local_world_and_says_why(
     choice = choose_world("auto", settings=bare, offline=True, say=print)
 
     assert choice.why.startswith("local world (auto): no container engine")
+
+
+def test_auto_goes_local_without_asking_an_engine_where_a_fault_shifts_the_servers_clock(
+    bare: WorldSettings, tmp_path: Path
+) -> None:
+    program(tmp_path, "mariadbd", MARIADB)
+
+    choice = choose_world("auto", needs=frozenset({"server-clock"}), settings=bare, offline=True, say=print)
+
+    assert choice.why.startswith("local world (auto): a fault shifts the server's clock")
+
+
+@pytest.mark.parametrize(
+    ("version", "lacks"), [(MARIADB, {"offline-mode", "server-clock"}), (MYSQL, {"server-clock"})]
+)
+def test_what_a_local_server_lacks_depends_on_its_flavour_and_on_what_setup_got(
+    bare: WorldSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, lacks: set[str]
+) -> None:
+    monkeypatch.setattr("harness.world.server_clock.SYSTEM_FOLDERS", ())
+    monkeypatch.setattr("harness.world.server_place.no_small_disk", lambda: "")
+    program(tmp_path, "mysqld", version)
+
+    found = local_server_lacks(find_server(bare), settings=bare)
+
+    assert found.keys() == lacks
+    assert "`floodmark setup` gets it" in found["server-clock"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "needs", "installed", "says"),
+    [
+        ("auto", (), ["toxiproxy-server"], "Toxiproxy (auto: it is here)"),
+        ("auto", (), [], "our own proxy (auto: no toxiproxy-server is on the PATH)"),
+        ("auto", ("packets",), ["toxiproxy-server"], "our own proxy (auto: a fault needs MySQL packets)"),
+        ("own", (), ["toxiproxy-server"], "our own proxy (asked for)"),
+        ("toxiproxy", (), ["toxiproxy-server"], "Toxiproxy (asked for)"),
+    ],
+)
+def test_which_proxy_was_taken_and_why_is_said(
+    bare: WorldSettings,
+    tmp_path: Path,
+    asked: str,
+    needs: tuple[str, ...],
+    installed: list[str],
+    says: str,
+) -> None:
+    for name in ["mariadbd", *installed]:
+        program(tmp_path, name, MARIADB)
+
+    choice = choose_world(
+        "local", proxy=asked, needs=frozenset(needs), settings=bare, offline=True, say=print
+    )
+
+    assert choice.why.startswith(f"local world: asked for; {says}")
+
+
+def test_toxiproxy_that_was_asked_for_is_refused_where_a_fault_needs_packets(bare: WorldSettings) -> None:
+    with pytest.raises(UsageError, match="MySQL packets") as caught:
+        choose_world(
+            "local", proxy="toxiproxy", needs=frozenset({"packets"}), settings=bare, offline=True, say=print
+        )
+
+    assert "--proxy own" in caught.value.fix
 
 
 def test_containers_without_an_engine_never_fall_back(bare: WorldSettings, tmp_path: Path) -> None:

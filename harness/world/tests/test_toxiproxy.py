@@ -59,7 +59,7 @@ def proxy(stub: Stub) -> Iterator[Toxiproxy]:
             self.end_headers()
             self.wfile.write(text.encode())
 
-        do_GET = do_POST = do_PATCH = do_DELETE = handle_any
+        do_GET = do_PUT = do_POST = do_PATCH = do_DELETE = handle_any
 
         def log_message(self, *_: object) -> None:
             """Nothing on standard error."""
@@ -90,6 +90,14 @@ def test_a_toxic_is_sent_whole(proxy: Toxiproxy, stub: Stub) -> None:
         "toxicity": 1.0,
         "attributes": {"latency": 5},
     }
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_only_our_own_proxy_is_told_a_seed(proxy: Toxiproxy, stub: Stub, *, own: bool) -> None:
+    proxy.own = own
+    proxy.reseed(7)
+
+    assert stub.asked == ([("PUT", "/floodmark", {"seed": 7})] if own else [])
 
 
 def test_names_are_quoted_in_addresses(proxy: Toxiproxy, stub: Stub) -> None:

@@ -12,8 +12,10 @@ import pymysql
 import pytest
 
 from harness.clock import Deadline, monotonic_us, wait_until
+from harness.errors import WorldError
 from harness.faults.fault import Toxic
 from harness.world.proof import ask, open_connection
+from harness.world.toxiproxy import Toxiproxy
 from harness.world.world import DATABASE, LINKS, World
 
 pytestmark = pytest.mark.real
@@ -34,7 +36,8 @@ def test_it_says_what_it_is(world: World) -> None:
 
     assert described.kind in described.why
     assert described.server.startswith(("MySQL ", "MariaDB "))
-    assert described.proxy.startswith("Toxiproxy 2.")
+    assert described.proxy.startswith("own proxy " if world.proxy.own else "Toxiproxy 2.")
+    assert ("our own proxy" in described.why) == world.proxy.own
     assert described.ready_s > 0
 
 
@@ -99,6 +102,24 @@ def test_a_closed_link_cuts_and_refuses_and_opens_on_the_same_port(world: World)
     assert ask(address, world.app, "SELECT 1") == [(1,)]
 
 
+def test_the_proxy_says_what_it_did_and_cuts_live_connections(world: World) -> None:
+    """Our own keeps a log and can reset; the world says what another proxy cannot."""
+    assert world.proxy.own == ("packets" not in world.lacks)
+    if not world.proxy.own:
+        assert world.proxy.deeds("sink") is None
+        with pytest.raises(WorldError, match="--proxy own"):
+            world.proxy.cut("sink", "rst")
+        return
+    with closing(open_connection(world.links["sink"], world.app)) as connection:
+        assert world.proxy.cut("sink", "rst")
+        with pytest.raises(pymysql.err.OperationalError):
+            connection.ping(reconnect=False)
+    read = world.proxy.deeds("sink")
+
+    assert read is not None
+    assert [deed.did for deed in read.deeds][-1:] == ["reset"]
+
+
 def test_a_link_opens_and_closes_many_times_on_its_port(world: World) -> None:
     for _ in range(20):
         world.proxy.disable("sink")
@@ -108,7 +129,8 @@ def test_a_link_opens_and_closes_many_times_on_its_port(world: World) -> None:
 
 
 def test_every_port_of_it_listens_on_loopback_alone(world: World) -> None:
-    ours = {world.direct.port, *(world.links[link].port for link in LINKS)}
+    assert isinstance(world.proxy, Toxiproxy)
+    ours = {world.direct.port, world.proxy.control.port, *(world.links[link].port for link in LINKS)}
     listening = [
         tuple(connection.laddr)
         for connection in psutil.net_connections(kind="tcp")

@@ -1,0 +1,325 @@
+"""One cell of the survival table: lookups and commits under one network fault with one seed, counted by SQL.
+
+Answers to Jepsen's bank test, for a client. Invariant: what is counted is counted by the server past the proxy, in
+its tables and its list of sessions; no checker of ours has a say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pymysql
+
+from harness.checkpoint_store import CheckpointStore
+from harness.choices import Choices
+from harness.clock import Deadline, monotonic_us, wait_until
+from harness.database.coordinated_sink import CoordinatedSink
+from harness.database.coordinator import Coordinator
+from harness.database.epoch import Part, Visible
+from harness.database.idempotent_sink import IdempotentSink
+from harness.database.pool import ConnectionPool
+from harness.database.schema import connect, prepare_database, run_database
+from harness.database.sink import EpochSink
+from harness.database.two_phase_sink import TwoPhaseSink, branches_of
+from harness.faults.fault import Site
+from harness.faults.vocabulary import FAULTS
+from harness.faults.workers import Succession
+from harness.plan import Endpoint
+from harness.process_identity import ProcessIdentity
+from harness.scenario import Fault
+from harness.scenario_fault_kinds import FAULT_FORMS, FaultName
+from harness.sut.lookup import lookup
+from harness.workloads.lookups import Lookup
+from harness.world.world import LINKS, World
+from reference_impl.loops import real_loop
+
+__all__ = ["SINKS", "Counted", "survive"]
+
+SINKS = ("atomic", "two-phase", "idempotent")
+
+_KEYS = 20
+_RECORDS = 60
+_AT_ONCE = 8
+_EPOCH = 12
+"""Records of one commit."""
+_SUBTASK = 0
+_QUERY_S = 0.8
+_CONNECT_S = 0.5
+_STATEMENT_S = 1.0
+"""Smaller limits than in a run: the same code gives up sooner, so that a cell takes a second or two."""
+_OF_CONNECTS = ("refuse_connects", "stalled_handshake")
+"""What is not seen by who is connected already."""
+_BITE_S = 1.5
+"""As long as a fault without a time of its own may wait for what it is about."""
+_LEFT_S = 5.0
+"""A session that has been given up is gone by then."""
+
+_SESSIONS = "SELECT id FROM information_schema.processlist WHERE db = %s AND user <> %s"
+
+_ROWS = [[key, f"name {key}", f"city {key}", 1 + key % 5] for key in range(_KEYS)]
+_WRONG = (
+    "SELECT COUNT(*) FROM output LEFT JOIN customer ON customer.k = output.id %% {keys}"
+    " WHERE COALESCE(JSON_UNQUOTE(JSON_EXTRACT(output.v, '$.name')), '') <> customer.name"
+)
+_COUNTS: Mapping[str, str] = {
+    "wrong": _WRONG.format(keys=_KEYS).replace("%%", "%"),
+    "records": "SELECT COUNT(DISTINCT id) FROM output",
+    "doubled": "SELECT COUNT(*) - COUNT(DISTINCT id) FROM audit",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """What the server says after one cell."""
+
+    bit: bool
+    """Whether the proxy did something to a connection, or a client met an error."""
+    wrong: int
+    lost: int
+    doubled: int
+    leaked: int
+    """Sessions of the cell that the server still has, and branches that are still prepared."""
+    errors: int
+    """Of connections and of statements, met and got over."""
+    took_s: float
+
+
+def survive(world: World, kind: FaultName, *, seed: int, sink: str, name: str, folder: Path) -> Counted:
+    """Look up and commit while faults of `kind` act on both links; the database `name` is made and dropped."""
+    began_us = monotonic_us()
+    with run_database(world.root.at(world.direct, ""), name=name):
+        root = world.root.at(world.direct, name)
+        prepare_database(root, subtasks=1, rows=_ROWS, keyed=sink == "idempotent")
+        cell = _Cell(world, root, sink, seed=seed, store=folder / name)
+        asked = threading.Event()
+        marks = {link: _deeds(world, link) for link in LINKS}
+        with _faults(world, kind, root, seed=seed, begin=asked):
+            cell.run(asked, after=Choices(seed, f"survival/{kind}/moment").index(_RECORDS // 2))
+        done = any(_deeds(world, link) > marks[link] for link in LINKS)
+        return _counted(root, done=done or bool(cell.errors), errors=len(cell.errors), since_us=began_us)
+
+
+class _Cell:
+    """The clients of one cell. Mutable: counts the errors that they meet."""
+
+    def __init__(self, world: World, root: Endpoint, sink: str, *, seed: int, store: Path) -> None:
+        self.errors: list[int | str] = []
+        self._seed = seed
+        self._store = CheckpointStore(store, subtask=_SUBTASK, seed=seed)
+        self._lookups = world.app.at(world.links["lookups"], root.database)
+        self._coordinator = Coordinator(root, note=lambda kind, **fields: None)
+        kinds: dict[str, type[EpochSink | CoordinatedSink]] = {
+            "atomic": EpochSink,
+            "two-phase": TwoPhaseSink,
+            "idempotent": IdempotentSink,
+        }
+        self._sink: EpochSink | CoordinatedSink = kinds[sink](
+            world.app.at(world.links["sink"], root.database),
+            subtask=_SUBTASK,
+            seed=seed,
+            statement_s=_STATEMENT_S,
+        )
+        self._sink.listen(on_loss=self.errors.append, on_error=self.errors.append)
+
+    def run(self, asked: threading.Event, *, after: int) -> None:
+        """Everything once, to the end; the faults begin when `after` answers are there."""
+        if isinstance(self._sink, CoordinatedSink):
+            self._sink.take_over(now_ms=1, restore=self._store.restore)
+        else:
+            self._sink.take_over(now_ms=1)
+        try:
+            with real_loop() as loop:
+                loop.run_until_complete(self._answers(asked, after))
+        finally:
+            asked.set()
+            self._sink.close()
+            self._coordinator.close()
+
+    async def _answers(self, asked: threading.Event, after: int) -> None:
+        pool = ConnectionPool(
+            self._lookups,
+            size=_AT_ONCE,
+            seed=self._seed,
+            connect_s=_CONNECT_S,
+            query_s=_QUERY_S,
+            on_loss=self.errors.append,
+            on_error=self.errors.append,
+        )
+        records = iter(_records(self._seed))
+        count = epoch = 0
+        try:
+            while batch := list(islice(records, _EPOCH)):
+                for record, answer in zip(batch, await _all(batch, pool), strict=True):
+                    (value,) = answer
+                    self._sink.add(Visible(id=record.id, j=0, value=value))
+                    count += 1
+                if count > after:
+                    asked.set()
+                epoch += 1
+                self._commit(epoch, count)
+        finally:
+            pool.close()
+
+    def _commit(self, epoch: int, position: int) -> None:
+        """As a task commits: at once, or in two phases."""
+        sink = self._sink
+        if not isinstance(sink, CoordinatedSink):
+            sink.commit(epoch, position=position, elements=[])
+            return
+        sink.prepare(epoch)
+        file = self._store.write(epoch, attempt=sink.token, position=position, elements=[])
+        sink.acknowledge(epoch, file=file)
+        self._coordinator.poll()
+        sink.show(Part(epoch=epoch, token=sink.token, file=file))
+
+
+async def _all(batch: Sequence[Lookup], pool: ConnectionPool) -> list[list[dict[str, Any]]]:
+    return list(await asyncio.gather(*(lookup(record, pool) for record in batch)))
+
+
+def _records(seed: int) -> list[Lookup]:
+    choices = Choices(seed, "survival/records")
+    return [Lookup(id=id_, key=id_ % _KEYS, service_ms=choices.between(0, 15)) for id_ in range(_RECORDS)]
+
+
+# ----------------------------------------------------------------------------------------------- faults
+
+
+@contextmanager
+def _faults(
+    world: World, kind: FaultName, root: Endpoint, *, seed: int, begin: threading.Event
+) -> Iterator[None]:
+    """One of `kind` on each link, from `begin` for its time; healed when the block ends."""
+    over = threading.Event()
+    broken: list[BaseException] = []
+
+    def act(link: str) -> None:
+        fault = _drawn(kind, link, seed)
+        make = FAULTS[kind].outside
+        assert make is not None, "a fault of a link is done from outside"
+        site = Site(
+            control=world.proxy,
+            server=world.server,
+            workers=_Nobody(),
+            found=lambda **facts: None,
+            over=over,
+        )
+        begin.wait()
+        try:
+            with make(fault, seed).inject(site):
+                if kind in _OF_CONNECTS:
+                    _end_sessions(root)
+                over.wait(_BITE_S if fault.lasts is None else fault.lasts / 1000)
+        except BaseException as error:  # noqa: BLE001 - raised again on the caller's thread
+            broken.append(error)
+
+    threads = [threading.Thread(target=act, args=(link,), daemon=True) for link in LINKS]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        begin.set()
+        over.set()
+        for thread in threads:
+            thread.join()
+        if broken:
+            raise broken[0]
+
+
+def _end_sessions(root: Endpoint) -> None:
+    """End those of the cell's clients, so that they connect anew."""
+    with connect(root) as connection, connection.cursor() as cursor:
+        cursor.execute(_SESSIONS, (root.database, root.user))
+        for (session,) in cursor.fetchall():
+            with suppress(pymysql.MySQLError):  # it ended by itself
+                cursor.execute(f"KILL {int(session)}")
+
+
+class _Nobody:
+    """There are no workers here; `harness.faults.workers.Workers`."""
+
+    def process(self, subtask: int) -> ProcessIdentity | None:
+        """None."""
+        del subtask
+        return None
+
+    def supersede(self, subtask: int) -> Succession:
+        """Nobody to succeed."""
+        raise LookupError(f"subtask {subtask} has no worker here")
+
+    def executor(self) -> ProcessIdentity | None:
+        """None."""
+        return None
+
+
+def _drawn(kind: FaultName, link: str, seed: int) -> Fault:
+    """A fault of `kind` on `link`; what it takes is drawn."""
+    choices = Choices(seed, f"survival/{kind}/{link}")
+    drawn: dict[str, Any] = {
+        "for": f"{choices.between(150, 600)}ms",
+        "delay": f"{choices.between(10, 120)}ms",
+        "jitter": f"{choices.between(5, 60)}ms",
+        "direction": ("up", "down")[choices.index(2)],
+        "rate": f"{choices.between(2, 16)}kB/s",
+        "bytes": choices.between(1, 600),
+        "gap": f"{choices.between(1, 5)}ms",
+        "open": f"{choices.between(20, 90)}ms",
+        "closed": f"{choices.between(20, 120)}ms",
+        "nth": choices.between(1, 4),
+    }
+    form = FAULT_FORMS[kind]
+    if form.codes:
+        drawn["code"] = form.codes[choices.index(len(form.codes))]
+    optional = {"nth", "direction"} & set(form.takes)
+    fields = {
+        name: value
+        for name, value in drawn.items()
+        if name in form.needs or name in optional or name == "code"
+    }
+    return Fault.model_validate(
+        {"id": f"f-{link}", "do": kind, "link": link, "when": {"at": "0ms"}, **fields}
+    )
+
+
+def _deeds(world: World, link: str) -> int:
+    """How many the proxy has done to connections of `link` so far."""
+    read = world.proxy.deeds(link, 2**31)
+    return 0 if read is None else read.next
+
+
+# ------------------------------------------------------------------------------------------------ counts
+
+
+def _counted(root: Endpoint, *, done: bool, errors: int, since_us: int) -> Counted:
+    with connect(root) as connection, connection.cursor() as cursor:
+
+        def left() -> int:
+            connection.rollback()
+            cursor.execute(
+                "SELECT COUNT(*) FROM information_schema.processlist WHERE db = %s AND id <> CONNECTION_ID()",
+                (root.database,),
+            )
+            return int(cursor.fetchone()[0]) + len(branches_of(cursor, root.database))
+
+        wait_until(lambda: not left(), deadline=Deadline(_LEFT_S))
+        counts = {}
+        for name, query in _COUNTS.items():
+            cursor.execute(query)
+            counts[name] = int(cursor.fetchone()[0])
+        return Counted(
+            bit=done,
+            wrong=counts["wrong"],
+            lost=_RECORDS - counts["records"],
+            doubled=counts["doubled"],
+            leaked=left(),
+            errors=errors,
+            took_s=(monotonic_us() - since_us) / 1e6,
+        )

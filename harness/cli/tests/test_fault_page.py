@@ -1,0 +1,25 @@
+"""`docs/faults.md` is fresh, and holds every fault that a scenario can name."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.cli.fault_page import PAGE, page_text, where_of
+from harness.faults.vocabulary import FAULTS
+from harness.scenario_fault_kinds import FAULT_FORMS
+
+
+def test_the_page_is_made_of_the_tables() -> None:
+    """Stale: run `python -m harness.cli.fault_page`."""
+    assert PAGE.read_text(encoding="utf-8") == page_text()
+
+
+@pytest.mark.parametrize("name", FAULT_FORMS)
+def test_every_fault_has_its_line(name: str) -> None:
+    assert f"\n| `{name}` | {FAULTS[name].about.replace('|', '')}" in page_text()
+
+
+def test_a_fault_that_not_every_place_can_do_says_where() -> None:
+    assert where_of(FAULT_FORMS["lost_commit"]) == "our own proxy; every level"
+    assert where_of(FAULT_FORMS["pause_executor"]) == "level spark"
+    assert where_of(FAULT_FORMS["latency"]) == "every level"

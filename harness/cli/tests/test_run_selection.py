@@ -1,0 +1,77 @@
+"""What `run` takes of folders, `all` and tags: what has no place at a level is left out aloud, never in silence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.cli.main import main
+
+_TEXT = """\
+scenario: {name}
+about: A few lookups of one subtask, answered slowly.
+tags: [{tags}]
+levels: [{levels}]
+operator: {{mode: ordered}}
+workload: {{records: 20, subtasks: 1, service: 20ms}}
+{faults}
+decisive: [V1]
+"""
+_SPARK_ONLY = "faults: [{id: asleep, do: pause_executor, when: {at: 10ms}, for: 100ms}]"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, tags, levels, faults in (
+        ("quick-one", "gate", "sim, live", ""),
+        ("slow-one", "nightly", "sim, live", ""),
+        ("spark-one", "nightly", "spark", _SPARK_ONLY),
+    ):
+        text = _TEXT.format(name=name, tags=tags, levels=levels, faults=faults)
+        (tmp_path / f"{name}.yaml").write_text(text)
+    return tmp_path
+
+
+def _run(*words: str, report: Path) -> int:
+    return main(["run", *words, "--level", "sim", "--seed", "1", "--report", str(report)])
+
+
+def test_of_a_folder_what_cannot_be_at_the_level_is_left_out_and_named(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = _run(str(folder), report=tmp_path / "report")
+
+    told = capsys.readouterr()
+    assert code == 0
+    assert "not at level sim, and left out: spark-one" in told.err
+    assert "quick-one" in told.out
+    assert "slow-one" in told.out
+
+
+def test_what_is_named_by_itself_and_cannot_be_is_refused(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = _run(str(folder / "spark-one.yaml"), report=tmp_path / "report")
+
+    assert code == 4
+    assert "choose --level spark" in capsys.readouterr().err
+
+
+def test_a_tag_takes_only_what_has_it(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = _run(str(folder), "--tag", "gate", report=tmp_path / "report")
+
+    told = capsys.readouterr()
+    assert code == 0
+    assert "slow-one" not in told.out + told.err
+
+
+def test_a_tag_that_nothing_has_is_nothing_ran(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = _run(str(folder), "--tag", "no-such", report=tmp_path / "report")
+
+    assert code == 5
+    assert "with tag no-such" in capsys.readouterr().err

@@ -1,0 +1,147 @@
+"""The coordinator: a checkpoint is complete when every subtask that goes on has handed its part in.
+
+Answers to Flink's `CheckpointCoordinator`. Invariant: what is completed consists of parts of the newest attempts
+only, decided in one transaction under the locks of all fences, so that no attempt takes over in between; a number is
+decided once, and in order. It lives in the harness, past the proxy, and does not die with a worker.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import pymysql
+
+from harness.database.coordinated_sink import PARTS_KEPT
+from harness.database.schema import connect
+from harness.database.two_phase_sink import roll_back_branches
+from harness.plan import Endpoint
+
+__all__ = ["Coordinator", "coordinated"]
+
+_EVERY_S = 0.02
+_STATEMENT_S = 3.0
+_END_S = 10.0
+
+_FENCES = "SELECT subtask, token, ended FROM fence ORDER BY subtask"
+_FENCES_LOCKED = f"{_FENCES} FOR UPDATE"
+
+Note = Callable[..., None]
+"""`note(kind, c=...)`: a line of the harness's own recording."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Standing:
+    """Where a subtask stands: the attempt whose word counts, and whether anything of it will still run."""
+
+    token: int
+    ended: bool
+
+
+class Coordinator:
+    """Of one run. Mutable: its connection. `note` is called before a decision can be seen."""
+
+    def __init__(self, root: Endpoint, *, note: Note) -> None:
+        self._root = root
+        self._note = note
+        self._connection: Any = None
+
+    def poll(self) -> None:
+        """Decide what can be decided now; a database that does not answer is asked again later."""
+        try:
+            while self._decide_next():
+                pass
+        except (pymysql.MySQLError, OSError):
+            self.close()
+
+    def _decide_next(self) -> bool:
+        connection = self._open()
+        with connection.cursor() as cursor:
+            number = _complete(cursor, locking=False)
+            connection.rollback()
+            if number is None:
+                return False
+            number = _complete(cursor, locking=True)  # and nobody takes over until we have committed
+            if number is None:
+                connection.rollback()
+                return False
+            self._note("~deciding", c=number)
+            cursor.execute("INSERT INTO completed (epoch) VALUES (%s)", (number,))
+            connection.commit()
+        if number > PARTS_KEPT:
+            self._note("retire", c=number - PARTS_KEPT)
+        return True
+
+    def _open(self) -> Any:
+        if self._connection is None:
+            connection = connect(self._root, statement_s=_STATEMENT_S)
+            with connection.cursor() as cursor:
+                cursor.execute("SET SESSION innodb_lock_wait_timeout = 1")
+            connection.rollback()
+            self._connection = connection
+        return self._connection
+
+    def close(self) -> None:
+        """Give the connection up."""
+        connection, self._connection = self._connection, None
+        if connection is not None and connection.open:
+            connection._force_close()  # noqa: SLF001 - the polite close() could wait on a server that is stopped
+
+
+def _complete(cursor: Any, *, locking: bool) -> int | None:
+    """The next number that every subtask that goes on has handed in, by its newest attempt."""
+    cursor.execute(_FENCES_LOCKED if locking else _FENCES)
+    standings = {
+        subtask: _Standing(token=token, ended=bool(ended)) for subtask, token, ended in cursor.fetchall()
+    }
+    cursor.execute(
+        "SELECT epoch, subtask, token FROM ack"
+        " WHERE epoch > (SELECT COALESCE(MAX(epoch), 0) FROM completed) ORDER BY epoch"
+    )
+    parts: dict[int, dict[int, int]] = {}
+    for epoch, subtask, token in cursor.fetchall():
+        parts.setdefault(epoch, {})[subtask] = token
+    return next((epoch for epoch, of in parts.items() if _is_complete(of, standings)), None)
+
+
+def _is_complete(parts: Mapping[int, int], standings: Mapping[int, _Standing]) -> bool:
+    return all(
+        standing.ended or parts.get(subtask) == standing.token for subtask, standing in standings.items()
+    )
+
+
+@contextmanager
+def coordinated(root: Endpoint, *, note: Note) -> Iterator[None]:
+    """Decide while the block lasts, on a thread; afterwards, nothing that a run prepared holds a lock any more."""
+    over = threading.Event()
+    coordinator = Coordinator(root, note=note)
+    broken: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            while not over.wait(_EVERY_S):
+                coordinator.poll()
+        except BaseException as error:  # noqa: BLE001 - raised again on the caller's thread
+            broken.append(error)
+        finally:
+            coordinator.close()
+
+    thread = threading.Thread(target=work, name="coordinator", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(timeout=_END_S)
+        _end_orphans(root)
+        if broken:
+            raise broken[0]
+
+
+def _end_orphans(root: Endpoint) -> None:
+    """A server that does not answer keeps them; the world is ours, and goes with all that it holds."""
+    with suppress(pymysql.MySQLError, OSError), connect(root) as connection, connection.cursor() as cursor:
+        roll_back_branches(cursor, root.database)

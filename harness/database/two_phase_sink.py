@@ -1,0 +1,172 @@
+"""The two-phase sink: an epoch is prepared as an XA branch and committed when its checkpoint is complete.
+
+Answers to Flink's `JdbcXaSinkFunction`. Invariant: a branch is committed if and only if a completed checkpoint holds
+it, once, by whoever hears of that first: the attempt that prepared it, or one that restores the checkpoint. The epoch
+row is inserted inside the branch, so whether it was committed can be read (an unknown branch alone says nothing).
+
+A session ends as soon as it has prepared its branch: MariaDB lets no other session commit it before, and with MySQL
+it does not matter. Nothing else of the writer is alive then (`Transactions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pymysql
+
+from harness.database.coordinated_sink import CoordinatedSink
+from harness.database.epoch import Part, SinkLost
+from harness.database.error_classes import NO_SUCH_BRANCH, code_of
+
+__all__ = ["BranchLost", "TwoPhaseSink", "branches_of", "roll_back_branches"]
+
+_PART_MAX = 64
+"""Bytes of each part of an xid."""
+_NO_FILE = ""
+
+
+class BranchLost(SinkLost):
+    """A branch that a completed checkpoint holds is neither prepared nor committed."""
+
+
+class TwoPhaseSink(CoordinatedSink):
+    """One subtask's, used by one attempt; `take_over` comes first, then `settle_leftovers`."""
+
+    def prepare(self, epoch: int) -> None:
+        """Make the open epoch durable as a branch that nobody sees. Raises `Fenced`, `SinkLost`."""
+        self.insist(lambda cursor: self._prepare(cursor, epoch), f"prepare epoch {epoch}")
+        self.transactions.end_session()
+        self.forget_rows()
+
+    def _prepare(self, cursor: Any, epoch: int) -> None:
+        if any((one.epoch, one.token) == (epoch, self.token) for one in self._branches(cursor)):
+            return  # an earlier XA PREPARE of ours, whose answer was lost, took effect
+        self.check_fence(cursor)
+        cursor.connection.rollback()  # a branch begins outside any transaction
+        xid = self._xid(epoch, self.token)
+        try:
+            cursor.execute(f"XA START {xid}")
+            self.write_rows(cursor, epoch)
+            self.write_epoch(cursor, epoch, 0, "[]")
+            cursor.execute(f"XA END {xid}")
+            cursor.execute(f"XA PREPARE {xid}")
+        except BaseException:
+            self.transactions.close()  # the server rolls an unprepared branch back with its session
+            raise
+
+    def show(self, part: Part) -> None:
+        """Commit the branch. Raises `Fenced`, `BranchLost`, `SinkLost`."""
+        self.insist(lambda cursor: self._commit(cursor, part), f"commit epoch {part.epoch}")
+
+    def _commit(self, cursor: Any, part: Part) -> None:
+        self.check_fence(cursor)
+        is_committed = self.has_epoch(cursor, part.epoch)
+        cursor.connection.rollback()
+        if is_committed:  # an earlier XA COMMIT, whose answer was lost or whose attempt died, took effect
+            return
+        self.reach("commit.pre")
+        with _outside_transactions(cursor):
+            try:
+                cursor.execute(f"XA COMMIT {self._xid(part.epoch, part.token)}")
+            except pymysql.MySQLError as error:
+                if code_of(error) != NO_SUCH_BRANCH:
+                    raise
+                message = (
+                    f"epoch {part.epoch} of subtask {self.subtask}, prepared by attempt {part.token}, is neither"
+                    " prepared nor committed: somebody rolled it back"
+                )
+                raise BranchLost(message) from error
+
+    def floor(self, cursor: Any) -> int:
+        """The newest epoch that is committed."""
+        cursor.execute("SELECT COALESCE(MAX(epoch), 0) FROM epoch WHERE subtask = %s", (self.subtask,))
+        newest = int(cursor.fetchone()[0])
+        cursor.connection.rollback()
+        return newest
+
+    def settle_leftovers(self, restored: int) -> list[Part]:
+        """Roll back what earlier attempts left prepared and checkpoint `restored` does not hold.
+
+        What it holds and is not committed yet comes back, in order, to be shown.
+        """
+        return self.insist(lambda cursor: self._settle(cursor, restored), "settle what earlier attempts left")
+
+    def _settle(self, cursor: Any, restored: int) -> list[Part]:
+        cursor.execute(
+            "SELECT epoch, token FROM ack WHERE subtask = %s AND epoch <= %s", (self.subtask, restored)
+        )
+        held = dict(cursor.fetchall())
+        cursor.connection.rollback()
+        to_show = []
+        for branch in self._branches(cursor):
+            if held.get(branch.epoch) == branch.token:
+                to_show.append(branch)
+            else:
+                _roll_back(cursor, self._xid(branch.epoch, branch.token))
+        return sorted(to_show, key=lambda part: part.epoch)
+
+    def _branches(self, cursor: Any) -> list[Part]:
+        """Those of this subtask that are prepared, whoever prepared them."""
+        return [
+            Part(epoch=int(epoch), token=int(token), file=_NO_FILE)
+            for subtask, token, epoch in _prepared(cursor, self.transactions.database)
+            if int(subtask) == self.subtask
+        ]
+
+    def _xid(self, epoch: int, token: int) -> str:
+        return _xid(self.transactions.database, self.subtask, token, epoch)
+
+
+def _xid(database: str, subtask: int, token: int, epoch: int) -> str:
+    globally, locally = f"{database}:{subtask}", f"{token}:{epoch}"
+    assert len(globally) <= _PART_MAX, f"XA takes no more than {_PART_MAX} bytes: {globally}"
+    return f"'{globally}','{locally}'"
+
+
+def _prepared(cursor: Any, database: str) -> Iterator[tuple[str, str, str]]:
+    """(subtask, token, epoch) of each prepared branch of the run in `database`."""
+    cursor.execute("XA RECOVER")
+    for _, globally, _, data in cursor.fetchall():
+        text = data.decode("latin-1") if isinstance(data, bytes) else data
+        run, _, subtask = text[:globally].rpartition(":")
+        if run == database:
+            token, _, epoch = text[globally:].partition(":")
+            yield subtask, token, epoch
+
+
+@contextmanager
+def _outside_transactions(cursor: Any) -> Iterator[None]:
+    """MariaDB ends a branch of another session only where no transaction can be open."""
+    cursor.connection.autocommit(True)
+    try:
+        yield
+    finally:
+        if cursor.connection.open:
+            cursor.connection.autocommit(False)
+
+
+def _roll_back(cursor: Any, xid: str) -> None:
+    with _outside_transactions(cursor):
+        try:
+            cursor.execute(f"XA ROLLBACK {xid}")
+        except pymysql.MySQLError as error:
+            if code_of(error) != NO_SUCH_BRANCH:  # it is gone, which is what was wanted
+                raise
+
+
+def branches_of(cursor: Any, database: str) -> list[str]:
+    """The xids of the run in `database` that are prepared, and hold their locks until somebody ends them."""
+    return [
+        _xid(database, int(subtask), int(token), int(epoch))
+        for subtask, token, epoch in _prepared(cursor, database)
+    ]
+
+
+def roll_back_branches(cursor: Any, database: str) -> int:
+    """The janitor: end what a run left prepared that nobody will commit any more; how many there were."""
+    orphans = branches_of(cursor, database)
+    for xid in orphans:
+        _roll_back(cursor, xid)
+    return len(orphans)

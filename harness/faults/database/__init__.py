@@ -1,0 +1,1 @@
+"""The database's own faults: done to the real server, past the proxy, and put back."""

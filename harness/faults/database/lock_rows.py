@@ -1,0 +1,96 @@
+"""`lock_rows`: another transaction holds what the run needs: the fence's rows (sink), or the whole table (lookups).
+
+Answers to a report, a backup or a forgotten shell that keeps locks. A plain SELECT waits for no row, so what stands
+in the way of lookups is a lock of the table. Evidence: the server itself lists statements of the run that wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from harness.clock import monotonic_us
+from harness.faults.database.client_errors import client_errors, fact
+from harness.faults.database.root_line import RootLine
+from harness.faults.database.sessions import sessions_of_run
+from harness.faults.fault import Evidence, Site
+from harness.faults.kind import FaultKind
+from harness.faults.repeating import repeating
+from harness.faults.seen import Seen
+
+__all__ = ["KIND", "LockRows"]
+
+_LOCK_S = 10.0
+"""How long the lock itself may be waited for: the run's own transactions are short."""
+_LOOK_S = 0.15
+"""The server's list of transactions is a copy, made anew for who has not asked for a tenth of a second."""
+_GIVEN_UP = (1205, 2013, 3024, 1969)
+_WAITING = """
+    SELECT COUNT(*) FROM information_schema.INNODB_TRX AS t JOIN information_schema.PROCESSLIST AS p
+    ON p.ID = t.trx_mysql_thread_id WHERE t.trx_state = 'LOCK WAIT' AND p.USER = %s AND p.DB = %s"""
+_TABLE_WAIT = "metadata lock"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockRows:
+    """Holds locks that `link` needs; of the fence, the rows of the first `count` subtasks (None: all)."""
+
+    name: str
+    link: str = "sink"
+    count: int | None = None
+
+    @contextmanager
+    def inject(self, site: Site) -> Iterator[None]:
+        """The lock is had when the block begins, and given back by the end of its session."""
+        server = site.server
+        with server.root(server.database, limit_s=_LOCK_S) as holder, RootLine(server) as prober:
+            began_us = monotonic_us()
+            self._lock(holder)
+            site.found(began_us=began_us, locked=self.link)
+            most = [0]
+            with repeating(lambda: prober(lambda root: self._look(root, site, most)), _LOOK_S):
+                yield
+
+    def _lock(self, holder: Any) -> None:
+        with holder.cursor() as cursor:
+            cursor.execute(
+                "SET SESSION innodb_lock_wait_timeout = 8, lock_wait_timeout = 8, wait_timeout = 28800"
+            )
+            if self.link == "lookups":
+                cursor.execute("LOCK TABLES customer WRITE")
+                return
+            cursor.execute("START TRANSACTION")
+            if self.count is None:
+                cursor.execute("SELECT subtask FROM fence FOR UPDATE")
+            else:
+                cursor.execute(
+                    "SELECT subtask FROM fence ORDER BY subtask LIMIT %s FOR UPDATE", (self.count,)
+                )
+
+    def _look(self, root: Any, site: Site, most: list[int]) -> None:
+        waiting = self._waiting(root, site)
+        if waiting > most[0]:
+            most[0] = waiting
+            site.found(waiting=waiting)
+
+    def _waiting(self, root: Any, site: Site) -> int:
+        if self.link == "lookups":
+            return sum(_TABLE_WAIT in session.state for session in sessions_of_run(root, site.server))
+        with root.cursor() as cursor:
+            cursor.execute(_WAITING, (site.server.user, site.server.database))
+            return int(cursor.fetchone()[0])
+
+    def evidence(self, seen: Seen) -> Evidence:
+        """How many statements of the run waited at once, at most, and who gave up."""
+        waiting = fact(seen, "waiting")
+        return {"waiting": waiting, "codes": client_errors(seen, _GIVEN_UP)} if waiting else {}
+
+
+KIND = FaultKind(
+    name="lock_rows",
+    about="Another transaction holds the locks that `link` needs: the fence's rows (sink), the table (lookups).",
+    evidence="The server lists statements of the run that wait for the lock; who gives up is told 1205.",
+    outside=lambda fault, _seed: LockRows(name=fault.id, link=fault.link or "sink", count=fault.count),
+)

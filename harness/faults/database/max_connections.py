@@ -1,0 +1,87 @@
+"""`max_connections`: the server is full: sessions of somebody else take all that it admits, and the run's are ended.
+
+Evidence: clients were answered 1040, and the server's own count of connects refused for that reason rose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from harness.clock import monotonic_us
+from harness.faults.database.client_errors import client_errors, fact
+from harness.faults.database.root_line import RootLine
+from harness.faults.database.server_variables import global_variables
+from harness.faults.database.sessions import end_sessions, sessions_of_run
+from harness.faults.fault import Evidence, Site
+from harness.faults.kind import FaultKind
+from harness.faults.repeating import repeating
+from harness.faults.seen import Seen
+
+__all__ = ["KIND", "MaxConnections"]
+
+_TOO_MANY_CONNECTIONS = 1040
+_STRANGERS = 10
+"""MariaDB admits no limit below ten."""
+_LOOK_S = 0.1
+_COUNTER = "Connection_errors_max_connections"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaxConnections:
+    """Leaves `connections` for the run."""
+
+    name: str
+    connections: int = 0
+
+    @contextmanager
+    def inject(self, site: Site) -> Iterator[None]:
+        """Strangers first, then the limit, then the run's sessions end: none of them can come back too early."""
+        server = site.server
+        before = server.counters().get(_COUNTER, 0)
+        with ExitStack() as strangers, RootLine(server) as line:
+            for _ in range(_STRANGERS):
+                strangers.enter_context(server.root())
+            line(lambda root: root.ping())  # in time: once the server is full it is too late
+            with global_variables(site, {"max_connections": _STRANGERS + 1 + self.connections}):
+                site.found(began_us=monotonic_us())
+                line(lambda root: end_sessions(root, sessions_of_run(root, server)))
+                refusals = _Refusals(site=site, before=before)
+                try:
+                    with repeating(lambda: line(refusals.look), _LOOK_S):
+                        yield
+                finally:
+                    strangers.close()  # so that root can put the limit back
+
+    def evidence(self, seen: Seen) -> Evidence:
+        """Refused connects, by the clients' count and by the server's."""
+        met, refused = client_errors(seen, (_TOO_MANY_CONNECTIONS,)), fact(seen, "refused")
+        return {"refused": refused, "codes": met} if met and refused else {}
+
+
+@dataclass(slots=True, kw_only=True)
+class _Refusals:
+    """Connects that the server refused since the fault began. Mutable: it counts."""
+
+    site: Site
+    before: int
+    told: int = 0
+
+    def look(self, root: Any) -> None:
+        """Read the server's count."""
+        with root.cursor() as cursor:
+            cursor.execute("SHOW GLOBAL STATUS LIKE %s", (_COUNTER,))
+            refused = int(cursor.fetchone()[1]) - self.before
+        if refused > self.told:
+            self.told = refused
+            self.site.found(refused=refused)
+
+
+KIND = FaultKind(
+    name="max_connections",
+    about="The database server is full: it leaves the run `connections` (none), and ends those that it has.",
+    evidence="Clients were answered 1040, and the server's own count of connects refused so rose.",
+    outside=lambda fault, _seed: MaxConnections(name=fault.id, connections=fault.connections or 0),
+)

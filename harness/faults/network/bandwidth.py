@@ -1,0 +1,96 @@
+"""`bandwidth`: at most `rate` kilobytes a second flow in one direction of each connection.
+
+Evidence: calls took longer in the median, by half of what the proxy's log says that it held their bytes for, and what
+passed while any waited passed within a tenth of the rate; without a log, by half of what they take otherwise. It
+shows with answers that are large for the rate (`workload.row_bytes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from statistics import median
+
+from harness.faults.fault import Deed, Site
+from harness.faults.kind import FaultKind
+from harness.faults.network.slower_calls import slower_calls
+from harness.faults.network.toxics import link_of, stream_of, toxics_on
+from harness.faults.seen import Evidence, Seen, median_ms
+from harness.scenario import Fault
+
+__all__ = ["KIND", "Bandwidth"]
+
+_SHIFT_MIN_MS = 5.0
+"""Less than this is what a busy machine does by itself."""
+_OFF_MAX = 0.1
+_LATE_US = 2_000
+"""How much later than asked a timer of the proxy may fire; it makes up for that while bytes wait, not at the end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bandwidth:
+    """Lets `rate_kbps` kilobytes a second pass."""
+
+    name: str
+    link: str
+    stream: str
+    rate_kbps: int
+
+    @contextmanager
+    def inject(self, site: Site) -> Iterator[None]:
+        """Live connections are affected at once; what is held flows when it heals."""
+        attributes = {"rate": self.rate_kbps}
+        with toxics_on(
+            site.control,
+            self.link,
+            name=self.name,
+            type="bandwidth",
+            streams=(self.stream,),
+            attributes=attributes,
+        ):
+            yield
+
+    def evidence(self, seen: Seen) -> Evidence:
+        """How much longer calls took, and what the proxy held."""
+        of_link = seen.over(self.link)
+        if seen.deeds is None:
+            usual = median_ms([*of_link.before(), *of_link.after()]) or 0.0
+            return slower_calls(of_link, by_ms=max(_SHIFT_MIN_MS, usual / 2))
+        held = seen.did("held", stream=self.stream)
+        if not held:
+            return {}
+        held_ms = median(deed.ms for deed in held)
+        slower = slower_calls(of_link, by_ms=max(_SHIFT_MIN_MS, held_ms / 2))
+        rate = self._paced_kbps(seen.did("paced", stream=self.stream))
+        if not slower or rate is None:
+            return {}
+        return {
+            **slower,
+            "bytes_held": sum(deed.bytes for deed in held),
+            "held_ms_median": held_ms,
+            "kilobytes_a_second": round(rate, 2),
+        }
+
+    def _paced_kbps(self, paced: Sequence[Deed]) -> float | None:
+        """The rate at which bytes passed while any waited; None if it is not the one that was asked for."""
+        count = sum(deed.bytes for deed in paced)
+        took_us = sum(int(deed.more.get("us", 0)) for deed in paced)
+        late_us = _LATE_US * sum(int(deed.more.get("empty", 0)) for deed in paced)
+        asked_us = 1_000 * count / self.rate_kbps if self.rate_kbps else 0.0
+        if not took_us or not (1 - _OFF_MAX) * asked_us <= took_us <= (1 + _OFF_MAX) * asked_us + late_us:
+            return None
+        return 1_000 * count / took_us
+
+
+def _made(fault: Fault, _seed: int) -> Bandwidth:
+    return Bandwidth(name=fault.id, link=link_of(fault), stream=stream_of(fault), rate_kbps=fault.rate or 0)
+
+
+KIND = FaultKind(
+    name="bandwidth",
+    about="At most `rate` flows in one direction of each connection.",
+    evidence="Calls that began under it took longer in the median, by half of the time that the proxy held bytes for; "
+    "its log shows the rate within a tenth.",
+    outside=_made,
+)

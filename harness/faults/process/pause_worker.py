@@ -1,0 +1,75 @@
+"""`pause_worker`: the worker of a subtask is stopped by SIGSTOP, and goes on when the fault heals.
+
+At a phase the attempt stops itself, so that it stands at exactly that point. Evidence: the system says that the
+process is stopped, its attempt writes nothing until it goes on, and writes something afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from harness.faults.fault import Site
+from harness.faults.found import attempt_of, is_speech
+from harness.faults.kind import FaultKind
+from harness.faults.process.suspension import awaited, suspended
+from harness.faults.seen import Evidence, Seen
+from harness.scenario import Fault
+
+__all__ = ["KIND", "PauseWorker"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PauseWorker:
+    """Stops the newest attempt of `subtask`."""
+
+    subtask: int
+
+    @contextmanager
+    def inject(self, site: Site) -> Iterator[None]:
+        """A subtask that has no process any more is left alone."""
+        who = awaited(partial(site.workers.process, self.subtask))
+        if who is None:
+            yield
+            return
+        with suspended(who, site.found):
+            yield
+
+    def evidence(self, seen: Seen) -> Evidence:
+        """The process, how long it stood, and that its attempt was silent meanwhile."""
+        stopped = next((fact for fact in seen.found if fact["what"] == "stopped"), None)
+        if stopped is None:
+            return {}
+        evidence: Evidence = {"pid": stopped["pid"], "state": stopped["state"]}
+        if not seen.events:  # it still stands
+            return evidence
+        resumed = next((fact for fact in seen.found if fact["what"] == "resumed"), None)
+        attempt = attempt_of(stopped["pid"], stopped["started"], seen.events)
+        if resumed is None or attempt is None:
+            return {}
+        spoken = [
+            line["t"]
+            for line in seen.events
+            if (line.get("s"), line.get("a")) == attempt and is_speech(line) and line["t"] >= stopped["at_us"]
+        ]
+        after = [at_us for at_us in spoken if at_us >= resumed["at_us"]]
+        if len(after) != len(spoken) or not after:
+            return {}
+        silent_ms = round((resumed["at_us"] - stopped["at_us"]) / 1000, 1)
+        return {**evidence, "subtask": attempt[0], "attempt": attempt[1], "silent_ms": silent_ms}
+
+
+def _made(fault: Fault, _seed: int) -> PauseWorker:
+    assert fault.subtask is not None, "a scenario's pause_worker names its subtask"
+    return PauseWorker(subtask=fault.subtask)
+
+
+KIND = FaultKind(
+    name="pause_worker",
+    about="The worker of one subtask is stopped (SIGSTOP) for a while, at a moment or at a phase.",
+    evidence="The system calls the process stopped, its attempt is silent meanwhile, and goes on afterwards.",
+    outside=_made,
+    stalls=True,
+)

@@ -1,0 +1,32 @@
+"""Deeds: the proxy's log comes back from a run's lines as it was."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.faults.deed import Deed, deed_of
+
+
+@pytest.mark.parametrize(
+    "deed",
+    [
+        Deed(t_us=5, did="cut"),
+        Deed(
+            t_us=5,
+            did="delayed",
+            toxic="slow.downstream",
+            connection=3,
+            stream="downstream",
+            bytes=80,
+            ms=100,
+        ),
+        Deed(t_us=5, did="dropped", packets=1, command="commit", more={"statement": "COMMIT", "offset": 4}),
+    ],
+    ids=lambda deed: deed.did,
+)
+def test_a_deed_is_read_back_as_it_was_written(deed: Deed) -> None:
+    assert deed_of(deed.line()) == deed
+
+
+def test_the_proxys_own_number_is_no_part_of_a_deed() -> None:
+    assert deed_of({"n": 7, "t": 5, "did": "cut", "chunks": 2}) == Deed(t_us=5, did="cut", more={"chunks": 2})

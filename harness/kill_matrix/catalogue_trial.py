@@ -1,0 +1,157 @@
+"""The catalogue on trial at level sim: the reference must pass each scenario, the defect that it names must fail.
+
+Answers to Jepsen's self-tests of a workload: a scenario that convicts nobody shows nothing. `python -m
+harness.kill_matrix.catalogue_trial --write docs/catalogue.md` writes the page. Invariant: a scenario passes its
+trial only if every seed of the reference passed and at least one of the named defect's was convicted by who is
+meant for it; one that cannot be run at sim is said to be untried, never to have passed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import click
+
+from harness.catalogue import catalogue, catalogue_folder
+from harness.errors import Exit
+from harness.mutants.variants import variant_of
+from harness.order import Order
+from harness.scenario import Scenario
+from harness.scenario_file import load
+from harness.sim.tally import Counted, Planted, Plants, count
+from harness.sut.mutants import find_mutant
+
+__all__ = ["Trial", "main", "page_text", "try_catalogue"]
+
+_SEEDS: Final = 10
+_OPENING: Final = """\
+# The catalogue on trial
+
+Made by `python -m harness.kill_matrix.catalogue_trial --write docs/catalogue.md`; do not edit.
+
+Each scenario at level sim with {seeds} seeds: the reference, which must pass every one, and the planted defect that
+the scenario names, which whoever is meant for it must convict at least once. What each does: `floodmark list
+scenarios`. The other levels run the same files: `floodmark run NAME --level live`.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """What came of one scenario."""
+
+    scenario: Scenario
+    folder: str
+    passed: int
+    """Runs of the reference that passed."""
+    convicted: int | None
+    """Runs of the named defect that were convicted by who is meant for it; None: it names none."""
+    seeds: int
+
+    @property
+    def tried(self) -> bool:
+        """Whether it can be run at sim."""
+        return "sim" in self.scenario.levels
+
+    @property
+    def holds(self) -> bool:
+        """Whether it told the reference from the defect."""
+        return not self.tried or (self.passed == self.seeds and self.convicted != 0)
+
+
+def try_catalogue(paths: Sequence[Path], *, seeds: int = _SEEDS, jobs: int = 1) -> list[Trial]:
+    """Run all of `paths`, each with seeds 1 to `seeds`."""
+    scenarios = [load(path) for path in paths]
+    orders = [order for scenario in scenarios for order in _orders(scenario, seeds)]
+    plants: Plants = {mutant: _planted(mutant) for mutant in dict.fromkeys(order.mutant for order in orders)}
+    counted = list(count(orders, plants, jobs=jobs, goes_on=lambda: True))
+    return [
+        _trial(scenario, path.parent.name, orders, counted, seeds)
+        for scenario, path in zip(scenarios, paths, strict=True)
+    ]
+
+
+def _orders(scenario: Scenario, seeds: int) -> list[Order]:
+    if "sim" not in scenario.levels:
+        return []
+    suspects = dict.fromkeys([None, scenario.mutant])
+    return [
+        Order(scenario=scenario, level="sim", seed=seed, mutant=mutant)
+        for mutant in suspects
+        for seed in range(1, seeds + 1)
+    ]
+
+
+def _planted(mutant: str | None) -> Planted:
+    if mutant is None:
+        return Planted()
+    return Planted(variant=variant_of(mutant), convicts=find_mutant(mutant).convicted_by)
+
+
+def _trial(
+    scenario: Scenario, folder: str, orders: Sequence[Order], counted: Sequence[Counted], seeds: int
+) -> Trial:
+    mine = [run for run in counted if orders[run.order].scenario is scenario]
+    passed = sum(run.as_expected for run in mine if orders[run.order].mutant is None)
+    convicted = sum(run.as_expected for run in mine if orders[run.order].mutant is not None)
+    return Trial(
+        scenario=scenario,
+        folder=folder,
+        passed=passed,
+        convicted=None if scenario.mutant is None else convicted,
+        seeds=seeds,
+    )
+
+
+def page_text(trials: Sequence[Trial], *, seeds: int) -> str:
+    """The page, as Markdown."""
+    rows = [
+        "| scenario | levels | reference passes | planted defect | convicted |",
+        "| --- | --- | --- | --- | --- |",
+        *(_row(trial) for trial in trials),
+    ]
+    return _OPENING.format(seeds=seeds) + "\n" + "\n".join(rows) + "\n"
+
+
+def _row(trial: Trial) -> str:
+    scenario = trial.scenario
+    name = f"{trial.folder}/{scenario.scenario}"
+    passed = f"{trial.passed} of {trial.seeds}" if trial.tried else "not at sim"
+    convicted = "" if trial.convicted is None else f"{trial.convicted} of {trial.seeds}" * trial.tried
+    cells = (name, ", ".join(scenario.levels), passed, scenario.mutant or "none", convicted)
+    return f"| {' | '.join(cells)} |"
+
+
+@click.command()
+@click.argument("names", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--seeds", type=click.IntRange(min=1), default=_SEEDS, show_default=True)
+@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option(
+    "--write", "page", type=click.Path(dir_okay=False, path_type=Path), help="Write the page to it."
+)
+def main(names: tuple[Path, ...], seeds: int, jobs: int, page: Path | None) -> None:
+    """Try the scenario files NAMES (default: the whole catalogue) at level sim."""
+    paths = names or _by_folder()
+    trials = try_catalogue(paths, seeds=seeds, jobs=jobs)
+    text = page_text(trials, seeds=seeds)
+    if page is not None:
+        page.write_text(text, encoding="utf-8")
+    click.echo(text)
+    failed = [trial.scenario.scenario for trial in trials if not trial.holds]
+    click.echo(f"{len(trials) - len(failed)} of {len(trials)} scenarios hold")
+    if failed:
+        click.echo(f"not: {', '.join(failed)}", err=True)
+    sys.exit(Exit.VIOLATION if failed else Exit.HOLD)
+
+
+def _by_folder() -> tuple[Path, ...]:
+    """As `list scenarios` shows them."""
+    folder = catalogue_folder()
+    return tuple(sorted(catalogue().values(), key=lambda path: str(path.relative_to(folder))))
+
+
+if __name__ == "__main__":
+    main()

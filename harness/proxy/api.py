@@ -1,0 +1,249 @@
+"""The control interface: Toxiproxy's addresses, statuses and bodies, and a few of our own.
+
+    GET /proxies · POST /proxies · POST /populate · POST /reset · GET /version · GET /metrics
+    GET|PATCH|POST|DELETE /proxies/{p} · GET|POST /proxies/{p}/toxics · GET|PATCH|POST|DELETE /proxies/{p}/toxics/{t}
+    ours: GET|PUT /floodmark · GET /proxies/{p}/deeds?after=N · GET /proxies/{p}/connections · POST /proxies/{p}/cut
+
+Invariants: a name in an address is looked up in a table and nowhere else; every refusal is JSON with its status; a
+request from a browser is refused, as Toxiproxy does, for no page of the web shall steer a proxy of this machine.
+"""
+
+from __future__ import annotations
+
+import hmac
+import posixpath
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qs, unquote
+
+from harness.proxy.asked import (
+    read_how,
+    read_link,
+    read_link_change,
+    read_links,
+    read_seed,
+    read_toxic,
+    read_toxic_change,
+)
+from harness.proxy.http_message import Answer, Request
+from harness.proxy.json_body import as_single, json_text
+from harness.proxy.link import Link
+from harness.proxy.metrics import metrics_text
+from harness.proxy.refusal import Refusal
+from harness.proxy.registry import Registry
+from harness.proxy.toxic import Toxic
+from harness.proxy.toxics.catalogue import TOXIC_KINDS
+
+__all__ = ["COMPATIBLE_WITH", "Api", "refused"]
+
+COMPATIBLE_WITH = "2.12.0"
+"""The Toxiproxy whose interface this is."""
+
+_JSON = {"Content-Type": "application/json"}
+_PLAIN = {"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Call:
+    """A request whose address is known."""
+
+    names: tuple[str, ...]
+    """What stands in the address for `{p}` and `{t}`."""
+    question: Mapping[str, Sequence[str]]
+    body: bytes
+
+
+_Act = Callable[[_Call], Answer]
+
+
+class Api:
+    """Answers requests; `handle` never raises a `Refusal`. Mutable through its registry only."""
+
+    def __init__(self, registry: Registry, *, version: str, token: str | None = None) -> None:
+        self._registry = registry
+        self._version = version
+        self._token = token
+        self._acts: Mapping[tuple[str, ...], Mapping[str, _Act]] = {
+            ("version",): {"GET": self._tell_version},
+            ("floodmark",): {"GET": self._tell_about, "PUT": self._reseed},
+            ("metrics",): {"GET": self._tell_metrics},
+            ("populate",): {"POST": self._populate},
+            ("reset",): {"POST": self._reset},
+            ("proxies",): {"GET": self._list, "POST": self._make},
+            ("proxies", "*"): {
+                "GET": self._show,
+                "POST": self._change,
+                "PATCH": self._change,
+                "DELETE": self._remove,
+            },
+            ("proxies", "*", "toxics"): {"GET": self._list_toxics, "POST": self._add_toxic},
+            ("proxies", "*", "toxics", "*"): {
+                "GET": self._show_toxic,
+                "POST": self._change_toxic,
+                "PATCH": self._change_toxic,
+                "DELETE": self._remove_toxic,
+            },
+            ("proxies", "*", "deeds"): {"GET": self._tell_deeds},
+            ("proxies", "*", "connections"): {"GET": self._tell_connections},
+            ("proxies", "*", "cut"): {"POST": self._cut},
+        }
+
+    def handle(self, request: Request) -> Answer:
+        """What is answered to `request`."""
+        path, _, question = request.target.partition("?")
+        words = path.removeprefix("/").split("/")
+        if "//" in path or not {".", ".."}.isdisjoint(words):
+            plain = "/" + posixpath.normpath(path).lstrip("/")
+            return Answer(status=HTTPStatus.MOVED_PERMANENTLY, headers={"Location": plain})
+        acts = self._acts.get(tuple("*" if number in {1, 3} else word for number, word in enumerate(words)))
+        if acts is None or not all(words):
+            return Answer(status=HTTPStatus.NOT_FOUND, headers=_PLAIN, body=b"404 page not found\n")
+        if request.method not in acts:
+            return Answer(status=HTTPStatus.METHOD_NOT_ALLOWED)
+        if request.headers.get("user-agent", "").startswith("Mozilla/"):
+            return Answer(status=HTTPStatus.FORBIDDEN, headers=_PLAIN, body=b"User agent not allowed\n")
+        names = tuple(unquote(word) for word in words[1::2])
+        call = _Call(names=names, question=parse_qs(question), body=request.body)
+        try:
+            self._check_token(request)
+            return acts[request.method](call)
+        except Refusal as refusal:
+            return refused(refusal)
+
+    def _check_token(self, request: Request) -> None:
+        given = request.headers.get("authorization", "")
+        if self._token is not None and not hmac.compare_digest(
+            given.encode("latin-1", "replace"), f"Bearer {self._token}".encode("latin-1", "replace")
+        ):
+            raise Refusal("this proxy wants its token (Authorization: Bearer ...)", HTTPStatus.UNAUTHORIZED)
+
+    def _tell_version(self, _call: _Call) -> Answer:
+        version = f"{COMPATIBLE_WITH}-floodmark.{self._version}"
+        body = f'{{"version": "{version}"}}\n'.encode()
+        return Answer(
+            status=HTTPStatus.OK, body=body, headers={"Content-Type": "application/json;charset=utf-8"}
+        )
+
+    def _tell_about(self, _call: _Call) -> Answer:
+        own = [kind.name for kind in TOXIC_KINDS.values() if kind.own]
+        about = {
+            "own": True,
+            "packets": True,
+            "version": self._version,
+            "seed": self._registry.seed,
+            "toxics": list(TOXIC_KINDS),
+            "own_toxics": own,
+        }
+        return _json(about)
+
+    def _reseed(self, call: _Call) -> Answer:
+        self._registry.reseed(read_seed(call.body))
+        return self._tell_about(call)
+
+    def _tell_metrics(self, _call: _Call) -> Answer:
+        headers = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+        return Answer(status=HTTPStatus.OK, headers=headers, body=metrics_text(self._registry).encode())
+
+    def _list(self, _call: _Call) -> Answer:
+        return _json({link.name: _link_shown(link) for link in self._registry})
+
+    def _make(self, call: _Call) -> Answer:
+        return _json(_link_shown(self._registry.make(read_link(call.body))), HTTPStatus.CREATED)
+
+    def _show(self, call: _Call) -> Answer:
+        return _json(_link_shown(self._registry.link(call.names[0])))
+
+    def _change(self, call: _Call) -> Answer:
+        self._registry.link(call.names[0])
+        return _json(_link_shown(self._registry.change(call.names[0], read_link_change(call.body))))
+
+    def _remove(self, call: _Call) -> Answer:
+        self._registry.remove(call.names[0])
+        return Answer(status=HTTPStatus.NO_CONTENT)
+
+    def _list_toxics(self, call: _Call) -> Answer:
+        return _json([_toxic_shown(toxic) for toxic in self._registry.link(call.names[0]).toxics])
+
+    def _add_toxic(self, call: _Call) -> Answer:
+        self._registry.link(call.names[0])
+        return _json(_toxic_shown(self._registry.add_toxic(call.names[0], read_toxic(call.body))))
+
+    def _show_toxic(self, call: _Call) -> Answer:
+        return _json(_toxic_shown(self._registry.toxic(*call.names)))
+
+    def _change_toxic(self, call: _Call) -> Answer:
+        link, toxic = call.names
+        self._registry.toxic(link, toxic)
+        return _json(_toxic_shown(self._registry.change_toxic(link, toxic, read_toxic_change(call.body))))
+
+    def _remove_toxic(self, call: _Call) -> Answer:
+        self._registry.remove_toxic(*call.names)
+        return Answer(status=HTTPStatus.NO_CONTENT)
+
+    def _populate(self, call: _Call) -> Answer:
+        """The links that stand, also beside a refusal; Toxiproxy says `null` for none."""
+        try:
+            done = self._registry.populate(read_links(call.body))
+        except Refusal as refusal:
+            return _json({**_refusal_shown(refusal), "proxies": None}, refusal.status)
+        shown = [_link_shown(link) for link in done.links] or None
+        if done.refusal is not None:
+            return _json({**_refusal_shown(done.refusal), "proxies": shown}, done.refusal.status)
+        return _json({"proxies": shown}, HTTPStatus.CREATED)
+
+    def _reset(self, _call: _Call) -> Answer:
+        self._registry.reset()
+        return Answer(status=HTTPStatus.NO_CONTENT)
+
+    def _tell_deeds(self, call: _Call) -> Answer:
+        link = self._registry.link(call.names[0])
+        (after,) = call.question.get("after", ["0"])[-1:]
+        if not (after.isascii() and after.isdigit()):
+            raise Refusal("after is the number of a deed", HTTPStatus.BAD_REQUEST)
+        return _json(link.deeds_after(int(after)).as_json())
+
+    def _tell_connections(self, call: _Call) -> Answer:
+        return _json({"connections": self._registry.link(call.names[0]).connections()})
+
+    def _cut(self, call: _Call) -> Answer:
+        link = self._registry.link(call.names[0])
+        return _json({"connections": link.cut(read_how(call.body))})
+
+
+def refused(refusal: Refusal) -> Answer:
+    """A refusal as Toxiproxy answers it: JSON that calls itself plain text."""
+    body = json_text(_refusal_shown(refusal)) + "\n"
+    return Answer(status=refusal.status, headers=_PLAIN, body=body.encode())
+
+
+def _refusal_shown(refusal: Refusal) -> Mapping[str, Any]:
+    return {"error": refusal.words, "status": refusal.status.value}
+
+
+def _json(value: Any, status: HTTPStatus = HTTPStatus.OK) -> Answer:
+    return Answer(status=status, headers=_JSON, body=json_text(value).encode())
+
+
+def _link_shown(link: Link) -> Mapping[str, Any]:
+    """`Logger` says nothing; Toxiproxy's bodies have it, and a client may compare them."""
+    shown = {
+        "name": link.name,
+        "listen": link.listen,
+        "upstream": link.upstream,
+        "enabled": link.enabled,
+        "Logger": {},
+        "toxics": [_toxic_shown(toxic) for toxic in link.toxics],
+    }
+    return {**shown, "mysql": True} if link.mysql else shown
+
+
+def _toxic_shown(toxic: Toxic) -> Mapping[str, Any]:
+    return {
+        "attributes": dict(toxic.attributes),
+        "name": toxic.name,
+        "type": toxic.type,
+        "stream": toxic.stream,
+        "toxicity": as_single(toxic.toxicity),
+    }

@@ -1,0 +1,222 @@
+"""What the bodies of the control interface ask for: links and toxics, read from JSON and found good.
+
+Answers to the structs that Toxiproxy decodes into; their Go names stand here only for its error texts. Invariant: what
+leaves this module is complete and typed; a toxic's attributes are those that its kind declares.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+from harness.proxy.cutting import Cutting
+from harness.proxy.json_body import (
+    INTEGER,
+    REAL,
+    STRING,
+    TRUTH,
+    Field,
+    read_fields,
+    read_json,
+    single,
+    title_of,
+)
+from harness.proxy.refusal import Refusal, bad_body, invalid_stream, invalid_toxic_type, missing_field
+from harness.proxy.stage import Attributes, Stream
+from harness.proxy.toxic import Toxic
+from harness.proxy.toxics.catalogue import TOXIC_KINDS
+from harness.proxy.toxics.kind import ToxicKind
+
+__all__ = [
+    "LinkAsked",
+    "ToxicAsked",
+    "ToxicChange",
+    "attributes_asked",
+    "read_how",
+    "read_link",
+    "read_link_change",
+    "read_links",
+    "read_seed",
+    "read_toxic",
+    "read_toxic_change",
+]
+
+_GO_NAMES = {"reset_peer": "ResetToxic"}
+"""Kinds whose struct is not called like the kind."""
+_LIST = 'struct { toxiproxy.Proxy; Enabled *bool "json:\\"enabled\\"" }'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkAsked:
+    """A link, or a change of one, as it was asked for; None where nothing was said."""
+
+    name: str = ""
+    listen: str | None = None
+    upstream: str | None = None
+    enabled: bool | None = None
+    mysql: bool = False
+    """Our own extension: packets are told apart from each connection's first byte on."""
+
+
+def read_link(body: bytes) -> LinkAsked:
+    """A link to make: it has a name and an upstream."""
+    asked = _link(read_json(body), "Proxy", whole="toxiproxy.Proxy")
+    _complete(asked)
+    return asked
+
+
+def read_link_change(body: bytes) -> LinkAsked:
+    """What shall be different about a link; its name is not among it."""
+    asked = _link(read_json(body), "Proxy", whole="toxiproxy.Proxy")
+    if asked.upstream == "":
+        raise missing_field("upstream")
+    return asked
+
+
+def read_links(body: bytes) -> list[LinkAsked]:
+    """A list of links to make; all of it is looked at before any of it is made."""
+    value = read_json(body)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise bad_body(f"json: cannot unmarshal {title_of(value)} into Go value of type []{_LIST}")
+    links = [_link(item, ".Proxy", whole=_LIST, place_of_enabled="") for item in value]
+    for number, asked in enumerate(links, start=1):
+        _complete(asked, suffix=f" at proxy {number}")
+    return links
+
+
+def _link(value: Any, place: str, *, whole: str, place_of_enabled: str = "Proxy") -> LinkAsked:
+    fields = {
+        "name": Field(kind=STRING, place=f"{place}.name"),
+        "listen": Field(kind=STRING, place=f"{place}.listen"),
+        "upstream": Field(kind=STRING, place=f"{place}.upstream"),
+        "enabled": Field(kind=TRUTH, place=f"{place_of_enabled}.enabled"),
+        "mysql": Field(kind=TRUTH, place=f"{place}.mysql"),
+    }
+    return LinkAsked(**read_fields(value, fields, whole=whole))
+
+
+def _complete(asked: LinkAsked, *, suffix: str = "") -> None:
+    if not asked.name:
+        raise missing_field(f"name{suffix}")
+    if not asked.upstream:
+        raise missing_field(f"upstream{suffix}")
+    if asked.name in {".", ".."}:
+        # Clients and the paths of HTTP take these for folders: such a link could never be deleted.
+        raise Refusal(f"a proxy cannot be called {asked.name}: no path leads to it", HTTPStatus.BAD_REQUEST)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToxicAsked:
+    """A toxic to add."""
+
+    toxic: Toxic
+    kind: ToxicKind
+    attributes: Any
+    """Still to be read (`attributes_asked`), for Toxiproxy looks for a twin first."""
+
+
+def read_toxic(body: bytes) -> ToxicAsked:
+    """A toxic to add."""
+    value = read_json(body)
+    fields = {
+        "name": Field(kind=STRING, place="ToxicWrapper.name"),
+        "type": Field(kind=STRING, place="ToxicWrapper.type"),
+        "stream": Field(kind=STRING, place="ToxicWrapper.stream"),
+        "toxicity": Field(kind=REAL, place="ToxicWrapper.toxicity"),
+    }
+    asked = read_fields(value, fields, whole="toxics.ToxicWrapper")
+    given = single(value, "attributes")
+    if given is not None and not isinstance(given, tuple):
+        place = "Go struct field ToxicWrapper.attributes of type toxics.NoopToxic"
+        raise bad_body(f"json: cannot unmarshal {title_of(given)} into {place}")
+    stream = asked.get("stream", Stream.DOWNSTREAM.value)
+    direction = _direction(stream)
+    type_ = asked.get("type", "")
+    if type_ not in TOXIC_KINDS:
+        raise invalid_toxic_type()
+    toxic = Toxic(
+        name=asked.get("name") or f"{type_}_{stream}",
+        type=type_,
+        stream=stream,
+        direction=direction,
+        toxicity=asked.get("toxicity", 1.0),
+        attributes={},
+    )
+    if toxic.name in {".", ".."}:
+        raise Refusal(f"a toxic cannot be called {toxic.name}: no path leads to it", HTTPStatus.BAD_REQUEST)
+    return ToxicAsked(toxic=toxic, kind=TOXIC_KINDS[type_], attributes=given)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToxicChange:
+    """What shall be different about a toxic."""
+
+    toxicity: float | None
+    attributes: Any
+    """Still to be read, by its kind."""
+
+
+def read_toxic_change(body: bytes) -> ToxicChange:
+    """The new toxicity and attributes; name, type and stream cannot change and are ignored."""
+    value = read_json(body)
+    asked = read_fields(value, {"toxicity": Field(kind=REAL, place=".toxicity")}, whole=_CHANGE)
+    return ToxicChange(toxicity=asked.get("toxicity"), attributes=single(value, "attributes"))
+
+
+_CHANGE = 'struct { Attributes interface {} "json:\\"attributes\\""; Toxicity float32 "json:\\"toxicity\\"" }'
+
+
+def attributes_asked(given: Any, kind: ToxicKind, *, before: Attributes) -> Attributes:
+    """The kind's attributes: those given, else as they were before, else its defaults. Refuses what cannot be."""
+    place = f"{_GO_NAMES.get(kind.name) or _struct(kind.name)}.attributes"
+    fields = {name: _attribute(kind, name, f"{place}.{name}") for name in kind.attributes}
+    if given is not None and not isinstance(given, tuple):
+        title = f"toxics.{place.partition('.')[0]}"
+        raise bad_body(
+            f"json: cannot unmarshal {title_of(given)} into Go struct field .attributes of type {title}"
+        )
+    found = {**kind.attributes, **before, **read_fields(given, fields, whole="")}
+    if why := kind.refuse(found):
+        raise Refusal(f"invalid attributes: {why}", HTTPStatus.BAD_REQUEST)
+    return found
+
+
+def _attribute(kind: ToxicKind, name: str, place: str) -> Field:
+    if isinstance(kind.attributes[name], str):
+        return Field(kind=STRING, place=place)
+    return Field(kind=INTEGER, place=place, title="int" if kind.name == "slicer" else "")
+
+
+def _struct(kind: str) -> str:
+    return "".join(word.capitalize() for word in kind.split("_")) + "Toxic"
+
+
+def _direction(stream: str) -> Stream:
+    try:
+        return Stream(stream.lower())
+    except ValueError:
+        raise invalid_stream() from None
+
+
+def read_how(body: bytes) -> Cutting:
+    """How a link's live connections shall end: `rst` or `fin`."""
+    how = read_fields(read_json(body), {"how": Field(kind=STRING, place="cut.how")}, whole="cut").get(
+        "how", ""
+    )
+    try:
+        return Cutting(how)
+    except ValueError:
+        words = f"how was invalid, can be either {' or '.join(Cutting)}"
+        raise Refusal(words, HTTPStatus.BAD_REQUEST) from None
+
+
+def read_seed(body: bytes) -> int:
+    """The seed to draw from."""
+    asked = read_fields(read_json(body), {"seed": Field(kind=INTEGER, place="floodmark.seed")}, whole="seed")
+    seed: int = asked.get("seed", -1)
+    if seed < 0:
+        raise Refusal("a seed is a number, 0 or more", HTTPStatus.BAD_REQUEST)
+    return seed

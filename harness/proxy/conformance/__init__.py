@@ -1,0 +1,12 @@
+"""The conformance suite of a proxy that speaks Toxiproxy's control API: ours, and the real one beside it.
+
+Answers to Toxiproxy's own tests and to anyio's `backend_params`: one body of tests, two subjects. Invariant: where the
+two differ, the difference is declared in `differences.py`, and shown by a test on both.
+"""
+
+from __future__ import annotations
+
+from harness.proxy.conformance.differences import DIFFERENCES, Difference
+from harness.proxy.conformance.subject import Reply, Subject, own_proxy, toxiproxy
+
+__all__ = ["DIFFERENCES", "Difference", "Reply", "Subject", "own_proxy", "toxiproxy"]

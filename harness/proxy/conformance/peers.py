@@ -1,0 +1,134 @@
+"""The two ends of a link, as plain sockets: a server that a test steers, and a client's connection through the link.
+
+Invariant: every wait has a limit, and how a connection ended (FIN or RST) is told apart.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from enum import StrEnum
+
+from harness.clock import Deadline, monotonic_us
+
+__all__ = [
+    "WAIT_S",
+    "End",
+    "Pair",
+    "Server",
+    "connected",
+    "end_of",
+    "ms_since",
+    "quiet",
+    "receive",
+    "reset_on_close",
+    "upstream",
+]
+
+WAIT_S = 5.0
+"""As long as a loaded machine may take for what should be at once."""
+LOOPBACK = "127.0.0.1"
+NO_LINGER = struct.pack("ii", 1, 0)
+
+
+class End(StrEnum):
+    """How a connection ended."""
+
+    FIN = "FIN"
+    RST = "RST"
+
+
+class Server:
+    """A listening socket; what is done with each connection is up to the test."""
+
+    def __init__(self, listening: socket.socket) -> None:
+        self._listening = listening
+        listening.settimeout(WAIT_S)
+        self.address: tuple[str, int] = listening.getsockname()
+
+    def accept(self, limit_s: float = WAIT_S) -> socket.socket:
+        """The next connection. Raises TimeoutError if none comes."""
+        self._listening.settimeout(limit_s)
+        accepted, _ = self._listening.accept()
+        accepted.settimeout(WAIT_S)
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return accepted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Both ends of a connection through a link."""
+
+    client: socket.socket
+    server: socket.socket
+
+
+@contextmanager
+def upstream(port: int = 0, *, backlog: int = 256) -> Iterator[Server]:
+    """A server while the block lasts."""
+    with socket.socket() as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((LOOPBACK, port))
+        listening.listen(backlog)
+        yield Server(listening)
+
+
+@contextmanager
+def connected(address: tuple[str, int], server: Server) -> Iterator[Pair]:
+    """A connection through a link that listens at `address`, while the block lasts."""
+    with socket.create_connection(address, timeout=WAIT_S) as client:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with server.accept() as accepted:
+            yield Pair(client=client, server=accepted)
+
+
+def receive(end: socket.socket, count: int, *, limit_s: float = WAIT_S) -> bytes:
+    """So many bytes, or what there was when the connection ended or the limit came."""
+    got = bytearray()
+    deadline = Deadline(limit_s)
+    with suppress(TimeoutError, ConnectionError):
+        while len(got) < count:
+            end.settimeout(max(0.001, deadline.left_s))
+            chunk = end.recv(min(65_536, count - len(got)))
+            if not chunk:
+                break
+            got += chunk
+    end.settimeout(WAIT_S)
+    return bytes(got)
+
+
+def end_of(end: socket.socket, *, limit_s: float = WAIT_S) -> tuple[bytes, End | None]:
+    """What still came, and how it ended; None if it did not end within the limit."""
+    got = bytearray()
+    deadline = Deadline(limit_s)
+    try:
+        while True:
+            end.settimeout(max(0.001, deadline.left_s))
+            chunk = end.recv(65_536)
+            if not chunk:
+                return bytes(got), End.FIN
+            got += chunk
+    except TimeoutError:
+        return bytes(got), None
+    except ConnectionError:
+        return bytes(got), End.RST
+    finally:
+        end.settimeout(WAIT_S)
+
+
+def quiet(end: socket.socket, *, for_s: float) -> bool:
+    """Whether nothing at all happens on it for so long."""
+    return end_of(end, limit_s=for_s) == (b"", None)
+
+
+def reset_on_close(end: socket.socket) -> None:
+    """Its close will be an RST."""
+    end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
+
+
+def ms_since(begun_us: int) -> float:
+    """Milliseconds since a moment of the machine's monotonic clock."""
+    return (monotonic_us() - begun_us) / 1000

@@ -1,0 +1,20 @@
+"""The tables of `docs/proxy.md` are made from what is."""
+
+from __future__ import annotations
+
+from harness.proxy.conformance.__main__ import PAGE, page_text
+from harness.proxy.conformance.differences import DIFFERENCES
+from harness.proxy.toxics.catalogue import TOXIC_KINDS
+
+
+def test_the_page_is_as_the_program_writes_it() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+
+    assert page == page_text(page), "run: python -m harness.proxy.conformance"
+
+
+def test_the_page_has_every_toxic_and_every_difference() -> None:
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+
+    assert all(any(line.startswith(f"| `{kind}`") for line in lines) for kind in TOXIC_KINDS)
+    assert all(any(line.startswith(f"| {one.when} |") for line in lines) for one in DIFFERENCES)

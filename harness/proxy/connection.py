@@ -1,0 +1,320 @@
+"""A connection: a client that was accepted, the server that is dialled for it, and a direction each way.
+
+Answers to Toxiproxy's `ConnectionList` entry and its pair of links. Invariant: whatever one peer does (FIN, RST,
+silence) the other one sees, unless a toxic says otherwise; a connection waits for nobody but its own two peers.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+from harness.choices import Choices
+from harness.proxy.alarm import Alarm
+from harness.proxy.deeds import DeedLog
+from harness.proxy.dial import Dial
+from harness.proxy.direction import Direction
+from harness.proxy.mysql.conversation import Conversation
+from harness.proxy.peer import Peer
+from harness.proxy.stage import Gate, Stream, Timer
+from harness.proxy.station import Station
+from harness.proxy.toxic import Toxic
+from harness.proxy.toxics.catalogue import TOXIC_KINDS
+from harness.proxy.toxics.packet import PacketToxic
+from harness.proxy.workshop import Workshop
+
+__all__ = ["Connection", "LinkState", "Traffic"]
+
+Traffic = Mapping[Stream, tuple[int, int]]
+"""Bytes received and sent, in each direction."""
+
+_CLOSE_WAIT_S = 5.0
+"""How long a peer that does not read may delay a close."""
+
+
+class LinkState(Protocol):
+    """The link, as its connections see it."""
+
+    @property
+    def name(self) -> str:
+        """The link's name."""
+
+    @property
+    def upstream(self) -> str:
+        """Where to dial."""
+
+    @property
+    def mysql(self) -> bool:
+        """Whether packets are counted from a connection's first byte."""
+
+    @property
+    def toxics(self) -> list[Toxic]:
+        """In the order of action."""
+
+    @property
+    def packet_toxics(self) -> dict[str, PacketToxic]:
+        """What acts at the packet gate, by name."""
+
+    @property
+    def deeds(self) -> DeedLog:
+        """Where to write what was done."""
+
+    def ended(self, connection: Connection) -> None:
+        """Both its sockets are closed."""
+
+
+class Connection:
+    """One client's connection; mutable. It is a stage's `Wire`, and the watcher of its peers."""
+
+    def __init__(
+        self,
+        accepted: socket.socket,
+        *,
+        id: int,
+        number: int,
+        peer: str,
+        link: LinkState,
+        shop: Workshop,
+    ) -> None:
+        self.id = id
+        self._number = number
+        self._dice = shop.dice
+        self.peer = peer
+        """The client's address."""
+        self._link = link
+        self._shop = shop
+        self.upstream = Direction(Stream.UPSTREAM, holdings=shop.holdings)
+        self.downstream = Direction(Stream.DOWNSTREAM, holdings=shop.holdings)
+        self._client = Peer(accepted, pump=shop.pump, into=self.upstream, watcher=self)
+        self._server: Peer | None = None
+        self._dial: Dial | None = None
+        self._conversation: Conversation | None = None
+        self._stations: dict[str, Station] = {}
+        self._shares: dict[str, float] = {}
+        self._timers: dict[Alarm, None] = {}
+        self._closes_behind: dict[Stream, None] = {}
+        self.ended = False
+
+    # ------------------------------------------------------------------------------ its beginning
+
+    def begin(self) -> None:
+        """Dial the server, unless a toxic stalls the connection; the client is accepted already."""
+        if self._server is not None or self._dial is not None or self.ended or self._stalled():
+            return
+        self._dial = Dial(self._link.upstream, shop=self._shop, done=self._dialled)
+        self._dial.begin()
+
+    def _stalled(self) -> bool:
+        stalling = [toxic for toxic in self._link.toxics if toxic.type == "stall" and self._acts(toxic)]
+        for toxic in stalling:
+            self.deed("stalled", stream=toxic.direction, toxic=toxic.name)
+        return bool(stalling)
+
+    def _dialled(self, connected: socket.socket | None) -> None:
+        dial, self._dial = self._dial, None
+        if connected is None:
+            if dial is not None and dial.was_reset:
+                self._client.reset()
+            else:
+                self._client.close(deliver=False)
+            return
+        self._server = Peer(connected, pump=self._shop.pump, into=self.downstream, watcher=self)
+        self.upstream.source, self.upstream.outlet = self._client, self._server
+        self.downstream.source, self.downstream.outlet = self._server, self._client
+        gates: tuple[Gate, Gate] | tuple[None, None] = (None, None)
+        if self._link.mysql or self._link.packet_toxics:
+            gates = self._converse()
+        for toxic in self._link.toxics:
+            self._fit(toxic, self._direction(toxic.direction))
+        self._arrange(self.upstream)
+        self._arrange(self.downstream)
+        self.upstream.begin(gate=gates[0])
+        self.downstream.begin(gate=gates[1])
+
+    def _converse(self) -> tuple[Gate, Gate]:
+        conversation = self._conversation = Conversation(self)
+        for toxic in self._link.toxics:
+            self._arm_gate(toxic)
+        return conversation.requests, conversation.replies
+
+    # --------------------------------------------------------------------------------- its toxics
+
+    def change(self, toxic: Toxic) -> None:
+        """A toxic of the link was added or changed."""
+        if toxic.type == "stall":
+            self.begin()
+        elif self._server is None or self.ended:
+            return  # it is furnished when it is dialled
+        elif toxic.type == "packet":
+            self._arm_gate(toxic)
+        else:
+            direction = self._direction(toxic.direction)
+            self._fit(toxic, direction)
+            self._arrange(direction)
+            direction.review()
+
+    def spare(self, toxic: Toxic) -> None:
+        """A toxic of the link was removed."""
+        if toxic.type == "stall":
+            self.begin()
+        elif toxic.type == "packet":
+            self._disarm_gate(toxic)
+        else:
+            self._remove(toxic.name, self._direction(toxic.direction))
+
+    def _fit(self, toxic: Toxic, direction: Direction) -> None:
+        """Its stage as the toxic wants it now: made, changed, or gone."""
+        make = TOXIC_KINDS[toxic.type].stage
+        stage = direction.stages.get(toxic.name)
+        if make is None:
+            return
+        if not self._acts(toxic):
+            self._remove(toxic.name, direction)
+        elif stage is None:
+            station = Station(self, stream=direction.stream, toxic=toxic.name)
+            direction.stages[toxic.name] = make(station, toxic.attributes)
+        else:
+            stage.update(toxic.attributes)
+
+    def _arrange(self, direction: Direction) -> None:
+        if not self.ended:
+            direction.arrange([toxic.name for toxic in self._link.toxics])
+
+    def _remove(self, name: str, direction: Direction) -> None:
+        stage = direction.stages.get(name)
+        if stage is None:
+            return
+        stage.removed()
+        direction.stages.pop(name, None)
+        if not self.ended:
+            self._arrange(direction)
+            direction.review()
+
+    def _arm_gate(self, toxic: Toxic) -> None:
+        packet = self._link.packet_toxics.get(toxic.name)
+        if packet is None or self._conversation is None:
+            return
+        if self._acts(toxic):
+            self._conversation.add(packet)
+        else:
+            self._conversation.remove(packet)
+
+    def _disarm_gate(self, toxic: Toxic) -> None:
+        packet = self._link.packet_toxics.get(toxic.name)
+        if packet is not None and self._conversation is not None and not self.ended:
+            self._conversation.remove(packet)
+
+    def _acts(self, toxic: Toxic) -> bool:
+        """Whether the toxic acts on this connection: drawn once, compared as often as it changes."""
+        if not 0.0 < toxic.toxicity < 1.0:
+            return toxic.toxicity > 0
+        share = self._shares.get(toxic.name)
+        if share is None:
+            share = self._dice.share(self._link.name, self._number, toxic.name)
+            self._shares[toxic.name] = share
+            acts = "acts" if share < toxic.toxicity else "spares"
+            self.deed("decided", stream=toxic.direction, toxic=toxic.name, drawn=f"{share:.6f}", outcome=acts)
+        return share < toxic.toxicity
+
+    def _direction(self, stream: Stream) -> Direction:
+        return self.upstream if stream is Stream.UPSTREAM else self.downstream
+
+    # ---------------------------------------------------------------------- what stages may ask for
+
+    def reset(self) -> None:
+        """RST to both ends, now; what is held is lost."""
+        self._abandon_dial(reset=True)
+        for peer in self._peers():
+            peer.reset()
+
+    def close(self, *, deliver: bool = True) -> None:
+        """FIN to both ends, after what already left the stages (`deliver`) or at once; what stages hold is lost."""
+        self._abandon_dial(reset=False)
+        for peer in self._peers():
+            peer.close(deliver=deliver)
+        if not self.ended:
+            self.call_later(_CLOSE_WAIT_S, lambda: self.close(deliver=False))
+
+    def close_behind(self, stream: Stream) -> None:
+        """FIN to both ends once this direction's FIN has passed all stages."""
+        self._closes_behind[stream] = None
+        if self._direction(stream).outlet.shut:
+            self.close()
+
+    def call_later(self, seconds: float, act: Callable[[], None]) -> Timer:
+        """Run `act` after so many seconds, unless the connection has ended by then."""
+        return Alarm(self._shop.loop, seconds, act, among=self._timers)
+
+    def now(self) -> float:
+        """The loop's time in seconds."""
+        return self._shop.loop.time()
+
+    def eased(self) -> None:
+        """Something is held no more: perhaps a peer may be read again."""
+        if self._server is not None and not self.ended:
+            self.upstream.review()
+            self.downstream.review()
+
+    def choices(self, toxic: str) -> Choices:
+        """What a toxic draws from on this connection."""
+        return self._dice.choices(self._link.name, self._number, toxic)
+
+    def deed(self, did: str, *, stream: str, toxic: str, **numbers: int | str) -> None:
+        """Write down that a toxic did something here."""
+        self._link.deeds.note(self.id, stream, toxic, did, **numbers)
+
+    # -------------------------------------------------------------------------- news from its peers
+
+    def congested(self, peer: Peer) -> None:
+        """A peer takes less than it is sent, or takes all again."""
+        if self._server is not None and not self.ended:
+            (self.downstream if peer is self._client else self.upstream).review()
+
+    def lost(self, peer: Peer) -> None:
+        """A peer reset the connection; the other one learns it by way of the stages."""
+        self._abandon_dial(reset=True)
+        if self._server is not None and not self.ended:
+            (self.upstream if peer is self._client else self.downstream).lost()
+
+    def told_all(self, peer: Peer) -> None:
+        """A peer was sent its FIN."""
+        if (Stream.DOWNSTREAM if peer is self._client else Stream.UPSTREAM) in self._closes_behind:
+            self.close()
+
+    def gone(self, peer: Peer) -> None:
+        """A peer's socket is closed."""
+        del peer
+        if all(each.closed for each in self._peers()) and not self.ended:
+            self.ended = True
+            for alarm in list(self._timers):
+                alarm.cancel()
+            self.upstream.dismiss()
+            self.downstream.dismiss()
+            self._link.ended(self)
+
+    def _abandon_dial(self, *, reset: bool) -> None:
+        if self._dial is not None:
+            self._dial.abandon(reset=reset)
+            self._dial = None
+
+    def _peers(self) -> Iterable[Peer]:
+        return (self._client,) if self._server is None else (self._client, self._server)
+
+    def traffic(self) -> Traffic:
+        """What passed until now."""
+        sent_upstream = 0 if self._server is None else self._server.sent
+        return {
+            Stream.UPSTREAM: (self.upstream.received, sent_upstream),
+            Stream.DOWNSTREAM: (self.downstream.received, self._client.sent),
+        }
+
+    def as_json(self) -> dict[str, object]:
+        """As the control API says it: `delivered` reached a socket, `swallowed` came, and never will."""
+        state = "live" if self._server is not None else "dialling" if self._dial is not None else "stalled"
+        shown: dict[str, object] = {"id": self.id, "peer": self.peer, "state": state}
+        for direction in (self.upstream, self.downstream):
+            shown[str(direction.stream)] = (
+                direction.counted() if self._server is not None else {"received": 0, "delivered": 0}
+            )
+        return shown

@@ -1,0 +1,216 @@
+"""A link: a listening port, the upstream behind it, its toxics and its live connections.
+
+Answers to Toxiproxy's `Proxy`. Invariant: every call returns without waiting for data, a sleep or a dial, and what
+it changes holds for live connections as for new ones.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from typing import assert_never
+
+from harness.proxy.connection import Connection, Traffic
+from harness.proxy.cutting import Cutting
+from harness.proxy.deeds import DeedLog, DeedPage
+from harness.proxy.listener import Listener
+from harness.proxy.stage import Attributes, Stream
+from harness.proxy.toxic import Toxic
+from harness.proxy.toxics.packet import PacketToxic
+from harness.proxy.workshop import Workshop
+
+__all__ = ["Link"]
+
+
+class Link:
+    """One proxy of the control API; mutable. Made disabled: `start` opens it."""
+
+    def __init__(self, *, name: str, listen: str, upstream: str, shop: Workshop, mysql: bool = False) -> None:
+        self.name = name
+        self.listen = listen
+        """As it was asked for until the first start; then with the number of its port."""
+        self.upstream = upstream
+        self.mysql = mysql
+        """Whether packets are counted from each connection's first byte."""
+        self.enabled = False
+        self.deeds = DeedLog(link=name, loop=shop.loop, file=shop.deeds_file)
+        self.packet_toxics: dict[str, PacketToxic] = {}
+        self._shop = shop
+        self._toxics: dict[str, Toxic] = {}
+        self._live: dict[int, Connection] = {}
+        self._accepted_count = 0
+        self._counted_from = 0
+        self._past: Traffic = dict.fromkeys(Stream, (0, 0))
+        self._listener: Listener | None = None
+
+    # --------------------------------------------------------------------------- listening or not
+
+    def start(self) -> None:
+        """Listen. Raises OSError if the address cannot be had."""
+        if self._listener is None:
+            self._listener = Listener(self.listen, loop=self._shop.loop, accepted=self._accept)
+            self.listen = self._listener.address
+        if not self._refusing():
+            self._listener.open()
+        self.enabled = True
+
+    def stop(self) -> None:
+        """Refuse clients, and end every live connection by a FIN to both sides; the port stays the link's."""
+        self.enabled = False
+        if self._listener is not None:
+            self._listener.shut()
+        self._end_all(Cutting.FIN)
+
+    def close(self) -> None:
+        """Stop, and give the port back: the link is deleted."""
+        self.stop()
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+
+    def move(self, *, listen: str) -> None:
+        """Another address to listen at; live connections end. Raises OSError, and stays where it is, if it cannot."""
+        moved = Listener(listen, loop=self._shop.loop, accepted=self._accept)
+        was_enabled = self.enabled
+        if was_enabled and not self._refusing():
+            try:
+                moved.open()
+            except OSError:
+                moved.close()
+                raise
+        self.close()
+        self._listener, self.listen, self.enabled = moved, moved.address, was_enabled
+
+    def retarget(self, upstream: str) -> None:
+        """Dial another upstream from now on; live connections end."""
+        self.upstream = upstream
+        self._end_all(Cutting.FIN)
+
+    def _refusing(self) -> bool:
+        return any(toxic.type == "refuse" for toxic in self._toxics.values())
+
+    def _accept(self, accepted: socket.socket, peer: str) -> None:
+        self._accepted_count += 1
+        connection = Connection(
+            accepted,
+            id=self._accepted_count,
+            number=self._accepted_count - self._counted_from,
+            peer=peer,
+            link=self,
+            shop=self._shop,
+        )
+        self._live[connection.id] = connection
+        connection.begin()
+
+    def count_anew(self) -> None:
+        """The next connection draws as number 1; those that live keep what they draw from."""
+        self._counted_from = self._accepted_count
+
+    def ended(self, connection: Connection) -> None:
+        """Both sockets of a connection are closed."""
+        self._live.pop(connection.id, None)
+        self._past = _sum(self._past, connection.traffic())
+
+    # ------------------------------------------------------------------------------------- toxics
+
+    @property
+    def toxics(self) -> list[Toxic]:
+        """Upstream first, then downstream, each in order of creation: the order of action."""
+        toxics = self._toxics.values()
+        return [
+            *(toxic for toxic in toxics if toxic.direction is Stream.UPSTREAM),
+            *(toxic for toxic in toxics if toxic.direction is Stream.DOWNSTREAM),
+        ]
+
+    def add_toxic(self, toxic: Toxic) -> None:
+        """Act by it from now on. Its name must be free, its attributes complete and good."""
+        assert toxic.name not in self._toxics
+        self._toxics[toxic.name] = toxic
+        if toxic.type == "packet":
+            self.packet_toxics[toxic.name] = PacketToxic(
+                name=toxic.name, stream=toxic.direction, attributes=toxic.attributes
+            )
+        elif toxic.type == "refuse":
+            self._shut_for(toxic)
+        for connection in self._connections():
+            connection.change(toxic)
+
+    def update_toxic(
+        self, name: str, *, attributes: Attributes | None = None, toxicity: float | None = None
+    ) -> Toxic:
+        """Another setting, at once and for live connections too; complete attributes, or None as they are."""
+        before = self._toxics[name]
+        toxic = Toxic(
+            name=name,
+            type=before.type,
+            stream=before.stream,
+            direction=before.direction,
+            toxicity=before.toxicity if toxicity is None else toxicity,
+            attributes=before.attributes if attributes is None else attributes,
+        )
+        self._toxics[name] = toxic
+        if name in self.packet_toxics:
+            self.packet_toxics[name].update(toxic.attributes)
+        for connection in self._connections():
+            connection.change(toxic)
+        return toxic
+
+    def remove_toxic(self, name: str) -> None:
+        """Act by it no more; what it held goes on, or its connections end, as its kind documents."""
+        toxic = self._toxics.pop(name)
+        for connection in self._connections():
+            connection.spare(toxic)
+        self.packet_toxics.pop(name, None)
+        if toxic.type == "refuse" and self.enabled and not self._refusing() and self._listener is not None:
+            self._listener.open()
+
+    def _shut_for(self, toxic: Toxic) -> None:
+        if self._listener is not None:
+            self._listener.shut()
+        self.deeds.note(0, str(toxic.direction), toxic.name, "refused")
+
+    # ---------------------------------------------------------------------------- cuts and answers
+
+    def cut(self, how: Cutting) -> list[int]:
+        """End the connections that live now, by RST or by FIN to both ends; answers with their numbers."""
+        cut = self._end_all(how)
+        did = "reset" if how is Cutting.RST else "cut"
+        for number in cut:
+            self.deeds.note(number, "", "", did)
+        return cut
+
+    def connections(self) -> list[Mapping[str, object]]:
+        """The live connections, as the control API says them."""
+        return [connection.as_json() for connection in self._live.values()]
+
+    def traffic(self) -> Traffic:
+        """Bytes received and sent in each direction since the link was made."""
+        traffic = self._past
+        for connection in self._live.values():
+            traffic = _sum(traffic, connection.traffic())
+        return traffic
+
+    def deeds_after(self, number: int) -> DeedPage:
+        """What was done after the deed of that number."""
+        return self.deeds.after(number)
+
+    def _end_all(self, how: Cutting) -> list[int]:
+        ended = self._connections()
+        for connection in ended:
+            match how:
+                case Cutting.RST:
+                    connection.reset()
+                case Cutting.FIN:
+                    connection.close(deliver=False)
+                case _:
+                    assert_never(how)
+        return [connection.id for connection in ended]
+
+    def _connections(self) -> list[Connection]:
+        return list(self._live.values())
+
+
+def _sum(one: Traffic, other: Traffic) -> Traffic:
+    return {
+        stream: (one[stream][0] + other[stream][0], one[stream][1] + other[stream][1]) for stream in Stream
+    }

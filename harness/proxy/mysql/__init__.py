@@ -1,0 +1,1 @@
+"""What makes the proxy understand MySQL: packets, who answers whom, and the gate that acts on them."""

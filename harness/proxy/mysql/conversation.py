@@ -1,0 +1,97 @@
+"""A connection's conversation: its dialogue, and the packet gates of its two directions.
+
+Invariant: an error of ours comes where a server's would: after the replies to what was asked before, with the next
+sequence number; what the server never got is not waited for.
+"""
+
+from __future__ import annotations
+
+from harness.proxy.mysql.action import Action
+from harness.proxy.mysql.commands import HANDSHAKE, QUERY, Exchange
+from harness.proxy.mysql.dialogue import Dialogue
+from harness.proxy.mysql.error_packets import ROLLS_BACK, error_packet, rollback_packet
+from harness.proxy.mysql.gate import GateToxic, GateWire, PacketGate
+from harness.proxy.mysql.rules import Then
+from harness.proxy.stage import Stream
+
+__all__ = ["Conversation"]
+
+
+class Conversation:
+    """One connection's packets; mutable. It must see the connection's bytes from the first on."""
+
+    def __init__(self, wire: GateWire) -> None:
+        self.wire = wire
+        self._dialogue = Dialogue()
+        self._told = False
+        self._owed: dict[Exchange, Then] = {}
+        """Requests that an error of ours will answer, and what comes after it."""
+        self.requests = PacketGate(stream=Stream.UPSTREAM, tracker=self._dialogue.requests, table=self)
+        self.replies = PacketGate(stream=Stream.DOWNSTREAM, tracker=self._dialogue.replies, table=self)
+
+    def add(self, toxic: GateToxic) -> None:
+        """Let a packet toxic act on its direction, from the next message on."""
+        self._gate(toxic).add(toxic)
+
+    def remove(self, toxic: GateToxic) -> None:
+        """Take a packet toxic away."""
+        self._gate(toxic).remove(toxic)
+
+    def _gate(self, toxic: GateToxic) -> PacketGate:
+        return self.requests if toxic.stream is Stream.UPSTREAM else self.replies
+
+    # --------------------------------------------------------------------------- what its gates ask for
+
+    def owes(self) -> bool:
+        """See `Table`."""
+        return bool(self._owed)
+
+    def error(self, action: Action, *, sequence: int) -> bytes:
+        """See `Table`."""
+        greeted = action.exchange.command != HANDSHAKE or bool(self._dialogue.session.abilities)
+        return error_packet(action.rule.code, sequence=sequence, greeted=greeted)
+
+    def failed(self, exchange: Exchange, action: Action, *, sequence: int) -> None:
+        """See `Table`. Where a server would have rolled back, the server is made to, and its answer replaced."""
+        error = self.error(action, sequence=sequence)
+        self._owed[exchange] = action.ending
+        if action.rule.code in ROLLS_BACK and exchange.command != HANDSHAKE:
+            exchange.replaced, exchange.command = error, QUERY
+            self.requests.emit(rollback_packet())
+        else:
+            exchange.answer = error
+            self._answer()
+        self.replies.settle()
+
+    def forgotten(self, exchange: Exchange) -> None:
+        """See `Table`."""
+        waiting = self._dialogue.session.open
+        if exchange.command != HANDSHAKE and exchange in waiting:
+            waiting.remove(exchange)
+            self._answer()
+
+    def passed(self, exchange: Exchange) -> None:
+        """See `Table`."""
+        if exchange.replaced:
+            self._say(exchange, exchange.replaced)
+        self._answer()
+
+    def check(self) -> None:
+        """See `Table`."""
+        if self._dialogue.session.why_lost and not self._told:
+            self._told = True
+            self._dialogue.lose()
+            self.wire.deed("decided", stream="", toxic="", reason=self._dialogue.session.why_lost)
+            self.requests.let_go()
+            self.replies.let_go()
+
+    def _answer(self) -> None:
+        """Say the errors whose turn has come."""
+        waiting = self._dialogue.session.open
+        while waiting and waiting[0].answer and self._dialogue.replies.at_boundary:
+            exchange = waiting.popleft()
+            self._say(exchange, exchange.answer)
+
+    def _say(self, exchange: Exchange, error: bytes) -> None:
+        self.replies.emit(error)
+        self.replies.end(self._owed.pop(exchange))

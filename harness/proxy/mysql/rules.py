@@ -1,0 +1,142 @@
+"""A packet rule: which messages of a direction it picks, where in them it acts, and what it does there.
+
+Answers to the toxics of Toxiproxy, which know bytes only. Invariant: a rule counts every message that it picks and that
+has the packet it names, from the moment it is set, and acts on exactly `times` of them, from the `nth` on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from harness.proxy.mysql.commands import WORDS, Exchange, Kind, plain
+from harness.proxy.mysql.error_packets import ERRORS
+from harness.proxy.stage import Attributes
+
+__all__ = ["ATTRIBUTES", "Act", "PacketRule", "Scope", "Then", "refuse", "rule_of"]
+
+
+class Act(StrEnum):
+    """What is done at the point."""
+
+    DROP = "drop"
+    HOLD = "hold"
+    DELAY = "delay"
+    RESET = "reset"
+    CLOSE = "close"
+    ERROR = "error"
+
+
+class Then(StrEnum):
+    """What becomes of the connection once the act is done."""
+
+    NONE = "none"
+    RESET = "reset"
+    CLOSE = "close"
+
+
+class Scope(StrEnum):
+    """Whose messages are counted together."""
+
+    PROXY = "proxy"
+    CONNECTION = "connection"
+
+
+ATTRIBUTES: Final[Attributes] = {
+    "on": "any",
+    "statement": "",
+    "nth": 1,
+    "per": "proxy",
+    "times": 1,
+    "packet": 0,
+    "byte": -1,
+    "do": "drop",
+    "ms": 0,
+    "code": 0,
+    "then": "none",
+}
+"""Every attribute of a packet toxic with what it is if it is not given."""
+
+_CHOICES: Final = {
+    "on": sorted(WORDS),
+    "per": [scope.value for scope in Scope],
+    "do": [act.value for act in Act],
+    "then": [then.value for then in Then],
+}
+_LEAST: Final = {"nth": 1, "times": 0, "packet": 0, "byte": -1, "ms": 0, "code": 0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PacketRule:
+    """The attributes of a packet toxic, made sense of."""
+
+    on: Kind
+    statement: str
+    """The plain beginning of the statements that are meant; empty: any."""
+    nth: int
+    per: Scope
+    times: int
+    """0: every match from the `nth` on."""
+    packet: int
+    """0: the whole message."""
+    byte: int
+    """-1: at the packet's beginning."""
+    do: Act
+    ms: int
+    code: int
+    then: Then
+
+    def picks(self, exchange: Exchange) -> bool:
+        """Whether the exchange is of the kind, and its statement begins as asked."""
+        if self.on is not Kind.ANY and self.on not in exchange.kinds():
+            return False
+        return not self.statement or exchange.statement().startswith(self.statement)
+
+    def acts_on(self, match: int) -> bool:
+        """Whether the `match`-th message that it picked is one to act on."""
+        return match >= self.nth and (not self.times or match < self.nth + self.times)
+
+
+def rule_of(attributes: Attributes) -> PacketRule:
+    """The rule that complete, good attributes say."""
+    words = {name: str(attributes[name]) for name in (*_CHOICES, "statement")}
+    numbers = {name: int(attributes[name]) for name in _LEAST}
+    return PacketRule(
+        on=Kind(words["on"]),
+        statement=plain(words["statement"].encode()),
+        nth=numbers["nth"],
+        per=Scope(words["per"]),
+        times=numbers["times"],
+        packet=numbers["packet"],
+        byte=numbers["byte"],
+        do=Act(words["do"]),
+        ms=numbers["ms"],
+        code=numbers["code"],
+        then=Then(words["then"]),
+    )
+
+
+def refuse(attributes: Attributes) -> str:
+    """Why complete attributes make no rule (one sentence), or nothing."""
+    for name, choices in _CHOICES.items():
+        if attributes[name] not in choices:
+            return f"`{name}` is one of {', '.join(choices)}, not {attributes[name]!r}"
+    for name, least in _LEAST.items():
+        if int(attributes[name]) < least:
+            return f"`{name}` is at least {least}, not {attributes[name]}"
+    return _contradiction(rule_of(attributes))
+
+
+def _contradiction(rule: PacketRule) -> str:
+    if (rule.do is Act.ERROR) != bool(rule.code):
+        return "`code` is said with `do` error, and only with it"
+    if rule.do is Act.ERROR and rule.code not in ERRORS:
+        return f"`code` is one of {', '.join(map(str, ERRORS))}, not {rule.code}"
+    if rule.do is Act.ERROR and rule.byte >= 0:
+        return "an error packet takes the place of whole packets: leave `byte` out"
+    if (rule.do is Act.DELAY) != bool(rule.ms):
+        return "`ms` (at least 1) is said with `do` delay, and only with it"
+    if rule.do in {Act.RESET, Act.CLOSE} and rule.then is not Then.NONE:
+        return f"`do` {rule.do} ends the connection itself: leave `then` out"
+    return ""

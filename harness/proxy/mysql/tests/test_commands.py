@@ -1,0 +1,105 @@
+"""Statements are known by what a server would execute."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.proxy.mysql.commands import EXECUTE, PING, PREPARE, QUERY, Exchange, Kind, plain
+from harness.proxy.mysql.query_attributes import counted, without_attributes
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"COMMIT",
+        b"commit",
+        b" \t\r\n Commit",
+        b"/* trace=7 */ COMMIT",
+        b"-- a remark\nCOMMIT",
+        b"--\nCOMMIT",
+        b"# a remark\n# another\n/**/COMMIT WORK",
+        b"/*!40000 COMMIT */",
+        b"/*M!100100 COMMIT */",
+        b"COMMIT/* done */",
+        b"COMMIT;",
+        b"XA COMMIT 'a','b'",
+        b"xa\n  commit 'a' ONE PHASE",
+    ],
+)
+def test_a_commit_is_known_whatever_stands_before_it(text: bytes) -> None:
+    exchange = Exchange(command=QUERY, text=text)
+
+    assert exchange.kinds() == (Kind.COMMIT, Kind.QUERY)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"SELECT 'COMMIT'",
+        b"/* COMMIT */ SELECT 1",
+        b"COMMITTED",
+        b"-- COMMIT",
+        b"--COMMIT",
+        b"/* never closed COMMIT",
+        b"",
+        b"XA PREPARE 'a'",
+    ],
+)
+def test_what_only_looks_like_a_commit_is_a_query(text: bytes) -> None:
+    assert Exchange(command=QUERY, text=text).kinds() == (Kind.QUERY,)
+
+
+def test_going_back_to_a_savepoint_is_no_rollback() -> None:
+    kinds = {text: Exchange(command=QUERY, text=text).kinds()[0] for text in (b"ROLLBACK", b"rollback  to s")}
+
+    assert kinds == {b"ROLLBACK": Kind.ROLLBACK, b"rollback  to s": Kind.QUERY}
+
+
+def test_a_prepared_commit_counts_when_it_is_executed() -> None:
+    assert Exchange(command=EXECUTE, text=b"COMMIT").kinds() == (Kind.COMMIT, Kind.EXECUTE)
+    assert Exchange(command=PREPARE, text=b"COMMIT").kinds() == (Kind.PREPARE,)
+    assert Exchange(command=PING).kinds() == (Kind.PING,)
+    assert Exchange(command=0x02).kinds() == (Kind.OTHER,)
+
+
+def test_a_statement_in_plain_form_has_small_letters_and_single_blanks() -> None:
+    assert plain(b"/* x */\n INSERT  INTO\t`T`\nVALUES (1)") == "insert into `t` values (1)"
+
+
+def test_only_a_statements_first_word_is_told() -> None:
+    exchange = Exchange(command=QUERY, text=b"/* k */ ALTER USER u IDENTIFIED BY 'secret'")
+
+    assert exchange.first_word() == "alter"
+
+
+def test_many_comments_are_read_in_no_time() -> None:
+    assert plain(b"/**/ " * 20_000 + b"COMMIT") == "commit"
+    assert plain(b"/*! " * 20_000 + b"COMMIT") == "commit"
+
+
+ATTRIBUTED = (
+    b"\x03\x01"  # three attributes, one set
+    b"\x02"  # the second is NULL
+    b"\x01"  # types follow
+    b"\x08\x00\x01n" + b"\x0f\x00\x04none" + b"\xfd\x00\x03tag"
+    + (7).to_bytes(8, "little") + b"\x05hello"
+)  # fmt: skip
+
+
+def test_a_statement_is_found_behind_the_querys_attributes() -> None:
+    assert without_attributes(b"\x00\x01SELECT 1") == b"SELECT 1"
+    assert without_attributes(ATTRIBUTED + b"COMMIT") == b"COMMIT"
+
+
+@pytest.mark.parametrize("cut", range(len(ATTRIBUTED)))
+def test_attributes_that_are_cut_off_give_no_statement(cut: int) -> None:
+    assert without_attributes(ATTRIBUTED[:cut]) == b""
+
+
+def test_a_number_says_its_own_length() -> None:
+    assert counted(b"\xfa", 0) == (250, 1)
+    assert counted(b"\xfc\x01\x02", 0) == (513, 3)
+    assert counted(b"\xfd\x01\x02\x03", 0) == (197_121, 4)
+    assert counted(b"\xfe" + (1 << 40).to_bytes(8, "little"), 0) == (1 << 40, 9)
+    with pytest.raises(IndexError):
+        counted(b"\xfc\x01", 0)

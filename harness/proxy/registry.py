@@ -1,0 +1,193 @@
+"""All links of a proxy by name, and what may be done to them: make, change, remove, populate, reset.
+
+Answers to Toxiproxy's `ProxyCollection`. Invariants: a change is made whole or not at all, so that what is reported
+after a refusal is what is; nothing here waits for data, for a dial or for a client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from harness.proxy.asked import LinkAsked, ToxicAsked, ToxicChange, attributes_asked
+from harness.proxy.link import Link
+from harness.proxy.listening import listen_address, same_listen
+from harness.proxy.refusal import (
+    Refusal,
+    cannot_listen,
+    link_exists,
+    link_not_found,
+    toxic_exists,
+    toxic_not_found,
+)
+from harness.proxy.toxic import Toxic
+from harness.proxy.toxics.catalogue import TOXIC_KINDS
+from harness.proxy.workshop import Workshop
+
+__all__ = ["Populated", "Registry"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Populated:
+    """What came of a list of links: those that stand, and why the rest does not."""
+
+    links: Sequence[Link]
+    refusal: Refusal | None = None
+
+
+class Registry:
+    """The links. Mutable: it is what the control interface changes."""
+
+    def __init__(self, shop: Workshop) -> None:
+        self._shop = shop
+        self._links: dict[str, Link] = {}
+
+    def __iter__(self) -> Iterator[Link]:
+        """In the order of their names, as Go prints a map."""
+        return iter([self._links[name] for name in sorted(self._links)])
+
+    @property
+    def seed(self) -> int:
+        """What new connections draw from."""
+        return self._shop.dice.seed
+
+    def reseed(self, seed: int) -> None:
+        """Draw from another seed, and count every link's connections from 1 again, as if the proxy had just begun."""
+        self._shop.reseed(seed)
+        for link in self:
+            link.count_anew()
+
+    def link(self, name: str) -> Link:
+        """The link of that name."""
+        try:
+            return self._links[name]
+        except KeyError:
+            raise link_not_found() from None
+
+    def make(self, asked: LinkAsked) -> Link:
+        """A new link, listening unless it shall not."""
+        if asked.name in self._links:
+            raise link_exists()
+        link = self._built(asked)
+        if asked.enabled is not False:
+            _start(link)
+        self._links[link.name] = link
+        return link
+
+    def change(self, name: str, asked: LinkAsked) -> Link:
+        """Another address or upstream, which cuts live connections and keeps the toxics; open or closed."""
+        link = self.link(name)
+        if asked.listen is not None:
+            listen = listen_address(asked.listen, prefix="")
+            if not same_listen(listen, now=link.listen):
+                _move(link, listen)
+        enabled = link.enabled if asked.enabled is None else asked.enabled
+        if enabled and not link.enabled:
+            _start(link)
+        elif link.enabled and not enabled:
+            link.stop()
+        if asked.upstream not in {None, link.upstream}:
+            link.retarget(str(asked.upstream))
+        return link
+
+    def remove(self, name: str) -> None:
+        """Close the link, cut its connections, forget it."""
+        self.link(name).close()
+        del self._links[name]
+
+    def populate(self, asked: Sequence[LinkAsked]) -> Populated:
+        """Make those that are not there as asked; one that is there with this address and upstream stays untouched.
+
+        What cannot be made ends it; the links before it stand.
+        """
+        links: list[Link] = []
+        for wanted in asked:
+            try:
+                links.append(self._made_or_kept(wanted))
+            except Refusal as refusal:
+                return Populated(links=links, refusal=refusal)
+        return Populated(links=links)
+
+    def reset(self) -> None:
+        """Open every link, take every toxic away; the first that cannot open is told when all others were reset."""
+        refusals: list[Refusal] = []
+        for link in self:
+            try:
+                if not link.enabled:
+                    _start(link)
+            except Refusal as refusal:
+                refusals.append(refusal)
+            for toxic in list(link.toxics):
+                link.remove_toxic(toxic.name)
+        if refusals:
+            raise refusals[0]
+
+    def close(self) -> None:
+        """Every link, for the end of the proxy."""
+        for name in list(self._links):
+            self.remove(name)
+
+    def toxic(self, name: str, toxic: str) -> Toxic:
+        """The toxic of that name on the link of that name."""
+        for found in self.link(name).toxics:
+            if found.name == toxic:
+                return found
+        raise toxic_not_found()
+
+    def add_toxic(self, name: str, asked: ToxicAsked) -> Toxic:
+        """Behind the toxics of its direction that are there; live connections feel it at once."""
+        link = self.link(name)
+        if any(found.name == asked.toxic.name for found in link.toxics):
+            raise toxic_exists()
+        attributes = attributes_asked(asked.attributes, asked.kind, before={})
+        toxic = replace(asked.toxic, attributes=attributes)
+        link.add_toxic(toxic)
+        return toxic
+
+    def change_toxic(self, name: str, toxic: str, change: ToxicChange) -> Toxic:
+        """What is not said stays; connections that it acts on feel it at once."""
+        before = self.toxic(name, toxic)
+        attributes = attributes_asked(change.attributes, TOXIC_KINDS[before.type], before=before.attributes)
+        toxicity = before.toxicity if change.toxicity is None else change.toxicity
+        return self.link(name).update_toxic(toxic, attributes=attributes, toxicity=toxicity)
+
+    def remove_toxic(self, name: str, toxic: str) -> None:
+        """What it held goes on or is closed, as the toxic documents."""
+        self.link(name).remove_toxic(self.toxic(name, toxic).name)
+
+    def _built(self, asked: LinkAsked) -> Link:
+        listen = listen_address(asked.listen or "")
+        return Link(
+            name=asked.name, listen=listen, upstream=asked.upstream or "", mysql=asked.mysql, shop=self._shop
+        )
+
+    def _made_or_kept(self, asked: LinkAsked) -> Link:
+        """A link that listens where it is asked to, at any port if any is asked for, is not touched."""
+        there = self._links.get(asked.name)
+        if there is None:
+            return self.make(asked)
+        listen = listen_address(asked.listen or "", prefix="")
+        if same_listen(listen, now=there.listen) and asked.upstream == there.upstream:
+            return there
+        link = self._built(asked)
+        if listen == there.listen:
+            there.close()  # the port that the new one takes
+        if asked.enabled is not False:
+            _start(link)
+        there.close()
+        self._links[link.name] = link
+        return link
+
+
+def _start(link: Link) -> None:
+    try:
+        link.start()
+    except OSError as error:
+        raise cannot_listen(link.listen, error) from None
+
+
+def _move(link: Link, listen: str) -> None:
+    try:
+        link.move(listen=listen)
+    except OSError as error:
+        raise cannot_listen(listen, error) from None

@@ -1,0 +1,111 @@
+"""The proxy as a service: one loop, its links, its control interface, until it is told to end.
+
+Invariant: when `serve` returns, nothing of it listens and no connection of it lives, however it was ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from harness.errors import UsageError, WorldError
+from harness.proxy.api import Api, refused
+from harness.proxy.asked import read_links
+from harness.proxy.http_server import HttpServer
+from harness.proxy.listening import LOOPBACK, is_loopback
+from harness.proxy.refusal import Refusal
+from harness.proxy.registry import Registry
+from harness.proxy.workshop import Workshop, raise_descriptor_limit
+from harness.versions import VERSION
+from reference_impl.loops import real_loop
+
+__all__ = ["CONTROL_PORT", "Service", "serve"]
+
+CONTROL_PORT = 8474
+"""Where Toxiproxy's clients look for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """What a proxy is started with."""
+
+    host: str = LOOPBACK
+    port: int = CONTROL_PORT
+    """0: any that is free."""
+    seed: int = 0
+    """Of every decision that is drawn."""
+    token: str | None = None
+    """Who steers it must show this; None: whoever reaches it may."""
+    log: Path | None = None
+    """Every deed is written here too, a line of JSON each."""
+    config: Path | None = None
+    """Links to make at the start: the body of a `POST /populate`."""
+    beyond_loopback: bool = False
+    """Whether `host` may be an address that other machines reach."""
+
+
+def serve(service: Service, *, say: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or SIGINT; `say` is told where it listens. Raises UsageError or WorldError if it cannot."""
+    if not (service.beyond_loopback or is_loopback(service.host)):
+        message = (
+            f"--host {service.host} is not on loopback: any machine that reaches it could steer this proxy"
+        )
+        raise UsageError(message, fix="leave --host out, or add --beyond-loopback (and --token)")
+    raise_descriptor_limit()
+    with ExitStack() as stack:
+        log = stack.enter_context(_opened(service.log)) if service.log else None
+        loop = stack.enter_context(real_loop())
+        workshop = Workshop(loop, seed=service.seed, deeds_file=log)
+        stack.callback(workshop.close)
+        registry = Registry(workshop)
+        stack.callback(registry.close)
+        _populate(registry, service.config)
+        api = Api(registry, version=VERSION, token=service.token)
+        server = HttpServer(api.handle, refuse=refused)
+        loop.run_until_complete(_until_told(server, service, say=say))
+
+
+async def _until_told(server: HttpServer, service: Service, *, say: Callable[[str], None]) -> None:
+    loop, told = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told.set)
+    try:
+        host, port = await server.start(service.host, service.port)
+    except OSError as error:
+        raise WorldError(
+            f"the proxy cannot listen on {service.host}:{service.port}: {error.strerror or error}",
+            fix="end what listens there, or choose another --port (0: any free one)",
+        ) from error
+    say(f"listening on {host}:{port}, seed {service.seed}")
+    try:
+        await told.wait()
+    finally:
+        await server.stop()
+
+
+def _opened(log: Path) -> IO[str]:
+    try:
+        return log.open("a", encoding="utf-8")
+    except OSError as error:
+        message = f"the log of deeds {log} cannot be written: {error.strerror}"
+        raise UsageError(message, fix="name another file with --log") from error
+
+
+def _populate(registry: Registry, config: Path | None) -> None:
+    if config is None:
+        return
+    try:
+        done = registry.populate(read_links(config.read_bytes()))
+    except OSError as error:
+        raise UsageError(f"{config} cannot be read: {error.strerror}", fix="name another --config") from error
+    except Refusal as refusal:
+        raise UsageError(
+            f"{config}: {refusal.words}", fix="write it like the body of a POST /populate"
+        ) from None
+    if done.refusal is not None:
+        raise WorldError(f"{config}: {done.refusal.words}", fix="end what listens there, or change the file")

@@ -1,0 +1,255 @@
+"""The proxy as a program: it says where it listens, keeps strangers out, and ends cleanly however it is told to."""
+
+from __future__ import annotations
+
+import json
+import resource
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import count
+from pathlib import Path
+
+import psutil
+import pytest
+from click.testing import CliRunner
+
+from harness.cli.proxy import proxy
+from harness.clock import Deadline, wait_until
+from harness.errors import UsageError, WorldError
+from harness.proxy.conformance.peers import connected, end_of, upstream
+from harness.proxy.conformance.subject import Link, Subject
+from harness.proxy.http_message import BODY_MAX, HEAD_MAX
+from harness.proxy.http_server import CLIENTS_MAX
+
+pytestmark = pytest.mark.real
+
+Started = tuple[subprocess.Popen[str], Subject]
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Started]]:
+    """Starts `floodmark proxy` with options on a free port."""
+    with ExitStack() as stack:
+
+        def started(*options: str) -> Started:
+            command = [sys.executable, "-m", "harness", "proxy", "--port", "0", *options]
+            process = stack.enter_context(
+                subprocess.Popen(
+                    command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT
+                )
+            )
+            stack.callback(process.kill)
+            assert process.stdout is not None
+            said = process.stdout.readline()
+            assert said.startswith("floodmark proxy: listening on 127.0.0.1:"), said
+            port = int(said.partition("127.0.0.1:")[2].partition(",")[0])
+            return process, Subject("own", port=port, process=process)  # type: ignore[arg-type]  # it speaks text
+
+        yield started
+
+
+def raw(port: int, sent: bytes) -> bytes:
+    """All that is answered to some bytes until the proxy closes."""
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as client:
+        client.sendall(sent)
+        return end_of(client)[0]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_ends_with_0_and_closes_what_it_had_open(
+    start: Callable[..., Started], number: signal.Signals
+) -> None:
+    process, subject = start("--seed", "7")
+    with upstream() as server:
+        link = subject.link(server.address)
+        address = link.address
+        with connected(address, server) as pair:
+            process.send_signal(number)
+
+            assert process.wait(timeout=5) == 0
+            assert end_of(pair.client)[1] is not None
+            assert end_of(pair.server)[1] is not None
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(address, timeout=1)
+
+
+def test_all_its_ports_are_on_loopback(start: Callable[..., Started]) -> None:
+    process, subject = start()
+    subject.ask("POST", "/proxies", {"name": "a", "upstream": "127.0.0.1:1"})
+
+    sockets = psutil.Process(process.pid).net_connections("tcp")
+    listening = [one.laddr.ip for one in sockets if one.status == psutil.CONN_LISTEN]
+
+    assert listening == ["127.0.0.1"] * 2
+
+
+def test_a_token_is_wanted_of_every_request(start: Callable[..., Started]) -> None:
+    _, subject = start("--token", "s3cret")
+
+    assert subject.ask("GET", "/proxies").status == 401
+    assert subject.ask("POST", "/proxies", "{", headers={"Authorization": "Bearer wrong"}).status == 401
+    assert subject.ask("GET", "/version", headers={"Authorization": "Bearer s3cret"}).status == 200
+
+
+def test_a_config_makes_links_and_the_log_has_every_deed(
+    start: Callable[..., Started], tmp_path: Path
+) -> None:
+    with upstream() as server:
+        config, log = tmp_path / "links.json", tmp_path / "deeds.jsonl"
+        config.write_text(
+            json.dumps(
+                [{"name": "db", "listen": "127.0.0.1:0", "upstream": f"127.0.0.1:{server.address[1]}"}]
+            )
+        )
+        process, subject = start("--config", str(config), "--log", str(log))
+        link = Link(subject=subject, name="db")
+        with connected(link.address, server):
+            (cut,) = subject.ask("POST", f"{link.path}/cut", {"how": "rst"}).json["connections"]
+        process.terminate()
+        process.wait(timeout=5)
+
+    deeds = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [(deed["link"], deed["connection"], deed["did"]) for deed in deeds] == [("db", cut, "reset")]
+
+
+def test_another_seed_can_be_set_and_only_a_whole_number_is_one(start: Callable[..., Started]) -> None:
+    _, subject = start("--seed", "7")
+    assert subject.ask("GET", "/floodmark").json["seed"] == 7
+
+    assert subject.ask("PUT", "/floodmark", {"seed": 8}).json["seed"] == 8
+    for wrong in ('{"seed": -1}', '{"seed": "9"}', '{"seed": 1.5}', "{}", "[]"):
+        assert subject.ask("PUT", "/floodmark", wrong).status == 400
+    assert subject.ask("GET", "/floodmark").json["seed"] == 8
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "example.org"])  # noqa: S104 - the point
+def test_an_address_beyond_loopback_is_refused(host: str) -> None:
+    result = CliRunner().invoke(proxy, ["--host", host], standalone_mode=False)
+
+    assert isinstance(result.exception, UsageError)
+    assert "--beyond-loopback" in result.exception.fix
+
+
+def test_a_taken_port_is_an_error_of_the_environment() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        result = CliRunner().invoke(proxy, ["--port", str(taken.getsockname()[1])], standalone_mode=False)
+
+    assert isinstance(result.exception, WorldError)
+    assert "--port" in result.exception.fix
+
+
+@pytest.mark.parametrize(
+    ("text", "says"), [("{", "unexpected EOF"), ('[{"name":"a"}]', "upstream at proxy 1")]
+)
+def test_a_bad_config_is_refused_with_its_mistake(tmp_path: Path, text: str, says: str) -> None:
+    config = tmp_path / "links.json"
+    config.write_text(text)
+
+    result = CliRunner().invoke(proxy, ["--port", "0", "--config", str(config)], standalone_mode=False)
+
+    assert isinstance(result.exception, UsageError)
+    assert says in result.exception.what
+
+
+BAD_REQUESTS = [
+    (b"nonsense\r\n\r\n", b"400 "),
+    (b"GET / HTTP/2\r\n\r\n", b"400 "),
+    (b"GET /version HTTP/1.1\r\nbad header\r\n\r\n", b"400 "),
+    (b"POST /proxies HTTP/1.1\r\nContent-Length: x\r\n\r\n", b"400 "),
+    (b"POST /proxies HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", b"400 "),
+    (b"POST /proxies HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", b"400 "),
+    (b"POST /proxies HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % (BODY_MAX + 1), b"413 "),
+    (b"POST /proxies HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n" % (BODY_MAX + 1), b"413 "),
+    (b"POST /proxies HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + b"y" * HEAD_MAX * 2, b"400 "),
+    (b"GET /version HTTP/1.1\r\nx: %s\r\n\r\n" % (b"y" * HEAD_MAX * 2), b"431 "),
+]
+
+
+def test_what_is_no_request_is_refused_and_the_next_one_is_served(start: Callable[..., Started]) -> None:
+    _, subject = start()
+    for sent, status in BAD_REQUESTS:
+        assert raw(subject.port, sent).startswith(b"HTTP/1.1 " + status), sent[:60]
+
+        assert subject.ask("GET", "/version").status == 200
+
+
+def test_who_sends_far_too_much_reads_the_refusal_all_the_same(start: Callable[..., Started]) -> None:
+    _, subject = start()
+    body = b"x" * BODY_MAX * 30
+
+    answer = raw(subject.port, b"POST /populate HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+
+    assert answer.startswith(b"HTTP/1.1 413 ")
+
+
+@pytest.mark.parametrize(
+    ("version", "said", "closes"),
+    [
+        (b"1.1", b"", False),
+        (b"1.1", b"Close", True),
+        (b"1.1", b"TE, close", True),
+        (b"1.0", b"", True),
+        (b"1.0", b"Keep-Alive", False),
+    ],
+)
+def test_a_client_says_whether_its_connection_stays_open(
+    start: Callable[..., Started], version: bytes, said: bytes, *, closes: bool
+) -> None:
+    _, subject = start()
+    with socket.create_connection(("127.0.0.1", subject.port), timeout=5) as client:
+        client.sendall(b"GET /version HTTP/%b\r\nConnection: %b\r\n\r\n" % (version, said))
+        assert client.recv(65_536).startswith(b"HTTP/1.1 200 ")
+        client.sendall(b"GET /version HTTP/1.1\r\nConnection: close\r\n\r\n")
+
+        assert (end_of(client)[0] == b"") is closes
+
+
+def test_no_name_leads_to_a_file(start: Callable[..., Started]) -> None:
+    _, subject = start()
+    for path in (
+        "/proxies/..%2F..%2Fetc%2Fpasswd",
+        "/proxies/%2Fetc%2Fpasswd",
+        "/proxies/a%00b/toxics/%2Fetc",
+    ):
+        reply = subject.ask("GET", path)
+
+        assert (reply.status, reply.json["error"]) == (404, "proxy not found")
+
+
+def test_more_clients_than_the_limit_are_told_to_come_back(start: Callable[..., Started]) -> None:
+    _, subject = start()
+    with ExitStack() as stack:
+        for _ in range(CLIENTS_MAX):
+            client = stack.enter_context(socket.create_connection(("127.0.0.1", subject.port), timeout=5))
+            client.sendall(b"GET /version HTTP/1.1\r\n\r\n")
+            assert client.recv(65_536)
+
+        assert raw(subject.port, b"").startswith(b"HTTP/1.1 503 ")
+
+    assert wait_until(lambda: subject.ask("GET", "/version").status == 200, deadline=Deadline(5))
+
+
+def test_out_of_descriptors_clients_wait_until_there_are_some(start: Callable[..., Started]) -> None:
+    process, subject = start()
+    used = {int(entry.name) for entry in Path(f"/proc/{process.pid}/fd").iterdir()}
+    first_free = next(number for number in count() if number not in used)
+    soft, hard = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (first_free, hard))
+    with socket.create_connection(("127.0.0.1", subject.port), timeout=5) as waiting:
+        waiting.sendall(b"GET /version HTTP/1.1\r\nConnection: close\r\n\r\n")
+        assert not wait_until(lambda: bool(select.select([waiting], [], [], 0)[0]), deadline=Deadline(0.2))
+
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (soft, hard))
+
+        assert end_of(waiting)[0].startswith(b"HTTP/1.1 200 ")
+    process.terminate()
+    assert process.stdout is not None
+    assert process.stdout.read() == ""

@@ -1,0 +1,5 @@
+"""What each kind of toxic does to bytes, one file a kind, in Toxiproxy's words and with its attributes."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

@@ -1,0 +1,118 @@
+"""`bandwidth`: at most so many kilobytes (of 1 000 bytes) a second, for each connection, without a burst.
+
+Answers to Toxiproxy's toxic of the same name. Invariant: a byte passes when the line had time for it and all before
+it; at a rate of 0 nothing passes and nothing is lost; removal lets go of everything held at once, in order. The log
+says how many bytes passed (`paced`) in how many microseconds in which there were any, and how often the line ran empty.
+"""
+
+from __future__ import annotations
+
+from harness.proxy.stage import Attributes, Place, Receiver, Timer
+from harness.proxy.toxics.held_bytes import HELD_MAX, HeldBytes
+from harness.proxy.toxics.kind import ToxicKind
+
+__all__ = ["BANDWIDTH", "Bandwidth"]
+
+_SLICE_S = 0.02
+"""A long chunk passes in pieces of so much time."""
+_SHORT_OF_A_BYTE = 1e-9
+
+
+class Bandwidth:
+    """A line of bytes and the moment up to which the line was used."""
+
+    next: Receiver
+    held_max = HELD_MAX
+
+    def __init__(self, place: Place, attributes: Attributes) -> None:
+        self._place = place
+        self._line: HeldBytes[None] = HeldBytes()
+        self._used_until = place.now()
+        self._passed_at = self._used_until
+        self._noticed = False  # whether anybody could notice that what is in the line waits
+        self._timer: Timer | None = None
+        self._bytes_per_s = 0
+        self.update(attributes)
+
+    @property
+    def held(self) -> int:
+        """Bytes that the line had no time for yet."""
+        return self._line.bytes
+
+    def update(self, attributes: Attributes) -> None:
+        if self._line and self._bytes_per_s > 0:
+            self._pass()
+        else:
+            self._used_until = self._passed_at = self._place.now()
+        self._bytes_per_s = 1_000 * int(attributes["rate"])
+        self._stop_waiting()
+        self._wait()
+
+    def data(self, chunk: bytes) -> None:
+        if not self._line:
+            self._noticed = False
+            self._used_until = self._passed_at = (
+                self._place.now()
+            )  # time in which nothing was sent is not saved up
+        waits_for = self._line.bytes + len(chunk)
+        delay_ms = round(1_000 * waits_for / self._bytes_per_s) if self._bytes_per_s > 0 else 0
+        if (
+            delay_ms or not self._bytes_per_s
+        ):  # a line that is fast enough holds nothing that anybody could notice
+            self._noticed = True
+            self._place.deed("held", bytes=len(chunk), chunks=1, ms=delay_ms)
+        self._line.put(None, chunk)
+        self._wait()
+
+    def eof(self) -> None:
+        self._line.end(self.next)
+
+    def reset(self) -> None:
+        self._line.drop()
+        self.next.reset()
+
+    def removed(self) -> None:
+        self._stop_waiting()
+        self._line.let_go(self.next)
+
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _wait(self) -> None:
+        if self._timer is None and self._line and self._bytes_per_s > 0:
+            whole_s = self._line.first_length / self._bytes_per_s
+            until = self._used_until + max(min(whole_s, _SLICE_S), 1 / self._bytes_per_s)
+            self._timer = self._place.later(until - self._place.now(), self._due)
+
+    def _due(self) -> None:
+        self._timer = None
+        self._pass()
+        self._line.pass_end(self.next)
+        self._wait()
+        self._place.eased()
+
+    def _pass(self) -> None:
+        """All that the line had time for since it was last used."""
+        now = self._place.now()
+        passed = 0
+        while self._line:
+            free = int((now - self._used_until + _SHORT_OF_A_BYTE) * self._bytes_per_s)
+            if free < 1:
+                break
+            piece = self._line.split(free)
+            self._used_until += len(piece) / self._bytes_per_s
+            passed += len(piece)
+            self.next.data(piece)
+        if passed and self._noticed:
+            took_us = round((now - self._passed_at) * 1_000_000)
+            self._passed_at = now
+            self._place.deed("paced", bytes=passed, us=took_us, empty=int(not self._line))
+
+
+def _refuse(attributes: Attributes) -> str:
+    return "rate must not be negative" if int(attributes["rate"]) < 0 else ""
+
+
+BANDWIDTH = ToxicKind(name="bandwidth", attributes={"rate": 0}, refuse=_refuse, stage=Bandwidth)

@@ -1,0 +1,56 @@
+"""`limit_data`: after so many bytes of this direction, counted since the toxic was added, the connection is closed.
+
+Answers to Toxiproxy's toxic of the same name. Invariant: exactly that many bytes pass, then a FIN, and behind it the
+connection is closed; a limit that is lowered below the count closes with the next bytes.
+"""
+
+from __future__ import annotations
+
+from harness.proxy.stage import Attributes, Place, Receiver
+from harness.proxy.toxics.kind import ToxicKind
+
+__all__ = ["LIMIT_DATA", "LimitData"]
+
+
+class LimitData:
+    """A count."""
+
+    next: Receiver
+    held = 0
+    held_max = 1
+
+    def __init__(self, place: Place, attributes: Attributes) -> None:
+        self._place = place
+        self._passed = 0
+        self._over = False
+        self.update(attributes)
+
+    def update(self, attributes: Attributes) -> None:
+        self._limit = max(0, int(attributes["bytes"]))
+
+    def data(self, chunk: bytes) -> None:
+        if self._over:
+            return
+        left = max(0, self._limit - self._passed)
+        within, beyond = chunk[:left], chunk[left:]
+        if within:
+            self._passed += len(within)
+            self.next.data(within)
+        if self._passed >= self._limit:
+            self._over = True
+            self._place.deed("limited", bytes=self._passed, lost=len(beyond))
+            self._place.wire.close_behind(self._place.stream)
+            self.next.eof()
+
+    def eof(self) -> None:
+        if not self._over:
+            self.next.eof()
+
+    def reset(self) -> None:
+        self.next.reset()
+
+    def removed(self) -> None:
+        """Nothing is held; who is over the limit is being closed."""
+
+
+LIMIT_DATA = ToxicKind(name="limit_data", attributes={"bytes": 0}, stage=LimitData)

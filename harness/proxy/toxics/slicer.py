@@ -1,0 +1,137 @@
+"""`slicer`: what arrives is cut into small pieces, each followed by a pause: a slow loris.
+
+Answers to Toxiproxy's toxic of the same name, which dies at a size of 0. Invariant: no byte is lost or moved; removal
+lets go of everything held at once, in order. The log says how large the pieces and how long the gaps really were; the
+last piece of a chunk (`tails`), which may be small, is counted apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.proxy.stage import Attributes, Place, Receiver, Timer
+from harness.proxy.toxics.held_bytes import HELD_MAX, HeldBytes
+from harness.proxy.toxics.kind import ToxicKind
+
+__all__ = ["SLICER", "Slicer"]
+
+_PIECES_MAX = 256
+"""Pieces in one go, before other connections have their turn."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Cut:
+    """What one turn let through. Mutable: counted as it goes."""
+
+    bytes: int = 0
+    pieces: int = 0
+    tails: int = 0
+    tail_bytes: int = 0
+
+
+class Slicer:
+    """A line of bytes and the moment at which the next piece may leave."""
+
+    next: Receiver
+    held_max = HELD_MAX
+
+    def __init__(self, place: Place, attributes: Attributes) -> None:
+        self._place = place
+        self._line: HeldBytes[None] = HeldBytes()
+        self._free_at = place.now()
+        self._timer: Timer | None = None
+        self._last_at: float | None = None
+        """When the piece before left; None: what came since waited for nothing."""
+        self._sliced = False  # whether what is in the line came in more than one piece
+        self.update(attributes)
+
+    @property
+    def held(self) -> int:
+        """Bytes whose turn has not come."""
+        return self._line.bytes
+
+    def update(self, attributes: Attributes) -> None:
+        self._size = max(1, int(attributes["average_size"]))
+        self._variation = max(0, int(attributes["size_variation"]))
+        self._pause_s = max(0, int(attributes["delay"])) / 1_000_000
+
+    def data(self, chunk: bytes) -> None:
+        if not self._line:
+            self._sliced = False
+            self._last_at = None
+            self._free_at = max(self._free_at, self._place.now())
+        self._line.put(None, chunk)
+        if self._timer is None:
+            self._pass()
+
+    def eof(self) -> None:
+        self._line.end(self.next)
+
+    def reset(self) -> None:
+        self._line.drop()
+        self.next.reset()
+
+    def removed(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._line.let_go(self.next)
+
+    def _pass(self) -> None:
+        """All pieces whose turn has come; a wake-up that came late is made up for."""
+        self._timer = None
+        now = self._place.now()
+        cut = _Cut()
+        while self._line and self._free_at <= now and cut.pieces < _PIECES_MAX:
+            self._free_at += self._pause_s
+            self.next.data(self._piece(cut))
+        self._sliced = self._sliced or cut.pieces > 1 or bool(self._line)
+        if cut.pieces and self._sliced:  # what fits into one piece is not
+            self._tell(cut, now)
+        self._line.pass_end(self.next)
+        if self._line:
+            self._timer = self._place.later(self._free_at - now, self._pass)
+        self._place.eased()
+
+    def _piece(self, cut: _Cut) -> bytes:
+        length = self._length()
+        is_tail = length > self._line.first_length
+        piece = self._line.split(length)
+        cut.bytes += len(piece)
+        cut.pieces += 1
+        if is_tail:
+            cut.tails += 1
+            cut.tail_bytes += len(piece)
+        return piece
+
+    def _tell(self, cut: _Cut, now: float) -> None:
+        """Write down the pieces, and the time since the one before them."""
+        before, self._last_at = self._last_at, now
+        gaps = cut.pieces - (before is None)
+        waited_us = 0 if before is None else round((now - before) * 1_000_000)
+        self._place.deed(
+            "sliced",
+            bytes=cut.bytes,
+            pieces=cut.pieces,
+            tails=cut.tails,
+            tail_bytes=cut.tail_bytes,
+            gaps=gaps,
+            gap_us=waited_us,
+        )
+
+    def _length(self) -> int:
+        if not self._variation:
+            return self._size
+        return max(1, self._size + self._place.choices.between(-self._variation, self._variation))
+
+
+def _refuse(attributes: Attributes) -> str:
+    return "average_size must be at least 1" if int(attributes["average_size"]) < 1 else ""
+
+
+SLICER = ToxicKind(
+    name="slicer",
+    attributes={"average_size": 0, "size_variation": 0, "delay": 0},
+    refuse=_refuse,
+    stage=Slicer,
+)

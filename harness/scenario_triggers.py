@@ -1,0 +1,158 @@
+"""What a fault waits for: a time, a checkpoint, a call, a record, a phase of the task, or a moment drawn by the seed.
+
+Answers to the schedules of Jepsen's generators. Invariant: a trigger is told by its own field, so that exactly one
+can be meant; a phase has one name in a scenario that exists, whatever older name its file has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, Self, get_args
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
+
+from harness.scenario_parts import Breach, Part, refuse
+from harness.scenario_values import Duration, Whole
+
+__all__ = [
+    "PHASES",
+    "PHASE_ALIASES",
+    "TRIGGERS",
+    "TRIGGER_FORMS",
+    "At",
+    "Between",
+    "Call",
+    "CheckpointDone",
+    "Phase",
+    "PhaseName",
+    "RecordTaken",
+    "Trigger",
+    "TriggerName",
+    "When",
+]
+
+PhaseName = Literal[
+    "open", "restore.begin", "restore.mid", "restore.end", "accept", "call", "result", "emit", "wm",
+    "snap.begin", "snap.mid", "snap.end", "ack", "commit.pre", "commit.post", "notify", "drain", "close",
+]  # fmt: skip
+PHASES: tuple[PhaseName, ...] = get_args(PhaseName)
+"""The named points in the life of an attempt, in the order in which it meets them."""
+
+PHASE_ALIASES: Mapping[str, PhaseName] = {"snapshot-taken": "snap.end", "committed": "commit.post"}
+"""Names of before that files may still have."""
+
+TriggerName = Literal["at", "between", "checkpoint", "call", "record", "phase"]
+
+
+def _today(name: object) -> object:
+    return PHASE_ALIASES.get(name, name) if isinstance(name, str) else name
+
+
+_PhaseField = Annotated[
+    PhaseName,
+    BeforeValidator(_today),
+    WithJsonSchema({"type": "string", "enum": [*PHASES, *PHASE_ALIASES]}),
+]
+
+
+class At(Part):
+    """When `at` has passed since the first record was taken."""
+
+    at: Duration = Field(description="Time since the first record was taken.")
+
+
+class Between(Part):
+    """At a time that the seed draws from a span."""
+
+    between: Annotated[tuple[Duration, ...], Field(min_length=2, max_length=2)] = Field(
+        description="Earliest and latest time since the first record was taken; the seed draws one."
+    )
+
+    @model_validator(mode="after")
+    def _is_a_span(self) -> Self:
+        refuse("Between", self._breaches())
+        return self
+
+    def _breaches(self) -> Iterator[Breach]:
+        earliest, latest = self.between
+        if earliest >= latest:
+            say = "the earliest time is not before the latest, so there is nothing to draw"
+            yield Breach(path=("between",), say=say, hint="write the earlier first, or one time: {at: 400ms}")
+
+
+class CheckpointDone(Part):
+    """When checkpoint `checkpoint` of `subtask` (any, if absent) has been acknowledged."""
+
+    checkpoint: Whole = Field(gt=0, description="When this checkpoint has been acknowledged.")
+    subtask: Whole | None = Field(default=None, ge=0, description="By this subtask; absent: by any.")
+
+
+class Call(Part):
+    """When the `call`-th external call of `subtask` (any, if absent) begins."""
+
+    call: Whole = Field(gt=0, description="When this external call begins, counted from 1.")
+    subtask: Whole | None = Field(default=None, ge=0, description="Of this subtask; absent: of any.")
+
+
+class RecordTaken(Part):
+    """When the source of `subtask` (each, if absent) stands at its `record`-th record."""
+
+    record: Whole = Field(gt=0, description="When a source stands at this record of it, counted from 1.")
+    subtask: Whole | None = Field(
+        default=None,
+        ge=0,
+        description="The source of this subtask; absent: of the fault's subtask, or of any.",
+    )
+
+
+class Phase(Part):
+    """When the task reaches the named phase for the `hit`-th time (of this subtask's whole life)."""
+
+    phase: _PhaseField = Field(
+        description="A named point of the attempt; `snap.end`: the snapshot is made, its transaction has not "
+        "committed; `commit.post`: it has; `call`: an external call begins."
+    )
+    hit: Whole = Field(default=1, gt=0, description="Which time, counted over the whole life of the subtask.")
+
+
+When = At | Between | CheckpointDone | Call | RecordTaken | Phase
+TRIGGERS: dict[TriggerName, type[When]] = {
+    "at": At,
+    "between": Between,
+    "checkpoint": CheckpointDone,
+    "call": Call,
+    "record": RecordTaken,
+    "phase": Phase,
+}
+"""The field that names a trigger, and what it then is."""
+
+TRIGGER_FORMS: dict[TriggerName, str] = {
+    "at": "{at: 400ms}",
+    "between": "{between: [200ms, 2s]}",
+    "checkpoint": "{checkpoint: 3}",
+    "call": "{call: 120}",
+    "record": "{record: 40}",
+    "phase": "{phase: snap.end, hit: 3}",
+}
+"""How each is written, for hints."""
+
+
+def _trigger(value: object) -> str | None:
+    """Which trigger is meant: the one whose own field is there; None if none is, or several are."""
+    if isinstance(value, Part):
+        return next(f"<{name}>" for name, kind in TRIGGERS.items() if isinstance(value, kind))
+    named: list[Any] = [name for name in TRIGGERS if isinstance(value, Mapping) and name in value]
+    return f"<{named[0]}>" if len(named) == 1 else None
+
+
+Trigger = Annotated[
+    Annotated[At, Tag("<at>")]
+    | Annotated[Between, Tag("<between>")]
+    | Annotated[CheckpointDone, Tag("<checkpoint>")]
+    | Annotated[Call, Tag("<call>")]
+    | Annotated[RecordTaken, Tag("<record>")]
+    | Annotated[Phase, Tag("<phase>")],
+    Discriminator(
+        _trigger, custom_error_type="trigger", custom_error_message="should hold exactly one trigger"
+    ),
+]

@@ -1,0 +1,1 @@
+"""Faults of level sim: what each does to simulated links, servers and attempts, and what it counted of it."""

@@ -1,0 +1,80 @@
+"""Dead letters: a record whose last try failed leaves as a letter to somebody, and its task goes on.
+
+Answers to a side output for what failed (Flink's late-data tag, by intent). The call's failure becomes a result, so
+the operator emits it in its place, once, and a checkpoint carries it. Invariant: a record goes to the dead letters or
+fails the task, never both; before it does, it has had all its tries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from reference_impl.async_function import AsyncFunction, close_function, open_function
+from reference_impl.result import ResultHandle, Supplier
+
+__all__ = ["DeadLetter", "DeadLetterFunction", "is_dead_letter"]
+
+
+class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
+    """Record `id` has no result; `error` says why."""
+
+    id: int
+    error: str
+
+
+def is_dead_letter(results: Sequence[Any]) -> bool:
+    """Whether these results stand for a failure: what a retry strategy is to ask."""
+    return bool(results) and type(results[0]) is DeadLetter
+
+
+class DeadLetterFunction:
+    """`function`, whose failures are results; an `AsyncFunction`."""
+
+    def __init__(self, function: AsyncFunction) -> None:
+        self.function = function
+
+    def open(self) -> None:
+        """As the function's own."""
+        open_function(self.function)
+
+    def close(self) -> None:
+        """As the function's own."""
+        close_function(self.function)
+
+    def invoke(self, value: Any, handle: ResultHandle) -> None:
+        """See `AsyncFunction`."""
+        self.function.invoke(value, _Letterbox(value.id, handle))
+
+    def timeout(self, value: Any, handle: ResultHandle) -> None:
+        """See `AsyncFunction`."""
+        self.function.timeout(value, _Letterbox(value.id, handle))
+
+
+class _Letterbox:
+    """`handle`, to which a failure is the result `DeadLetter`."""
+
+    __slots__ = ("_handle", "_id")
+
+    def __init__(self, id_: int, handle: ResultHandle) -> None:
+        self._id = id_
+        self._handle = handle
+
+    @property
+    def record_key(self) -> object:
+        return self._handle.record_key
+
+    @property
+    def done(self) -> bool:
+        return self._handle.done
+
+    def complete(self, results: Sequence[Any]) -> None:
+        self._handle.complete(results)
+
+    def fail(self, error: BaseException) -> None:
+        self._handle.complete([DeadLetter(id=self._id, error=f"{type(error).__name__}: {error}")])
+
+    def supply(self, supplier: Supplier) -> None:
+        self._handle.supply(supplier)

@@ -1,0 +1,194 @@
+"""The inside faults of one attempt: what a scenario asks it to do to itself, wired to what each waits for.
+
+Answers to Jepsen's nemesis, moved into the process. Invariant: a fault acts once in a subtask's life (those of calls:
+as often as asked), whatever number of attempts that life has; an attempt without faults is wired to nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+from harness.checkpoint_store import CheckpointStore
+from harness.clock import monotonic_us
+from harness.drawn_times import instant_ms
+from harness.history.journal import Journal
+from harness.plan import Crash, RunPlan
+from harness.scenario import At, Between, Call, CheckpointDone, Fault, Phase, Workload
+from harness.scenario_triggers import RecordTaken
+from harness.sut.inside.calls import CallFault, FaultyCalls
+from harness.sut.inside.crash import die
+from harness.sut.inside.stall import Stall
+from harness.sut.inside.stop import stop
+from harness.sut.inside.store_trouble import StoreTrouble
+from harness.sut.inside.wall_clock import ClockJump, WallClock
+from harness.sut.past import Past, read_past
+from harness.sut.phases import PhaseHook, PhaseHooks
+from harness.sut.positions import SubtaskSource, WatchedSource
+from harness.workloads.lookups import LookupSource, nth_ids
+from reference_impl.async_function import AsyncFunction
+from reference_impl.task import Source
+
+__all__ = ["InsideFaults"]
+
+Act = Callable[[], None]
+
+
+class InsideFaults:
+    """Those of attempt `attempt` of `subtask`. Mutable: the calls' faults count."""
+
+    def __init__(
+        self,
+        plan: RunPlan,
+        *,
+        workload: Workload,
+        subtask: int,
+        attempt: int,
+        journal: Journal,
+        loop: asyncio.AbstractEventLoop,
+        store: CheckpointStore,
+    ) -> None:
+        self._plan = plan
+        self._store = StoreTrouble(store, journal)
+        self._workload = workload
+        self._subtask = subtask
+        self._journal = journal
+        self._loop = loop
+        self._crashes = [crash for crash in plan.crashes if crash.subtask == subtask]
+        faults = [Fault.model_validate(fault) for fault in plan.inside]
+        self._faults = [fault for fault in faults if fault.subtask in {None, subtask}]
+        has_any = bool(self._crashes or self._faults)
+        self._past = read_past(Path(plan.folder), subtask=subtask, attempt=attempt) if has_any else Past()
+        self.wall_clock = WallClock()
+        self.phases = PhaseHooks(tuple(self._hooks()), past=self._past, journal=journal)
+
+    @property
+    def shaping(self) -> list[Fault]:
+        """Those that are in what the source sends."""
+        return [fault for fault in self._faults if fault.do in {"hot_key", "watermark_burst", "idle_input"}]
+
+    # ------------------------------------------------------------------------------------------- phases
+
+    def _hooks(self) -> Iterator[PhaseHook]:
+        for fault in self._faults:
+            act_of_fault = self._act_of(fault)
+            if act_of_fault is not None:
+                yield from self._hook(fault, self._repeated(fault, act_of_fault))
+        for crash in self._crashes:  # behind all others of its phase, for nothing comes after it
+            act = partial(self._crash, crash)
+            yield PhaseHook(fault=crash.fault, phase=crash.phase, hit=crash.hit, act=act)
+
+    def _hook(self, fault: Fault, act: Act) -> Iterator[PhaseHook]:
+        match fault.when:
+            case Phase(phase=phase, hit=hit):
+                yield PhaseHook(fault=fault.id, phase=phase, hit=hit, act=act)
+            case Call(call=hit):
+                yield PhaseHook(fault=fault.id, phase="call", hit=hit, act=act)
+            case CheckpointDone(checkpoint=number):  # each is committed once, in their order
+                yield PhaseHook(fault=fault.id, phase="commit.post", hit=number, act=act)
+            case At() | Between() if self._past.first_record_us is None:
+                later = partial(self._at, fault, act)
+                yield PhaseHook(fault=fault.id, phase="accept", hit=1, act=later)
+            case At() | Between() if not self._past.acted[fault.id]:
+                self._at(fault, act)
+            case _:
+                """A record: the source is watched."""
+
+    def _at(self, fault: Fault, act: Act) -> None:
+        """When its time since the subtask's first record has passed."""
+        after_ms = instant_ms(fault, seed=self._plan.seed)
+        assert after_ms is not None, "it waits for a time"
+        now_us = monotonic_us()
+        due_us = (self._past.first_record_us or now_us) + after_ms * 1000
+        self._loop.call_later(max(0, due_us - now_us) / 1e6, act)
+
+    def _repeated(self, fault: Fault, act: Act) -> Act:
+        if fault.repeat is None or fault.every is None:
+            return act
+        every_ms, times = fault.every, fault.repeat
+
+        def repeatedly() -> None:
+            for cycle in range(1, times):
+                self._loop.call_later(cycle * every_ms / 1000, act)
+            act()
+
+        return repeatedly
+
+    # --------------------------------------------------------------------------------------------- acts
+
+    def _act_of(self, fault: Fault) -> Act | None:
+        """What it does at its moment; None: it has no moment, for it is in the source or in the calls."""
+        match fault.do:
+            case "loop_stall":
+                return Stall(fault.id, lasts_ms=fault.lasts or 0, loop=self._loop, journal=self._journal).act
+            case "clock_jump":
+                return ClockJump(
+                    fault.id,
+                    how=fault.how or fault.form.hows[0],
+                    shift_ms=fault.shift or 0,
+                    lasts_ms=fault.lasts,
+                    clock=self.wall_clock,
+                    loop=self._loop,
+                    journal=self._journal,
+                ).act
+            case "store_slow" | "store_failing" | "store_torn" | "store_newest_missing":
+                return partial(self._trouble_store, fault)
+            case "pause_worker" | "zombie":
+                return partial(stop, fault.id, self._journal)
+            case _:
+                return None
+
+    def _trouble_store(self, fault: Fault) -> None:
+        times = fault.times or 1
+        match fault.do:
+            case "store_slow":
+                self._store.slow(fault.id, delay_ms=fault.delay or 0, lasts_ms=fault.lasts or 0)
+            case "store_failing":
+                self._store.fail(fault.id, how=fault.how or fault.form.hows[0], lasts_ms=fault.lasts or 0)
+            case "store_torn":
+                self._store.tear(fault.id, times=times)
+            case _:
+                self._store.lose(fault.id, times=times)
+
+    def _crash(self, crash: Crash) -> None:
+        self._journal.about_to_die(fault=crash.fault, phase=crash.phase, hit=crash.hit, how=crash.how)
+        die(crash.how, why=f"fault {crash.fault} at {crash.phase} #{crash.hit}")
+
+    # --------------------------------------------------------------------------------- source and calls
+
+    def around_source(self, source: SubtaskSource, elements: LookupSource) -> Source:
+        """`source`, with what waits for one of its records."""
+        acts: dict[int, Act] = {}
+        for fault in self._faults:
+            act = self._act_of(fault)
+            if isinstance(fault.when, RecordTaken) and act is not None and not self._past.acted[fault.id]:
+                acts[elements.position_of(fault.when.record)] = self._repeated(fault, act)
+        return WatchedSource(source, acts) if acts else source
+
+    def around_calls(self, function: AsyncFunction) -> AsyncFunction:
+        """`function`, with the faults of calls."""
+        faults = [call_fault for fault in self._faults if (call_fault := self._call_fault(fault))]
+        if not faults:
+            return function
+        return FaultyCalls(function, faults, journal=self._journal, die=lambda why: die("sigkill", why=why))
+
+    def _call_fault(self, fault: Fault) -> CallFault | None:
+        does = _DOES.get(fault.do)
+        if does is None:
+            return None
+        assert isinstance(fault.when, RecordTaken), "the workload's faults wait for a record"
+        times = fault.times or 1
+        ids = nth_ids(
+            self._workload,
+            subtask=self._subtask,
+            first=fault.when.record,
+            count=1 if fault.do == "poison" else times,
+        )
+        left = max(0, times - self._past.acted[fault.id])
+        how = fault.how or (fault.form.hows[0] if fault.form.hows else does)
+        return CallFault(fault=fault.id, does=how if fault.do == "poison" else does, ids=ids, left=left)
+
+
+_DOES = {"poison": "raises", "duplicate_completion": "twice", "missing_completion": "never"}

@@ -1,0 +1,83 @@
+"""The past of a subtask: what its earlier attempts left in their files, for the one that follows them.
+
+Answers to what a Flink task may know after a restart: only what was written down. Invariant: it counts recorded lines
+and nothing else, so an attempt that was killed in the middle of a word counts up to its last whole line.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness.history.recorder import attempt_file
+
+__all__ = ["NOT_RECORDED", "Past", "read_past"]
+
+_PHASE_OF = {
+    "start": "open",
+    "in": "accept",
+    "wm": "accept",
+    "call": "call",
+    "res": "result",
+    "out": "emit",
+    "owm": "wm",
+    "snap": "snap.end",
+    "end": "drain",
+    "ended": "close",
+}
+"""Which recorded line shows that a phase was reached."""
+
+NOT_RECORDED = frozenset(
+    {
+        "restore.begin", "restore.mid", "restore.end", "snap.begin", "snap.mid", "ack", "commit.pre", "commit.post",
+        "notify",
+    }
+)  # fmt: skip
+"""The phases that need a note of their own; `commit` is written behind `commit.post`, and may be missing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """What has been, of one subtask."""
+
+    hits: Mapping[str, int] = field(default_factory=dict)
+    """How often each phase was reached."""
+    acted: Counter[str] = field(default_factory=Counter)
+    """How often each fault has acted."""
+    first_record_us: int | None = None
+    """When its first record was taken."""
+
+
+def read_past(folder: Path, *, subtask: int, attempt: int) -> Past:
+    """What the attempts before `attempt` have recorded."""
+    decode = msgspec.json.Decoder().decode
+    hits: Counter[str] = Counter()
+    acted: Counter[str] = Counter()
+    first_us: int | None = None
+    for earlier in range(1, attempt):
+        path = attempt_file(folder, subtask=subtask, attempt=earlier)
+        if not path.exists():
+            continue  # it died before it could write
+        whole, _, _ = path.read_bytes().rpartition(b"\n")
+        for line in map(decode, whole.split(b"\n") if whole else []):
+            if first_us is None and line["k"] == "in":
+                first_us = line["t"]
+            _count(line, hits, acted)
+    return Past(hits=hits, acted=acted, first_record_us=first_us)
+
+
+def _count(line: Mapping[str, Any], hits: Counter[str], acted: Counter[str]) -> None:
+    match line["k"]:
+        case "~reached":
+            hits[line["phase"]] += 1
+        case "~dies":
+            acted[line["fault"]] += 1
+        case "~acted" | "~stops":
+            acted[line["f"]] += 1
+        case kind if kind in _PHASE_OF:
+            hits[_PHASE_OF[kind]] += 1

@@ -1,0 +1,65 @@
+"""A whole run at level `live` for tests, in a folder of its own, and what a failing assertion should show of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from harness.live.supervisor import LiveRunner
+from harness.observer import Observer, Stop
+from harness.order import Order
+from harness.outcome import RunOutcome
+from harness.plan import Endpoint
+from harness.run import perform
+from harness.scenario import Scenario
+from harness.world.world import World
+
+__all__ = ["links_are_free", "told", "whole_run"]
+
+_numbers = count(1)
+
+
+def whole_run(
+    scenario: Scenario,
+    *,
+    world: World,
+    within: Path,
+    seed: int = 7,
+    observer: Observer | None = None,
+    stop: Stop | None = None,
+    limit_s: float | None = None,
+    inspect: Callable[[Endpoint], None] = lambda root: None,
+    **order: Any,
+) -> RunOutcome:
+    """Perform it; what it records is left in a new folder `within`."""
+    run_id = f"test-{next(_numbers):03d}"
+    folder = within / run_id
+    folder.mkdir()
+    return perform(
+        Order(scenario=scenario, level="live", seed=seed, **order),
+        run_id=run_id,
+        world=world,
+        runner=LiveRunner(note_process=world.enrol),
+        folder=folder,
+        observer=observer or Observer(),
+        stop=stop or Stop(),
+        limit_s=limit_s,
+        inspect=inspect,
+    )
+
+
+def links_are_free(world: World) -> bool:
+    """Whether nothing acts on a link any more."""
+    return all(world.proxy.toxics(link) == [] and world.proxy.enabled(link) for link in world.links)
+
+
+def told(outcome: RunOutcome) -> str:
+    """What a failing assertion should show."""
+    verdicts = [
+        (str(verdict.invariant), str(verdict.outcome), verdict.why, verdict.anomalies[:1])
+        for verdict in outcome.judgement.invariants
+        if str(verdict.outcome) not in {"pass", "not-claimed"}
+    ]
+    return f"{outcome.judgement.outcome} {verdicts} {outcome.faults} {outcome.accounting} {outcome.error}"

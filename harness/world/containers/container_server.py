@@ -1,0 +1,205 @@
+"""The database server of the containers world, as a container that faults may end, start and stop.
+
+Invariants: its port is published on a fixed port of loopback, so it is the same after each start; a small disk is a
+volume in memory that a second container holds, so it outlives every end of the server; a container that ended
+without our doing is an error with its last words, never a fault of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from docker.errors import DockerException  # type: ignore[import-untyped]  # it ships no types
+from docker.types import Mount  # type: ignore[import-untyped]  # it ships no types
+from requests.exceptions import RequestException
+
+from harness.clock import Deadline, wait_until
+from harness.errors import WorldError
+from harness.faults.server_control import ServerState
+from harness.world.containers.engine import Engine, brief
+from harness.world.server import lacking
+
+__all__ = ["ContainerMachine", "SmallVolume", "containers_server_lacks", "make_small_volume"]
+
+SHUT_DOWN_LIMIT_S = 30
+"""Then the engine kills it."""
+END_LIMIT_S = 20.0
+POLL_S = 0.02
+DATA = "/var/lib/mysql"
+HELD = "/floodmark-disk"
+"""Where the holder sees the volume; its own image's data folder stays visible beside it."""
+BALLAST = f"{HELD}/floodmark-ballast"
+SMALL_BYTES = 320 * 1024 * 1024
+"""Room for the data folder (105 to 200 MB), and for what a run may write before a fault fills it."""
+RUNNING = frozenset({"running", "paused", "restarting"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmallVolume:
+    """A disk in memory for the server's data, and the container that holds it."""
+
+    holder: Any
+    mount: Mount
+
+    def copy_own_data(self) -> None:
+        """Put the image's own data on it, as it is owned in the image."""
+        same = f"--reference={DATA} {HELD}"
+        self._run(f"cp -a {DATA}/. {HELD}/ && chown {same} && chmod {same}")
+
+    def fill(self) -> int:
+        """Take all that is free, from the container beside the server's."""
+        before = self._free_bytes()
+        self._run(f"head --bytes 1T /dev/zero >{BALLAST} 2>/dev/null || true")
+        return before - self._free_bytes()
+
+    def empty(self) -> None:
+        """Give it back."""
+        self._run(f"rm -f {BALLAST}")
+
+    def _free_bytes(self) -> int:
+        return 1024 * int(self._run(f"df --output=avail -k {HELD}").split()[-1])
+
+    def _run(self, script: str) -> str:
+        with _asked("the engine could not act on the server's small disk"):
+            code, output = self.holder.exec_run(["sh", "-c", script])
+        if code != 0:
+            raise WorldError(f"{script!r} ended with status {code} beside the server: {output.decode()}")
+        return str(output.decode())
+
+
+def make_small_volume(engine: Engine, image: str, *, name: str, labels: Mapping[str, str]) -> SmallVolume:
+    """A volume with a copy of the image's own data; all of it goes by the labels, as everything of a world."""
+    options = {"type": "tmpfs", "device": "tmpfs", "o": f"size={SMALL_BYTES}"}
+    with _asked("the engine could not make a small disk for the server"):
+        engine.client.volumes.create(name=name, driver="local", driver_opts=options, labels=dict(labels))
+        held = Mount(target=HELD, source=name, type="volume")
+        holder = engine.client.containers.create(
+            image, entrypoint=["sleep", "infinity"], mounts=[held], labels=dict(labels)
+        )
+        holder.start()
+    volume = SmallVolume(holder=holder, mount=Mount(target=DATA, source=name, type="volume"))
+    volume.copy_own_data()
+    return volume
+
+
+class ContainerMachine:
+    """A `harness.world.server.Machine` made of a container."""
+
+    def __init__(
+        self,
+        container: Any,
+        *,
+        volume: SmallVolume | None,
+        wait: Callable[[Callable[[], bool], str, Deadline], None],
+    ) -> None:
+        self._container = container
+        self._volume = volume
+        self._wait = wait
+        self._ended_by_us = False
+
+    def kill(self) -> None:
+        """SIGKILL by the engine, which a paused container obeys as well."""
+        self._ended_by_us = True
+        with _asked("the engine could not kill the server's container"):
+            self._container.kill()
+        self._await_end()
+
+    def shut_down(self) -> None:
+        """SIGTERM, and the kill if that is not enough."""
+        self._ended_by_us = True
+        with _asked("the engine could not stop the server's container"):
+            self._container.stop(timeout=SHUT_DOWN_LIMIT_S)
+        self._await_end()
+
+    def _await_end(self) -> None:
+        if not wait_until(lambda: not self._stands(), deadline=Deadline(END_LIMIT_S), every_s=POLL_S):
+            raise WorldError(f"the server's container had not ended after {END_LIMIT_S:g} s")
+
+    def start(self) -> None:
+        """The same container again: same port, same data."""
+        with _asked("the engine could not start the server's container again"):
+            self._container.start()
+        self._ended_by_us = False
+
+    def pause(self) -> None:
+        """The engine's freezer stops all of it."""
+        if self._status() == "running":
+            with _asked("the engine could not pause the server's container"):
+                self._container.pause()
+
+    def resume(self) -> None:
+        """Let it go on."""
+        if self._status() == "paused":
+            with _asked("the engine could not let the server's container go on"):
+                self._container.unpause()
+
+    def look(self) -> ServerState:
+        """Which start of the container it is, and whether it is paused."""
+        status = self._status()
+        if status in RUNNING:
+            state = self._container.attrs["State"]
+            paused = status == "paused"
+            return ServerState(
+                start=str(state["StartedAt"]), paused=paused, pid=int(state["Pid"]), uptime_s=None
+            )
+        if not self._ended_by_us:
+            raise WorldError(
+                f"the server's container is {status}, and no fault had ended it{self._last_words()}",
+                fix="its log says why; run it again with --keep always to have it whole",
+            )
+        return ServerState(start=None, paused=False, pid=None, uptime_s=None)
+
+    def wait_for(self, condition: Callable[[], bool], *, what: str, limit_s: float) -> None:
+        """Wait; its end is an error with its last words."""
+        self._wait(condition, what, Deadline(limit_s))
+
+    def fill_disk(self) -> int:
+        """A ballast file takes what is free."""
+        if self._volume is None:
+            raise lacking("a small disk")
+        return self._volume.fill()
+
+    def free_disk(self) -> None:
+        """Take the ballast away."""
+        if self._volume is None:
+            raise lacking("a small disk")
+        self._volume.empty()
+
+    def shift_clock(self, shift_ms: int) -> None:
+        """No image of ours has the library."""
+        raise lacking(f"a clock that can be shifted by {shift_ms} ms")
+
+    def _stands(self) -> bool:
+        return self._status() in RUNNING
+
+    def _status(self) -> str:
+        with _asked("the engine does not say how the server's container stands"):
+            self._container.reload()
+        return str(self._container.status)
+
+    def _last_words(self) -> str:
+        with _asked("the engine does not give the log of the server's container"):
+            lines = self._container.logs(tail=8).decode(errors="replace").splitlines()
+        return "".join(f"\n    {line}" for line in lines)
+
+
+def containers_server_lacks(*, flavour: str) -> dict[str, str]:
+    """For each ability that a containers world with this server cannot have, what can."""
+    lacks = {"server-clock": "a server whose clock a library shifts: run with --world local"}
+    if flavour == "mariadb":
+        lacks["offline-mode"] = (
+            "a MySQL server, and the image is MariaDB: name another in FLOODMARK_MYSQL_IMAGE"
+        )
+    return lacks
+
+
+@contextmanager
+def _asked(failure: str) -> Iterator[None]:
+    """An engine that fails us is a WorldError."""
+    try:
+        yield
+    except (DockerException, RequestException) as error:
+        raise WorldError(f"{failure}: {brief(error)}", fix="see the engine's log") from error

@@ -1,0 +1,242 @@
+"""The database server of a world, as faults may treat it (`harness.faults.server_control`).
+
+Invariants: one act at a time, from whichever thread; after every act the server either runs on its own port and
+data or was ended by us; what a fault left to be put back in a server that was down is put back when it starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from threading import RLock
+from typing import Any, Protocol
+
+import pymysql
+from pymysql.connections import Connection
+
+from harness.clock import Deadline, pause
+from harness.errors import HarnessError, WorldError
+from harness.faults.server_control import ServerState
+from harness.world.proof import open_connection
+from harness.world.world import DATABASE, Address, Credentials
+
+__all__ = ["Machine", "Server", "lacking"]
+
+START_LIMIT_S = 60.0
+"""How long it may take to answer after a start; crash recovery of our small folders takes seconds."""
+ROOT_LIMIT_S = 20.0
+"""How long root waits for a server that another fault has down or paused."""
+SHORT_S = 1.0
+BETWEEN_TRIES_S = 0.05
+UNREACHABLE = frozenset({1040, 1053, 2002, 2003, 2006, 2013, 2055})
+"""Codes of a server that is down, stopped, ending or full: ask again."""
+
+
+class Machine(Protocol):
+    """What the server's process is, in one world or the other."""
+
+    def kill(self) -> None:
+        """End it at once, also if it is paused; returns when it is gone."""
+
+    def shut_down(self) -> None:
+        """Let it end in order; returns when it is gone."""
+
+    def start(self) -> None:
+        """Start it; it may still be starting when this returns."""
+
+    def pause(self) -> None:
+        """Stop all of it; returns when it has stopped."""
+
+    def resume(self) -> None:
+        """Let it go on."""
+
+    def look(self) -> ServerState:
+        """How its process stands; `uptime_s` is left to who can ask it."""
+
+    def wait_for(self, condition: Callable[[], bool], *, what: str, limit_s: float) -> None:
+        """Wait until `condition` holds; its end or the limit is a WorldError with its last words."""
+
+    def fill_disk(self) -> int:
+        """Take all that its disk has free."""
+
+    def free_disk(self) -> None:
+        """Give it back."""
+
+    def shift_clock(self, shift_ms: int) -> None:
+        """Let its calendar be so far from ours."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Owed:
+    """What is to be undone as soon as the server answers; shared by all runs' views of one server. Mutable."""
+
+    lock: RLock = field(default_factory=RLock)
+    acts: list[tuple[str, Callable[[Any], None]]] = field(default_factory=list)
+    """(database, act)"""
+
+
+class Server:
+    """A `harness.faults.server_control.ServerControl` of a machine."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        *,
+        flavour: str,
+        address: Address,
+        root: Credentials,
+        user: str,
+        database: str = DATABASE,
+        owed: _Owed | None = None,
+    ) -> None:
+        self.flavour = flavour
+        self.database = database
+        self.user = user
+        self._machine = machine
+        self._address = address
+        self._root = root
+        self._owed = owed or _Owed()
+
+    def of_run(self, database: str) -> Server:
+        """The same server, for a run with this database."""
+        return Server(
+            self._machine,
+            flavour=self.flavour,
+            address=self._address,
+            root=self._root,
+            user=self.user,
+            database=database,
+            owed=self._owed,
+        )
+
+    def kill(self) -> None:
+        """End it as SIGKILL does."""
+        with self._owed.lock:
+            if self._machine.look().start is not None:
+                self._machine.kill()
+
+    def shut_down(self) -> None:
+        """Let it end in order."""
+        with self._owed.lock:
+            if self._machine.look().start is not None:
+                self._machine.resume()  # a stopped process does not hear that it shall end
+                self._machine.shut_down()
+
+    def start(self) -> None:
+        """Start it on the same port and data, and wait until it answers."""
+        with self._owed.lock:
+            if self._machine.look().start is not None:
+                return
+            self._machine.start()
+            self._machine.wait_for(
+                self._answers, what="the database server to answer again", limit_s=START_LIMIT_S
+            )
+            self._pay()
+
+    def pause(self) -> None:
+        """Stop all of it."""
+        with self._owed.lock:
+            if self._machine.look().start is not None:
+                self._machine.pause()
+
+    def resume(self) -> None:
+        """Let it go on."""
+        with self._owed.lock:
+            if self._machine.look().paused:
+                self._machine.resume()
+                self._pay()
+
+    @contextmanager
+    def root(
+        self, database: str = "", *, limit_s: float = 3.0, wait_s: float = ROOT_LIMIT_S
+    ) -> Iterator[Connection[Any]]:
+        """A connection as root, past the proxy."""
+        with closing(self._connect(database, limit_s=limit_s, wait_s=wait_s)) as connection:
+            yield connection
+
+    def _connect(self, database: str, *, limit_s: float, wait_s: float) -> Connection[Any]:
+        deadline = Deadline(wait_s)
+        while True:
+            try:
+                return open_connection(self._address, self._root, database=database or None, limit_s=limit_s)
+            except (pymysql.MySQLError, OSError) as error:
+                if deadline.passed or not _is_unreachable(error):
+                    raise
+            pause(BETWEEN_TRIES_S)
+
+    def state(self) -> ServerState:
+        """How it stands, with its uptime if it answers."""
+        seen = self._machine.look()
+        if seen.start is None or seen.paused:
+            return seen
+        uptime = self._status("SHOW GLOBAL STATUS LIKE 'Uptime'").get("Uptime")
+        return ServerState(start=seen.start, paused=seen.paused, pid=seen.pid, uptime_s=uptime)
+
+    def counters(self) -> Mapping[str, int]:
+        """Its status counters."""
+        return self._status("SHOW GLOBAL STATUS")
+
+    def put_back(self, act: Callable[[Any], None]) -> None:
+        """Undo a change, now or as soon as it answers."""
+        with self._owed.lock:
+            self._owed.acts.append((self.database, act))
+            seen = self._machine.look()
+            if seen.start is not None and not seen.paused:
+                self._pay()
+
+    def fill_disk(self) -> int:
+        """Take all that its disk has free."""
+        return self._machine.fill_disk()
+
+    def free_disk(self) -> None:
+        """Give it back."""
+        self._machine.free_disk()
+
+    def shift_clock(self, shift_ms: int) -> None:
+        """Let its calendar be so far from ours."""
+        self._machine.shift_clock(shift_ms)
+
+    def _pay(self) -> None:
+        """Undo what is owed, the oldest last: what was done on top of another change is undone first."""
+        while self._owed.acts:
+            database, act = self._owed.acts[-1]
+            try:
+                with self.root(database) as connection:
+                    act(connection)
+            except (pymysql.MySQLError, OSError) as error:
+                raise WorldError(
+                    f"a fault could not be undone in database {database}: {error}",
+                    fix="the world is of no use any more: run it again",
+                ) from error
+            self._owed.acts.pop()
+
+    def _answers(self) -> bool:
+        try:
+            with closing(open_connection(self._address, self._root, database=None, limit_s=SHORT_S)):
+                return True
+        except (pymysql.MySQLError, OSError):
+            return False
+
+    def _status(self, query: str) -> Mapping[str, int]:
+        """The numbers among the rows; none if it does not answer soon."""
+        try:
+            with (
+                closing(
+                    open_connection(self._address, self._root, database=None, limit_s=SHORT_S)
+                ) as connection,
+                connection.cursor() as cursor,
+            ):
+                cursor.execute(query)
+                return {str(name): int(value) for name, value in cursor.fetchall() if str(value).isdecimal()}
+        except (pymysql.MySQLError, OSError):
+            return {}
+
+
+def lacking(ability: str) -> HarnessError:
+    """A fault asked for what this world was not opened with: the run should have been refused."""
+    return HarnessError(f"this world was opened without {ability}, and a fault needs it")
+
+
+def _is_unreachable(error: Exception) -> bool:
+    return not isinstance(error, pymysql.MySQLError) or (bool(error.args) and error.args[0] in UNREACHABLE)

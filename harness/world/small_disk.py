@@ -1,0 +1,84 @@
+"""A disk so small that a fault can fill it: a file system in memory, mounted for one world's data folder.
+
+Invariants: a mount is in the ledger before it exists, so that it is taken away after any ending; only a world that
+was asked for one has it.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.world.ledger import Ledger
+from harness.world.processes import run_to_end
+
+__all__ = ["SMALL_DISK_ROOM_BYTES", "Ballast", "mount_small_disk", "no_small_disk"]
+
+SMALL_DISK_ROOM_BYTES = 96 * 1024 * 1024
+"""What a run may write on a small disk before a fault fills it; the data folder itself comes on top."""
+MOUNT_LIMIT_S = 10.0
+CAN_MOUNT = 1 << 21
+"""The bit of CAP_SYS_ADMIN."""
+CHUNK_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ballast:
+    """A file that takes what is free beside the server's data; the server does not mind it."""
+
+    path: Path
+
+    def fill(self) -> int:
+        """Write until nothing more fits, to the last byte."""
+        before = shutil.disk_usage(self.path.parent).free
+        with self.path.open("ab", buffering=0) as file:
+            for size in (CHUNK_BYTES, 4096, 1):
+                _write_until_full(file.write, bytes(size))
+        return before - shutil.disk_usage(self.path.parent).free
+
+    def remove(self) -> None:
+        """Give it back."""
+        self.path.unlink(missing_ok=True)
+
+
+def no_small_disk() -> str:
+    """Why this machine can mount none for us; empty if it can."""
+    if platform.system() != "Linux":
+        return "a file system in memory is mounted on Linux only"
+    if os.geteuid() != 0 or not _may_mount() or shutil.which("mount") is None:
+        return "only root may mount a small disk for the server's data"
+    return ""
+
+
+def mount_small_disk(folder: Path, *, size_bytes: int, ledger: Ledger) -> None:
+    """Make `folder` a disk of its own of so many bytes, until the ledger is closed."""
+    folder.mkdir(mode=0o700)
+    ledger.note_mount(folder)
+    run_to_end(
+        ["mount", "-t", "tmpfs", "-o", f"size={size_bytes},mode=0700", "floodmark", str(folder)],
+        what=f"mounting a small disk of {size_bytes >> 20} MB at {folder}",
+        limit_s=MOUNT_LIMIT_S,
+        fix="run as root outside a container, or leave out the faults that fill the disk",
+    )
+
+
+def _may_mount() -> bool:
+    """Whether this process has the capability, which root in a container often lacks."""
+    status = Path("/proc/self/status").read_text().splitlines()
+    held = next((int(line.split()[1], 16) for line in status if line.startswith("CapEff:")), 0)
+    return bool(held & CAN_MOUNT)
+
+
+def _write_until_full(write: Callable[[bytes], int | None], piece: bytes) -> None:
+    """Every write is a piece less of what is free, so this ends."""
+    while True:
+        try:
+            written = write(piece)
+        except OSError:  # ENOSPC; whatever else it is, no more can be written
+            return
+        if not written:
+            return

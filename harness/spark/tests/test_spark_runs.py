@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 KILLS = 30
+KILLS_EVERY_TIME = 10
+"""The others are for the soak."""
 RECORDS = 150
 _numbers = count(1)
 
@@ -136,7 +138,13 @@ class Table:
             self.epochs = list(cursor.fetchall())
 
 
-@pytest.mark.parametrize("number", range(KILLS))
+@pytest.mark.parametrize(
+    "number",
+    [
+        *range(KILLS_EVERY_TIME),
+        *(pytest.param(number, marks=pytest.mark.soak) for number in range(KILLS_EVERY_TIME, KILLS)),
+    ],
+)
 def test_after_a_kill_between_snapshot_and_commit_every_record_is_there_once_in_order_and_right(
     performed: Performed, seed: int, number: int
 ) -> None:

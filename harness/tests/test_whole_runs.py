@@ -171,8 +171,11 @@ def test_a_run_that_is_stopped_under_way_is_unknown_and_its_attempts_are_dead(pe
 def test_a_run_that_is_stopped_under_a_fault_is_healed(performed: Performed) -> None:
     """The fixture looks at the links afterwards."""
     silence = ("faults.silence.for=30s", "faults.silence.when={at: 0ms}")
+    long = "workload.records=4000"  # it must not be over before the fault bites
 
-    outcome = performed(shipped("blackhole-with-default", *silence), watch=Watching(text="silence is armed"))
+    outcome = performed(
+        shipped("blackhole-with-default", *silence, long), watch=Watching(text="silence bites")
+    )
 
     (fault,) = outcome.faults
     assert fault.armed_us is not None

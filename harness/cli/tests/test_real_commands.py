@@ -82,7 +82,7 @@ def test_a_run_that_passes_answers_0_and_leaves_a_report_whose_command_runs_it_a
     names = {path.name for path in report.iterdir()}
     assert {"index.html", "junit.xml", "run.json", "summary.md", "runs"} <= names
     assert (
-        f"floodmark run calm --level live --world local --seed 7 {shlex.join(SMALL)}"
+        f"floodmark run calm --level live --world local --proxy auto --seed 7 {shlex.join(SMALL)}"
         in (report / "run.json").read_text()
     )
 

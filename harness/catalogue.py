@@ -13,7 +13,7 @@ from pathlib import Path
 import harness
 from harness.errors import NothingRan, UsageError
 
-__all__ = ["catalogue", "catalogue_folder", "folder_of", "resolve"]
+__all__ = ["catalogue", "catalogue_folder", "folders", "resolve"]
 
 _SUFFIXES = (".yaml", ".yml")
 
@@ -28,9 +28,9 @@ def catalogue() -> dict[str, Path]:
     return {path.stem: path for path in _files_below(catalogue_folder())}
 
 
-def folder_of(name: str) -> str:
-    """The folder of a shipped scenario, below the catalogue's; empty for one that stands in none."""
-    return catalogue()[name].parent.relative_to(catalogue_folder()).as_posix().removeprefix(".")
+def folders() -> dict[str, str]:
+    """The folder of each shipped scenario, below the catalogue's; empty for one that stands in none."""
+    return _folders(catalogue())
 
 
 def resolve(names: Iterable[str | Path]) -> list[Path]:
@@ -56,16 +56,20 @@ def _meant(name: str, shipped: dict[str, Path]) -> list[Path] | None:
         return list(shipped.values())
     if name in shipped:
         return [shipped[name]]
-    if name in _folders(shipped):
+    if name in _folder_names(shipped):
         return _inside(catalogue_folder() / name)
     if path.is_dir():
         return _inside(path)
     return [path] if path.is_file() else None
 
 
-def _folders(shipped: dict[str, Path]) -> list[str]:
-    """The catalogue's folders, by name."""
-    return sorted({folder_of(name): None for name in shipped if folder_of(name)})
+def _folders(shipped: dict[str, Path]) -> dict[str, str]:
+    top = catalogue_folder()
+    return {name: path.parent.relative_to(top).as_posix().removeprefix(".") for name, path in shipped.items()}
+
+
+def _folder_names(shipped: dict[str, Path]) -> list[str]:
+    return sorted(set(_folders(shipped).values()) - {""})
 
 
 def _inside(folder: Path) -> list[Path]:
@@ -90,5 +94,5 @@ def _unknown(names: list[str], shipped: dict[str, Path]) -> UsageError:
 def _nearest(name: str, shipped: dict[str, Path]) -> str:
     stem = Path(name).stem
     inside = [known for known in shipped if stem and stem in known]
-    close = inside[:1] or get_close_matches(stem, [*shipped, *_folders(shipped), "all"], n=1)
+    close = inside[:1] or get_close_matches(stem, [*shipped, *_folder_names(shipped), "all"], n=1)
     return f"; did you mean `{close[0]}`?" if close else ""

@@ -36,7 +36,8 @@ def header_of(order: Order, *, audited: bool) -> Mapping[str, Any]:
         "operator": {
             "mode": operator.mode,
             "capacity": operator.capacity,
-            "timeout_ms": operator.timeout,
+            # A handler that answers nothing promises nothing (A46).
+            "timeout_ms": 0 if operator.on_timeout == "nothing" else operator.timeout,
             "max_tries": operator.tries,
         },
         "bounds": {"timeout_slack": _timeout_slack_ms(scenario), "recover": _RECOVER_MS},

@@ -13,7 +13,7 @@ from typing import Any
 
 from harness.verdict import Judgement, Outcome
 
-__all__ = ["FaultRecord", "FaultTime", "RunOutcome", "WorldDescription", "seen_as_expected"]
+__all__ = ["FaultRecord", "FaultTime", "Pitfall", "RunOutcome", "WorldDescription", "seen_as_expected"]
 
 _CONVICTIONS = {False: {Outcome.FAIL}, True: {Outcome.VACUOUS}}
 """V23 never fails: a run without evidence is convicted by being vacuous."""
@@ -102,6 +102,18 @@ class FaultRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pitfall:
+    """A mistake in the use of asynchronous lookups that the run shows; it breaks no promise, and will hurt."""
+
+    name: str
+    """As on `docs/pitfalls.md`."""
+    says: str
+    """What was measured, and what it means."""
+    advice: str
+    evidence: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunOutcome:
     """One run of one scenario."""
 
@@ -137,6 +149,7 @@ class RunOutcome:
     """Why the run stopped early, if it did."""
     interrupted: bool = False
     extras: Mapping[str, Any] = field(default_factory=dict)
+    pitfalls: tuple[Pitfall, ...] = ()
 
     @property
     def as_expected(self) -> bool:

@@ -20,6 +20,7 @@ from harness.clock import monotonic_us, utc_now
 from harness.database.audit import AuditRow, TableAudit, read_audit
 from harness.database.coordinator import coordinated
 from harness.database.schema import prepare_database, run_database
+from harness.database.server_counts import ServerCounter, ServerCounts
 from harness.errors import HarnessError, WorldError
 from harness.execution import LevelRunner
 from harness.faults.findings import fault_events, findings
@@ -28,7 +29,9 @@ from harness.history.merge import Leftovers, Line, merge, read_leftovers, write_
 from harness.history.recorder import HARNESS_FILE, Recorder
 from harness.observer import Observer, Stop
 from harness.order import Order, planned_crashes, planned_inside
-from harness.outcome import FaultRecord, RunOutcome
+from harness.outcome import FaultRecord, Pitfall, RunOutcome
+from harness.pitfalls.finding import find_pitfalls
+from harness.pitfalls.seen import RunSeen
 from harness.plan import Endpoint, RunPlan
 from harness.scenario import Scenario
 from harness.sut.mutants import MUTANTS, Mutant
@@ -50,6 +53,7 @@ class _Ran:
     ran_us: int
     ending: Ending
     audit: TableAudit | None
+    server: ServerCounts | None
 
 
 def perform(
@@ -86,18 +90,26 @@ def perform(
             keyed=scenario.sink == "idempotent",
         )
         plan = _plan(order, run_id=run_id, world=world, database=name, raw=raw, rows=rows)
+        server = ServerCounter(root)
         with Recorder(raw / HARNESS_FILE) as recorder:
             observer.phase("run", f"{scenario.scenario} at level {order.level}, seed {order.seed}")
             world.proxy.reseed(order.seed)
             watch = Watch(acts=_acts(order), plan=plan, recorder=recorder, observer=observer)
             with _coordinated(scenario, root, recorder):
                 ending = watch.over(world=world, runner=runner, logs=folder, stop=stop, limit_s=limit_s)
-        ran_us = monotonic_us()
+        ran_us, counts = monotonic_us(), server.read()
         observer.phase("judge", "merging and judging what was recorded")
         offered = offered_records(_acts(order), seed=order.seed, rows=rows)
         audit = _audit(root, scenario, ending, offered=offered)
         inspect(root)
-    ran = _Ran(started_at=started_at, began_us=began_us, ran_us=ran_us, ending=ending, audit=audit)
+    ran = _Ran(
+        started_at=started_at,
+        began_us=began_us,
+        ran_us=ran_us,
+        ending=ending,
+        audit=audit,
+        server=counts,
+    )
     return _outcome(order, run_id=run_id, world=world, folder=folder, ran=ran)
 
 
@@ -114,6 +126,8 @@ def _outcome(order: Order, *, run_id: str, world: World, folder: Path, ran: _Ran
     history = folder / "history.jsonl"
     _merge(order, leftovers, faults, audit, history)
     judgement = _judge(history, whole=ran.ending.error is None and not leftovers.missing)
+    pitfalls = find_pitfalls(RunSeen.of(scenario, leftovers.lines, ended_us=ran.ran_us, server=ran.server))
+    unnamed = _unnamed(scenario, pitfalls)
     judged_us = monotonic_us()
     return RunOutcome(
         run_id=run_id,
@@ -126,7 +140,9 @@ def _outcome(order: Order, *, run_id: str, world: World, folder: Path, ran: _Ran
         mutant=order.mutant,
         convicts=MUTANTS[order.mutant].convicted_by if order.mutant else (),
         world=world.description,
-        judgement=judgement,
+        judgement=replace(judgement, outcome=worst([judgement.outcome, Outcome.VACUOUS]))
+        if unnamed
+        else judgement,
         faults=_on_history_clock(faults, leftovers),
         history=history,
         started_at=ran.started_at,
@@ -135,10 +151,22 @@ def _outcome(order: Order, *, run_id: str, world: World, folder: Path, ran: _Ran
         accounting=audit.counts if audit else {},
         again=order.again,
         versions=versions(order.level),
-        threats=leftovers.warnings + (() if audit else ("the database did not answer the audit",)),
+        threats=(
+            *unnamed,
+            *leftovers.warnings,
+            *(() if audit else ("the database did not answer the audit",)),
+        ),
         error=ran.ending.error,
         interrupted=ran.ending.interrupted,
+        pitfalls=pitfalls,
     )
+
+
+def _unnamed(scenario: Scenario, pitfalls: Sequence[Pitfall]) -> tuple[str, ...]:
+    """What is to be said of a run that was to show a pitfall, and did not."""
+    if scenario.pitfall is None or any(pitfall.name == scenario.pitfall for pitfall in pitfalls):
+        return ()
+    return (f"The pitfall {scenario.pitfall} was to be named, and the run did not show it: that is no pass.",)
 
 
 def _audit(root: Endpoint, scenario: Scenario, ending: Ending, *, offered: int) -> TableAudit | None:

@@ -15,7 +15,7 @@ from pydantic import Field, WithJsonSchema, model_validator
 from harness.invariants import INVARIANTS
 from harness.scenario_fault_kinds import FaultName
 from harness.scenario_faults import Fault
-from harness.scenario_parts import Expectations, Level, Link, Operator, Part, Sink, Workload, refuse
+from harness.scenario_parts import Expectations, Level, Link, Operator, Part, Sink, Task, Workload, refuse
 from harness.scenario_rules import Standing, breaches
 from harness.scenario_triggers import At, Between, Call, CheckpointDone, Phase, RecordTaken, When
 from harness.scenario_values import Duration, Name, Span
@@ -33,14 +33,26 @@ __all__ = [
     "Link",
     "Operator",
     "Phase",
+    "Pitfall",
     "RecordTaken",
     "Scenario",
     "Sink",
+    "Task",
     "When",
     "Workload",
 ]
 
 
+Pitfall = Literal[
+    "blocking-call",
+    "no-pool",
+    "small-pool",
+    "failing-timeout",
+    "silent-timeout",
+    "open-connections",
+    "lost-completion",
+]
+"""A mistake in the use of asynchronous lookups, as `harness.pitfalls` names it."""
 _Invariant = Annotated[str, WithJsonSchema({"type": "string", "enum": list(INVARIANTS)})]
 
 
@@ -56,6 +68,9 @@ class Scenario(Part):
     )
     operator: Operator = Field(description="The settings of the operator under test.")
     workload: Workload = Field(description="What the source sends, and how fast.")
+    task: Task | None = Field(
+        default=None, description="What else the task does in front of the lookups; absent: nothing."
+    )
     sink: Sink = Field(
         default="atomic",
         description="How outputs become visible: `atomic`, outputs and position in one transaction; `two-phase`, "
@@ -70,6 +85,10 @@ class Scenario(Part):
     )
     mutant: Name | None = Field(
         default=None, description="The planted defect that it must convict (`floodmark list mutants`)."
+    )
+    pitfall: Pitfall | None = Field(
+        default=None,
+        description="The mistake that the run must name, or it has shown nothing (docs/pitfalls.md).",
     )
     budget: Span = Field(default=60_000, description="After which the run is given up.")
 
@@ -90,4 +109,6 @@ class Scenario(Part):
             budget=self.budget,
             levels=self.levels,
             sink=self.sink,
+            task=self.task,
+            has_task=self.task is not None,
         )

@@ -34,6 +34,7 @@ __all__ = [
     "Operator",
     "Part",
     "Sink",
+    "Task",
     "Workload",
     "refuse",
 ]
@@ -80,22 +81,26 @@ class Part(BaseModel):
 
 
 def _answer(value: object) -> str | None:
-    """Which of the two forms of `on_timeout` is meant; None: neither."""
+    """Which of the forms of `on_timeout` is meant; None: none of them."""
     match value:
         case list():
             return "<results>"
         case "fail":
             return "<fail>"
+        case "nothing":
+            return "<nothing>"
         case _:
             return None
 
 
 OnTimeout = Annotated[
-    Annotated[Literal["fail"], Tag("<fail>")] | Annotated[list[JsonValue], Tag("<results>")],
+    Annotated[Literal["fail"], Tag("<fail>")]
+    | Annotated[Literal["nothing"], Tag("<nothing>")]
+    | Annotated[list[JsonValue], Tag("<results>")],
     Discriminator(
         _answer,
         custom_error_type="choice",
-        custom_error_message="should be `fail` or a list of results, as in `[null]` or `[]`",
+        custom_error_message="should be `fail`, `nothing` or a list of results, as in `[null]` or `[]`",
     ),
 ]
 
@@ -111,7 +116,8 @@ class Operator(Part):
     timeout: Duration = Field(default=0, description="Of one record, from its call; 0ms is none (A3).")
     on_timeout: OnTimeout = Field(
         default="fail",
-        description="`fail` fails the task (A44); a list holds the results that stand in (A45).",
+        description="`fail` fails the task (A44); a list holds the results that stand in (A45); `nothing` is a "
+        "mistake, after which the record keeps its slot (A46).",
     )
     on_error: Literal["fail", "dead-letter"] = Field(
         default="fail",
@@ -120,6 +126,20 @@ class Operator(Part):
     )
     tries: Whole = Field(default=1, gt=0, le=100, description="Calls for one record at most.")
     retry_delay: Duration = Field(default=0, description="From a failed try to the next.")
+    connections: Whole | None = Field(
+        default=None, gt=0, le=200, description="Of the lookups' pool; without it the capacity, 50 at most."
+    )
+    client: Literal["blocking", "one-connection", "connection-a-call", "open-connections"] | None = Field(
+        default=None,
+        description="A mistake in the place of the pool, for the run to name (docs/pitfalls.md).",
+    )
+
+    @property
+    def mistake(self) -> str | None:
+        """What only a real client can do wrong, as it is written."""
+        if self.client is not None:
+            return f"client: {self.client}"
+        return "on_timeout: nothing" if self.on_timeout == "nothing" else None
 
     @model_validator(mode="after")
     def _answers_what_can_come(self) -> Self:
@@ -127,8 +147,11 @@ class Operator(Part):
         return self
 
     def _breaches(self) -> Iterator[Breach]:
+        if self.client is not None and self.connections is not None:
+            say = f"`client: {self.client}` has no pool whose `connections` could be chosen"
+            yield Breach(path=("connections",), say=say, hint="leave one of the two out")
         if self.on_timeout != "fail" and self.timeout == 0:
-            say = "`on_timeout` lists results, but without a `timeout` no record ever times out"
+            say = "`on_timeout` answers, but without a `timeout` no record ever times out"
             yield Breach(path=("on_timeout",), say=say, hint="add `timeout: 300ms`, say")
         if self.retry_delay and self.tries == 1:
             say = "`retry_delay` waits between tries, but `tries: 1` makes no second one"
@@ -177,6 +200,38 @@ class Workload(Part):
     def checkpoints(self) -> int:
         """Barriers that the source of one subtask sends: none before its first element or after its last."""
         return (self.positions - 1) // self.checkpoint_every
+
+
+class Task(Part):
+    """What stands in front of the lookups in their task: an operator with state by key, fed by several inputs."""
+
+    keyed: Literal["sessions"] = Field(
+        default="sessions",
+        description="What it counts: of each key its records, and its sessions, which a timer in event time ends.",
+    )
+    inputs: Whole = Field(
+        default=2,
+        gt=0,
+        le=2,
+        description="Over which the records come; watermarks and barriers stand in each.",
+    )
+    gap: Duration = Field(
+        default=200, gt=0, description="In event time: a key without a record for so long ends its session."
+    )
+    lag: Duration = Field(
+        default=0,
+        description="Of input 1: its elements come so much later, and its watermarks say so much less.",
+    )
+
+    @model_validator(mode="after")
+    def _has_whom_to_lag(self) -> Self:
+        refuse("Task", self._breaches())
+        return self
+
+    def _breaches(self) -> Iterator[Breach]:
+        if self.lag and self.inputs == 1:
+            say = "`lag` is of input 1, and there is only input 0"
+            yield Breach(path=("lag",), say=say, hint="write `inputs: 2`, or take it out")
 
 
 class Expectations(Part):

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from harness.invariants import INVARIANTS, NOT_ON_A_HISTORY
 from harness.scenario_fault_kinds import FAULT_FORMS
 from harness.scenario_faults import Fault, field_breaches
-from harness.scenario_parts import Breach, Expectations, Operator, Workload
+from harness.scenario_parts import Breach, Expectations, Operator, Task, Workload
 from harness.scenario_triggers import At, Between, Call, CheckpointDone, Phase, RecordTaken
 from harness.scenario_values import Duration, duration_text
 
@@ -43,6 +43,9 @@ class Standing:
     budget: int | None
     levels: tuple[str, ...] = ()
     sink: str | None = None
+    task: Task | None = None
+    has_task: bool = False
+    """Whether the scenario has one at all, sound or not."""
 
 
 def standing(data: Mapping[str, Any]) -> Standing:
@@ -61,6 +64,8 @@ def standing(data: Mapping[str, Any]) -> Standing:
         budget=_sound_budget(data.get("budget", "60s")),
         levels=tuple(_sound(list[str], data.get("levels")) or ()),
         sink=_sound(str, data.get("sink", "atomic")),
+        task=_sound(Task, data.get("task")),
+        has_task=data.get("task") is not None,
     )
 
 
@@ -101,6 +106,7 @@ def breaches(parts: Standing) -> Iterator[Breach]:
     yield from _subtasks(parts)
     yield from _levels(parts)
     yield from _of_another_sink(parts)
+    yield from _of_another_task(parts)
     yield from _triggers_that_never_come(parts)
     yield from _decisive(parts)
     yield from _expectations(parts)
@@ -138,6 +144,11 @@ def _levels(parts: Standing) -> Iterator[Breach]:
             say = f"`{unable[0].do}` cannot be done at level {level}"
             hint = f"write levels: [{', '.join(able or unable[0].form.levels)}]"
             yield Breach(path=("levels", index), say=say, hint=hint)
+        elif (
+            level == "sim" and parts.operator is not None and (mistake := parts.operator.mistake) is not None
+        ):
+            say = f"`{mistake}` is a client's mistake, and at level sim there is no client"
+            yield Breach(path=("levels", index), say=say, hint="write levels: [live, spark]")
 
 
 def _of_another_sink(parts: Standing) -> Iterator[Breach]:
@@ -153,6 +164,29 @@ def _of_another_sink(parts: Standing) -> Iterator[Breach]:
             case Phase(phase="ack" | "notify" as phase):
                 say = f"the phase `{phase}` never comes: with the atomic sink a checkpoint is one transaction"
                 yield Breach(path=("faults", index, "when", "phase"), say=say, hint=hint)
+
+
+def _of_another_task(parts: Standing) -> Iterator[Breach]:
+    """Without keyed state no timer fires, and with one input nothing is aligned; timers need watermarks that rise."""
+    for index, fault in parts.faults:
+        match fault.when:
+            case Phase(phase="align" | "timer" as phase) if not parts.has_task:
+                say = f"the phase `{phase}` never comes: the task has neither timers nor several inputs"
+                yield Breach(path=("faults", index, "when", "phase"), say=say, hint="add `task: {inputs: 2}`")
+            case Phase(phase="align") if parts.task is not None and parts.task.inputs == 1:
+                say = "the phase `align` never comes: the barriers of one input are not aligned"
+                yield Breach(path=("faults", index, "when", "phase"), say=say, hint="write `inputs: 2`")
+        if parts.has_task and fault.do == "watermark_burst":
+            say = "a task passes on only a watermark that is greater than the one before, and in a burst some are equal"
+            yield Breach(path=("faults", index, "do"), say=say, hint="take it, or `task`, out")
+    if not parts.has_task or parts.workload is None:
+        return
+    if parts.workload.watermark_every == 0:
+        say = "the sessions of `task` end by watermarks, and there are none"
+        yield Breach(path=("workload", "watermark_every"), say=say, hint="raise it above 0")
+    if parts.workload.watermarks == "wild":
+        say = "a task passes on only a watermark that is greater than the one before, and some here are not"
+        yield Breach(path=("workload", "watermarks"), say=say, hint="write `watermarks: rising`")
 
 
 def _triggers_that_never_come(parts: Standing) -> Iterator[Breach]:

@@ -32,8 +32,8 @@ __all__ = [
 ]
 
 PhaseName = Literal[
-    "open", "restore.begin", "restore.mid", "restore.end", "accept", "call", "result", "emit", "wm",
-    "snap.begin", "snap.mid", "snap.end", "ack", "commit.pre", "commit.post", "notify", "drain", "close",
+    "open", "restore.begin", "restore.mid", "restore.end", "accept", "timer", "call", "result", "emit", "wm",
+    "align", "snap.begin", "snap.mid", "snap.end", "ack", "commit.pre", "commit.post", "notify", "drain", "close",
 ]  # fmt: skip
 PHASES: tuple[PhaseName, ...] = get_args(PhaseName)
 """The named points in the life of an attempt, in the order in which it meets them."""

@@ -20,7 +20,6 @@ from reference_impl.async_wait_build import (
 from reference_impl.blocking_function import from_blocking
 from reference_impl.coroutine_function import from_coroutine
 from reference_impl.elements import (
-    Barrier,
     EndOfInput,
     LatencyMarker,
     OperatorInput,
@@ -40,10 +39,11 @@ from reference_impl.errors import (
     StreamElementFailed,
     WrongState,
 )
+from reference_impl.events import CheckpointBarrier
 from reference_impl.loops import now_ms, real_loop, virtual_loop
 from reference_impl.mailbox import Mail, Mailbox, MailboxState
 from reference_impl.mailbox_executor import MailboxExecutor
-from reference_impl.mailbox_loop import MailboxLoop, Suspension
+from reference_impl.mailbox_processor import MailboxProcessor, Suspension
 from reference_impl.probe import Ending, Probe
 from reference_impl.quirks import FLINK, STRICT, Quirks
 from reference_impl.result import ResultHandle
@@ -57,10 +57,10 @@ __all__ = [
     "STRICT",
     "AsyncFunction",
     "AsyncWaitOperator",
-    "Barrier",
     "BuildOperator",
     "CallTimedOut",
     "CallbackFailed",
+    "CheckpointBarrier",
     "Closing",
     "EndOfInput",
     "Ending",
@@ -71,7 +71,7 @@ __all__ = [
     "Mailbox",
     "MailboxClosed",
     "MailboxExecutor",
-    "MailboxLoop",
+    "MailboxProcessor",
     "MailboxState",
     "Mode",
     "Opening",

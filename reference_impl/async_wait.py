@@ -6,11 +6,15 @@ before it, is everything the operator ever took in (A59). All code here runs as 
 default action, on one thread, one at a time; a snapshot therefore never sees half a step.
 
     process -> try_put (full: yield to mail) -> timer -> invoke ... handle -> mail -> emit one entry
+
+Under a task with checkpoints the queue goes into one list state, element by element (A56), and comes back from it; who
+keeps snapshots by other means uses `snapshot` and `open(restored)`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import chain
 from threading import get_ident
 from typing import Any
 
@@ -33,7 +37,7 @@ from reference_impl.elements import (
     Watermark,
     WatermarkStatus,
 )
-from reference_impl.errors import MailboxClosed, SimulationStuck
+from reference_impl.errors import MailboxClosed, SimulationStuck, WrongState
 from reference_impl.mailbox import Deliverable
 from reference_impl.mailbox_executor import MailboxExecutor
 from reference_impl.probe import Probe
@@ -43,9 +47,16 @@ from reference_impl.queues.protocol import ElementQueue, Entry
 from reference_impl.quirks import Quirks
 from reference_impl.result import ResultHandle, Settlement
 from reference_impl.retry import NO_RETRY, ExponentialBackoff, RetryStrategy, SharedBackoff
+from reference_impl.snapshots.state_contexts import StateInitializationContext, StateSnapshotContext
+from reference_impl.snapshots.stream_element_serializer import queue_element_from, to_state
+from reference_impl.state.partitionable_list_state import PartitionableListState
+from reference_impl.state.state_descriptor import ListStateDescriptor
 from reference_impl.timers import Timers
 
-__all__ = ["AsyncWaitOperator"]
+__all__ = ["QUEUE_STATE", "AsyncWaitOperator"]
+
+QUEUE_STATE = ListStateDescriptor(name="_async_wait_operator_state_")
+"""Split among the subtasks when their number changes (A56, A64)."""
 
 
 class AsyncWaitOperator:
@@ -95,6 +106,8 @@ class AsyncWaitOperator:
         self.function = function
         self._executor = executor
         self._copy_value = copy_value
+        self._state: PartitionableListState[Any] | None = None
+        self._restored: list[QueueElement] = []
 
     def __len__(self) -> int:
         """The elements admitted and not yet emitted."""
@@ -105,13 +118,19 @@ class AsyncWaitOperator:
         """Whether an element would be admitted at once; a task that looks need not block in `process` (A33)."""
         return self.queue.room
 
+    def initialize_state(self, context: StateInitializationContext) -> None:
+        """Register the list state, and take over what it holds (C45); `open` replays it."""
+        self._state = context.operator_state_store.get_list_state(QUEUE_STATE)
+        self._restored = [queue_element_from(item) for item in self._state.get()]
+
     def open(self, restored: Iterable[QueueElement] = ()) -> None:
         """Replay the elements of a snapshot, each called anew, before any other input (A61).
 
         More of them than the capacity is legal: the replay yields, and may emit, until slots are free (A62).
         """
         open_function(self.function)
-        for element in restored:
+        found, self._restored = self._restored, []
+        for element in chain(found, restored):  # one by one: who hands them in may want to know how far it is
             self.process(element)
 
     def process(self, element: OperatorInput) -> None:
@@ -157,6 +176,18 @@ class AsyncWaitOperator:
     def snapshot(self) -> tuple[QueueElement, ...]:
         """The elements whose results have not left, in replay order; disturbs no call (A56, A57)."""
         return tuple(self.queue)
+
+    def snapshot_state(self, context: StateSnapshotContext) -> None:
+        """The queue as it is, in the place of what the state held before; no call is waited for (A56, A57)."""
+        if self._state is None:
+            raise WrongState(
+                f"operator {context.operator_id!r} has no state; call initialize_state first (C45)"
+            )
+        try:
+            self._state.update([to_state(element) for element in self.snapshot()])
+        except Exception:
+            self._state.clear()  # half a queue must not pass for a whole one; the checkpoint fails (A60)
+            raise
 
     def end_input(self) -> None:
         """Drain: return when every element has left (A66); who waits for a retry is called at once (A85)."""

@@ -1,7 +1,7 @@
 """What streams: records, watermarks and their status, and what the source puts between them.
 
 Answers to Flink's `StreamElement` family (`StreamRecord`, `Watermark`, `WatermarkStatus`, `LatencyMarker`,
-`RecordAttributes`, `CheckpointBarrier`, `EndOfData`). Invariant: elements are frozen values; whoever holds one
+`RecordAttributes`) and to its `EndOfData`. Invariant: elements are frozen values; whoever holds one
 may keep it. They are structs and not dataclasses, for each record makes several (decision 12).
 """
 
@@ -12,7 +12,6 @@ from typing import Any
 from msgspec import Struct
 
 __all__ = [
-    "Barrier",
     "EndOfInput",
     "LatencyMarker",
     "OperatorInput",
@@ -62,12 +61,6 @@ class RecordAttributes(Struct, frozen=True, kw_only=True):
     backlog: bool
 
 
-class Barrier(Struct, frozen=True, kw_only=True):
-    """Checkpoint `checkpoint` cuts the stream here; it takes no source position."""
-
-    checkpoint: int
-
-
 class EndOfInput(Struct, frozen=True, kw_only=True):
     """The source is exhausted."""
 
@@ -78,5 +71,5 @@ QueueElement = Record | Watermark | WatermarkStatus
 OperatorInput = QueueElement | LatencyMarker | RecordAttributes
 """What an operator takes in and gives out."""
 
-StreamElement = OperatorInput | Barrier | EndOfInput
+StreamElement = OperatorInput | EndOfInput
 """What a source yields."""

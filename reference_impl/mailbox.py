@@ -119,6 +119,7 @@ class Mailbox:
         self._lock = RLock()
         self._on_the_way: deque[tuple[Deliverable, bool]] = deque()
         """From foreign threads, with whether it is urgent; under the lock."""
+        self._interruption: Exception | None = None
 
     def __len__(self) -> int:
         """The mails not yet taken."""
@@ -311,10 +312,19 @@ class Mailbox:
         self._plain = self._state is _OPEN
         self._wake()
 
+    def interrupt(self, error: Exception) -> None:
+        """Raise `error` where a take would wait, from now on; one that does looks again with the next mail (M9, M49).
+
+        From any thread. Answers to the interrupt of the task's thread, which ends a yield that nothing else would end.
+        """
+        self._interruption = error
+
     def _wait(self) -> None:
         """Run the loop until somebody stops it."""
         if self._state is not _OPEN:
             raise self._closed("will never get the mail that a take waits for")
+        if self._interruption is not None:
+            raise self._interruption
         self._parked, self._plain = True, False
         try:
             self._loop.run_forever()

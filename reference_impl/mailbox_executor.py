@@ -48,6 +48,10 @@ class MailboxExecutor:
         """Of its mail."""
         return self._priority
 
+    def deferring(self) -> MailboxExecutor:
+        """The same, for mail that nobody's yield runs (M8): the rest of a long piece of work."""
+        return MailboxExecutor(self._mailbox, self._priority, deferrable=True)
+
     def put(self, mail: Deliverable) -> None:
         """As `execute`, with mail that its sender has made: a record's settlement is its own mail."""
         if self._mailbox._plain and not self._urgent and get_ident() == self._thread:  # noqa: SLF001

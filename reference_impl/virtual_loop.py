@@ -87,6 +87,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
             heappop(timers)
         return timers[0][0] if timers else None
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is ready to run at this instant."""
+        return not self._ready
+
     def advance(self, to_ms: int) -> None:
         """Let the clock stand at `to_ms`; what falls due by then is ready, in order of time and registration."""
         timers = self._timers

@@ -95,6 +95,11 @@ def _run_lines(section: RunSection) -> Iterator[str]:
     if outcome.faults:
         yield "\n**Faults**\n"
         yield from (f"- {_fault(fault)}" for fault in outcome.faults)
+    if outcome.pitfalls:
+        yield "\n**Pitfalls**\n"
+        yield from (
+            f"- {_code(told.name)}: {_plain(f'{told.says} {told.advice}')}" for told in outcome.pitfalls
+        )
     for verdict in outcome.judgement.convicted():
         yield from _failure(section, verdict)
     others = [v for v in outcome.judgement.invariants if counts_towards(outcome, v)]

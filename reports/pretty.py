@@ -91,6 +91,9 @@ def _print_details(section: RunSection, console: Console) -> None:
         _say(_text(f"  {line}"), console)
     if outcome.faults:
         console.print(_faults(outcome.faults, origin_us=section.view.origin_us))
+    _print_lines(
+        "pitfalls", [f"{told.name}: {told.says} {told.advice}" for told in outcome.pitfalls], console
+    )
     _print_counts(f"counted in {counted_in(outcome)}", outcome.accounting, console)
     _print_counts("counted in the history", outcome.judgement.accounting, console)
     _say(_text(f"  again: {outcome.again}"), console)

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from harness import outcome as outcome_values
 from harness.errors import HistoryError
 from harness.outcome import FaultRecord, RunOutcome
 from harness.verdict import InvariantVerdict
@@ -28,6 +29,7 @@ __all__ = [
     "HistoryFile",
     "Invariant",
     "Part",
+    "Pitfall",
     "RunDocument",
     "World",
     "document_of",
@@ -88,6 +90,15 @@ class Invariant(Part, frozen=True, kw_only=True):
     """The text of a failure, the same as on the terminal; empty otherwise."""
 
 
+class Pitfall(Part, frozen=True, kw_only=True):
+    """A mistake that breaks no promise and will hurt; `name` as on `docs/pitfalls.md`."""
+
+    name: str
+    says: str
+    advice: str
+    evidence: dict[str, Any]
+
+
 class HistoryFile(Part, frozen=True, kw_only=True):
     """The history beside this document."""
 
@@ -134,6 +145,8 @@ class RunDocument(Part, frozen=True, kw_only=True):
     """The strongest that the history shows and nothing in it refutes, as `floodmark check` prints it."""
     recovery: dict[str, Any] | None = None
     """V17, what each disturbance cost, as `floodmark check` prints it."""
+    pitfalls: list[Pitfall] = []
+    """Named from what the run left."""
 
 
 class Document(Part, frozen=True, kw_only=True):
@@ -220,7 +233,12 @@ def _run(section: RunSection) -> RunDocument:
         extras=_free(outcome.extras),
         guarantee=None if guarantee is None else guarantee.as_json(),
         recovery=None if recovery is None else _free(recovery.as_json()),
+        pitfalls=[_pitfall(told) for told in outcome.pitfalls],
     )
+
+
+def _pitfall(told: outcome_values.Pitfall) -> Pitfall:
+    return Pitfall(name=told.name, says=told.says, advice=told.advice, evidence=_free(told.evidence))
 
 
 def _world(outcome: RunOutcome) -> World:

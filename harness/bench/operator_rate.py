@@ -21,12 +21,12 @@ from reference_impl.elements import OperatorInput, Record
 from reference_impl.loops import real_loop
 from reference_impl.mailbox import Mailbox
 from reference_impl.mailbox_executor import MailboxExecutor
-from reference_impl.mailbox_loop import MailboxLoop
+from reference_impl.mailbox_processor import MailboxProcessor
 from reference_impl.probe import Probe
 from reference_impl.result import ResultHandle
 from reference_impl.timers import Timers
 
-__all__ = ["TIMEOUT_MS", "Bench", "OperatorLoad", "assembled", "run_operator"]
+__all__ = ["TIMEOUT_MS", "Bench", "Echo", "OperatorLoad", "assembled", "run_operator"]
 
 TIMEOUT_MS = 60_000
 """Every record's: always registered, never reached."""
@@ -58,7 +58,7 @@ class Bench:
     """An operator on a loop, with the mailbox loop that drives it."""
 
     operator: AsyncWaitOperator
-    mailbox_loop: MailboxLoop
+    mailbox_processor: MailboxProcessor
 
     def drive(self, source: Iterator[Record]) -> float:
         """Seconds to take in all of `source`, a record an action of the mailbox loop, and to drain."""
@@ -68,17 +68,17 @@ class Bench:
             record = next(source, None)
             if record is None:
                 operator.end_input()
-                self.mailbox_loop.finish()
+                self.mailbox_processor.all_actions_completed()
             else:
                 operator.process(record)
 
         began_us = monotonic_us()
         operator.open()
-        self.mailbox_loop.run(next_record)
+        self.mailbox_processor.run_mailbox_loop(next_record)
         return (monotonic_us() - began_us) / 1e6
 
 
-class _Echo:
+class Echo:
     """Answers every call with its value, inside `invoke`."""
 
     def invoke(self, value: Any, handle: ResultHandle) -> None:
@@ -89,7 +89,7 @@ class _Echo:
         handle.complete([])
 
 
-class _DelayedEcho(_Echo):
+class _DelayedEcho(Echo):
     """Answers after the latency."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, latency_ms: int) -> None:
@@ -124,9 +124,9 @@ def assembled(
     """An operator on a real loop with its mailbox, executor and timers; `function`: an echo, unless given."""
     with real_loop() as loop:
         mailbox = Mailbox(loop=loop)
-        mailbox_loop = MailboxLoop(mailbox)
+        mailbox_processor = MailboxProcessor(mailbox)
         executor = MailboxExecutor(mailbox, 0)
-        echo = _DelayedEcho(loop, load.latency_ms) if load.latency_ms else _Echo()
+        echo = _DelayedEcho(loop, load.latency_ms) if load.latency_ms else Echo()
         operator = build(
             capacity=load.capacity,
             function=function or echo,
@@ -134,9 +134,9 @@ def assembled(
             executor=executor,
             timers=Timers(loop, executor),
             emit=emit,
-            fail=mailbox_loop.report_error,
+            fail=mailbox_processor.report_throwable,
             probe=probe,
         )
-        yield Bench(operator=operator, mailbox_loop=mailbox_loop)
+        yield Bench(operator=operator, mailbox_processor=mailbox_processor)
         operator.close()
         mailbox.close()

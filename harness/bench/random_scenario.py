@@ -20,7 +20,7 @@ from reference_impl.elements import OperatorInput, QueueElement, Record, Waterma
 from reference_impl.loops import virtual_loop
 from reference_impl.mailbox import Mailbox
 from reference_impl.mailbox_executor import MailboxExecutor
-from reference_impl.mailbox_loop import MailboxLoop
+from reference_impl.mailbox_processor import MailboxProcessor
 from reference_impl.result import ResultHandle
 from reference_impl.timers import Timers
 from reference_impl.virtual_loop import VirtualLoop
@@ -104,7 +104,7 @@ class Trial:
             executor=self._executor,
             timers=Timers(self._loop, self._executor),
             emit=self._uncommitted.append,
-            fail=MailboxLoop(self._mailbox).report_error,
+            fail=MailboxProcessor(self._mailbox).report_throwable,
             probe=None,
         )
         self._operator.open(restored)

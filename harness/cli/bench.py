@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["bench"]
 
-_PARTS = ("operator", "judge", "world", "proxy", "spark")
+_PARTS = ("operator", "task", "judge", "world", "proxy", "spark")
 
 
 @click.command()
@@ -62,6 +62,10 @@ def _measured(part: str, pyflink: Path | None, *, large: bool) -> Iterator[Row |
 
             settings = WorldSettings.from_environment()
             yield from operator_rows(settings=settings, pyflink=pyflink, say=_progress)
+        case "task":
+            from harness.bench.task_rows import TaskSizes, task_rows
+
+            yield from task_rows(sizes=TaskSizes(), say=_progress)
         case "judge":
             from harness.bench.judging import LARGE, Sizes, judging_rows
 

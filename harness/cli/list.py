@@ -42,15 +42,16 @@ def list_(kind: str, form: str) -> None:
 
 
 def _scenarios() -> Sequence[Row]:
-    from harness.catalogue import folder_of
+    from harness.catalogue import folders
     from harness.scenario_file import load_many
     from harness.scenario_pace import expected_s
 
+    folder_of = folders()
     return [
         {
             "name": scenario.scenario,
             "about": scenario.about,
-            "folder": folder_of(scenario.scenario),
+            "folder": folder_of[scenario.scenario],
             "levels": list(scenario.levels),
             "seconds": round(expected_s(scenario)),
             "faults": list(dict.fromkeys(fault.do for fault in scenario.faults)),

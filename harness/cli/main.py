@@ -32,6 +32,7 @@ _COMMANDS: Mapping[str, str] = {
     "proxy": "Our own proxy with Toxiproxy's HTTP API, as a server of its own.",
     "sut": "Speak the operator protocol, so that any harness can drive an operator.",
     "bench": "The performance table, as ratios within one run.",
+    "experiments": "Lookups one by one, on threads, ordered and unordered: what each takes, over many draws.",
 }
 """Name -> one sentence; each is the command of that name in the module of that name."""
 

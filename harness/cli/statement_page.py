@@ -29,13 +29,16 @@ _LETTERS: Mapping[str, str] = {
     "A": "A: the operator",
     "M": "M: the mailbox and its loop",
     "T": "T: timers",
+    "C": "C: checkpoints",
+    "S": "S: state",
+    "W": "W: watermarks of several channels",
 }
 _OPENING = """\
 # Statements and their tests
 
 Made by `python -m harness.cli.statement_page`; do not edit.
 
-What an asynchronous wait operator, its mailbox and its timers have to do is written down in numbered statements;
+What an asynchronous wait operator and the task around it have to do is written down in numbered statements;
 [references](references.md) tells them in a sentence each. Here is the test, or several, that shows each of them,
 found by the number in the test's name, docstring or comments. Those without one have a reason."""
 
@@ -65,11 +68,12 @@ def numbers_of(test: ast.FunctionDef, comments: Mapping[int, str]) -> Sequence[s
     """What `test` cites, each once; `comments` are the file's, by line."""
     lines = range(test.lineno, (test.end_lineno or test.lineno) + 1)
     said = [ast.get_docstring(test) or "", *(comments[line] for line in lines if line in comments)]
-    prose = re.sub(r"\b[AMT]\d+-[AMT]?\d+\b", "", " ".join(said))
+    prose = re.sub(r"\b[AMTCSW]\d+-[AMTCSW]?\d+\b", "", " ".join(said))
     named = [
-        f"{letter.upper()}{number}" for letter, number in re.findall(r"_([amt])(\d+)[a-z]?(?=_|$)", test.name)
+        f"{letter.upper()}{number}"
+        for letter, number in re.findall(r"_([amtcsw])(\d+)[a-z]?(?=_|$)", test.name)
     ]
-    return list(dict.fromkeys([*named, *re.findall(r"\b[AMT]\d+\b", prose)]))
+    return list(dict.fromkeys([*named, *re.findall(r"\b[AMTCSW]\d+\b", prose)]))
 
 
 def comments_of(text: str) -> Mapping[int, str]:

@@ -1,7 +1,7 @@
 """The statements' titles, in a few words each, and why some have no test.
 
-Data of `harness.cli.statement_page`. Invariant: every number from A1 to A93, M1 to M40 and T1 to T9 has a title, and
-stands in the order of its letter and number.
+Data of `harness.cli.statement_page`. Invariant: every number from A1 to A93, M1 to M49, T1 to T16, C1 to C45, S1 to S25
+and W1 to W3 has a title, and stands in the order of its letter and number.
 """
 
 from __future__ import annotations
@@ -147,6 +147,15 @@ closing cancels what was not run
 a drain runs what is there
 rest is counted, mail is not
 mails are counted before they run
+the status of the input decides: go on, wait, end
+one reason to wait at a time, output before input
+times for reasons to wait never overlap
+a drain emits the last watermark and finishes; a stop without drain does neither
+each operator finishes wholly before the next begins
+restore: operators from the tail, then what was in flight, then work
+after the loop: last checkpoint, quiesce, drain, flush, close
+a batch of records ends where mail waits or the output is full
+cancel is safe at any time
 """
 _TIMERS = """
 a timer never fires early
@@ -158,6 +167,92 @@ a quiesced service registers nothing
 quiescing cancels what is pending
 fixed rate and fixed delay
 in virtual time a timer is due at its instant
+timers are a set of key, namespace and time
+one physical timer, for the earliest
+a watermark fires what is due, in order, and is already current
+a long advance makes room for mail, and goes on as one deferrable mail
+a snapshot between two firings holds those to come
+a restored timer is armed again; one overdue fires at once
+no timer after close, none registered by finish
+"""
+_CHECKPOINTS = """
+an old number does nothing
+an aborted one is passed on as cancelled
+barrier first, then snapshots from the tail
+from the barrier to the last snapshot nothing else runs
+an error in the synchronous part fails the task
+order within an operator
+later changes do not reach a snapshot
+the asynchronous part ends once: reported, or discarded
+a failed write declines and the task lives
+no state is told as none
+one asynchronous part a number
+an abort cancels what runs, or is remembered
+who is told of complete, aborted, subsumed
+a completion is told once, and an abort brings the one that was missed
+notifications are urgent mail, in order
+a task that does not run declines
+a synchronous savepoint ends the task
+a task stays for its last checkpoint
+a finished operator is told as finished
+an old barrier is ignored and blocks nothing
+a newer barrier ends the pending one
+aligned: blocked until the last barrier
+the end of a channel counts as its barrier
+a cancellation marker ends its checkpoint once
+what an abort does
+an alignment that takes too long becomes unaligned
+unaligned: cut at the first barrier, capture the rest
+each record is in one place
+a savepoint captures nothing in flight
+at least once: count, never block
+alignment is measured
+savepoints first, few at a time
+the pause counts from the last completion
+what an acknowledgement can be
+durable, then subsume, then notify
+how one fails: time, refusal, a task's failure
+the highest completed is restored
+notifications may be lost, late, or of strangers
+an abort is not a discard
+a snapshot closes one transaction and opens the next
+commit all up to the number, in order
+restore: commit what was prepared, abort what was open
+commit and abort can be repeated
+a commit that fails at recovery may be passed over only if told to, and only after its time
+initialise before open; restored is told
+"""
+_STATE = """
+state belongs to operator, name, key and namespace
+the name is the identity
+value state
+list state
+reducing and aggregating state
+map state
+namespaces can be merged
+key groups
+restore at any parallelism
+the window of two by count
+a value expires by processing time
+what refreshes the stamp
+what a reader sees of the expired
+what expires at a time
+combining with the expired starts anew
+cleaning up is not seen
+the life is configuration, and not state
+operator state is split, united or broadcast
+at the same parallelism
+split evenly, the rest going round
+nothing is lost by a split
+united and broadcast at another parallelism
+a snapshot of operator state is a copy
+broadcast state is written on its own side only
+a function with a checkpoint
+"""
+_WATERMARKS = """
+the least of the channels that count
+a channel that wakes counts when it has caught up
+idle together
 """
 
 
@@ -166,16 +261,21 @@ def _numbered(letter: str, titles: str) -> Mapping[str, str]:
 
 
 TITLES: Mapping[str, str] = MappingProxyType(
-    {**_numbered("A", _OPERATOR), **_numbered("M", _MAILBOX), **_numbered("T", _TIMERS)}
+    {
+        **_numbered("A", _OPERATOR),
+        **_numbered("M", _MAILBOX),
+        **_numbered("T", _TIMERS),
+        **_numbered("C", _CHECKPOINTS),
+        **_numbered("S", _STATE),
+        **_numbered("W", _WATERMARKS),
+    }
 )
 """By number."""
 
 OUT_OF_SCOPE: Mapping[str, str] = MappingProxyType(
     {
-        "A60": "a snapshot is a value that is returned; whoever stores it says if that fails",
-        "A64": "one subtask has one snapshot; nothing here splits one among several",
-        "A65": "a snapshot holds values, and not their bytes; how they are stored is the harness's business",
-        "A91": "a function is a plain object and gets no context, so there is nothing to restrict",
+        "A65": "elements are kept as plain values that declare no type, so none can become incompatible",
+        "A91": "an asynchronous function is a plain object and gets no context, so there is nothing to restrict",
         "A93": "there is no such thing to be asked for",
         "M6": "void: the batch is a number of mails at the head of the one queue, and no flag stands for a lock",
         "M14": "void: urgent mail has a queue of its own; Flink's way is a variant, `reference_impl.mutants`",

@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NoReturn
 
-from asyncmy.connection import Connection
 from asyncmy.errors import MySQLError
 
 from harness.choices import Choices
@@ -21,6 +20,7 @@ from harness.database.backoff import Backoff
 from harness.database.circuit import Circuit
 from harness.database.connection_lost import CircuitOpen, ConnectionLost, NoFreeConnection, StatementEnded
 from harness.database.error_classes import ErrorClass, class_of, code_of
+from harness.database.lookup_connection import lookup_connection
 from harness.plan import Endpoint
 
 __all__ = ["CircuitOpen", "ConnectionLost", "ConnectionPool", "NoFreeConnection", "StatementEnded"]
@@ -57,7 +57,7 @@ class ConnectionPool:
         on_error: Callable[[int | str], None] = _nothing,
     ) -> None:
         self._endpoint = endpoint
-        self._size = size
+        self.size = size
         self._connect_s = connect_s
         self._query_s = query_s
         self._slot_s = slot_s
@@ -69,6 +69,11 @@ class ConnectionPool:
             now_s=lambda: asyncio.get_running_loop().time(),
             backoff=Backoff(Choices(seed, "circuit of the lookups' pool")),
         )
+        self.opened = 0
+        """Connections, since the pool was made."""
+        self.waited = 0
+        """Calls that found every connection in use."""
+        self.longest_wait_ms = 0.0
         self._free: list[Any] = []
         self._open: dict[Any, None] = {}
         """Every connection that has a socket: idle, in use, or in its handshake."""
@@ -107,12 +112,17 @@ class ConnectionPool:
         if not self._slots.locked():
             await self._slots.acquire()  # at once
             return
+        now_s = asyncio.get_running_loop().time
+        began_s = now_s()
+        self.waited += 1
         try:
             async with asyncio.timeout(self._slot_s):
                 await self._slots.acquire()
         except TimeoutError:
-            message = f"all {self._size} connections of the pool were in use for {self._slot_s:g} s"
+            message = f"all {self.size} connections of the pool were in use for {self._slot_s:g} s"
             raise NoFreeConnection("all in use", message) from None
+        finally:
+            self.longest_wait_ms = max(self.longest_wait_ms, round((now_s() - began_s) * 1000, 1))
 
     def _idle(self) -> Any:
         """The idle connection that was used last, or None; one that has died meanwhile is a loss and nobody's error."""
@@ -147,20 +157,12 @@ class ConnectionPool:
         return connection
 
     async def _dial(self) -> Any:
-        endpoint = self._endpoint
-        connection: Any = Connection(
-            host=endpoint.host,
-            port=endpoint.port,
-            user=endpoint.user,
-            password=endpoint.password,
-            db=endpoint.database,
-            autocommit=True,
-            connect_timeout=_FOREVER_S,
-        )
+        connection = lookup_connection(self._endpoint, connect_timeout_s=_FOREVER_S)
         # Its own limit covers only the socket, and may drop an open socket or a cancellation that comes at the
         # same moment (asyncio.wait_for of 3.11); ours covers the handshake too.
         connection._connect_timeout = None  # noqa: SLF001
         self._open[connection] = None
+        self.opened += 1
         try:
             async with asyncio.timeout(self._connect_s):
                 await connection.connect()

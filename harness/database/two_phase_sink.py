@@ -79,6 +79,19 @@ class TwoPhaseSink(CoordinatedSink):
                 )
                 raise BranchLost(message) from error
 
+    def prepared(self) -> list[Part]:
+        """The branches of this subtask that wait in the server, whoever prepared them."""
+        return self.insist(self._branches, "read which branches are prepared")
+
+    def roll_back(self, part: Part) -> None:
+        """Let the branch never be committed; of no effect if it is gone. Raises `Fenced`, `SinkLost`."""
+        self.insist(lambda cursor: self._take_back(cursor, part), f"roll back epoch {part.epoch}")
+
+    def _take_back(self, cursor: Any, part: Part) -> None:
+        self.check_fence(cursor)
+        cursor.connection.rollback()
+        _roll_back(cursor, self._xid(part.epoch, part.token))
+
     def floor(self, cursor: Any) -> int:
         """The newest epoch that is committed."""
         cursor.execute("SELECT COALESCE(MAX(epoch), 0) FROM epoch WHERE subtask = %s", (self.subtask,))

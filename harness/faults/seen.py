@@ -47,6 +47,10 @@ class Seen:
     events: Sequence[Mapping[str, Any]] = ()
     """Every line of the run; none while it still runs."""
 
+    def fact(self, what: str) -> Mapping[str, Any] | None:
+        """The first that the fault itself saw of that kind."""
+        return next((fact for fact in self.found if fact["what"] == what), None)
+
     def over(self, link: str) -> Seen:
         """Of one link only."""
         return replace(

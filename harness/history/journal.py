@@ -154,6 +154,18 @@ class Journal:
         """What came of it: evidence, not an event."""
         self._event("~measured", f=fault, what=what, **facts)
 
+    def blocked(self, *, ms: float, where: str) -> None:
+        """The event loop stood still, and the function under test was at `where`: for pitfalls, not an event."""
+        self._event("~blocked", ms=ms, where=where)
+
+    def alive(self) -> None:
+        """The event loop turns: for pitfalls, not an event."""
+        self._event("~alive")
+
+    def used_pool(self, *, size: int, opened: int, waited: int, longest_wait_ms: float) -> None:
+        """What the pool of the lookups counted: for pitfalls, not an event."""
+        self._event("~pool", size=size, opened=opened, waited=waited, longest_wait_ms=longest_wait_ms)
+
     def reached(self, phase: str) -> None:
         """Written where a fault listens to a phase that no event shows."""
         self._event("~reached", phase=phase)

@@ -25,8 +25,9 @@ sink, its client, its task or the harness itself with one thing wrong, and names
 honest reference in as many; `floodmark run SCENARIO --mutant NAME` shows one. Your own: `floodmark mutants --mutant
 MODULE:ATTR`, a `harness.sim.variant.Variant` or a `build_operator` like the reference's.
 
-M26 and M28 of the catalogue need an operator with several inputs and one that keeps the order of keys; there is
-neither here. Two checks are none of an invariant's, for they judge the harness:
+A defect of a task with keyed state shows in no situation, but in the scenario that is named, which is run instead. M28
+of the catalogue needs an operator that keeps the order of keys; there is none here. Two checks are none of an
+invariant's, for they judge the harness:
 
 {checks}
 

@@ -35,6 +35,8 @@ class Suspect:
     """The situations in which it can show, in words."""
     applies: Callable[[Situation], bool]
     variant: Variant
+    scenario: str | None = None
+    """Of the catalogue: it is tried there, and in no situation."""
 
 
 def _ours(name: str) -> Suspect:
@@ -48,6 +50,7 @@ def _ours(name: str) -> Suspect:
         where=planted.where,
         applies=planted.applies,
         variant=planted.variant,
+        scenario=planted.scenario,
     )
 
 

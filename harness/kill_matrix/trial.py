@@ -6,13 +6,18 @@ is not judged; what the honest twin of a run is convicted of, or found vacuous f
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
+from harness.catalogue import catalogue
 from harness.checkers.judge import judge
 from harness.clock import Deadline
 from harness.kill_matrix.suspect import Suspect
 from harness.mutants.canaries import overlooked
+from harness.order import Order
+from harness.scenario_file import load
+from harness.sim.scenario_run import Simulated, simulate_scenario
 from harness.sim.situation import Situation
 from harness.sim.situation_drawing import draw_situation
 from harness.sim.situation_run import simulate
@@ -20,6 +25,9 @@ from harness.sim.variant import HONEST, Variant
 from harness.verdict import Outcome
 
 __all__ = ["RUNS_LEAST", "Acquittal", "Trial", "hear_the_reference", "try_suspect"]
+
+Simulate = Callable[[Variant], Simulated]
+"""One run, with whatever is planted."""
 
 RUNS_LEAST = 10
 """Of each trial, whoever has convicted by then: who else would have is worth knowing."""
@@ -61,7 +69,7 @@ def try_suspect(
     """Up to `runs` runs, in situations where it can show, till everybody meant for it has convicted it."""
     convicted = _by_canary(suspect.variant)
     made = 0
-    for seed, situation in _situations(suspect, first_seed, runs):
+    for seed, simulated_by in _runs(suspect, first_seed, runs):
         if made >= least and suspect.named and all(name in convicted for name in suspect.named):
             break
         if deadline.passed:
@@ -69,9 +77,9 @@ def try_suspect(
                 name=suspect.name, named=suspect.named, runs=made, convicted=convicted, in_time=False
             )
         made += 1
-        convicts = [name for name in _convicts(situation, seed, suspect.variant) if name not in convicted]
+        convicts = [name for name in _convicts(simulated_by, seed, suspect.variant) if name not in convicted]
         if convicts:
-            of_anybody = _convicts(situation, seed, HONEST)
+            of_anybody = _convicts(simulated_by, seed, HONEST)
             convicted |= {name: made for name in convicts if name not in of_anybody}
     return Trial(name=suspect.name, named=suspect.named, runs=made, convicted=convicted)
 
@@ -84,7 +92,9 @@ def hear_the_reference(*, first_seed: int, runs: int, deadline: Deadline) -> Acq
         if deadline.passed:
             break
         made += 1
-        by = tuple(name for name in _convicts(draw_situation(seed), seed, HONEST) if name != "V23")
+        by = tuple(
+            name for name in _convicts(_situated(draw_situation(seed), seed), seed, HONEST) if name != "V23"
+        )
         if by:
             convicted[seed] = by
     return Acquittal(runs=made, convicted=convicted)
@@ -95,24 +105,37 @@ def _by_canary(variant: Variant) -> dict[str, int]:
     return {"canary": 1} if overlooked(variant.judge(judge)) else {}
 
 
-def _situations(suspect: Suspect, first_seed: int, runs: int) -> Iterator[tuple[int, Situation]]:
-    """The first `runs` situations in which the suspect can show."""
+def _runs(suspect: Suspect, first_seed: int, runs: int) -> Iterator[tuple[int, Simulate]]:
+    """Of its scenario, or in the first `runs` situations in which it can show."""
+    if suspect.scenario is not None:
+        scenario = load(catalogue()[suspect.scenario])
+        for seed in range(first_seed, first_seed + runs):
+            yield seed, partial(_in_scenario, Order(scenario=scenario, level="sim", seed=seed))
+        return
     found = 0
     for seed in range(first_seed, first_seed + runs * _DRAWS_MAX):
         situation = draw_situation(seed)
         if suspect.applies(situation):
-            yield seed, situation
+            yield seed, _situated(situation, seed)
             found += 1
             if found == runs:
                 return
 
 
-def _convicts(situation: Situation, seed: int, variant: Variant) -> tuple[str, ...]:
+def _in_scenario(order: Order, variant: Variant) -> Simulated:
+    return simulate_scenario(order, variant=variant)
+
+
+def _situated(situation: Situation, seed: int) -> Simulate:
+    return lambda variant: simulate(situation, seed=seed, variant=variant)
+
+
+def _convicts(simulated_by: Simulate, seed: int, variant: Variant) -> tuple[str, ...]:
     """Who convicts that run; V23 by finding it vacuous."""
     try:
-        simulated = simulate(situation, seed=seed, variant=variant)
+        simulated = simulated_by(variant)
     except Exception as error:
-        error.add_note(f"in the simulation of situation {seed}")
+        error.add_note(f"in the simulation of seed {seed}")
         raise
     if len(simulated.events) != simulated.numbered:
         return ("recording",)

@@ -15,13 +15,13 @@ from harness.sim.subtask_loop import SubtaskLoop
 from reference_impl.elements import QueueElement
 from reference_impl.mailbox_executor import MailboxExecutor
 from reference_impl.mutants.wall_clock_timers import WallClockTimers
-from reference_impl.task import StreamTask
+from reference_impl.source_task import SourceTask
 
 __all__ = ["TimersByTheWall", "omitting_blocked"]
 
 
 @cache
-def omitting_blocked(task: type[StreamTask]) -> type[StreamTask]:
+def omitting_blocked(task: type[SourceTask]) -> type[SourceTask]:
     """`task`, whose snapshots hold what is in the queue, and not what waits to get in."""
     if not issubclass(task, MailTask):
         return task  # it takes nothing from the source before there is room

@@ -36,6 +36,8 @@ from harness.mutants.of_the_harness import dropping, skipping_last_attempt
 from harness.sim.situation import Situation
 from harness.sim.situation_run import header_of
 from harness.sim.variant import Variant
+from harness.sut.keyed_mutants import KEYED_MUTANTS
+from harness.sut.keyed_task.defects import KEYED_DEFECTS
 from reference_impl.mutants import BUILDERS
 from reference_impl.mutants.offset_shifted import one_early, one_late
 
@@ -63,6 +65,8 @@ class Defect:
     where: str = "anywhere"
     """In which situations it can show, in words; and as a question:"""
     applies: Applies = _anywhere
+    scenario: str | None = None
+    """Of the catalogue, with the task that it is a defect of; then it shows there, and in no situation."""
 
 
 def _is_restored(situation: Situation) -> bool:
@@ -99,6 +103,16 @@ _LINGER_MS = 100
 _ONCE = "calls are made once"
 _SUPERSEDED = "a superseded attempt, or a call of its, goes on; a sink with tokens, or calls that write"
 _RESTORED = "an attempt is killed, or superseded"
+
+
+def _of_keyed_task(name: str, *, scenario: str) -> Defect:
+    return Defect(
+        variant=Variant(keyed=KEYED_DEFECTS[name]),
+        where=f"`{scenario}`",
+        applies=lambda situation: False,
+        scenario=scenario,
+    )
+
 
 PLANTED: Mapping[str, Defect] = {
     "snapshot-omits-blocked": Defect(
@@ -282,6 +296,10 @@ PLANTED: Mapping[str, Defect] = {
     "unordered-emission": _operator(
         "unordered-emission", where="ordered", applies=lambda situation: situation.operator.mode == "ordered"
     ),
+    **{
+        mutant.name: _of_keyed_task(mutant.name, scenario=mutant.scenario or "sessions-two-phase")
+        for mutant in KEYED_MUTANTS
+    },
 }
 """By the mutant's name."""
 

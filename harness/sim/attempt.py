@@ -22,17 +22,18 @@ from harness.sim.link import LoopAlarm
 from harness.sim.subtask_loop import SubtaskLoop
 from harness.sut.coordination import Coordination
 from harness.sut.enrichment import JournalProbe
+from harness.sut.keyed_task.keyed_task import KeyedTask, wired
 from harness.sut.positions import Replay, named, restored
 from reference_impl.async_function import AsyncFunction
 from reference_impl.async_wait_build import Mode
-from reference_impl.chain import ChainedOperator
+from reference_impl.elements import OperatorInput
 from reference_impl.errors import StreamElementFailed
 from reference_impl.mailbox import Mailbox
 from reference_impl.mailbox_executor import MailboxExecutor
-from reference_impl.mailbox_loop import MailboxLoop
+from reference_impl.mailbox_processor import MailboxProcessor
 from reference_impl.queues.availability import Availability
 from reference_impl.retry import NO_RETRY, RetryStrategy
-from reference_impl.task import Checkpoint, Source, StreamTask
+from reference_impl.source_task import Checkpoint, ClosableOperator, Source, SourceTask
 from reference_impl.timers import Timers
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Job:
     connections: int = 50
     breaks_circuit: bool = False
     """Whether connects that fail in a row are followed by none for a while."""
-    task: type[StreamTask] = StreamTask
+    task: type[SourceTask] = SourceTask
     coordination: type[Coordination] = Coordination
     copy_value: Callable[[Any], Any] | None = None
     saved_elements: Callable[[SavedEpoch], tuple[Any, ...]] = lambda saved: tuple(
@@ -75,6 +76,8 @@ class Job:
     """Whether who gets what is emitted has room; None: always."""
     linger_ms: int = 0
     """How long an attempt that has closed lives on, so that late answers find it."""
+    keyed: Callable[[int], KeyedTask] | None = None
+    """What stands in front of a subtask's lookups; None: nothing."""
 
 
 class _Downstream(TypedDict):
@@ -99,9 +102,9 @@ class Attempt:
         self.loop: SubtaskLoop | None = None
         self.mailbox: Mailbox
         self.executor: MailboxExecutor
-        self.operator: ChainedOperator
+        self.operator: ClosableOperator
         self.client: Client
-        self.task: StreamTask
+        self.task: SourceTask
         self.coordination: Any = None
         self.ended = False
         """Whether all its input has been emitted and committed."""
@@ -150,7 +153,7 @@ class Attempt:
         if saved is not None:
             self.crashes.reach("restore.begin")
             elements = Replay(self.job.saved_elements(saved), self.crashes)
-            journal.restored(checkpoint=saved.epoch, elements=[named(element) for element in saved.elements])
+            journal.restored(checkpoint=saved.epoch, elements=named(saved.elements))
             checkpoint = Checkpoint(number=saved.epoch, position=saved.position, elements=elements)
         self._build(journal, taken.origin_ms)
         try:
@@ -173,15 +176,27 @@ class Attempt:
         self.coordination = variant.coordination(self.job.coordination)(
             journal=journal, sink=self.sink, phases=self.crashes, expect=self.job.expect
         )
-        timers, mailbox_loop = variant.timers(loop, self.executor), MailboxLoop(self.mailbox)
-        self.operator = self._build_operator(timers, mailbox_loop)
+        timers, mailbox_processor = variant.timers(loop, self.executor), MailboxProcessor(self.mailbox)
+        parts = wired(
+            None if self.job.keyed is None else self.job.keyed(self.subtask),
+            lookups=self._build_operator,
+            source=variant.source(self.job.source(self.subtask, origin_ms)),
+            coordination=self.coordination,
+            phases=self.crashes,
+            mailbox=self.mailbox,
+            executor=self.executor,
+            timers=timers,
+            timers_of=lambda executor: variant.timers(loop, executor),
+            fail=mailbox_processor.report_throwable,
+        )
+        self.operator = parts.operator
         self.task = variant.task(self.job.task)(
             loop=loop,
-            mailbox_loop=mailbox_loop,
+            mailbox_processor=mailbox_processor,
             timers=timers,
-            operator=self.operator,
-            source=variant.source(self.job.source(self.subtask, origin_ms)),
-            coordinator=self.coordination,
+            operator=parts.operator,
+            source=parts.source,
+            coordinator=parts.coordinator,
         )
 
     def _leave(self, journal: BufferJournal) -> None:
@@ -215,19 +230,28 @@ class Attempt:
         )
         return client
 
-    def _build_operator(self, timers: Timers, mailbox_loop: MailboxLoop) -> ChainedOperator:
+    def _build_operator(
+        self,
+        *,
+        executor: MailboxExecutor,
+        timers: Timers,
+        emit: Callable[[OperatorInput], None],
+        fail: Callable[[BaseException], None],
+    ) -> ClosableOperator:
+        """The operator that calls, in its place of the chain."""
         job, variant = self.job, self.run.variant
         assert self.journal is not None, "an attempt has its journal before its operator"
+        self.executor = executor
         more: _Downstream = {} if job.downstream is None else {"downstream": job.downstream(self)}
         return variant.build_operator(
             mode=job.mode,
             capacity=job.capacity,
             function=variant.function(job.function(self), self),
             timeout_ms=job.timeout_ms,
-            executor=self.executor,
+            executor=executor,
             timers=timers,
-            emit=self.coordination.emit,
-            fail=mailbox_loop.report_error,
+            emit=emit,
+            fail=fail,
             probe=JournalProbe(self.journal, self.crashes),
             retry=job.retry,
             copy_value=job.copy_value,

@@ -375,5 +375,14 @@ class BufferJournal:
     def about_to_stop(self, *, fault: str) -> None:
         """Nothing, as `about_to_die`."""
 
+    def blocked(self, *, ms: float, where: str) -> None:
+        """Nothing: virtual time passes while nobody runs."""
+
+    def alive(self) -> None:
+        """Nothing, as `blocked`."""
+
+    def used_pool(self, *, size: int, opened: int, waited: int, longest_wait_ms: float) -> None:
+        """Nothing: there is no client, so there are no pitfalls of one."""
+
     def reached(self, phase: str) -> None:
         """Nothing: a subtask's hits are counted over all its attempts."""

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from reference_impl.task import Checkpoint
+from reference_impl.source_task import Checkpoint
 
 __all__ = ["Coordinator", "Part", "Word"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.sim.coordinator import Part
 from harness.sut.coordination import Coordination
-from reference_impl.task import Checkpoint
+from reference_impl.source_task import Checkpoint
 
 if TYPE_CHECKING:
     from harness.sim.coordinated_run import CoordinatedRun

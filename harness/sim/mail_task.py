@@ -11,23 +11,23 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol
 
 from reference_impl.elements import OperatorInput, QueueElement
-from reference_impl.mailbox_loop import MailboxLoop, Suspension
+from reference_impl.mailbox_processor import MailboxProcessor, Suspension
 from reference_impl.queues.availability import AVAILABLE, Availability
-from reference_impl.task import Coordinator, Operator, StreamTask
+from reference_impl.source_task import Coordinator, Operator, SourceTask
 
 __all__ = ["CoordinatedTask", "GlobalCoordinator", "HardCoordinatedTask", "HardTask", "MailTask"]
 
 
-class MailTask(StreamTask):
+class MailTask(SourceTask):
     """A task that snapshots when it is told to."""
 
     is_hard: ClassVar[bool] = False
     """Whether its operator is fed though the queue is full."""
 
-    def __init__(self, *, operator: Operator, mailbox_loop: MailboxLoop, **parts: Any) -> None:
+    def __init__(self, *, operator: Operator, mailbox_processor: MailboxProcessor, **parts: Any) -> None:
         self._gate = _Gate(operator, is_hard=self.is_hard, blocked=self._blocked, opened=self._catch_up)
-        super().__init__(operator=self._gate, mailbox_loop=mailbox_loop, **parts)
-        self._send = mailbox_loop._send_control  # noqa: SLF001 - urgent mail that every yield runs (M34)
+        super().__init__(operator=self._gate, mailbox_processor=mailbox_processor, **parts)
+        self._send = mailbox_processor.send_control_mail
         self._is_asked = False
         self._missed: list[Callable[[], None]] = []
         """Checkpoints asked for during the restore; they are cut after it."""
@@ -92,7 +92,7 @@ class CoordinatedTask(MailTask):
         self._coordinator.source_exhausted()
         self._operator.end_input()
         self._coordinator.finishing()
-        self._last_wait = self._mailbox_loop.suspend_default_action()
+        self._last_wait = self._mailbox_processor.suspend_default_action()
         if self._coordinator.cuts_at_end:
             self._checkpoint(self._last_checkpoint + 1)
 
@@ -104,7 +104,7 @@ class CoordinatedTask(MailTask):
         if self._coordinator.is_settled(number) and self._last_wait is not None:
             self._last_wait = None
             self._coordinator.drained()
-            self._mailbox_loop.finish()
+            self._mailbox_processor.all_actions_completed()
 
 
 class HardCoordinatedTask(CoordinatedTask):

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reference_impl.elements import Barrier, EndOfInput, StreamElement
+from reference_impl.elements import EndOfInput, StreamElement
+from reference_impl.events import CheckpointBarrier
 
 __all__ = ["DueElement", "PreparedSource"]
 
@@ -18,7 +19,7 @@ _END = EndOfInput()
 
 
 class PreparedSource:
-    """One attempt's; a `reference_impl.task.Source`. The last of `elements` is the `EndOfInput`."""
+    """One attempt's; a `reference_impl.source_task.Source`. The last of `elements` is the `EndOfInput`."""
 
     def __init__(self, elements: Sequence[DueElement], *, checkpoint_every: int, origin_ms: int) -> None:
         self._elements = elements
@@ -30,11 +31,11 @@ class PreparedSource:
         """The element at `position`; `EndOfInput` behind the last."""
         return self._elements[position][0] if position < self._last else _END
 
-    def barrier_before(self, position: int) -> Barrier | None:
+    def barrier_before(self, position: int) -> CheckpointBarrier | None:
         """A barrier before every so many positions, but the first."""
         if not position or position % self._checkpoint_every or position >= self._last:
             return None
-        return Barrier(checkpoint=position // self._checkpoint_every)
+        return CheckpointBarrier(checkpoint_id=position // self._checkpoint_every)
 
     def due_ms(self, position: int) -> int:
         """Behind the last element as the last."""

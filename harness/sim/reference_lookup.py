@@ -17,7 +17,7 @@ from harness.database.error_classes import ErrorClass, class_of
 from harness.sim.buffer_journal import BufferJournal
 from harness.sim.client import Client, Request
 from harness.sim.subtask_loop import SubtaskLoop
-from harness.sut.enrichment import Enriched
+from harness.sut.enrichment import Enriched, stamped
 from harness.sut.lookup import ForeignAnswer
 from harness.workloads.lookups import Lookup
 from reference_impl.async_function import OnTimeout, answer_timeout
@@ -121,7 +121,8 @@ class ReferenceLookup:
             self._fail(ongoing, ForeignAnswer(text))
             return
         self._journal.answered(ongoing.nonce, echoed)
-        ongoing.handle.complete(enriched(ongoing.lookup.id, self._results(value)))
+        lookup = ongoing.lookup
+        ongoing.handle.complete(enriched(lookup.id, stamped(lookup, self._results(value))))
 
     def is_foreign(self, asked: int | None, echoed: Any) -> bool:
         """Whether an answer is not the one to this request."""

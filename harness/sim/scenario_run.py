@@ -18,7 +18,7 @@ from harness.history.event import Event
 from harness.history.header import Header, parse_header
 from harness.order import REFERENCE, Order, planned_crashes
 from harness.plan import Crash
-from harness.scenario import Operator, Scenario, Sink
+from harness.scenario import Operator, Scenario, Sink, Workload
 from harness.sim.atomic_sink import AtomicSink
 from harness.sim.attempt import Attempt, Job
 from harness.sim.coordinated_run import RegionalRun
@@ -35,13 +35,16 @@ from harness.sim.variant import HONEST, Variant
 from harness.sut.coordination import Coordination
 from harness.sut.dead_letter import DeadLetterFunction, is_dead_letter
 from harness.sut.enrichment import answer_timeouts, enrich
+from harness.sut.keyed_task.keyed_task import KeyedTask
 from harness.sut.positions import SubtaskSource
 from harness.sut.registry import load_lookup
-from harness.workloads.lookups import LookupSource
+from harness.workloads.inputs import Inputs
+from harness.workloads.lookups import Lookup, LookupSource
+from harness.workloads.sessions import Stamp, expect_stamped, session_stamps
 from reference_impl.async_function import AsyncFunction
 from reference_impl.coroutine_function import from_coroutine
 from reference_impl.retry import NO_RETRY, FixedDelay, RetryStrategy, any_error
-from reference_impl.task import StreamTask
+from reference_impl.source_task import SourceTask
 
 __all__ = ["Simulated", "simulate_scenario"]
 
@@ -133,7 +136,9 @@ def _customers(scenario: Scenario, seed: int) -> dict[int, list[dict[str, Any]]]
 def _job(order: Order, scenario: Scenario, run: Simulation, schedule: FaultSchedule) -> Job:
     operator, workload = scenario.operator, scenario.workload
     customers = run.database.customers
-    sources = [_elements(scenario, order.seed, subtask) for subtask in range(workload.subtasks)]
+    read = [_source(scenario, order.seed, subtask) for subtask in range(workload.subtasks)]
+    sources = [_elements(workload, elements) for elements in read]
+    keyed = _keyed(scenario, order.seed, read, run.variant)
 
     def source(subtask: int, origin_ms: int) -> PreparedSource:
         return PreparedSource(
@@ -156,13 +161,47 @@ def _job(order: Order, scenario: Scenario, run: Simulation, schedule: FaultSched
         source=source,
         sink=_SINKS[scenario.sink],
         function=function,
-        expect=(lambda lookup: customers[lookup.key]) if is_ours else None,
+        expect=_expectation(customers, keyed, read) if is_ours else None,
         retry=_retry(operator),
         nonces=is_ours,
         breaks_circuit=True,
-        task=StreamTask if scenario.sink == "atomic" else CoordinatedTask,
+        task=SourceTask if scenario.sink == "atomic" else CoordinatedTask,
         coordination=Coordination if scenario.sink == "atomic" else GlobalCoordination,
+        keyed=None if keyed is None else keyed.__getitem__,
     )
+
+
+def _keyed(
+    scenario: Scenario, seed: int, read: Sequence[LookupSource], variant: Variant
+) -> list[KeyedTask] | None:
+    """What the scenario's `task:` puts in front of the lookups of each subtask."""
+    task = scenario.task
+    if task is None:
+        return None
+    return [
+        KeyedTask(
+            inputs=Inputs(task, source, seed=seed, subtask=subtask), gap_ms=task.gap, parts=variant.keyed
+        )
+        for subtask, source in enumerate(read)
+    ]
+
+
+def _expectation(
+    customers: Mapping[int, list[dict[str, Any]]],
+    keyed: Sequence[KeyedTask] | None,
+    read: Sequence[LookupSource],
+) -> Callable[[Lookup], Sequence[Any]]:
+    """What our own lookup answers, with the stamp of its record if there is one."""
+
+    def answers(lookup: Lookup) -> Sequence[Any]:
+        return customers[lookup.key]
+
+    if keyed is None:
+        return answers
+    stamps: dict[int, Stamp] = {}
+    for task, source in zip(keyed, read, strict=True):
+        stamps |= session_stamps(source, task.inputs, gap_ms=task.gap_ms)
+    return expect_stamped(answers, stamps)
 
 
 def _retry(operator: Operator) -> RetryStrategy:
@@ -178,10 +217,12 @@ def _retry(operator: Operator) -> RetryStrategy:
     )
 
 
-def _elements(scenario: Scenario, seed: int, subtask: int) -> Sequence[DueElement]:
+def _source(scenario: Scenario, seed: int, subtask: int) -> LookupSource:
+    return LookupSource(workload=scenario.workload, seed=seed, subtask=subtask, faults=scenario.faults)
+
+
+def _elements(workload: Workload, elements: LookupSource) -> Sequence[DueElement]:
     """What `harness.sut.positions.SubtaskSource` reads, read once for all attempts."""
-    workload = scenario.workload
-    elements = LookupSource(workload=workload, seed=seed, subtask=subtask, faults=scenario.faults)
     source = SubtaskSource(elements, checkpoint_every=workload.checkpoint_every, origin_ms=0)
     return [(source.read(position), source.due_ms(position)) for position in range(len(elements) + 1)]
 
@@ -197,7 +238,7 @@ def _users(order: Order, tables: MemoryTables) -> Callable[[Attempt], AsyncFunct
         return from_coroutine(
             enrich(lookup, pool),
             loop=attempt.loop,
-            on_timeout="fail" if answer == "fail" else answer_timeouts(answer),
+            on_timeout=answer_timeouts(answer) if isinstance(answer, list) else "fail",
         )
 
     return function
@@ -212,7 +253,7 @@ def _reference(scenario: Scenario, attempt: Attempt) -> AsyncFunction:
         journal=attempt.journal,
         loop=attempt.loop,
         executor=attempt.executor,
-        on_timeout="fail" if answer == "fail" else answer_timeouts(answer),
+        on_timeout=answer_timeouts(answer) if isinstance(answer, list) else "fail",
         results=lambda rows: rows or [],
     )
 

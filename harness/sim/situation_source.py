@@ -15,7 +15,8 @@ from harness.choices import Draw
 from harness.sim.buffer_journal import END_OF_TIME
 from harness.sim.situation import Checkpoints, Situation, Stream
 from harness.workloads.lookups import Lookup
-from reference_impl.elements import Barrier, EndOfInput, QueueElement, Record, StreamElement, Watermark
+from reference_impl.elements import EndOfInput, QueueElement, Record, StreamElement, Watermark
+from reference_impl.events import CheckpointBarrier
 
 __all__ = ["SituationSource", "elements_of", "results_of"]
 
@@ -70,7 +71,7 @@ def results_of(lookup: Lookup, *, stream: Stream) -> list[Any]:
 
 
 class SituationSource:
-    """One attempt's source; a `reference_impl.task.Source`. With object reuse it has one `Lookup` for all."""
+    """One attempt's source; a `reference_impl.source_task.Source`. With object reuse it has one `Lookup` for all."""
 
     def __init__(
         self, elements: Sequence[QueueElement], *, stream: Stream, checkpoints: Checkpoints, origin_ms: int
@@ -92,12 +93,12 @@ class SituationSource:
             force_setattr(self._shared, name, getattr(element.value, name))
         return Record(value=self._shared, timestamp=element.timestamp, position=position)
 
-    def barrier_before(self, position: int) -> Barrier | None:
+    def barrier_before(self, position: int) -> CheckpointBarrier | None:
         """A barrier before every so-manieth position but the first."""
         if not self._barrier_every or position >= len(self._elements):
             return None
         number, rest = divmod(position, self._barrier_every)
-        return Barrier(checkpoint=number) if number and not rest else None
+        return CheckpointBarrier(checkpoint_id=number) if number and not rest else None
 
     def due_ms(self, position: int) -> int:
         """At the stream's pace; behind the last element at once."""

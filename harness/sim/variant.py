@@ -13,10 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack
 
+from harness.sut.keyed_task.parts import HONEST_PARTS, KeyedParts
 from reference_impl.async_wait_build import Mode, Parts, build_operator
-from reference_impl.chain import ChainedOperator
 from reference_impl.mailbox import Mailbox
 from reference_impl.mutants.mailbox_eras import BuildMailbox
+from reference_impl.source_task import ClosableOperator
 from reference_impl.timers import Timers
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ T = TypeVar("T")
 class BuildTaskOperator(Protocol):
     """Builds an operator that a task can drive, of whatever design."""
 
-    def __call__(self, *, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> ChainedOperator:
+    def __call__(self, *, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> ClosableOperator:
         """An operator of that mode and capacity."""
 
 
@@ -54,7 +55,7 @@ class Variant:
     timers: type[Timers] = Timers
     """Built as `timers(loop, executor)`; a `loop` of level sim also has `wall_ns`, the clock that jumps."""
     task: Callable[[type[Any]], type[Any]] = same
-    """Of `reference_impl.task.StreamTask`, or of the situation's own kind of task."""
+    """Of `reference_impl.source_task.SourceTask`, or of the situation's own kind of task."""
     coordination: Callable[[type[Any]], type[Any]] = same
     """Of `harness.sut.coordination.Coordination`, or of the sink's own."""
     sink: Callable[[type[Any]], type[Any]] = same
@@ -79,6 +80,8 @@ class Variant:
     """False: no fault is ever armed, though the scenario names some."""
     linger_ms: int = 0
     """How long an attempt that has closed lives on, at least."""
+    keyed: KeyedParts = HONEST_PARTS
+    """Of a scenario's `task:`; the same at every level."""
     bypasses_proxy: bool = False
     """True: connections of the lookups do not cross the link on which faults act."""
 

@@ -15,37 +15,37 @@ from typing import Any, NotRequired, TypedDict
 
 from harness.clock import monotonic_us
 from harness.database.epoch import Attempt, Fenced, SavedEpoch, SinkLost
-from harness.database.pool import ConnectionPool
 from harness.history.journal import Journal
 from harness.history.recorder import Recorder, attempt_file
 from harness.plan import RunPlan
 from harness.process_identity import this_process
 from harness.scenario import Operator, Scenario, Workload
-from harness.sut.careless_clients import CARELESS_LOOKUPS
-from harness.sut.dead_letter import DeadLetterFunction, is_dead_letter
-from harness.sut.enrichment import JournalProbe, answer_timeouts, enrich
+from harness.sut.dead_letter import is_dead_letter
+from harness.sut.enrichment import JournalProbe
+from harness.sut.function_under_test import FunctionUnderTest
 from harness.sut.inside.crash import InjectedFailure
 from harness.sut.inside.inside_faults import InsideFaults
+from harness.sut.keyed_task.defects import KEYED_DEFECTS
+from harness.sut.keyed_task.keyed_task import KeyedTask, wired
+from harness.sut.keyed_task.parts import HONEST_PARTS
 from harness.sut.mutants import build_timers, operator_builder
 from harness.sut.phases import Phases
 from harness.sut.positions import Replay, SubtaskSource, named, restored
-from harness.sut.registry import SUTS, LookupFunction, load_lookup
+from harness.sut.registry import SUTS
 from harness.sut.sink_choice import ChosenSink
+from harness.workloads.inputs import Inputs
 from harness.workloads.lookups import Lookup, LookupSource, expected_results
-from reference_impl.async_function import AsyncFunction
-from reference_impl.coroutine_function import from_coroutine
+from harness.workloads.sessions import expect_stamped, session_stamps
 from reference_impl.errors import OperatorError, StreamElementFailed
 from reference_impl.loops import real_loop
 from reference_impl.mailbox import Mailbox
 from reference_impl.mailbox_executor import MailboxExecutor
-from reference_impl.mailbox_loop import MailboxLoop
+from reference_impl.mailbox_processor import MailboxProcessor
 from reference_impl.retry import FixedDelay, RetryStrategy, any_error
-from reference_impl.task import Checkpoint, Source, StreamTask
+from reference_impl.source_task import Checkpoint, Source, SourceTask
 
 __all__ = ["AttemptFailed", "run_attempt"]
 
-_CONNECTIONS_MAX = 50
-"""Of one subtask's pool; two subtasks stay below a server's usual limit of 151."""
 _PRIORITY = 0
 """The operator's place in its chain; it is alone."""
 
@@ -133,7 +133,7 @@ def _live(
 
 def _restored(saved: SavedEpoch, journal: Journal, phases: Phases) -> Checkpoint:
     phases.reach("restore.begin")
-    journal.restored(checkpoint=saved.epoch, elements=[named(element) for element in saved.elements])
+    journal.restored(checkpoint=saved.epoch, elements=named(saved.elements))
     elements = Replay([restored(element) for element in saved.elements], phases)
     return Checkpoint(number=saved.epoch, position=saved.position, elements=elements)
 
@@ -153,86 +153,79 @@ class _Task:
         inside: InsideFaults,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        self._pool = ConnectionPool(
-            plan.lookups,
-            size=min(scenario.operator.capacity, _CONNECTIONS_MAX),
-            seed=plan.seed,
-            on_loss=partial(journal.lost_connection, "lookups"),
-            on_error=partial(journal.server_error, "lookups"),
+        self._under_test = FunctionUnderTest(
+            plan, scenario.operator, journal=journal, inside=inside, loop=loop
         )
         self._mailbox = Mailbox(loop=loop)
         executor = MailboxExecutor(self._mailbox, _PRIORITY)
         timers = build_timers(plan.mutant, loop, executor, inside.wall_clock)
-        mailbox_loop = MailboxLoop(self._mailbox)
+        mailbox_processor = MailboxProcessor(self._mailbox)
+        elements = LookupSource(
+            workload=scenario.workload, seed=plan.seed, subtask=subtask, faults=inside.shaping
+        )
+        keyed = _keyed(plan, scenario, elements, subtask)
         coordination = chosen.coordination(
             journal=journal,
             phases=inside.phases,
-            expect=_expectation(plan),
+            expect=_expectation(plan, elements, keyed),
             timers=timers,
             restored=attempt.saved.epoch if attempt.saved else 0,
         )
-        self._operator = operator_builder(plan.mutant, sut=plan.sut)(
+        lookups = partial(
+            operator_builder(plan.mutant, sut=plan.sut),
             mode=scenario.operator.mode,
             capacity=scenario.operator.capacity,
-            function=_function(plan, scenario.operator, self._pool, inside, loop),
+            function=self._under_test.function,
             timeout_ms=scenario.operator.timeout,
-            executor=executor,
-            timers=timers,
-            emit=coordination.emit,
-            fail=mailbox_loop.report_error,
             probe=JournalProbe(journal, inside.phases),
             **_retry(scenario.operator),
         )
-        self._task = StreamTask(
-            loop=loop,
-            mailbox_loop=mailbox_loop,
+        parts = wired(
+            keyed,
+            lookups=lookups,
+            source=_source(scenario.workload, elements, attempt, inside),
+            coordination=coordination,
+            phases=inside.phases,
+            mailbox=self._mailbox,
+            executor=executor,
             timers=timers,
-            operator=self._operator,
-            source=_source(plan, scenario.workload, subtask, attempt, inside),
-            coordinator=coordination,
+            timers_of=lambda of: build_timers(plan.mutant, loop, of, inside.wall_clock),
+            fail=mailbox_processor.report_throwable,
+        )
+        self._operator = parts.operator
+        self._task = SourceTask(
+            loop=loop,
+            mailbox_processor=mailbox_processor,
+            timers=timers,
+            operator=parts.operator,
+            source=parts.source,
+            coordinator=parts.coordinator,
         )
 
     def run(self, checkpoint: Checkpoint | None) -> None:
         """To the end of the input; whatever happens, what it holds is given up."""
         try:
-            self._task.run(checkpoint)
+            with self._under_test.watch.watching():
+                self._task.run(checkpoint)
         finally:
             self._operator.close()
             self._mailbox.close()
-            self._pool.close()
+            self._under_test.close()
 
 
-def _source(
-    plan: RunPlan, workload: Workload, subtask: int, attempt: Attempt, inside: InsideFaults
-) -> Source:
-    elements = LookupSource(workload=workload, seed=plan.seed, subtask=subtask, faults=inside.shaping)
+def _keyed(plan: RunPlan, scenario: Scenario, elements: LookupSource, subtask: int) -> KeyedTask | None:
+    """What the scenario's `task:` puts in front of the lookups."""
+    task = scenario.task
+    if task is None:
+        return None
+    inputs = Inputs(task, elements, seed=plan.seed, subtask=subtask)
+    parts = KEYED_DEFECTS.get(plan.mutant or "", HONEST_PARTS)
+    return KeyedTask(inputs=inputs, gap_ms=task.gap, parts=parts)
+
+
+def _source(workload: Workload, elements: LookupSource, attempt: Attempt, inside: InsideFaults) -> Source:
     source = SubtaskSource(elements, checkpoint_every=workload.checkpoint_every, origin_ms=attempt.origin_ms)
     return inside.around_source(source, elements)
-
-
-def _function(
-    plan: RunPlan,
-    settings: Operator,
-    pool: ConnectionPool,
-    inside: InsideFaults,
-    loop: asyncio.AbstractEventLoop,
-) -> AsyncFunction:
-    """The lookup of the system under test, with the faults of its calls, and with what becomes of a failed one."""
-    on_timeout = settings.on_timeout
-    lookup = from_coroutine(
-        enrich(_lookup(plan), pool),
-        loop=loop,
-        on_timeout="fail" if on_timeout == "fail" else answer_timeouts(on_timeout),
-    )
-    function = inside.around_calls(lookup)
-    return DeadLetterFunction(function) if settings.on_error == "dead-letter" else function
-
-
-def _lookup(plan: RunPlan) -> LookupFunction:
-    """The lookup under test, careless if that is the planted defect."""
-    lookup = load_lookup(plan.sut)
-    careless = CARELESS_LOOKUPS.get(plan.mutant or "")
-    return lookup if careless is None else careless(lookup)
 
 
 def _retry(settings: Operator) -> _Retry:
@@ -256,10 +249,20 @@ class _Retry(TypedDict):
     retry: NotRequired[RetryStrategy]
 
 
-def _expectation(plan: RunPlan) -> Callable[[Lookup], list[Any]] | None:
-    """What our own lookup answers; what a user's should, nobody knows."""
-    answers = expected_results(plan.table)
-    return (lambda lookup: answers.get(lookup.key, [])) if plan.sut in SUTS else None
+def _expectation(
+    plan: RunPlan, elements: LookupSource, keyed: KeyedTask | None
+) -> Callable[[Lookup], list[Any]] | None:
+    """What our own lookup answers, stamped if something stamps; what a user's should, nobody knows."""
+    if plan.sut not in SUTS:
+        return None
+    table = expected_results(plan.table)
+
+    def answers(lookup: Lookup) -> list[Any]:
+        return table.get(lookup.key, [])
+
+    if keyed is None:
+        return answers
+    return expect_stamped(answers, session_stamps(elements, keyed.inputs, gap_ms=keyed.gap_ms))
 
 
 def _in_words(error: BaseException) -> str:

@@ -15,7 +15,7 @@ from harness.sut.enrichment import Enriched
 from harness.sut.phases import Phases
 from harness.sut.positions import named, saved
 from reference_impl.elements import OperatorInput, Record, Watermark
-from reference_impl.task import Checkpoint
+from reference_impl.source_task import Checkpoint
 
 __all__ = ["Coordination", "JournalledSubtask", "TaskJournal"]
 
@@ -100,7 +100,7 @@ class JournalledSubtask:
         elements = [saved(element) for element in checkpoint.elements[:half]]
         self._phases.reach("snap.mid")
         elements += [saved(element) for element in checkpoint.elements[half:]]
-        names = [named(element) for element in elements]
+        names = named(elements)
         self._journal.snapped(checkpoint=checkpoint.number, position=checkpoint.position, elements=names)
         self._phases.reach("snap.end")
         return elements
@@ -117,7 +117,7 @@ class JournalledSubtask:
 
 
 class Coordination(JournalledSubtask):
-    """One attempt's, with an atomic sink; a `reference_impl.task.Coordinator`."""
+    """One attempt's, with an atomic sink; a `reference_impl.source_task.Coordinator`."""
 
     _sink: Sink
 

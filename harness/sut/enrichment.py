@@ -14,11 +14,11 @@ import msgspec
 from harness.sut.dead_letter import DeadLetter
 from harness.sut.phases import Phases
 from harness.sut.registry import LookupFunction
-from harness.workloads.lookups import Lookup
+from harness.workloads.elements import Lookup, StampedLookup
 from reference_impl.elements import Record
 from reference_impl.probe import Ending
 
-__all__ = ["CallJournal", "Enriched", "JournalProbe", "answer_timeouts", "enrich"]
+__all__ = ["CallJournal", "Enriched", "JournalProbe", "answer_timeouts", "enrich", "stamped"]
 
 
 class Enriched(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,9 +33,16 @@ def enrich(function: LookupFunction, pool: object) -> Callable[[Lookup], Corouti
     """`function` as the operator wants it: a list for every record; None is no result, a value is one."""
 
     async def call(lookup: Lookup) -> list[Enriched]:
-        return _enriched(lookup, _as_list(await function(lookup, pool)))
+        return _enriched(lookup, stamped(lookup, _as_list(await function(lookup, pool))))
 
     return call
+
+
+def stamped(lookup: Lookup, values: list[Any]) -> list[Any]:
+    """`values` with what the operator in front of the lookup made of its record, if there is one."""
+    if not isinstance(lookup, StampedLookup):
+        return values
+    return [{**lookup.stamp, **(value if isinstance(value, dict) else {"value": value})} for value in values]
 
 
 def _as_list(answer: Any) -> list[Any]:

@@ -12,14 +12,15 @@ from typing import Protocol, Unpack
 
 from harness.errors import UsageError
 from harness.sut.inside.wall_clock import WallClock
+from harness.sut.keyed_mutants import KEYED_MUTANTS
 from harness.sut.mutant import HARNESS_CHECKS, Mutant
 from harness.sut.registry import REFERENCE, REFERENCE_EMITTER
 from reference_impl.async_wait_build import Mode, Parts, build_operator
-from reference_impl.chain import ChainedOperator
 from reference_impl.emitter.build import build_operator as build_emitter_operator
 from reference_impl.mailbox_executor import MailboxExecutor
 from reference_impl.mutants import BUILDERS
 from reference_impl.mutants.wall_clock_timers import WallClockTimers
+from reference_impl.source_task import ClosableOperator
 from reference_impl.timers import Timers
 
 __all__ = [
@@ -36,7 +37,7 @@ __all__ = [
 class BuildTaskOperator(Protocol):
     """Builds an operator that a task can drive, of whatever design."""
 
-    def __call__(self, *, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> ChainedOperator:
+    def __call__(self, *, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> ClosableOperator:
         """An operator of that mode and capacity."""
 
 
@@ -348,7 +349,7 @@ _OF_THE_HARNESS = (
 )
 
 _ALL = sorted(
-    (*_OF_CHECKPOINTS, *_OF_THE_SINK, *_OF_CALLS, *_OF_THE_OPERATOR, *_OF_THE_HARNESS),
+    (*_OF_CHECKPOINTS, *_OF_THE_SINK, *_OF_CALLS, *_OF_THE_OPERATOR, *KEYED_MUTANTS, *_OF_THE_HARNESS),
     key=lambda mutant: mutant.number or 100,
 )
 

@@ -35,7 +35,7 @@ _PHASE_OF = {
 NOT_RECORDED = frozenset(
     {
         "restore.begin", "restore.mid", "restore.end", "snap.begin", "snap.mid", "ack", "commit.pre", "commit.post",
-        "notify",
+        "notify", "align", "timer",
     }
 )  # fmt: skip
 """The phases that need a note of their own; `commit` is written behind `commit.post`, and may be missing."""

@@ -1,4 +1,4 @@
-"""Positions: the workload as a source of the task, and its elements as a snapshot keeps them.
+"""Positions: the workload as a source of the task, and what a snapshot keeps, element by element.
 
 Invariant: what `saved` writes, `restored` reads back as an equal element; barriers stand at fixed positions,
 so every attempt cuts the same checkpoints.
@@ -6,18 +6,22 @@ so every attempt cuts the same checkpoints.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from harness.sut.phases import Phases
-from harness.workloads.lookups import Lookup, LookupSource, MarkOfTime
-from reference_impl.elements import Barrier, EndOfInput, QueueElement, Record, StreamElement, Watermark
+from msgspec import Struct
 
-__all__ = ["Replay", "SubtaskSource", "WatchedSource", "named", "restored", "saved"]
+from harness.sut.phases import Phases
+from harness.workloads.elements import Lookup, MarkOfTime, StampedLookup
+from harness.workloads.lookups import LookupSource
+from reference_impl.elements import EndOfInput, QueueElement, Record, StreamElement, Watermark
+from reference_impl.events import CheckpointBarrier
+
+__all__ = ["Replay", "SubtaskSource", "TaskState", "WatchedSource", "named", "restored", "saved"]
 
 
 class SubtaskSource:
-    """One subtask's source, due at its rate since `origin_ms`; a `reference_impl.task.Source`."""
+    """One subtask's source, due at its rate since `origin_ms`; a `reference_impl.source_task.Source`."""
 
     def __init__(self, elements: LookupSource, *, checkpoint_every: int, origin_ms: int) -> None:
         self._elements = elements
@@ -34,19 +38,31 @@ class SubtaskSource:
             case (lookup, timestamp):
                 return Record(value=lookup, timestamp=timestamp, position=position)
 
-    def barrier_before(self, position: int) -> Barrier | None:
+    def barrier_before(self, position: int) -> CheckpointBarrier | None:
         """A barrier before every `checkpoint_every`-th position but the first."""
         number, rest = divmod(position, self._checkpoint_every)
-        return Barrier(checkpoint=number) if number and not rest and position < len(self._elements) else None
+        return (
+            CheckpointBarrier(checkpoint_id=number)
+            if number and not rest and position < len(self._elements)
+            else None
+        )
 
     def due_ms(self, position: int) -> int:
         """On the machine's monotonic clock; behind the last element at once."""
         return self._origin_ms + self._elements.due_ms(min(position, len(self._elements)))
 
 
-def saved(element: QueueElement) -> dict[str, Any]:
+class TaskState(Struct, frozen=True, kw_only=True):
+    """What a snapshot holds beside its elements: the state of the operator in front of the lookup, in front of them."""
+
+    text: str
+
+
+def saved(element: QueueElement | TaskState) -> dict[str, Any]:
     """`element` as the sink stores it."""
     match element:
+        case TaskState(text=text):
+            return {"state": text}
         case Record(value=Lookup() as lookup, timestamp=ts, position=position):
             return {"lookup": lookup.as_json(), "ts": ts, "pos": position}
         case Watermark(timestamp=timestamp, position=position):
@@ -55,20 +71,28 @@ def saved(element: QueueElement) -> dict[str, Any]:
     raise TypeError(message)
 
 
-def restored(element: dict[str, Any]) -> QueueElement:
+def restored(element: dict[str, Any]) -> QueueElement | TaskState:
     """What `saved` was given."""
+    if "state" in element:
+        return TaskState(text=element["state"])
     if "w" in element:
         return Watermark(timestamp=element["w"], position=element["pos"])
-    return Record(value=Lookup(**element["lookup"]), timestamp=element["ts"], position=element["pos"])
+    lookup = element["lookup"]
+    value = StampedLookup(**lookup) if "stamp" in lookup else Lookup(**lookup)
+    return Record(value=value, timestamp=element["ts"], position=element["pos"])
 
 
-def named(element: dict[str, Any]) -> dict[str, Any]:
-    """A saved element as a history names it (`docs/history.md`, `snap`)."""
-    return {"w": element["w"], "pos": element["pos"]} if "w" in element else {"id": element["lookup"]["id"]}
+def named(elements: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Saved elements as a history names them (`docs/history.md`, `snap`), which knows no state."""
+    return [
+        {"w": element["w"], "pos": element["pos"]} if "w" in element else {"id": element["lookup"]["id"]}
+        for element in elements
+        if "state" not in element
+    ]
 
 
 class WatchedSource:
-    """`source`, with something to do when it stands at a position; a `reference_impl.task.Source`. Mutable."""
+    """`source`, with something to do when it stands at a position; a `reference_impl.source_task.Source`. Mutable."""
 
     def __init__(self, source: SubtaskSource, acts: dict[int, Callable[[], None]]) -> None:
         self._source = source
@@ -84,10 +108,10 @@ class WatchedSource:
         return self._source.read(position)
 
 
-class Replay(Sequence[QueueElement]):
-    """The elements of a snapshot, which tell how far their replay has come."""
+class Replay(Sequence[Any]):
+    """What a snapshot holds, in the order in which it is replayed; it tells how far the replay has come."""
 
-    def __init__(self, elements: Sequence[QueueElement], phases: Phases) -> None:
+    def __init__(self, elements: Sequence[QueueElement | TaskState], phases: Phases) -> None:
         self._elements = elements
         self._phases = phases
 
@@ -97,7 +121,7 @@ class Replay(Sequence[QueueElement]):
     def __getitem__(self, place: Any) -> Any:
         return self._elements[place]
 
-    def __iter__(self) -> Iterator[QueueElement]:
+    def __iter__(self) -> Iterator[Any]:
         """`restore.mid` once half of them have been taken, `restore.end` once all have."""
         half = len(self._elements) // 2
         yield from self._elements[:half]

@@ -16,7 +16,7 @@ from harness.database.epoch import Part, SinkLost
 from harness.database.two_phase_sink import TwoPhaseSink
 from harness.sut.coordination import JournalledSubtask, TaskJournal
 from harness.sut.phases import Phases
-from reference_impl.task import Checkpoint
+from reference_impl.source_task import Checkpoint
 
 __all__ = ["Later", "PreparedCoordination", "PreparedJournal", "TwoPhaseCoordination", "TwoPhaseJournal"]
 

@@ -68,6 +68,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
     sink = draw(st.sampled_from(["atomic", "two-phase", "idempotent"]))
     ids = draw(st.lists(_names, unique=True, max_size=4))
     decisive = ["V8", "V1" if mode == "ordered" else "V2"]
+    task = draw(st.none() | _tasks())
     return Scenario.model_validate(
         {
             "scenario": draw(_names),
@@ -92,10 +93,14 @@ def scenarios(draw: st.DrawFn) -> Scenario:
                 "fanout": draw(st.integers(1, 4)),
                 "row_bytes": draw(st.integers(0, 5000)),
                 "skew": f"{draw(st.integers(0, 100))}%",
-                "watermarks": draw(st.sampled_from(["rising", "wild"])),
+                "watermarks": draw(st.sampled_from(["rising", "wild"])) if task is None else "rising",
             },
+            **({} if task is None else {"task": task}),
             "sink": sink,
-            "faults": [draw(_faults(name, subtasks=subtasks, levels=levels, sink=sink)) for name in ids],
+            "faults": [
+                draw(_faults(name, subtasks=subtasks, levels=levels, sink=sink, is_keyed=task is not None))
+                for name in ids
+            ],
             "decisive": draw(st.permutations(decisive)),
             "expects": draw(st.sampled_from([{}, {"records": 50}, {"checkpoints": 2, "records": 0}])),
         }
@@ -103,12 +108,24 @@ def scenarios(draw: st.DrawFn) -> Scenario:
 
 
 @st.composite
-def _faults(draw: st.DrawFn, name: str, *, subtasks: int, levels: Sequence[str], sink: str) -> dict[str, Any]:
-    """Any fault that the levels and the sink can do, with all that its kind needs and some of what it takes."""
+def _tasks(draw: st.DrawFn) -> dict[str, Any]:
+    """Any `task:`."""
+    inputs = draw(st.integers(1, 2))
+    lag = draw(_durations) if inputs > 1 else "0ms"
+    return {"keyed": "sessions", "inputs": inputs, "gap": draw(_spans), "lag": lag}
+
+
+@st.composite
+def _faults(
+    draw: st.DrawFn, name: str, *, subtasks: int, levels: Sequence[str], sink: str, is_keyed: bool
+) -> dict[str, Any]:
+    """Any fault that levels, sink and task can do, with all that its kind needs and some of what it takes."""
     able = [
         kind
         for kind, form in FAULT_FORMS.items()
-        if set(levels) <= set(form.levels) and (sink != "atomic" or "store" not in form.abilities)
+        if set(levels) <= set(form.levels)
+        and (sink != "atomic" or "store" not in form.abilities)
+        and not (is_keyed and kind == "watermark_burst")
     ]
     kind = draw(st.sampled_from(able))
     form = FAULT_FORMS[kind]

@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from harness.catalogue import catalogue, catalogue_folder, folder_of, resolve
+from harness.catalogue import catalogue, catalogue_folder, folders, resolve
 from harness.errors import NothingRan, UsageError
 from harness.scenario import At, Fault, FaultName, Scenario
 from harness.scenario_file import load, load_many
@@ -93,7 +93,7 @@ def test_a_folder_of_the_catalogue_goes_by_its_name(tmp_path: Path, monkeypatch:
 
     assert [path.stem for path in resolve(["network"])] == ["cut", "slow"]
     assert list(catalogue()) == ["calm", "cut", "slow"]
-    assert [folder_of(name) for name in catalogue()] == ["", "network", "network/deep"]
+    assert list(folders().values()) == ["", "network", "network/deep"]
     with pytest.raises(UsageError, match="did you mean `network`"):
         resolve(["netwrk"])
 

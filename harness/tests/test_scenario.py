@@ -130,6 +130,37 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         with_fault(do="kill_worker", subtask=0, when={"phase": "notify"}),
         "the phase `notify` never comes",
     ),
+    (
+        "an alignment without a task",
+        with_fault(do="kill_worker", subtask=0, when={"phase": "align"}),
+        "the phase `align` never comes",
+    ),
+    (
+        "a timer without a task",
+        with_fault(do="kill_worker", subtask=0, when={"phase": "timer"}),
+        "the phase `timer` never comes",
+    ),
+    (
+        "an alignment of one input",
+        {**with_fault(do="kill_worker", subtask=0, when={"phase": "align"}), "task": {"inputs": 1}},
+        "the barriers of one input are not aligned",
+    ),
+    ("a lag behind nobody", changed(task={"inputs": 1, "lag": "5ms"}), "there is only input 0"),
+    (
+        "sessions without watermarks",
+        changed(task={}, workload={"records": 400, "watermark_every": 0}, faults=[], expects={}),
+        "end by watermarks, and there are none",
+    ),
+    (
+        "a task with wild watermarks",
+        changed(task={}, workload={"records": 400, "watermarks": "wild"}, faults=[], expects={}),
+        "passes on only a watermark that is greater",
+    ),
+    (
+        "a task with a burst",
+        {**with_fault(do="watermark_burst", count=3, when={"record": 3}), "task": {}},
+        "in a burst some are equal",
+    ),
     ("tries without timeout", changed(operator={"mode": "ordered", "tries": 2}), "there is none (A3)"),
     (
         "a delay between no tries",

@@ -10,7 +10,7 @@ from harness.catalogue import catalogue_folder
 from harness.scenario import Scenario
 from harness.scenario_faults import Fault
 from harness.scenario_file import apply_settings, loads
-from harness.scenario_parts import Expectations, Operator, Part, Workload
+from harness.scenario_parts import Expectations, Operator, Part, Task, Workload
 from harness.scenario_schema import scenario_schema
 from harness.scenario_triggers import TRIGGERS
 
@@ -27,7 +27,8 @@ def rows(section: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize(
-    ("section", "part"), [("The scenario", Scenario), ("`operator`", Operator), ("`workload`", Workload)]
+    ("section", "part"),
+    [("The scenario", Scenario), ("`operator`", Operator), ("`workload`", Workload), ("`task`", Task)],
 )
 def test_every_field_is_on_the_page_with_its_default(section: str, part: type[Part]) -> None:
     whole = scenario_schema()
@@ -37,7 +38,7 @@ def test_every_field_is_on_the_page_with_its_default(section: str, part: type[Pa
     assert list(told) == list(part.model_fields)
     for name, entry in schema["properties"].items():
         optional = str(entry.get("default", "none")).replace("'", "")
-        default = optional if name not in schema["required"] else "required"
+        default = optional if name not in schema.get("required", []) else "required"
         assert told[name] == default
 
 

@@ -32,6 +32,9 @@ _numbers = count(1)
 MEANT = {mutant.name: mutant.scenario for mutant in MUTANTS.values() if mutant.scenario}
 """The mutants that show at level live too, and where."""
 
+RUNS_AT_MOST = {"late-results": 20}
+"""It needs an answer and its timeout in one turn of the loop, so a single run may not show it."""
+
 Performed = Callable[..., RunOutcome]
 
 
@@ -105,8 +108,11 @@ def test_the_reference_passes_where_its_mutants_are_meant_to_fail(performed: Per
 @pytest.mark.parametrize("name", [name for name in MEANT if "V23" not in MUTANTS[name].convicted_by])
 def test_a_planted_defect_is_convicted_by_an_invariant_meant_for_it(performed: Performed, name: str) -> None:
     mutant = MUTANTS[name]
+    runs = (performed(shipped(MEANT[name]), mutant=name) for _ in range(RUNS_AT_MOST.get(name, 1)))
 
-    outcome = performed(shipped(MEANT[name]), mutant=name)
+    for outcome in runs:
+        if outcome.judgement.outcome is Outcome.FAIL:
+            break
 
     convicted = {verdict.invariant for verdict in outcome.judgement.convicted()}
     assert outcome.judgement.outcome is Outcome.FAIL, told(outcome)

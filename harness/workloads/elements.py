@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-__all__ = ["HOT_KEY", "Lookup", "MarkOfTime"]
+__all__ = ["HOT_KEY", "Lookup", "MarkOfTime", "StampedLookup"]
 
 HOT_KEY = 0
 """The key that a skewed source asks for more often than for the others."""
@@ -32,6 +32,16 @@ class Lookup(Struct, frozen=True, kw_only=True):
         """For a snapshot."""
         asked = {"id": self.id, "key": self.key, "service_ms": self.service_ms}
         return {**asked, "row_bytes": self.row_bytes} if self.row_bytes else asked
+
+
+class StampedLookup(Lookup, frozen=True, kw_only=True):
+    """A lookup with what the operator in front made of it, which each of its results carries."""
+
+    stamp: dict[str, int]
+
+    def as_json(self) -> dict[str, Any]:
+        """For a snapshot."""
+        return {**super().as_json(), "stamp": self.stamp}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,24 +7,33 @@ Invariant: a mutant differs from the reference in the one thing that its name sa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from reference_impl.async_wait_build import BuildOperator
 from reference_impl.mutants import (
+    acknowledges_at_once,
+    acknowledges_empty_state,
+    discards_acknowledged_state,
     drops_equal_watermarks,
     emits_after_close,
     emits_from_callback,
     end_at_once,
+    forgets_abort_marks,
     frees_slot_on_call,
+    keeps_abort_marks,
+    late_abort_drops_state,
     late_results,
+    loses_async_errors,
     loses_completions,
+    notifies_stopped_operators,
     restores_beyond_capacity,
     restores_reversed,
     retries_after_timeout,
     segment_leak,
     settles_twice,
     shares_records,
+    silent_about_aborted,
     snapshot_awaits_empty_queue,
     snapshot_omits_completed,
     swallows_errors,
@@ -32,8 +41,9 @@ from reference_impl.mutants import (
     watermarks_at_once,
 )
 from reference_impl.mutants.mailbox_eras import MAILBOXES
+from reference_impl.snapshots.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
 
-__all__ = ["BUILDERS", "MAILBOXES"]
+__all__ = ["BUILDERS", "COORDINATORS", "MAILBOXES"]
 
 BUILDERS: Mapping[str, BuildOperator] = MappingProxyType(
     {
@@ -58,3 +68,18 @@ BUILDERS: Mapping[str, BuildOperator] = MappingProxyType(
     }
 )
 """Each planted defect of the operator by name."""
+
+COORDINATORS: Mapping[str, Callable[..., SubtaskCheckpointCoordinator]] = MappingProxyType(
+    {
+        "acknowledges-at-once": acknowledges_at_once.build_coordinator,
+        "discards-acknowledged-state": discards_acknowledged_state.build_coordinator,
+        "late-abort-drops-state": late_abort_drops_state.build_coordinator,
+        "forgets-abort-marks": forgets_abort_marks.build_coordinator,
+        "keeps-abort-marks": keeps_abort_marks.build_coordinator,
+        "silent-about-aborted": silent_about_aborted.build_coordinator,
+        "notifies-stopped-operators": notifies_stopped_operators.build_coordinator,
+        "loses-async-errors": loses_async_errors.build_coordinator,
+        "acknowledges-empty-state": acknowledges_empty_state.build_coordinator,
+    }
+)
+"""Each planted defect of a subtask's checkpoints by name."""

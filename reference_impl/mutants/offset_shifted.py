@@ -10,24 +10,24 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from reference_impl.task import Checkpoint, Coordinator, StreamTask
+from reference_impl.source_task import Checkpoint, Coordinator, SourceTask
 
 __all__ = ["one_early", "one_late"]
 
 
 @cache
-def one_early(task: type[StreamTask]) -> type[StreamTask]:
+def one_early(task: type[SourceTask]) -> type[SourceTask]:
     """`task`, whose checkpoints resume at the element before."""
     return _shifted(task, by=-1)
 
 
 @cache
-def one_late(task: type[StreamTask]) -> type[StreamTask]:
+def one_late(task: type[SourceTask]) -> type[SourceTask]:
     """`task`, whose checkpoints resume at the element behind."""
     return _shifted(task, by=1)
 
 
-def _shifted(task: type[StreamTask], *, by: int) -> type[StreamTask]:
+def _shifted(task: type[SourceTask], *, by: int) -> type[SourceTask]:
     class ShiftedTask(task):  # type: ignore[misc, valid-type]  # whatever kind of task it is
         def __init__(self, *, coordinator: Coordinator, **parts: Any) -> None:
             super().__init__(coordinator=_ShiftedCoordinator(coordinator, by=by), **parts)

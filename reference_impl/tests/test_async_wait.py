@@ -9,12 +9,12 @@ import pytest
 
 from reference_impl.async_wait_build import Mode
 from reference_impl.elements import (
-    Barrier,
     EndOfInput,
     QueueElement,
     Record,
 )
 from reference_impl.errors import CallbackFailed, StreamElementFailed
+from reference_impl.events import CheckpointBarrier
 from reference_impl.mailbox_executor import MailboxExecutor
 from reference_impl.result import ResultHandle
 from reference_impl.retry import FixedDelay
@@ -124,7 +124,7 @@ def test_calls_that_timed_out_go_on_without_a_slot_a32() -> None:
         assert rig.loop.time() == 0.004
 
 
-@pytest.mark.parametrize("element", [EndOfInput(), Barrier(checkpoint=1), "text", None])
+@pytest.mark.parametrize("element", [EndOfInput(), CheckpointBarrier(checkpoint_id=1), "text", None])
 def test_only_what_streams_is_processed_a9(rigs: OpenRig, element: Any) -> None:
     with rigs() as rig, pytest.raises(TypeError, match="Cannot process"):
         rig.process(element)

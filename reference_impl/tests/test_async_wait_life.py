@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reference_impl.async_wait_build import Mode
-from reference_impl.elements import Barrier, LatencyMarker, QueueElement, Record, WatermarkStatus
+from reference_impl.elements import LatencyMarker, QueueElement, Record, WatermarkStatus
 from reference_impl.errors import SimulationStuck
+from reference_impl.events import CheckpointBarrier
 from reference_impl.result import ResultHandle
 from reference_impl.tests.rig import (
     HandFunction,
@@ -167,7 +168,7 @@ def test_each_restored_record_gets_a_whole_timeout_of_its_own_a50() -> None:
     assert rig.values() == ["s"]
 
 
-@pytest.mark.parametrize("element", [Barrier(checkpoint=1), "text"])
+@pytest.mark.parametrize("element", [CheckpointBarrier(checkpoint_id=1), "text"])
 def test_what_no_snapshot_holds_is_refused_by_the_restore_a61(rigs: OpenRig, element: Any) -> None:
     with rigs() as rig, pytest.raises(TypeError, match="Cannot process"):
         rig.operator.open([element])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from reference_impl.mailbox import Mail, Mailbox
 from reference_impl.mailbox_executor import MailboxExecutor
-from reference_impl.mailbox_loop import MailboxLoop
+from reference_impl.mailbox_processor import MailboxProcessor
 from reference_impl.mutants.mailbox_eras import MAILBOXES, Hole, MailboxOfEra3
 from reference_impl.tests.rig import quickly, watched_loop
 
@@ -202,14 +202,14 @@ def test_the_mailbox_loop_runs_on_every_variant_m30_m31_m33(name: str) -> None:
     ran: list[str] = []
     with watched_loop() as loop:
         box = MAILBOXES[name](loop=loop)
-        executor, mailbox_loop = MailboxExecutor(box, 0), MailboxLoop(box)
+        executor, mailbox_processor = MailboxExecutor(box, 0), MailboxProcessor(box)
 
         def default_action() -> None:
             ran.append("default")
             if ran.count("default") == 2:
-                mailbox_loop.finish()
+                mailbox_processor.all_actions_completed()
                 return
-            suspension = mailbox_loop.suspend_default_action()
+            suspension = mailbox_processor.suspend_default_action()
 
             def reply() -> None:
                 loop.call_soon(suspension.resume)
@@ -218,11 +218,11 @@ def test_the_mailbox_loop_runs_on_every_variant_m30_m31_m33(name: str) -> None:
 
         executor.execute(lambda: ran.append("a"), "a")
         executor.execute(lambda: ran.append("b"), "b")
-        mailbox_loop.run(default_action)
+        mailbox_processor.run_mailbox_loop(default_action)
 
         assert len(box.close()) == 0
     assert ran == ["a", "b", "default", "default"]
-    assert mailbox_loop.mails_run == 2 + 1 + 1 + 1  # a and b, the reply, its resumption, the end
+    assert mailbox_processor.mails_run == 2 + 1 + 1 + 1  # a and b, the reply, its resumption, the end
 
 
 # ------------------------------------------------------------ the classic structure, with no hole in it

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from reference_impl.errors import MailboxClosed, WrongState
 from reference_impl.mailbox import Deliverable, Mail, Mailbox, MailboxState
-from reference_impl.mailbox_loop import MailboxLoop
+from reference_impl.mailbox_processor import MailboxProcessor
 from reference_impl.tests.rig import quickly, watched_loop
 
 
@@ -212,7 +212,7 @@ def test_a_turn_runs_no_more_than_its_batch_and_urgent_mail_m13(puts: list[tuple
     ran: list[str] = []
     with watched_loop() as loop:
         box = Mailbox(loop=loop)
-        mailbox_loop = MailboxLoop(box)
+        mailbox_processor = MailboxProcessor(box)
 
         def put(what: str, *, urgent: bool, more: int) -> None:
             def action() -> None:
@@ -226,7 +226,7 @@ def test_a_turn_runs_no_more_than_its_batch_and_urgent_mail_m13(puts: list[tuple
             put(str(number), urgent=urgent, more=more)
 
         box.create_batch()
-        box.run_batch(mailbox_loop)
+        box.run_batch(mailbox_processor)
 
     assert sorted(ran) == sorted(str(number) for number in range(len(puts)))
 

@@ -11,7 +11,7 @@ import pytest
 from reference_impl.errors import MailboxClosed, WrongState
 from reference_impl.mailbox import MIN_PRIORITY, Mail, Mailbox
 from reference_impl.mailbox_executor import MailboxExecutor
-from reference_impl.mailbox_loop import MailboxLoop
+from reference_impl.mailbox_processor import MailboxProcessor
 from reference_impl.tests.rig import watched_loop
 
 
@@ -190,13 +190,13 @@ def test_a_foreign_thread_gets_the_result_of_what_it_submits_m23(mailbox: Mailbo
 
 
 def test_a_submitted_call_ends_with_the_close_and_not_before_m37(mailbox: Mailbox) -> None:
-    mailbox_loop = MailboxLoop(mailbox)
+    mailbox_processor = MailboxProcessor(mailbox)
     future = MailboxExecutor(mailbox, 0).submit(lambda: 7, "seven")
 
-    mailbox_loop.prepare_close()
+    mailbox_processor.prepare_close()
     assert not future.done()
 
-    mailbox_loop.close()
+    mailbox_processor.close()
     assert future.cancelled()
 
 
@@ -207,7 +207,7 @@ def test_a_call_submitted_from_afar_and_still_on_its_way_is_cancelled_m37(mailbo
     thread.start()
     thread.join(timeout=5)
 
-    MailboxLoop(mailbox).close()
+    MailboxProcessor(mailbox).close()
 
     assert futures[0].cancelled()
 
@@ -247,7 +247,7 @@ def test_all_dropped_mail_is_cancelled_and_the_first_error_counts_m37(mailbox: M
     future = executor.submit(lambda: 7, "seven")
 
     with pytest.raises(ArithmeticError, match="a") as raised:
-        MailboxLoop(mailbox).close()
+        MailboxProcessor(mailbox).close()
 
     assert tried == ["a", "b"]
     assert future.cancelled()
@@ -272,6 +272,16 @@ def test_a_take_that_nothing_can_end_is_an_error_and_no_wait_for_ever(mailbox: M
 
     with pytest.raises(MailboxClosed, match="will never get"):
         operator.executor.yield_()
+
+
+def test_an_interrupted_take_gives_what_is_there_and_raises_where_it_would_wait_m9(mailbox: Mailbox) -> None:
+    MailboxExecutor(mailbox, 0).execute(lambda: None, "last")
+
+    mailbox.interrupt(TimeoutError())
+
+    assert mailbox.take().what == "last"
+    with pytest.raises(TimeoutError):
+        mailbox.take()
 
 
 @pytest.mark.parametrize("end", [Mailbox.close, Mailbox.quiesce])

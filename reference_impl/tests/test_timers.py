@@ -13,7 +13,7 @@ import pytest
 from reference_impl.loops import NS_PER_MS, now_ms, virtual_loop
 from reference_impl.mailbox import Mailbox
 from reference_impl.mailbox_executor import MailboxExecutor
-from reference_impl.mailbox_loop import MailboxLoop
+from reference_impl.mailbox_processor import MailboxProcessor
 from reference_impl.tests.rig import watched_loop
 from reference_impl.timers import Timers, cancel
 from reference_impl.virtual_loop import VirtualLoop
@@ -157,7 +157,7 @@ def test_what_a_callback_raises_fails_the_task_t4(bench: Bench) -> None:
     bench.timers.register(0, burst)
 
     with pytest.raises(ArithmeticError):
-        MailboxLoop(bench.mailbox).run(bench.mailbox.let_loop_turn)
+        MailboxProcessor(bench.mailbox).run_mailbox_loop(bench.mailbox.let_loop_turn)
 
 
 def test_cancelled_timers_are_not_kept_however_many_there_were_t3_b26(virtual: Bench) -> None:

@@ -27,7 +27,7 @@ def test_every_statement_has_a_test_or_a_reason_and_not_both() -> None:
 def test_every_number_has_a_title_and_a_line_of_its_own() -> None:
     numbers = [
         f"{letter}{number}"
-        for letter, last in (("A", 93), ("M", 40), ("T", 9))
+        for letter, last in (("A", 93), ("M", 49), ("T", 16), ("C", 45), ("S", 25), ("W", 3))
         for number in range(1, last + 1)
     ]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from harness.faults.fault import Site
 from harness.faults.kind import FaultKind
-from harness.faults.network.latency import held_evidence
+from harness.faults.network.delayed_chunks import delayed_chunks
 from harness.faults.network.slower_calls import slower_calls
 from harness.faults.network.toxics import link_of, stream_of, toxics_on
 from harness.faults.seen import Evidence, Seen
@@ -45,7 +45,7 @@ class Jitter:
     def evidence(self, seen: Seen) -> Evidence:
         """Calls that took half of the average delay, and that the proxy's delays were not all alike."""
         slower = slower_calls(seen.over(self.link), by_ms=self.jitter_ms / 4)
-        held = held_evidence(seen, stream=self.stream)
+        held = delayed_chunks(seen, stream=self.stream)
         if not slower or held is None:
             return {}
         if seen.deeds is None:

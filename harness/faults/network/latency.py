@@ -13,14 +13,13 @@ from dataclasses import dataclass
 
 from harness.faults.fault import Site
 from harness.faults.kind import FaultKind
+from harness.faults.network.delayed_chunks import delayed_chunks
 from harness.faults.network.slower_calls import slower_calls
 from harness.faults.network.toxics import link_of, stream_of, toxics_on
 from harness.faults.seen import Evidence, Seen
 from harness.scenario import Fault
 
-__all__ = ["KIND", "Latency", "held_evidence"]
-
-_CHUNKS_MIN = 5
+__all__ = ["KIND", "Latency"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,24 +48,8 @@ class Latency:
         slower = slower_calls(
             seen.over(self.link), by_ms=self.delay_ms / 2, none_below_ms=self.delay_ms - self.jitter_ms
         )
-        held = held_evidence(seen, stream=self.stream)
+        held = delayed_chunks(seen, stream=self.stream)
         return {**slower, **held} if slower and held is not None else {}
-
-
-def held_evidence(seen: Seen, *, stream: str) -> Evidence | None:
-    """What the proxy's log says of delays in that direction; nothing without a log, None if it shows too few."""
-    if seen.deeds is None:
-        return {}
-    delayed = [deed for deed in seen.did("delayed", stream=stream) if deed.ms > 0]
-    chunks = sum(int(deed.more.get("chunks", 1)) for deed in delayed)
-    if chunks < _CHUNKS_MIN:
-        return None
-    return {
-        "bytes_delayed": sum(deed.bytes for deed in delayed),
-        "connections_delayed": len({deed.connection: None for deed in delayed}),
-        "chunks_delayed": chunks,
-        "longest_delay_ms": max(deed.ms for deed in delayed),
-    }
 
 
 def _made(fault: Fault, _seed: int) -> Latency:

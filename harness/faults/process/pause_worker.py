@@ -39,13 +39,13 @@ class PauseWorker:
 
     def evidence(self, seen: Seen) -> Evidence:
         """The process, how long it stood, and that its attempt was silent meanwhile."""
-        stopped = next((fact for fact in seen.found if fact["what"] == "stopped"), None)
+        stopped = seen.fact("stopped")
         if stopped is None:
             return {}
         evidence: Evidence = {"pid": stopped["pid"], "state": stopped["state"]}
         if not seen.events:  # it still stands
             return evidence
-        resumed = next((fact for fact in seen.found if fact["what"] == "resumed"), None)
+        resumed = seen.fact("resumed")
         attempt = attempt_of(stopped["pid"], stopped["started"], seen.events)
         if resumed is None or attempt is None:
             return {}

@@ -55,7 +55,7 @@ class Zombie:
 
     def evidence(self, seen: Seen) -> Evidence:
         """Who it was, who came, how many events of the old one followed, and what became of its commit."""
-        stopped = next((fact for fact in seen.found if fact["what"] == "stopped"), None)
+        stopped = seen.fact("stopped")
         if stopped is None or not seen.events:  # what makes it a zombie comes after its time
             return {}
         who = attempt_of(stopped["pid"], stopped["started"], seen.events)

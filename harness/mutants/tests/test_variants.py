@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from harness.catalogue import catalogue
 from harness.mutants.of_sinks import (
     checking_before,
     committing_again,
@@ -14,6 +15,7 @@ from harness.mutants.of_sinks import (
 )
 from harness.mutants.of_tasks import omitting_blocked
 from harness.mutants.variants import PLANTED, variant_of
+from harness.scenario_file import load
 from harness.sim.atomic_sink import AtomicSink
 from harness.sim.mail_task import MailTask
 from harness.sim.sinks.open_sink import AppendSink, RollbackSink
@@ -21,7 +23,7 @@ from harness.sim.sinks.two_phase import TwoPhaseSink
 from harness.sim.situation_drawing import draw_situation
 from harness.sim.variant import HONEST
 from harness.sut.mutants import MUTANTS
-from reference_impl.task import StreamTask
+from reference_impl.source_task import SourceTask
 
 EACH = pytest.mark.parametrize("name", MUTANTS)
 
@@ -35,9 +37,18 @@ def test_a_mutant_is_not_the_reference(name: str) -> None:
     assert variant_of(name) != HONEST
 
 
-@EACH
+@pytest.mark.parametrize("name", [name for name in MUTANTS if PLANTED[name].scenario is None])
 def test_some_of_three_hundred_situations_lets_a_mutant_show(name: str) -> None:
     assert any(PLANTED[name].applies(draw_situation(seed)) for seed in range(300))
+
+
+@pytest.mark.parametrize("name", [name for name in MUTANTS if PLANTED[name].scenario is not None])
+def test_a_mutant_that_no_situation_can_show_is_named_by_the_scenario_that_does(name: str) -> None:
+    scenario = PLANTED[name].scenario
+    assert scenario is not None
+
+    assert load(catalogue()[scenario]).mutant == name
+    assert not any(PLANTED[name].applies(draw_situation(seed)) for seed in range(10))
 
 
 @pytest.mark.parametrize(
@@ -58,7 +69,7 @@ def test_a_defect_of_a_sink_leaves_other_kinds_of_sinks_alone(defect: object, co
 
 
 def test_what_is_not_blocked_is_not_omitted() -> None:
-    assert omitting_blocked(StreamTask) is StreamTask
+    assert omitting_blocked(SourceTask) is SourceTask
     assert omitting_blocked(MailTask) is not MailTask
 
 

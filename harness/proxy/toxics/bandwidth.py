@@ -51,14 +51,11 @@ class Bandwidth:
     def data(self, chunk: bytes) -> None:
         if not self._line:
             self._noticed = False
-            self._used_until = self._passed_at = (
-                self._place.now()
-            )  # time in which nothing was sent is not saved up
+            # Time in which nothing was sent is not saved up.
+            self._used_until = self._passed_at = self._place.now()
         waits_for = self._line.bytes + len(chunk)
         delay_ms = round(1_000 * waits_for / self._bytes_per_s) if self._bytes_per_s > 0 else 0
-        if (
-            delay_ms or not self._bytes_per_s
-        ):  # a line that is fast enough holds nothing that anybody could notice
+        if delay_ms or not self._bytes_per_s:  # else it holds nothing that anybody could notice
             self._noticed = True
             self._place.deed("held", bytes=len(chunk), chunks=1, ms=delay_ms)
         self._line.put(None, chunk)

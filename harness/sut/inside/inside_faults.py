@@ -29,7 +29,7 @@ from harness.sut.phases import PhaseHook, PhaseHooks
 from harness.sut.positions import SubtaskSource, WatchedSource
 from harness.workloads.lookups import LookupSource, nth_ids
 from reference_impl.async_function import AsyncFunction
-from reference_impl.task import Source
+from reference_impl.source_task import Source
 
 __all__ = ["InsideFaults"]
 

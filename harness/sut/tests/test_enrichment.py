@@ -13,10 +13,10 @@ from harness.history.journal import Journal
 from harness.history.recorder import Recorder
 from harness.plan import Endpoint
 from harness.sut.dead_letter import DeadLetter
-from harness.sut.enrichment import Enriched, JournalProbe, answer_timeouts, enrich
+from harness.sut.enrichment import Enriched, JournalProbe, answer_timeouts, enrich, stamped
 from harness.sut.past import Past
 from harness.sut.phases import PhaseHooks
-from harness.workloads.lookups import Lookup
+from harness.workloads.elements import Lookup, StampedLookup
 from reference_impl.elements import Record
 from reference_impl.loops import real_loop
 from reference_impl.probe import Ending
@@ -55,6 +55,17 @@ async def _awaited(call: Any) -> list[Enriched]:
 )
 def test_an_answer_is_none_one_or_a_list_of_results(answer: Any, values: list[Any]) -> None:
     assert enriched(answer) == [Enriched(id=7, j=j, value=value) for j, value in enumerate(values)]
+
+
+def test_a_result_carries_the_stamp_of_its_record() -> None:
+    plain = Lookup(id=7, key=3, service_ms=0)
+    stamped_lookup = StampedLookup(id=7, key=3, service_ms=0, stamp={"nth": 2})
+
+    assert stamped(stamped_lookup, [{"name": "Ada"}, "a value"]) == [
+        {"nth": 2, "name": "Ada"},
+        {"nth": 2, "value": "a value"},
+    ]
+    assert stamped(plain, [{"name": "Ada"}, "a value"]) == [{"name": "Ada"}, "a value"]
 
 
 def test_what_stands_in_for_a_timeout_belongs_to_the_record_too() -> None:

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.scenario import Workload
-from harness.sut.positions import SubtaskSource, named, restored, saved
-from harness.workloads.lookups import Lookup, LookupSource
+from harness.sut.positions import SubtaskSource, TaskState, named, restored, saved
+from harness.workloads.elements import Lookup, StampedLookup
+from harness.workloads.lookups import LookupSource
 from reference_impl.elements import EndOfInput, QueueElement, Record, Watermark
 
 _whole = st.integers(0, 2**53)
@@ -42,9 +43,22 @@ def test_what_is_saved_is_restored_equal_also_through_the_sinks_json(element: Qu
 def test_a_saved_element_has_the_name_that_a_history_knows_it_by(element: QueueElement) -> None:
     match element:
         case Record(value=lookup):
-            assert named(saved(element)) == {"id": lookup.id}
+            assert named([saved(element)]) == [{"id": lookup.id}]
         case Watermark(timestamp=timestamp, position=position):
-            assert named(saved(element)) == {"w": timestamp, "pos": position}
+            assert named([saved(element)]) == [{"w": timestamp, "pos": position}]
+
+
+def test_state_is_saved_beside_the_elements_and_no_history_names_it() -> None:
+    state = TaskState(text="what the operator in front knows")
+
+    assert restored(json.loads(json.dumps(saved(state)))) == state
+    assert named([saved(state), saved(Watermark(timestamp=9, position=3))]) == [{"w": 9, "pos": 3}]
+
+
+def test_what_a_record_was_stamped_with_is_saved_with_it() -> None:
+    record = Record(value=StampedLookup(id=1, key=2, service_ms=3, stamp={"nth": 4}), timestamp=5, position=6)
+
+    assert restored(saved(record)) == record
 
 
 def test_what_is_no_lookup_cannot_be_saved() -> None:
@@ -56,7 +70,9 @@ def test_barriers_stand_before_every_sixth_position_but_the_first() -> None:
     source = subtask_source()
 
     cuts = {
-        position: barrier.checkpoint for position in range(40) if (barrier := source.barrier_before(position))
+        position: barrier.checkpoint_id
+        for position in range(40)
+        if (barrier := source.barrier_before(position))
     }
 
     assert cuts == {6: 1, 12: 2, 18: 3, 24: 4}

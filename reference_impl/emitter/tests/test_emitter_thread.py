@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -100,14 +101,15 @@ def test_the_end_of_input_returns_when_all_is_out_and_nothing_leaves_later_b6(ri
     assert rig.values() == [1, "w1", 2, "w2"]
 
 
-def test_ten_thousand_immediate_completions_grow_no_stack(rigs: OpenRig) -> None:
+def test_more_immediate_completions_than_frames_are_allowed_grow_no_stack(rigs: OpenRig) -> None:
+    many = 3 * sys.getrecursionlimit()
     function = HandFunction(invoke=lambda value, handle: handle.complete([value]))
-    with rigs(capacity=10_000, function=function) as rig:
-        for value in range(10_000):
+    with rigs(capacity=many, function=function) as rig:
+        for value in range(many):
             rig.process(record(value))
         rig.operator.end_input()
 
-    assert rig.values() == list(range(10_000))
+    assert rig.values() == list(range(many))
 
 
 # -------------------------------------------------------------------------------------------- errors

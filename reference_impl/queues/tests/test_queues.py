@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reference_impl.elements import (
-    Barrier,
     EndOfInput,
     LatencyMarker,
     QueueElement,
@@ -20,6 +19,7 @@ from reference_impl.elements import (
     WatermarkStatus,
 )
 from reference_impl.errors import WrongState
+from reference_impl.events import CheckpointBarrier
 from reference_impl.queues.ordered import OrderedQueue
 from reference_impl.queues.protocol import ElementQueue, Entry
 from reference_impl.queues.unordered import UnorderedQueue
@@ -85,7 +85,9 @@ def test_a_status_takes_a_slot_and_is_born_complete_a8_a13(kind: Kind) -> None:
     assert emit_all(queue) == ["idle"]
 
 
-@pytest.mark.parametrize("element", [Barrier(checkpoint=1), EndOfInput(), LatencyMarker(id=1), "text", None])
+@pytest.mark.parametrize(
+    "element", [CheckpointBarrier(checkpoint_id=1), EndOfInput(), LatencyMarker(id=1), "x", None]
+)
 def test_only_records_watermarks_and_their_status_are_queued_a9(element: Any) -> None:
     with pytest.raises(TypeError, match="Cannot enqueue"):
         Entry(element)

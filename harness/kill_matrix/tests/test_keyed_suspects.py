@@ -1,0 +1,48 @@
+"""Each planted defect of a task with keyed state is convicted, by who is meant for it, in a short run with a crash."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.catalogue import catalogue
+from harness.clock import Deadline
+from harness.kill_matrix.phase_trial import killed_at, shortened
+from harness.kill_matrix.suspect import find_suspect
+from harness.kill_matrix.trial import try_suspect
+from harness.order import Order
+from harness.scenario_file import load
+from harness.sim.perform import judged
+from harness.sim.scenario_run import simulate_scenario
+from harness.sut.keyed_mutants import KEYED_MUTANTS
+from harness.sut.mutant import Mutant
+from harness.verdict import Judgement, Outcome
+
+SHORT = shortened(load(catalogue()["sessions-of-the-slower-input"]), sink="atomic")
+SEEDS = range(1, 7)
+
+
+@pytest.mark.parametrize("mutant", KEYED_MUTANTS, ids=lambda mutant: mutant.name)
+def test_it_is_convicted_where_the_reference_passes(mutant: Mutant) -> None:
+    name, meant = mutant.name, mutant.convicted_by
+    variant = find_suspect(name).variant
+    runs = [Order(scenario=killed_at(SHORT, "accept", seed=seed), level="sim", seed=seed) for seed in SEEDS]
+
+    convicted = next(run for run in runs if _convicts(judged(simulate_scenario(run, variant=variant)), meant))
+
+    assert judged(simulate_scenario(convicted)).outcome is Outcome.PASS
+
+
+def _convicts(judgement: Judgement, meant: tuple[str, ...]) -> bool:
+    return any(
+        verdict.outcome is Outcome.FAIL and verdict.invariant in meant for verdict in judgement.invariants
+    )
+
+
+@pytest.mark.sweep
+def test_one_that_no_situation_can_show_is_tried_in_its_scenario() -> None:
+    suspect = find_suspect("timers-lost-on-restore")
+
+    trial = try_suspect(suspect, first_seed=1, runs=3, deadline=Deadline(60), least=1)
+
+    assert trial.is_convicted
+    assert trial.runs == 1

@@ -1,0 +1,225 @@
+"""Planted defects of a keyed task: what each replaces, the same at every level.
+
+Answers to the bugs that a task with state and timers had in Flink; what each stands for is said in
+`harness.sut.mutants`. Invariant: but for what its name says the task is the honest one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from msgspec.structs import replace
+
+from harness.sut.keyed_task.kept_state import KeptState
+from harness.sut.keyed_task.parts import Keeping, KeyedParts
+from harness.sut.keyed_task.session_counter import BY_INPUT
+from reference_impl.barriers.input_channel_info import InputChannelInfo
+from reference_impl.barriers.single_checkpoint_barrier_handler import SingleCheckpointBarrierHandler
+from reference_impl.checkpoint_metadata import CheckpointMetaData, CheckpointMetrics
+from reference_impl.checkpoint_options import CheckpointOptions
+from reference_impl.elements import Watermark
+from reference_impl.events import CheckpointBarrier
+from reference_impl.internal_timers.internal_timer import InternalTimer, KeyContext
+from reference_impl.internal_timers.internal_timer_service import InternalTimerService
+from reference_impl.internal_timers.internal_timer_services import InternalTimerServices
+from reference_impl.state.keyed_state_backend import KeyedStateBackend
+from reference_impl.state.keyed_state_handle import KeyedStateHandle
+from reference_impl.state.snapshot_future import SnapshotFuture
+from reference_impl.timers import Timers
+
+__all__ = ["KEYED_DEFECTS"]
+
+
+class _OmitsKeyedState(Keeping):
+    """Timers are saved, values are not."""
+
+    def text(self, finish: Callable[[], KeptState]) -> str:
+        return super().text(lambda: replace(finish(), keyed=None))
+
+
+class _LosesTimers(Keeping):
+    """Values come back, timers do not."""
+
+    def state(self, text: str) -> KeptState:
+        return replace(super().state(text), timers=None)
+
+
+class _LosesLastKeyGroup(Keeping):
+    """A range of key groups is taken for one without its end."""
+
+    def state(self, text: str) -> KeptState:
+        kept = super().state(text)
+        if kept.keyed is None:
+            return kept
+        end = kept.keyed.key_group_range.end
+        groups = {group: blocks for group, blocks in kept.keyed.key_groups.items() if group != end}
+        return replace(kept, keyed=replace(kept.keyed, key_groups=groups))
+
+
+class _RestoresOneOfTwo(Keeping):
+    """Of two states that are registered, only the first one is read back."""
+
+    def state(self, text: str) -> KeptState:
+        kept = super().state(text)
+        if kept.keyed is None:
+            return kept
+        states = {name: meta for name, meta in kept.keyed.states.items() if name != BY_INPUT.name}
+        groups = {
+            group: {name: blocks for name, blocks in written.items() if name in states}
+            for group, written in kept.keyed.key_groups.items()
+        }
+        return replace(kept, keyed=replace(kept.keyed, states=states, key_groups=groups))
+
+
+class _OneCheckpointOld(Keeping):
+    """What is saved is what should have been saved the last time. Mutable."""
+
+    def __init__(self) -> None:
+        self._before: KeptState | None = None
+
+    def text(self, finish: Callable[[], KeptState]) -> str:
+        present = finish()
+        before, self._before = self._before or present, present
+        return super().text(lambda: self._mixed(present, before))
+
+    def _mixed(self, present: KeptState, before: KeptState) -> KeptState:
+        return replace(present, keyed=before.keyed)
+
+
+class _TimersOneCheckpointOld(_OneCheckpointOld):
+    """Values are of now, timers of before: those that have fired since will fire again."""
+
+    def _mixed(self, present: KeptState, before: KeptState) -> KeptState:
+        return replace(present, timers=before.timers)
+
+
+class _SharingBackend(KeyedStateBackend):
+    """Its snapshots hold the tables that the task goes on writing to, and read them in their asynchronous part."""
+
+    def snapshot(
+        self, checkpoint_id: int, timestamp: int = 0, options: CheckpointOptions | None = None
+    ) -> SnapshotFuture[KeyedStateHandle | None]:
+        """Nothing is copied now."""
+        take = super().snapshot
+        return SnapshotFuture.calling(lambda: _ended(take(checkpoint_id, timestamp, options)))
+
+    def dispose(self) -> None:
+        """Not while a snapshot holds the tables."""
+
+
+def _ended(future: SnapshotFuture[Any]) -> Any:
+    future.run()
+    return future.result()
+
+
+class _LateKeeping(Keeping):
+    """The asynchronous part takes as long as it may. At level sim alone: a sink there keeps what it is given."""
+
+    def text(self, finish: Callable[[], KeptState]) -> Any:
+        return finish
+
+    def state(self, text: Any) -> KeptState:
+        kept: KeptState = text()
+        return kept
+
+
+class _UndeletedTimers(InternalTimerService):
+    """A timer that was deleted is still in the next snapshot. Mutable."""
+
+    def __init__(self, *, timers: Timers, key_context: KeyContext) -> None:
+        super().__init__(timers=timers, key_context=key_context)
+        self._key_context = key_context
+        self._deleted: dict[InternalTimer, None] = {}
+
+    def delete_event_time_timer(self, namespace: Any, time: int) -> None:
+        self._deleted[InternalTimer(time, self._key_context.current_key, namespace)] = None
+        super().delete_event_time_timer(namespace, time)
+
+    def event_time_timers(self) -> list[InternalTimer]:
+        deleted, self._deleted = (
+            [timer for timer in self._deleted if timer.timestamp > self.current_watermark],
+            {},
+        )
+        return [*super().event_time_timers(), *deleted]
+
+
+class _UndeletedTimerServices(InternalTimerServices):
+    """Whose services keep what was deleted."""
+
+    def _service(self, name: str) -> InternalTimerService:
+        service = self._services.get(name)
+        if service is None:
+            service = _UndeletedTimers(timers=self._timers, key_context=self._key_context)
+            self._services[name] = service
+        return service
+
+
+class _AnyKey:
+    """A key context that a timer cannot set: it fires with whatever key the last record had."""
+
+    def __init__(self, honest: KeyContext) -> None:
+        self._honest = honest
+
+    @property
+    def current_key(self) -> Any:
+        """That of the last record."""
+        return self._honest.current_key
+
+    def set_current_key(self, key: Any) -> None:
+        """Nothing."""
+
+
+class _HighestValve:
+    """Lets the highest watermark of all inputs out instead of the lowest. Mutable."""
+
+    def __init__(self, inputs: int) -> None:
+        del inputs
+        self._highest: int | None = None
+
+    def input_watermark(self, watermark: Watermark, channel_index: int, output: Any) -> None:
+        """At once, if it is higher than all before it."""
+        del channel_index
+        if self._highest is None or watermark.timestamp > self._highest:
+            self._highest = watermark.timestamp
+            output.emit(watermark)
+
+
+class _FirstBarrierHandler(SingleCheckpointBarrierHandler):
+    """Takes the snapshot at the first barrier of a checkpoint, and lets the others pass. Mutable."""
+
+    _latest = -1
+
+    def process_barrier(
+        self, barrier: CheckpointBarrier, channel: InputChannelInfo, *, is_rpc_triggered: bool = False
+    ) -> None:
+        """The first of its number is enough."""
+        del is_rpc_triggered
+        if barrier.checkpoint_id > self._latest:
+            self._latest = barrier.checkpoint_id
+            metadata = CheckpointMetaData(checkpoint_id=barrier.checkpoint_id, timestamp=barrier.timestamp)
+            self._task.trigger_checkpoint_on_barrier(metadata, barrier.options, CheckpointMetrics())
+        self._channels.resume_channel(channel)
+
+
+def _keeping(kind: type[Keeping]) -> KeyedParts:
+    return KeyedParts(keeping=kind)
+
+
+KEYED_DEFECTS: Mapping[str, KeyedParts] = MappingProxyType(
+    {
+        "snapshot-omits-keyed-state": _keeping(_OmitsKeyedState),
+        "state-one-checkpoint-old": _keeping(_OneCheckpointOld),
+        "state-shared-with-snapshot": KeyedParts(backend=_SharingBackend, keeping=_LateKeeping),
+        "restores-one-state-of-two": _keeping(_RestoresOneOfTwo),
+        "key-group-off-by-one": _keeping(_LosesLastKeyGroup),
+        "timers-lost-on-restore": _keeping(_LosesTimers),
+        "timers-one-checkpoint-old": _keeping(_TimersOneCheckpointOld),
+        "snapshot-keeps-deleted-timers": KeyedParts(timer_services=_UndeletedTimerServices),
+        "timer-of-another-key": KeyedParts(timers_key_context=_AnyKey),
+        "min-watermark-lost": KeyedParts(valve=_HighestValve),
+        "snapshot-at-first-barrier": KeyedParts(barrier_handler=_FirstBarrierHandler.aligned),
+    }
+)
+"""By the mutant's name."""

@@ -1,0 +1,308 @@
+"""One attempt at one subtask: a `StreamTask` with all that it needs, turned a step at a time.
+
+Answers to Flink's `Task` and to what the constructor of `StreamTask` and `OneInputStreamTask.init` build. Invariant: no
+step waits, so that many of them share one thread and one virtual loop, and whatever it raises has failed the attempt.
+
+Deviation: Flink's task blocks a thread of its own. Here what it would wait for is asked first; only an operator that
+drains (A66) turns the loop itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from reference_impl.barriers.channel_state_writer import ChannelStateWriter
+from reference_impl.barriers.checkpoint_barrier_handler import CheckpointBarrierHandler
+from reference_impl.barriers.checkpoint_barrier_tracker import CheckpointBarrierTracker
+from reference_impl.barriers.checkpointed_input_gate import CheckpointedInputGate
+from reference_impl.barriers.input_channel import InputChannel
+from reference_impl.barriers.input_gate import InputGate
+from reference_impl.barriers.single_checkpoint_barrier_handler import SingleCheckpointBarrierHandler
+from reference_impl.barriers.stream_task_network_input import StreamTaskNetworkInput
+from reference_impl.checkpoint_failure import CheckpointException
+from reference_impl.checkpoint_metadata import CheckpointMetaData, CheckpointMetrics
+from reference_impl.checkpoint_options import CheckpointOptions
+from reference_impl.coordination.checkpoints_cleaner import Executor
+from reference_impl.coordination.execution_graph import ExecutionAttemptID, JobVertex
+from reference_impl.data_input_status import DataInputStatus
+from reference_impl.events import CheckpointBarrier
+from reference_impl.mailbox import Mailbox
+from reference_impl.mailbox_processor import MailboxProcessor
+from reference_impl.queues.availability import AVAILABLE
+from reference_impl.snapshots.stream_task_state_initializer import (
+    StreamOperatorStateContext,
+    StreamTaskStateInitializer,
+)
+from reference_impl.snapshots.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
+from reference_impl.snapshots.task_state_snapshot import TaskStateSnapshot
+from reference_impl.snapshots.task_state_store import CheckpointResponder, TaskStateStore
+from reference_impl.task.input_processor import (
+    DataOutput,
+    StreamInputProcessor,
+    StreamMultipleInputProcessor,
+    StreamOneInputProcessor,
+    StreamTaskInput,
+)
+from reference_impl.task.operator_chain import FinishedOperatorChain, OperatorChain, OperatorLink
+from reference_impl.task.record_writer import RecordWriter
+from reference_impl.task.stream_operator import StreamOperator
+from reference_impl.task.stream_task import StreamTask
+from reference_impl.task.task_environment import TaskEnvironment
+from reference_impl.timers import Timers
+from reference_impl.virtual_loop import VirtualLoop
+
+__all__ = ["BuildAround", "BuildLinks", "LocalSubtask", "SubtaskContext", "SubtaskSurroundings"]
+
+BuildAround = Callable[..., StreamOperator]
+"""Builds an operator, given its state and, by keyword, what a `StreamOperatorFactory` is given."""
+
+BuildLinks = Callable[["SubtaskContext"], Sequence[OperatorLink]]
+"""The operators of a subtask, head to tail; where there are no gates, the head is the input, too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubtaskContext:
+    """What a subtask knows of itself when its operators are built."""
+
+    attempt: ExecutionAttemptID
+    vertex: JobVertex
+    loop: VirtualLoop
+    states: StreamTaskStateInitializer
+    """Makes what keeps its operators' state, restored."""
+
+    @property
+    def subtask(self) -> int:
+        """Its number, from 0."""
+        return self.attempt.subtask
+
+    def keyed(self, operator_id: str, build: BuildAround) -> OperatorLink:
+        """An operator's place in the chain, built around keyed state and timers."""
+        return self._link(operator_id, build, self.states.keyed_context_of)
+
+    def plain(self, operator_id: str, build: BuildAround) -> OperatorLink:
+        """The same of an operator without keys."""
+        return self._link(operator_id, build, self.states.context_of)
+
+    def _link(
+        self, operator_id: str, build: BuildAround, state_of: Callable[..., StreamOperatorStateContext]
+    ) -> OperatorLink:
+        def build_around(*, timers: Timers, **parts: Any) -> StreamOperator:
+            return build(state_of(operator_id, timers=timers), timers=timers, **parts)
+
+        return OperatorLink(
+            operator_id=operator_id,
+            build=build_around,
+            state_handler=lambda _operator, _timers: self.states.handler_of(operator_id),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubtaskSurroundings:
+    """What a job hands to its subtask."""
+
+    attempt: ExecutionAttemptID
+    vertex: JobVertex
+    loop: VirtualLoop
+    links: BuildLinks
+    restored: TaskStateSnapshot | None
+    restored_checkpoint_id: int | None
+    gates: Sequence[Sequence[InputChannel]]
+    """The channels of each input; none of a source."""
+    channel_state_writer: ChannelStateWriter
+    """To which the channels tell what is in flight."""
+    record_writer: RecordWriter
+    responder: CheckpointResponder
+    executor: Executor
+    """Runs the asynchronous part of a snapshot."""
+    await_finished: Callable[[Sequence[Future[None]]], object]
+    is_exactly_once: bool = True
+    checkpoints_after_tasks_finish: bool = True
+
+
+class LocalSubtask:
+    """Mutable: restored, then turned by `step` until it `has_finished`, or let go by `cancel` or `abandon`.
+
+    Its task and its barrier handler, each of which needs the other, know each other by way of it.
+    """
+
+    def __init__(self, around: SubtaskSurroundings) -> None:
+        self.attempt = around.attempt
+        self.has_finished = False
+        self._around = around
+        self._has_read_all = False
+        self._mailbox = Mailbox(loop=around.loop)
+        self._processor = MailboxProcessor(self._mailbox)
+        self._timers = Timers(around.loop, self._processor.main_mailbox_executor)
+        self._store = TaskStateStore(
+            responder=around.responder,
+            restored=around.restored,
+            restored_checkpoint_id=around.restored_checkpoint_id,
+        )
+        self._chain = self._build_chain()
+        self._checkpoints = self._build_checkpoints()
+        self._gates = [InputGate(channels) for channels in around.gates]
+        self._handler = self._build_handler()
+        self.task = StreamTask(
+            loop=around.loop,
+            mailbox_processor=self._processor,
+            operator_chain=self._chain,
+            input_processor=self._build_input_processor(),
+            record_writer=around.record_writer,
+            environment=TaskEnvironment(
+                task_name=str(around.attempt),
+                decline_checkpoint=around.responder.decline_checkpoint,
+                restored_checkpoint_id=around.restored_checkpoint_id,
+                read_channel_state=self._read_channel_state,
+                checkpoints_after_tasks_finish=around.checkpoints_after_tasks_finish,
+            ),
+            checkpoints=self._checkpoints,
+            channels=self if self._gates else None,
+        )
+
+    # ------------------------------------------------------------------------------------------------- its life
+
+    def step(self) -> bool:
+        """One mail or one default action, or the end; whether there was any of it."""
+        if self.has_finished:
+            return False
+        if self._has_read_all and self.task.may_end:
+            self.task.after_invoke()
+            self.task.clean_up()
+            self.has_finished = True
+            return True
+        has_done_something = self._processor.run_mailbox_step(self.task.process_input)
+        self._has_read_all = self._has_read_all or self._processor.suspended
+        return has_done_something
+
+    def fail(self, error: BaseException) -> None:
+        """A step has raised `error`: give back what it held."""
+        self.task.clean_up(error)
+
+    def cancel(self) -> None:
+        """End it in order: its operators are closed, and what they had open is given back."""
+        self.task.cancel()
+        self.task.clean_up()
+
+    def abandon(self) -> None:
+        """As if its process had died: nothing of it is closed. What it has sent is still under way."""
+        self._timers.quiesce()
+        for timers in self._chain.timers:
+            timers.quiesce()
+
+    # ------------------------------------------------------------------------------------------ how it is built
+
+    def _build_chain(self) -> OperatorChain:
+        around, vertex = self._around, self._around.vertex
+        if self._store.is_task_deployed_as_finished:
+            return FinishedOperatorChain(vertex.operator_ids, record_writer=around.record_writer)
+        states = StreamTaskStateInitializer(
+            task_state_store=self._store,
+            subtask_index=self.attempt.subtask,
+            parallelism=vertex.parallelism,
+            max_parallelism=vertex.max_parallelism,
+            now_ms=around.loop.now_ms,
+        )
+        context = SubtaskContext(attempt=self.attempt, vertex=vertex, loop=around.loop, states=states)
+        return OperatorChain(
+            around.links(context),
+            mailbox=self._mailbox,
+            timers=partial(Timers, around.loop),
+            record_writer=around.record_writer,
+            fail=self._processor.report_throwable,
+        )
+
+    def _build_checkpoints(self) -> SubtaskCheckpointCoordinator:
+        around = self._around
+        return SubtaskCheckpointCoordinator(
+            task_name=str(self.attempt),
+            task_state_store=self._store,
+            executor=around.executor,
+            fail=self._processor.report_throwable,
+            timers=self._timers,
+            channel_state_writer=around.channel_state_writer if around.gates else None,
+            prepare_input_snapshot=lambda _, number: self._handler.all_barriers_received_future(number),
+            await_finished=around.await_finished,
+        )
+
+    def _build_handler(self) -> CheckpointBarrierHandler:
+        after_finish = self._around.checkpoints_after_tasks_finish
+        if not self._around.is_exactly_once:
+            return CheckpointBarrierTracker(
+                sum(len(gate.channels) for gate in self._gates),
+                task=self,
+                timers=self._timers,
+                enable_checkpoints_after_tasks_finish=after_finish,
+            )
+        return SingleCheckpointBarrierHandler.alternating(
+            task=self,
+            inputs=self._gates,
+            timers=self._timers,
+            checkpoints=self._checkpoints,
+            enable_checkpoints_after_tasks_finish=after_finish,
+        )
+
+    def _build_input_processor(self) -> StreamInputProcessor:
+        processors = [
+            StreamOneInputProcessor(task_input, operator_chain=self._chain, input_id=place + 1)
+            for place, task_input in enumerate(self._build_inputs())
+        ]
+        return processors[0] if len(processors) == 1 else StreamMultipleInputProcessor(processors)
+
+    def _build_inputs(self) -> list[StreamTaskInput]:
+        """The channels; of a source the head of its chain, or what says at once that all has been read (C19)."""
+        if self._gates:
+            executor = self._processor.main_mailbox_executor
+            return [
+                StreamTaskNetworkInput(
+                    CheckpointedInputGate(gate, self._handler, executor), input_index=place
+                )
+                for place, gate in enumerate(self._gates)
+            ]
+        if self._chain.is_task_deployed_as_finished:
+            return [_FinishedInput()]
+        head: Any = self._chain.operators[0]  # a source's is both
+        return [head]
+
+    def _read_channel_state(self) -> None:
+        """What was in flight stands in the channels before anything else (M46)."""
+        head = self._store.restored_state(self._chain.operator_ids[0])
+        for handle in (head.input_channel_state or ()) if head is not None else ():
+            self._around.gates[handle.info.gate_idx][handle.info.input_channel_idx].recover(handle.elements)
+
+    # -------------------------------------------------------------------- between the task and its barrier handler
+
+    def trigger_checkpoint_on_barrier(
+        self, metadata: CheckpointMetaData, options: CheckpointOptions, metrics: CheckpointMetrics
+    ) -> None:
+        """The handler to the task."""
+        self.task.trigger_checkpoint_on_barrier(metadata, options, metrics)
+
+    def abort_checkpoint_on_barrier(self, checkpoint_id: int, exception: CheckpointException) -> None:
+        """The handler to the task."""
+        self.task.abort_checkpoint_on_barrier(checkpoint_id, exception)
+
+    def inject_barrier(self, barrier: CheckpointBarrier) -> bool:
+        """The task to the handler: all who write to it have finished, so nobody else brings a barrier (V-c)."""
+        unfinished = [
+            channel.info for gate in self._gates for channel in gate.channels if not channel.is_finished
+        ]
+        for info in unfinished:
+            self._handler.process_barrier(barrier, info, is_rpc_triggered=True)
+        return bool(unfinished)
+
+
+class _FinishedInput:
+    """Of a source that had finished before the restore. Mutable."""
+
+    is_available = AVAILABLE
+
+    def __init__(self) -> None:
+        self._words = [DataInputStatus.END_OF_INPUT, DataInputStatus.END_OF_DATA]
+
+    def emit_next(self, output: DataOutput) -> DataInputStatus:  # noqa: ARG002 - the protocol's
+        """The end of the data, then of everything."""
+        return self._words.pop() if len(self._words) > 1 else self._words[0]

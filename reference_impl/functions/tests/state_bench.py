@@ -1,0 +1,53 @@
+"""Functions with operator state, started, saved and restored at any parallelism."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from reference_impl.checkpoint_options import CheckpointOptions
+from reference_impl.functions.checkpointed_function import FunctionState
+from reference_impl.snapshots.state_contexts import StateInitializationContext, StateSnapshotContext
+from reference_impl.state.operator_state_backend import OperatorStateBackend
+from reference_impl.state.operator_state_handle import OperatorStateHandle
+from reference_impl.state.round_robin_operator_state_repartitioner import (
+    RoundRobinOperatorStateRepartitioner,
+)
+
+__all__ = ["StateBench", "redistributed"]
+
+
+class StateBench:
+    """One function and its operator state."""
+
+    def __init__(
+        self, function: object, handle: OperatorStateHandle | None = None, *, restored: bool | None = None
+    ) -> None:
+        self.backend = OperatorStateBackend(operator="function")
+        self.backend.restore(handle)
+        self.state = FunctionState(function)
+        is_restored = handle is not None if restored is None else restored
+        self.state.initialize(
+            StateInitializationContext(
+                operator_id="function",
+                restored_checkpoint_id=1 if is_restored else None,
+                operator_state_store=self.backend,
+            )
+        )
+
+    def save(self, checkpoint_id: int = 1, timestamp: int = 0) -> OperatorStateHandle | None:
+        """Both parts of a snapshot."""
+        self.state.snapshot(
+            StateSnapshotContext(
+                operator_id="function", checkpoint_id=checkpoint_id, checkpoint_timestamp=timestamp
+            )
+        )
+        future = self.backend.snapshot(checkpoint_id, timestamp, CheckpointOptions())
+        future.run()
+        return future.result()
+
+
+def redistributed(handles: Sequence[OperatorStateHandle | None], parallelism: int) -> list[Any]:
+    """The parts of so many subtasks."""
+    repartitioner = RoundRobinOperatorStateRepartitioner(operator="function")
+    return list(repartitioner.repartition_state(handles, len(handles), parallelism))

@@ -1,0 +1,33 @@
+"""Planted defect: when a checkpoint is given up its channels stay blocked.
+
+Answers to an alignment that never unblocks after an abort (C21, C24, C25; FLINK-18238 in its effect): what
+waits in those channels is never read.
+"""
+
+from __future__ import annotations
+
+from reference_impl.barriers.channel_state import ChannelState
+from reference_impl.barriers.single_checkpoint_barrier_handler import SingleCheckpointBarrierHandler
+from reference_impl.checkpoint_failure import CheckpointException
+
+__all__ = ["AbortLeavesBlocked"]
+
+
+class _StaysBlocked(ChannelState):
+    gives_up = False
+
+    def unblock_all_channels(self) -> None:
+        if not self.gives_up:
+            super().unblock_all_channels()
+
+
+class AbortLeavesBlocked(SingleCheckpointBarrierHandler):
+    """Goes on without the channels that waited."""
+
+    channel_state = _StaysBlocked
+
+    def _abort(self, cancelled_id: int, exception: CheckpointException) -> None:
+        assert isinstance(self._channels, _StaysBlocked)
+        self._channels.gives_up = True
+        super()._abort(cancelled_id, exception)
+        self._channels.gives_up = False

@@ -1,0 +1,61 @@
+"""Stream elements as plain tuples, for whoever keeps them in state, and back.
+
+Answers to Flink's `StreamElementSerializer`. Invariant: an element comes back equal, the record's value as its state's
+serializer gives it back; a kind that is not known is refused and never guessed (A61).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reference_impl.elements import (
+    LatencyMarker,
+    OperatorInput,
+    QueueElement,
+    Record,
+    RecordAttributes,
+    Watermark,
+    WatermarkStatus,
+)
+from reference_impl.errors import WrongState
+
+__all__ = ["from_state", "queue_element_from", "to_state"]
+
+
+def to_state(element: OperatorInput) -> tuple[Any, ...]:
+    """`element` as a tuple that begins with its kind."""
+    match element:
+        case Record():
+            return ("record", element.value, element.timestamp, element.position)
+        case Watermark():
+            return ("watermark", element.timestamp, element.position)
+        case WatermarkStatus():
+            return ("status", element.idle, element.position)
+        case LatencyMarker():
+            return ("latency marker", element.id)
+        case RecordAttributes():
+            return ("attributes", element.backlog)
+
+
+def from_state(item: Any) -> OperatorInput:
+    """The element that became `item`. Raises WrongState for what never was one (A61)."""
+    match item:
+        case ("record", value, (int() | None) as timestamp, (int() | None) as position):
+            return Record(value=value, timestamp=timestamp, position=position)
+        case ("watermark", int() as timestamp, (int() | None) as position):
+            return Watermark(timestamp=timestamp, position=position)
+        case ("status", bool() as idle, (int() | None) as position):
+            return WatermarkStatus(idle=idle, position=position)
+        case ("latency marker", int() as number):
+            return LatencyMarker(id=number)
+        case ("attributes", bool() as backlog):
+            return RecordAttributes(backlog=backlog)
+    raise WrongState(f"{item!r} is no stream element; the state was written by something else (A61)")
+
+
+def queue_element_from(item: Any) -> QueueElement:
+    """The same for what an operator's queue held: what passes a queue by is an illegal state there (A61)."""
+    element = from_state(item)
+    if isinstance(element, LatencyMarker | RecordAttributes):
+        raise WrongState(f"{element!r} is never queued; the state was written by something else (A61)")
+    return element

@@ -1,0 +1,198 @@
+"""The keyed state of one subtask of an operator: its states by name, its current key, its snapshots.
+
+Answers to Flink's `AbstractKeyedStateBackend` and `HeapKeyedStateBackend`. Invariant: every access is about the current
+key (S1); a snapshot is the state as it was when `snapshot` returned, complete, with the states that nobody has
+registered (S9); what is restored are exactly the key groups of this subtask.
+
+What `snapshot` does at once is to copy a directory, some microseconds for each thousand keys; the rest is in the future
+that it returns, a slice for each few hundred keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import Any
+
+from reference_impl.checkpoint_options import CheckpointOptions
+from reference_impl.errors import StateError, StateMigrationException, WrongState
+from reference_impl.state.copy_on_write_state_map import CopyOnWriteStateMap
+from reference_impl.state.internal_key_context import InternalKeyContext
+from reference_impl.state.key_groups import KeyGroupRange
+from reference_impl.state.key_hash import HashableKey
+from reference_impl.state.keyed_state_handle import Block, KeyedStateHandle
+from reference_impl.state.keyed_state_registry import CreateStateMap, KeyedStateRegistry
+from reference_impl.state.schema import Compatibility
+from reference_impl.state.snapshot_future import SnapshotFuture
+from reference_impl.state.state_descriptor import StateDescriptor
+from reference_impl.state.state_table import Compaction, StateTableSnapshot
+from reference_impl.state.ttl.ttl_state_factory import CreateWithTtl, create_state_with_ttl
+
+__all__ = ["KeyedStateBackend"]
+
+
+class KeyedStateBackend:
+    """Made for one subtask, restored once at most, then used on the task's thread only. Mutable."""
+
+    def __init__(
+        self,
+        *,
+        operator: str,
+        max_parallelism: int,
+        key_group_range: KeyGroupRange | None = None,
+        key_type: Any = Any,
+        now_ms: Callable[[], int] | None = None,
+        create_with_ttl: CreateWithTtl = create_state_with_ttl,
+        create_state_map: CreateStateMap = CopyOnWriteStateMap,
+    ) -> None:
+        """`now_ms` is the clock of states with a time to live; without any such state none is needed."""
+        whole = KeyGroupRange(start=0, end=max(max_parallelism - 1, 0))
+        self.operator = operator
+        self.context = InternalKeyContext(
+            operator=operator,
+            key_group_range=whole if key_group_range is None else key_group_range,
+            max_parallelism=max_parallelism,
+            key_type=key_type,
+        )
+        self.set_current_key = self.context.set_current_key
+        """Let accesses be about a key from now on; StateError if it is another subtask's, or can be no key."""
+        self._registry = KeyedStateRegistry(
+            self.context, now_ms, create_with_ttl=create_with_ttl, create_state_map=create_state_map
+        )
+
+    @property
+    def current_key(self) -> HashableKey:
+        """The key that the next access is about; None before the first."""
+        return self.context.current_key
+
+    @property
+    def current_key_group(self) -> int:
+        """The key group of the current key; StateError without one."""
+        return self.context.current_key_group
+
+    @property
+    def key_group_range(self) -> KeyGroupRange:
+        """The key groups of this subtask."""
+        return self.context.key_group_range
+
+    @property
+    def max_parallelism(self) -> int:
+        """The number of key groups of the operator."""
+        return self.context.max_parallelism
+
+    @property
+    def num_keyed_state_entries(self) -> int:
+        """How many entries there are, in all states, keys and namespaces; counted."""
+        return sum(map(len, self._registry.tables.values()))
+
+    @property
+    def compactions(self) -> list[Compaction]:
+        """Of the states whose time to live has one; whoever owns the task runs those that are due (S16)."""
+        found = [table.compaction for table in self._registry.tables.values()]
+        return [compaction for compaction in found if compaction is not None]
+
+    def get_partitioned_state(self, namespace: Any, descriptor: StateDescriptor) -> Any:
+        """The state that `descriptor` asks for, set to `namespace`; None for the one of who has none."""
+        state = self.get_or_create_keyed_state(descriptor)
+        state.set_current_namespace(namespace)
+        return state
+
+    def get_or_create_keyed_state(self, descriptor: StateDescriptor) -> Any:
+        """The one state of that name; what was restored under it is read from here on (S2, C45).
+
+        StateMigrationException if it was of another kind, or of a type that cannot be read as the one asked for.
+        """
+        return self._registry.state(descriptor)
+
+    def get_keys(self, state: str, namespace: Any = None) -> Iterator[Any]:
+        """The keys that have something in a state; also while entries come and go."""
+        table = self._registry.tables.get(state)
+        return iter(()) if table is None else table.keys(namespace)
+
+    def apply_to_all_keys(
+        self, namespace: Any, descriptor: StateDescriptor, function: Callable[[Any, Any], None]
+    ) -> None:
+        """Call `function` with each key and the state, which is about that key then; it may change that."""
+        state = self.get_partitioned_state(namespace, descriptor)
+        with self.context.selection_kept():
+            for key in tuple(self.get_keys(descriptor.name, namespace)):
+                self.set_current_key(key)
+                function(key, state)
+
+    def snapshot(
+        self,
+        checkpoint_id: int,  # noqa: ARG002  # the protocol's: a backend that shares files names them by it
+        timestamp: int = 0,  # noqa: ARG002  # as above
+        options: CheckpointOptions | None = None,  # noqa: ARG002  # as above: nothing here differs by it
+    ) -> SnapshotFuture[KeyedStateHandle | None]:
+        """Keep all states as they are now; the future writes them down, and comes to None if they are empty (C10)."""
+        tables = {name: table.snapshot() for name, table in self._registry.tables.items()}
+        return SnapshotFuture(self._write(tables))
+
+    def restore(self, handles: Iterable[KeyedStateHandle | None]) -> None:
+        """Take in the key groups that are ours of all that the subtasks of before have left, before any access."""
+        if self._registry.tables:
+            raise WrongState(f"operator {self.operator!r} has state already; restore() comes first, and once")
+        restored: dict[int, None] = {}
+        for handle in handles:
+            if handle is not None:
+                self._refuse_unreadable(handle)
+                self._restore(handle, restored)
+
+    def dispose(self) -> None:
+        """Let go of all states; nothing can be asked of this backend afterwards."""
+        self._registry.dispose()
+
+    def _write(self, tables: dict[str, StateTableSnapshot]) -> Generator[None, None, KeyedStateHandle | None]:
+        key_groups: dict[int, dict[str, list[Block]]] = {}
+        for offset, key_group in enumerate(self.key_group_range):
+            written: dict[str, list[Block]] = {}
+            for name, table in tables.items():
+                if blocks := (yield from table.blocks(offset)):
+                    written[name] = blocks
+            if written:
+                key_groups[key_group] = written
+            yield  # an empty key group takes its time too, and there may be thousands
+        if not key_groups:
+            return None
+        return KeyedStateHandle(
+            key_group_range=self.key_group_range,
+            max_parallelism=self.max_parallelism,
+            key_schema=self.context.key_serializer.schema,
+            states={name: table.meta for name, table in tables.items()},
+            key_groups=key_groups,
+        )
+
+    def _restore(self, handle: KeyedStateHandle, restored: dict[int, None]) -> None:
+        for name, meta in handle.states.items():
+            known = self._registry.table(name, meta)
+            if known.meta != meta:
+                raise StateMigrationException(
+                    f"one subtask left it as {meta}, another as {known.meta}; restore at the old parallelism first",
+                    operator=self.operator,
+                    state=name,
+                )
+        for key_group, blocks in handle.key_groups.items():
+            if key_group not in self.key_group_range:
+                continue
+            if key_group in restored:
+                raise StateError(
+                    f"key group {key_group} is in two of the handles to restore; give each once",
+                    operator=self.operator,
+                )
+            restored[key_group] = None
+            for name, written in blocks.items():
+                self._registry.tables[name].restore(key_group, written)
+
+    def _refuse_unreadable(self, handle: KeyedStateHandle) -> None:
+        if handle.max_parallelism != self.max_parallelism:
+            raise StateMigrationException(
+                f"its maximum parallelism was {handle.max_parallelism} and is {self.max_parallelism} now, so that"
+                " keys would be of other key groups; set it to what it was",
+                operator=self.operator,
+            )
+        if self.context.key_serializer.compatibility_with(handle.key_schema) is not Compatibility.AS_IS:
+            raise StateMigrationException(
+                f"its keys were {handle.key_schema} and are {self.context.key_serializer.schema} now;"
+                " the type of a key cannot change",
+                operator=self.operator,
+            )

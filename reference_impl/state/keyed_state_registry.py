@@ -1,0 +1,127 @@
+"""The states of a backend by name: what was restored, and what has been asked for since.
+
+Answers to the registration part of Flink's `AbstractKeyedStateBackend` and `HeapKeyedStateBackend`. Invariant: a name
+has one table and, once it is registered, one state object over it; whoever asks for the name again gets that object,
+or an error if what is asked for is something else (S2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from reference_impl.errors import StateError, StateMigrationException, WrongState
+from reference_impl.state.copy_on_write_state_map import CopyOnWriteStateMap
+from reference_impl.state.internal_key_context import InternalKeyContext
+from reference_impl.state.keyed_state import KeyedState, create_state, meta_of
+from reference_impl.state.keyed_state_handle import StateMetaInfo
+from reference_impl.state.serializer import TypeSerializer
+from reference_impl.state.state_descriptor import StateDescriptor
+from reference_impl.state.state_migration import migrate
+from reference_impl.state.state_table import StateTable
+from reference_impl.state.ttl.ttl_state_factory import CreateWithTtl, create_state_with_ttl
+
+__all__ = ["CreateStateMap", "KeyedStateRegistry"]
+
+CreateStateMap = Callable[[int], CopyOnWriteStateMap]
+"""Makes the map of one state, for so many key groups."""
+
+
+class KeyedStateRegistry:
+    """Of one backend. Mutable: grows."""
+
+    def __init__(
+        self,
+        context: InternalKeyContext,
+        now_ms: Callable[[], int] | None,
+        *,
+        create_with_ttl: CreateWithTtl = create_state_with_ttl,
+        create_state_map: CreateStateMap = CopyOnWriteStateMap,
+    ) -> None:
+        self.tables: dict[str, StateTable] = {}
+        """Of each name, whether restored or registered."""
+        self._context = context
+        self._now_ms = now_ms
+        self._create_with_ttl = create_with_ttl
+        self._create_state_map = create_state_map
+        self._is_disposed = False
+        self._registered: dict[str, tuple[StateDescriptor, KeyedState]] = {}
+
+    def state(self, descriptor: StateDescriptor) -> KeyedState:
+        """The one state of that name, registered now if it has not been before."""
+        first, state = self._registered.get(getattr(descriptor, "name", ""), (None, None))
+        if state is None:
+            state = self._create(descriptor)
+            self._registered[descriptor.name] = descriptor, state
+        elif descriptor is not first:
+            self._refuse_another(descriptor)
+        return state
+
+    def table(self, name: str, meta: StateMetaInfo) -> StateTable:
+        """The table of that name; a new one, as `meta` says, if there is none."""
+        table = self.tables.get(name)
+        if self._is_disposed:
+            raise WrongState(
+                f"operator {self._context.operator!r}: the backend was disposed of; its states went with it"
+            )
+        if table is None:
+            state_map = self._create_state_map(len(self._context.key_group_range))
+            table = StateTable(name=name, meta=meta, context=self._context, state_map=state_map)
+            self.tables[name] = table
+        return table
+
+    def dispose(self) -> None:
+        """Forget all states, and refuse to make new ones."""
+        self.tables.clear()
+        self._registered.clear()
+        self._is_disposed = True
+
+    def _create(self, descriptor: StateDescriptor) -> KeyedState:
+        """With stamps or without, as the descriptor wants it."""
+        serializer = self._serializer_of(descriptor)
+        if descriptor.ttl is None or not descriptor.ttl.is_enabled:
+            return self._create_plain(descriptor, serializer)
+        now_ms = self._clock_for(descriptor.name)
+        return self._create_with_ttl(descriptor, create_state=self._create_plain, now_ms=now_ms)
+
+    def _create_plain(self, descriptor: StateDescriptor, serializer: TypeSerializer) -> KeyedState:
+        """A state whose values are what `serializer` says, be they stamped or not."""
+        meta = meta_of(descriptor, serializer)
+        table = self.table(descriptor.name, meta)
+        if table.meta != meta:
+            migrate(table, meta, serializer)
+        return create_state(descriptor, serializer, table)
+
+    def _serializer_of(self, descriptor: StateDescriptor) -> TypeSerializer:
+        if not isinstance(descriptor, StateDescriptor):
+            raise StateError(
+                f"a {type(descriptor).__name__} is no kind of state descriptor; ask for a value, list, reducing,"
+                " aggregating or map state",
+                operator=self._context.operator,
+                state=getattr(descriptor, "name", None),
+            )
+        try:
+            serializer = descriptor.serializer
+            meta_of(descriptor, serializer)  # the keys of a map have a type as well
+        except TypeError as error:
+            raise StateError(str(error), operator=self._context.operator, state=descriptor.name) from None
+        return serializer
+
+    def _refuse_another(self, descriptor: StateDescriptor) -> None:
+        """Unless what is asked for by a name is what is registered under it."""
+        meta = meta_of(descriptor, self._serializer_of(descriptor))
+        registered = self.tables[descriptor.name].meta
+        if meta != registered.without_stamps:
+            raise StateMigrationException(
+                f"it is registered as {registered} and asked for again as {meta}; use one descriptor, or another name",
+                operator=self._context.operator,
+                state=descriptor.name,
+            )
+
+    def _clock_for(self, state: str) -> Callable[[], int]:
+        if self._now_ms is None:
+            raise StateError(
+                "it has a time to live, and the backend no clock; hand in now_ms",
+                operator=self._context.operator,
+                state=state,
+            )
+        return self._now_ms

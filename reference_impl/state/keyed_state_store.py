@@ -1,0 +1,76 @@
+"""What a user's function asks for its state: by kind, without namespaces.
+
+Answers to Flink's `KeyedStateStore` and `DefaultKeyedStateStore`. Invariant: it hands out states of the one namespace
+that all functions without windows share; which key they are about is settled by whoever selects the key (S1).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reference_impl.errors import StateError
+from reference_impl.state.aggregating_state import AggregatingState
+from reference_impl.state.keyed_state_backend import KeyedStateBackend
+from reference_impl.state.list_state import ListState
+from reference_impl.state.map_state import MapState
+from reference_impl.state.reducing_state import ReducingState
+from reference_impl.state.state_descriptor import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+from reference_impl.state.ttl.ttl_aggregating_state import TtlAggregatingState
+from reference_impl.state.ttl.ttl_list_state import TtlListState
+from reference_impl.state.ttl.ttl_map_state import TtlMapState
+from reference_impl.state.ttl.ttl_reducing_state import TtlReducingState
+from reference_impl.state.ttl.ttl_value_state import TtlValueState
+from reference_impl.state.value_state import ValueState
+
+__all__ = ["KeyedStateStore"]
+
+
+class KeyedStateStore:
+    """A door to `backend`."""
+
+    def __init__(self, backend: KeyedStateBackend) -> None:
+        self._backend = backend
+
+    def get_state(self, descriptor: ValueStateDescriptor) -> ValueState | TtlValueState:
+        """One value a key."""
+        state: ValueState | TtlValueState = self._state(descriptor, ValueStateDescriptor)
+        return state
+
+    def get_list_state(self, descriptor: ListStateDescriptor) -> ListState | TtlListState:
+        """Elements in the order in which they were added."""
+        state: ListState | TtlListState = self._state(descriptor, ListStateDescriptor)
+        return state
+
+    def get_reducing_state(self, descriptor: ReducingStateDescriptor) -> ReducingState | TtlReducingState:
+        """One value, to which each value added is reduced."""
+        state: ReducingState | TtlReducingState = self._state(descriptor, ReducingStateDescriptor)
+        return state
+
+    def get_aggregating_state(
+        self, descriptor: AggregatingStateDescriptor
+    ) -> AggregatingState | TtlAggregatingState:
+        """An accumulator, into which values are gathered."""
+        state: AggregatingState | TtlAggregatingState = self._state(descriptor, AggregatingStateDescriptor)
+        return state
+
+    def get_map_state(self, descriptor: MapStateDescriptor) -> MapState | TtlMapState:
+        """Values by keys of the user's."""
+        state: MapState | TtlMapState = self._state(descriptor, MapStateDescriptor)
+        return state
+
+    def _state(self, descriptor: StateDescriptor, kind: type[StateDescriptor]) -> Any:
+        """Of what the method promises, so that another kind is refused here and not at its first use."""
+        if not isinstance(descriptor, kind):
+            raise StateError(
+                f"a {type(descriptor).__name__} does not say what is wanted; give a {kind.__name__}",
+                operator=self._backend.operator,
+                state=getattr(descriptor, "name", None),
+            )
+        return self._backend.get_partitioned_state(None, descriptor)

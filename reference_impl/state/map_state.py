@@ -1,0 +1,226 @@
+"""Values of the current key, by keys of the user's.
+
+Answers to Flink's `MapState` and `HeapMapState`. Invariant: something is stored if and only if there is an entry; a
+view or an iterator goes on speaking of the key and the namespace for which it was asked for (S6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from reference_impl.errors import StateError, WrongState
+from reference_impl.state.copy_on_write_state_map import Cell, CopyOnWriteStateMap, EntryKey
+from reference_impl.state.key_identity import Identity, identity_of, value_of
+from reference_impl.state.plain_serializer import PlainSerializer
+from reference_impl.state.serializer import UNENCODABLE, ScalarSerializer, TypeSerializer
+from reference_impl.state.state_descriptor import MapStateDescriptor
+from reference_impl.state.state_table import KeyedEntry, StateTable
+
+__all__ = ["MapEntries", "MapIterator", "MapState", "MapView"]
+
+_Project = Callable[[Identity, bytes | None], Any]
+"""What an iterator gives of an entry: its key, its value or both."""
+
+
+class MapState:
+    """The state that a `MapStateDescriptor` asks for. Mutable. Keys differ by type too: 1 is not True."""
+
+    def __init__(self, descriptor: MapStateDescriptor, serializer: TypeSerializer, table: StateTable) -> None:
+        self.descriptor = descriptor
+        self.table = table
+        self._entry = KeyedEntry(table)
+        self._encode = serializer.encode
+        self._decode = serializer.decode
+        self._keys = descriptor.key_serializer
+        is_simple = isinstance(self._keys, PlainSerializer | ScalarSerializer)
+        self._identity_of: Callable[[Any], Identity] = identity_of if is_simple else self._keys.encode
+        self._key_of: Callable[[Any], Any] = value_of if is_simple else self._keys.decode
+
+    @property
+    def current_namespace(self) -> Any:
+        """The namespace that the next access is about."""
+        return self._entry.namespace
+
+    def set_current_namespace(self, namespace: Any) -> None:
+        """Let accesses be about `namespace` from now on."""
+        self._entry.namespace = namespace
+
+    def get(self, key: Any) -> Any:
+        """A copy of the value; None if there is none, or if it is None."""
+        return self._decoded(self._items().get(self._identity(key)))
+
+    def contains(self, key: Any) -> bool:
+        """Whether there is an entry, be its value None."""
+        return self._identity(key) in self._items()
+
+    def is_empty(self) -> bool:
+        """Whether there is no entry."""
+        return not self._items()
+
+    def put(self, key: Any, value: Any) -> None:
+        """Enter a value, in place of the one before; it may be None."""
+        self._put({self._identity_to_write(key): self._encoded(value)})
+
+    def put_all(self, values: Mapping[Any, Any]) -> None:
+        """Enter values, all or none."""
+        if values is None:
+            raise self._entry.refusal("None is no mapping; give an empty one, or clear()")
+        self._put({self._identity_to_write(key): self._encoded(value) for key, value in values.items()})
+
+    def remove(self, key: Any) -> None:
+        """Let there be no such entry."""
+        self.entries_here().remove(self._identity(key))
+
+    def clear(self) -> None:
+        """Let there be no entries."""
+        self._entry.remove()
+
+    def entries(self) -> MapView:
+        """Pairs of key and value, in the order in which the keys were entered."""
+        return self._view(lambda key, data: (self._key_of(key), self._decoded(data)))
+
+    def keys(self) -> MapView:
+        """The keys, in the order in which they were entered."""
+        return self._view(lambda key, _: self._key_of(key))
+
+    def values(self) -> MapView:
+        """The values, in the order in which their keys were entered."""
+        return self._view(lambda _, data: self._decoded(data))
+
+    def iterator(self) -> MapIterator:
+        """Goes once over the entries, and can remove the one it has just given."""
+        return iter(self.entries())
+
+    def entries_here(self) -> MapEntries:
+        """The entries of the current key and namespace, as they are stored; also when others are current."""
+        return MapEntries(self.table.map, self._entry.place())
+
+    def key_of(self, identity: Identity) -> Any:
+        """The key of the user's under which an entry is stored."""
+        return self._key_of(identity)
+
+    def _view(self, project: _Project) -> MapView:
+        return MapView(self.entries_here(), project)
+
+    def _items(self) -> dict[Identity, bytes | None]:
+        cell: Cell[dict[Identity, bytes | None]] | None = self._entry.get()
+        return {} if cell is None else cell.items
+
+    def _put(self, items: dict[Identity, bytes | None]) -> None:
+        cell = self._entry.cell_to_write()
+        if cell is not None:
+            cell.items |= items
+        elif items:
+            self._entry.put_items(items)
+
+    def _decoded(self, data: bytes | None) -> Any:
+        return None if data is None else self._decode(data)
+
+    def _encoded(self, value: Any) -> bytes | None:
+        try:
+            return None if value is None else self._encode(value)
+        except UNENCODABLE as error:
+            raise self._refusal(error) from None
+
+    def _identity(self, key: Any) -> Identity:
+        try:
+            return self._identity_of(key)
+        except UNENCODABLE as error:
+            raise self._refusal(error) from None
+
+    def _identity_to_write(self, key: Any) -> Identity:
+        """Of a key that is looked at more closely, for what lies in the state must be of its type."""
+        try:
+            self._keys.encode(key)
+        except UNENCODABLE as error:
+            raise self._refusal(error) from None
+        return self._identity_of(key)
+
+    def _refusal(self, problem: object) -> StateError:
+        return self._entry.refusal(problem)
+
+
+class MapEntries:
+    """What a map holds under one key and namespace, whatever is selected later. Mutable: it is the state itself."""
+
+    def __init__(self, state_map: CopyOnWriteStateMap, place: tuple[int, EntryKey]) -> None:
+        self._map = state_map
+        self._place = place
+
+    @property
+    def items(self) -> dict[Identity, bytes | None]:
+        """The values by the identities of their keys; not to be changed, and to be asked for anew after each change."""
+        cell: Cell[dict[Identity, bytes | None]] | None = self._map.get(*self._place)
+        return {} if cell is None else cell.items
+
+    def replace(self, identity: Identity, data: bytes) -> None:
+        """Let an entry that is there hold something else."""
+        cell = self._map.cell_to_write(*self._place)
+        assert cell is not None
+        cell.items[identity] = data
+
+    def remove(self, identity: Identity) -> None:
+        """Remove an entry, and with the last one all that is stored under the key (FLINK-21413)."""
+        if identity not in self.items:
+            return
+        cell = self._map.cell_to_write(*self._place)
+        assert cell is not None
+        del cell.items[identity]
+        if not cell.items:
+            self._map.remove(*self._place)
+
+
+class MapView:
+    """What a map holds at the time when somebody looks: each iteration begins anew, each length is counted."""
+
+    def __init__(self, entries: MapEntries, project: _Project) -> None:
+        self._entries = entries
+        self._project = project
+
+    def __len__(self) -> int:
+        return len(self._entries.items)
+
+    def __iter__(self) -> MapIterator:
+        return MapIterator(self._entries, self._project)
+
+
+class MapIterator:
+    """Goes once over what a map holds. Mutable.
+
+    What is entered while it goes is not met, what is removed is not met any more, a changed value is met as it is then.
+    """
+
+    def __init__(self, entries: MapEntries, project: _Project) -> None:
+        self._entries = entries
+        self._project = project
+        self._ahead = iter(tuple(entries.items))
+        self._next: Identity | None = None
+        self._last: Identity | None = None
+        """What `remove` is about: the entry given last, whatever has been looked at since (FLINK-10267)."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if not self.has_next():
+            raise StopIteration
+        assert self._next is not None
+        self._last, self._next = self._next, None
+        return self._project(self._last, self._entries.items[self._last])
+
+    def has_next(self) -> bool:
+        """Whether there is one more; to ask changes nothing."""
+        items = self._entries.items
+        while self._next is None or self._next not in items:
+            self._next = next(self._ahead, None)
+            if self._next is None:
+                return False
+        return True
+
+    def remove(self) -> None:
+        """Remove the entry given last from the state; WrongState before the first, and a second time."""
+        if self._last is None:
+            raise WrongState("there is no entry to remove: call next() first, and remove() once for each")
+        self._entries.remove(self._last)
+        self._last = None

@@ -1,0 +1,267 @@
+"""One state of all keys: what is known of it, and its entries.
+
+Answers to Flink's `StateTable`. Invariant: there is one table for each name, from the restore on; a state that nobody
+has registered yet has one too, and its entries go into the next snapshot as they came (S9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import Any, Protocol
+
+from reference_impl.errors import StateError
+from reference_impl.state.copy_on_write_state_map import (
+    Cell,
+    CopyOnWriteStateMap,
+    EntryKey,
+    StateMapSnapshot,
+    Stored,
+)
+from reference_impl.state.internal_key_context import InternalKeyContext
+from reference_impl.state.key_identity import Identity, identity_of, value_of
+from reference_impl.state.keyed_state_handle import (
+    Block,
+    StateMetaInfo,
+    StoredItems,
+    decode_block,
+    encode_block,
+)
+
+__all__ = ["Change", "Compaction", "KeyedEntry", "SnapshotTransformer", "StateTable", "StateTableSnapshot"]
+
+Change = Callable[[Any], Any]
+"""Makes one stored value of another; both are bytes, or None, which only a map can hold."""
+
+SnapshotTransformer = Callable[[StoredItems], StoredItems | None]
+"""What of an entry goes into a snapshot; it must not change what it is given. None: nothing of it (S16)."""
+
+
+class Compaction(Protocol):
+    """A pass over all entries that cleans up, as a time to live may have one (S16)."""
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the last one began a whole period ago."""
+
+    def compact(self) -> Generator[None, None, int]:
+        """Look at every entry, a slice a step; gives back how many of them it cleaned."""
+
+
+class StateTable:
+    """The entries of the state `name`. Mutable."""
+
+    def __init__(
+        self, *, name: str, meta: StateMetaInfo, context: InternalKeyContext, state_map: CopyOnWriteStateMap
+    ) -> None:
+        self.name = name
+        self.meta = meta
+        self.context = context
+        self.map = state_map
+        self.snapshot_transformer: SnapshotTransformer | None = None
+        self.compaction: Compaction | None = None
+
+    def __len__(self) -> int:
+        """The number of entries, counted."""
+        return len(self.map)
+
+    def get(self, key: Any, namespace: Any) -> StoredItems | None:
+        """What is stored under a key and a namespace; None if nothing is."""
+        position, entry_key = self._place(key, namespace)
+        found: StoredItems | None = _items(self.map.get(position, entry_key))
+        return found
+
+    def put(self, key: Any, namespace: Any, items: StoredItems) -> None:
+        """Store it, in place of what was."""
+        position, entry_key = self._place(key, namespace)
+        self.map.put(position, entry_key, self._stored(items))
+
+    def remove(self, key: Any, namespace: Any) -> None:
+        """Let nothing be stored there."""
+        position, entry_key = self._place(key, namespace)
+        self.map.remove(position, entry_key)
+
+    def lazy_entries(self) -> Iterator[tuple[Any, Any, StoredItems]]:
+        """The key, the namespace and what is stored, of each entry; also while entries come, change and go.
+
+        What comes meanwhile may be among them or not; what was changed may come as it was, or as it is.
+        """
+        for chunk in self.map.chunks():
+            for entry_key, stored in list(chunk.entries.items()):
+                namespace, key = _key_of(entry_key)
+                yield key, namespace, _items(stored)
+
+    def keys(self, namespace: Any) -> Iterator[Any]:
+        """The keys that have something under that namespace; also while entries come and go."""
+        wanted = None if namespace is None else identity_of(namespace)
+        for chunk in self.map.chunks():
+            for entry_key in list(chunk.entries):
+                among, identity = entry_key if isinstance(entry_key, tuple) else (None, entry_key)
+                if among == wanted:
+                    yield value_of(identity)
+
+    def rewrite(self, change: Change) -> None:
+        """Replace each stored value: a migration (S2)."""
+        self.map.rewrite(lambda stored: self._changed(stored, change))
+
+    def restore(self, key_group: int, blocks: Iterable[Block]) -> None:
+        """Take in what a snapshot says of one of our key groups."""
+        state_map, position_of = self.map, self.context.position_of
+        for block in blocks:
+            for key, items in decode_block(block):
+                identity = key[1] if type(key) is tuple else key
+                state_map.put(position_of(identity, key_group), key, self._stored(items))  # type: ignore[arg-type]
+
+    def snapshot(self) -> StateTableSnapshot:
+        """Keep what is, to be read later, on whatever thread."""
+        return StateTableSnapshot(self.meta, self.map.snapshot(), self.snapshot_transformer)
+
+    def _place(self, key: Any, namespace: Any) -> tuple[int, EntryKey]:
+        identity, position = self.context.place(key)
+        return position, identity if namespace is None else (identity_of(namespace), identity)
+
+    def _stored(self, items: StoredItems) -> Stored:
+        return items if type(items) is bytes else Cell(self.map.version, items)
+
+    def _changed(self, stored: Stored, change: Change) -> Stored:
+        items = _items(stored)
+        match items:
+            case list():
+                return self._stored([change(data) for data in items])
+            case dict():
+                return self._stored({key: change(data) for key, data in items.items()})
+        changed: bytes = change(items)
+        return changed
+
+
+class StateTableSnapshot:
+    """A table as it was, to be read once. Mutable: it lets go of what has been read."""
+
+    def __init__(
+        self, meta: StateMetaInfo, state_map: StateMapSnapshot, transform: SnapshotTransformer | None
+    ) -> None:
+        self.meta = meta
+        self._map = state_map
+        self._transform = transform
+
+    def blocks(self, key_group_offset: int) -> Generator[None, None, list[Block]]:
+        """The entries of a key group, a chunk at a time."""
+        blocks = []
+        for chunk in self._map.chunks_of(key_group_offset):
+            if chunk.entries:
+                block = encode_block(chunk, self.meta.kind, self._transform)
+                blocks += [] if block is None else [block]
+            yield
+        return blocks
+
+
+class KeyedEntry:
+    """The entry of the current key, and of one namespace, in a table. Mutable: the namespace is chosen."""
+
+    def __init__(self, table: StateTable) -> None:
+        self.table = table
+        self._map = table.map
+        self._context = table.context
+        self._namespace: Identity | None = None
+
+    @property
+    def namespace(self) -> Any:
+        """None: the one that all have who know of none."""
+        return None if self._namespace is None else value_of(self._namespace)
+
+    @namespace.setter
+    def namespace(self, namespace: Any) -> None:
+        self._namespace = None if namespace is None else identity_of(namespace)
+
+    def get(self) -> Any:
+        """What is stored, bytes or a cell not to be changed; None if nothing is."""
+        context, state_map = self._context, self._map
+        position = context.position
+        if position is None:
+            raise context.no_key(self.table.name)
+        entries = state_map.directory[position >> state_map.shift].entries
+        if self._namespace is None:
+            return entries.get(context.identity)
+        return entries.get((self._namespace, context.identity))
+
+    def put(self, stored: Stored) -> None:
+        """Store it; spelt out here, for each record does it."""
+        context, state_map = self._context, self._map
+        position = context.position
+        if position is None:
+            raise context.no_key(self.table.name)
+        chunk = state_map.directory[position >> state_map.shift]
+        if chunk.version < state_map.version:
+            chunk = state_map.own(position, chunk)
+        entries = chunk.entries
+        if self._namespace is None:
+            entries[context.identity] = stored
+        else:
+            entries[self._namespace, context.identity] = stored
+        if len(entries) > chunk.entries_max:
+            state_map.split_full(position)
+
+    def remove(self) -> Any:
+        """What was stored, and is no more; None if nothing was."""
+        return self._map.remove(*self.place())
+
+    def put_items(self, items: list[bytes] | dict[Identity, bytes | None]) -> None:
+        """Store several values; without any, nothing."""
+        if items:
+            self.put(Cell(self._map.version, items))
+        else:
+            self.remove()
+
+    def cell_to_write(self) -> Cell[Any] | None:
+        """The cell, to be changed; None if there is none."""
+        return self._map.cell_to_write(*self.place())
+
+    def merge(self, target: Any, sources: Iterable[Any], combine: Callable[[list[Any]], Stored]) -> None:
+        """Store under the namespace `target` what is made of it and of `sources`, which are empty afterwards (S7).
+
+        If `combine` raises, nothing has changed. It is given what is there, the target's first.
+        """
+        selected = self._namespace
+        try:
+            found = self._found_under((target, *sources))
+            combined = combine(list(found.values())) if found else None
+            for namespace in found:
+                self._namespace = namespace
+                self.remove()
+            self.namespace = target
+            if combined is not None:
+                self.put(combined)
+        finally:
+            self._namespace = selected
+
+    def place(self) -> tuple[int, EntryKey]:
+        """The entry itself, whatever key is selected later."""
+        context = self._context
+        if context.position is None:
+            raise context.no_key(self.table.name)
+        identity = context.identity
+        return context.position, identity if self._namespace is None else (self._namespace, identity)
+
+    def _found_under(self, namespaces: Iterable[Any]) -> dict[Identity | None, Any]:
+        """What is stored under each that has something."""
+        found = {}
+        for namespace in namespaces:
+            self.namespace = namespace
+            if (stored := self.get()) is not None:
+                found[self._namespace] = stored
+        return found
+
+    def refusal(self, problem: object) -> StateError:
+        """What is said to whoever gave what the state cannot hold."""
+        return StateError(str(problem), operator=self._context.operator, state=self.table.name)
+
+
+def _items(stored: Any) -> Any:
+    """What a cell holds, or the value itself."""
+    return stored.items if type(stored) is Cell else stored
+
+
+def _key_of(entry_key: EntryKey) -> tuple[Any, Any]:
+    """The namespace and the key."""
+    if type(entry_key) is tuple:
+        return value_of(entry_key[0]), value_of(entry_key[1])
+    return None, value_of(entry_key)  # type: ignore[arg-type]  # no tuple by now

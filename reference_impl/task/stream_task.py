@@ -1,0 +1,387 @@
+"""A task from its restore to its clean-up: one thread, its mailbox, its inputs, its chain of operators.
+
+Answers to Flink's `StreamTask`. Invariant: everything of the user's runs on the task's thread, as mail or in the
+default action, between `restore` and `clean_up`; what is not mail and not the default action is waited for, for
+one reason at a time (M42). `cancel` and the methods that end in `_async` may come from any thread at any time
+(M49).
+
+    restore -> run_mailbox_loop(process_input) -> end_data -> after_invoke (the last checkpoint) -> clean_up
+
+Deviations. `EndOfPartition` is sent by the task itself, as the last step of `after_invoke`; in Flink whoever runs
+the task does that. The futures of triggers and notifications are `concurrent.futures.Future`s, cancelled if the
+mailbox closes first (M37); in Flink they never end then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import ClassVar, Literal, Protocol
+
+from reference_impl.checkpoint_failure import CheckpointException, CheckpointFailureReason
+from reference_impl.checkpoint_metadata import CheckpointMetaData, CheckpointMetrics
+from reference_impl.checkpoint_options import CheckpointOptions
+from reference_impl.data_input_status import DataInputStatus
+from reference_impl.errors import CancelTaskException, MailboxClosed, WrongState
+from reference_impl.events import CheckpointBarrier, EndOfData, EndOfPartition, StopMode
+from reference_impl.mailbox import MAX_PRIORITY, MIN_PRIORITY
+from reference_impl.mailbox_processor import MailboxProcessor
+from reference_impl.queues.availability import AVAILABLE, Availability
+from reference_impl.task.input_processor import StreamInputProcessor
+from reference_impl.task.operator_chain import OperatorChain
+from reference_impl.task.record_writer import RecordWriter
+from reference_impl.task.reported_call import Later, ReportedCall
+from reference_impl.task.task_checkpoints import SubtaskCheckpoints, TaskCheckpoints
+from reference_impl.task.task_environment import TaskEnvironment
+from reference_impl.task.task_waits import TaskWaits
+
+__all__ = ["StreamTask", "UnfinishedChannels"]
+
+_MORE = DataInputStatus.MORE_AVAILABLE
+_NOT_READY = CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_NOT_READY
+_CLOSING = CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_CLOSING
+
+
+class UnfinishedChannels(Protocol):
+    """The network before a task: where a checkpoint that comes by call puts its barriers (V-c)."""
+
+    def inject_barrier(self, barrier: CheckpointBarrier) -> bool:
+        """As if it had come, on each channel that has not ended; False if all have ended."""
+
+
+class StreamTask:
+    """One subtask; `restore`, `invoke`, `clean_up`. Mutable. Its collaborators come ready made, of one mailbox.
+
+    `channels` is None for a task that reads from no other one, `checkpoints` for one of a job without.
+    """
+
+    task_checkpoints: ClassVar[type[TaskCheckpoints]] = TaskCheckpoints
+
+    def __init__(
+        self,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        mailbox_processor: MailboxProcessor,
+        operator_chain: OperatorChain,
+        input_processor: StreamInputProcessor,
+        record_writer: RecordWriter,
+        environment: TaskEnvironment,
+        checkpoints: SubtaskCheckpoints | None = None,
+        channels: UnfinishedChannels | None = None,
+    ) -> None:
+        self.mailbox_processor = mailbox_processor
+        self.operator_chain = operator_chain
+        self.waits = TaskWaits(mailbox_processor, loop=loop)
+        self.is_running = False
+        """Between the end of the restore and the last mail (M47)."""
+        self.is_canceled = False
+        self._input_processor = input_processor
+        self._move = input_processor.process_input
+        self._record_writer = record_writer
+        self._environment = environment
+        self._changelog = environment.changelog
+        self._ask_for_room = operator_chain.ask_for_room
+        self._channels = channels
+        self._is_restored = False
+        self._end_of_data: StopMode | None = None
+        self._savepoint_after_end: ReportedCall[bool] | None = None
+        """The trigger that waits for the sources to have stopped (C17)."""
+        self._main = mailbox_processor.main_mailbox_executor
+        self._notifications = mailbox_processor.mailbox_executor(MAX_PRIORITY)
+        self._checkpoints = self.task_checkpoints(
+            checkpoints,
+            operator_chain=operator_chain,
+            record_writer=record_writer,
+            environment=environment,
+            is_running=lambda: self.is_running,
+        )
+        self._checkpoints.final_checkpoint_completed.then(self._stop_after_savepoint)
+
+    # -------------------------------------------------------------------------------------------- the work
+
+    def process_input(self) -> None:
+        """The default action (M41)."""
+        status = self._move()
+        if (
+            status is _MORE
+            and self._record_writer.is_available is AVAILABLE
+            and (self._ask_for_room is None or self._ask_for_room() is AVAILABLE)
+            and self._changelog is None
+        ):
+            return  # the fast path, once a record
+        match status:
+            case DataInputStatus.MORE_AVAILABLE | DataInputStatus.NOTHING_AVAILABLE:
+                self._wait_unless_more(status)
+            case DataInputStatus.END_OF_RECOVERY:
+                raise WrongState(
+                    "an input ended its recovery: that must not come outside of the recovery (M41)"
+                )
+            case DataInputStatus.STOPPED:
+                self.end_data(StopMode.NO_DRAIN)
+            case DataInputStatus.END_OF_DATA:
+                self.end_data(StopMode.DRAIN)
+                self._environment.notify_end_of_data()
+            case DataInputStatus.END_OF_INPUT:
+                self.mailbox_processor.suspend_default_action()
+                self.mailbox_processor.suspend()
+
+    def _wait_unless_more(self, status: DataInputStatus) -> None:
+        output = self._has_room()
+        changelog = AVAILABLE if self._changelog is None else self._changelog()
+        if status is not _MORE or not (output and changelog):
+            self.waits.wait(output, self._input_processor.is_available, changelog)
+
+    def _has_room(self) -> Availability:
+        """Behind the task, and in its chain: an operator that is full holds up the input, and no other mail (A33)."""
+        room = self._record_writer.is_available
+        return self._ask_for_room() if room and self._ask_for_room is not None else room
+
+    def can_emit_batch_of_records(self) -> bool:
+        """Whether the input may go on in the same default action: nobody waits, and there is room (M48)."""
+        return not self.mailbox_processor.has_mail() and bool(self._has_room())
+
+    def end_data(self, mode: StopMode) -> None:
+        """No record follows: finish the operators, tell who reads from here; of no effect the second time (M44)."""
+        if self._end_of_data is not None:
+            return
+        if mode is StopMode.DRAIN:
+            self._input_processor.advance_to_end_of_event_time()
+        self.operator_chain.finish_operators(mode)
+        self._end_of_data = mode
+        self._checkpoints.has_end_of_data = True
+        if self.operator_chain.emits_on_final_checkpoint and self._checkpoints.awaits_final_checkpoint:
+            self._checkpoints.final_checkpoint_completed.then(self._broadcast_end_of_data)  # FLINK-38614
+        else:
+            self._broadcast_end_of_data()
+        savepoint, self._savepoint_after_end = self._savepoint_after_end, None
+        if savepoint is not None:
+            self._main.execute(savepoint.run, "trigger the savepoint, for the sources have stopped")
+
+    def _broadcast_end_of_data(self) -> None:
+        assert self._end_of_data is not None, "only data that have ended are said to"
+        self._record_writer.broadcast_event(EndOfData(mode=self._end_of_data))
+
+    # ------------------------------------------------------------------------------------------------ its life
+
+    def restore(self) -> None:
+        """State and operators, tail first; then mail only, until what was in flight is back (M46). Once."""
+        self._ensure_not_canceled()
+        if self._is_restored:
+            return
+        self.operator_chain.initialize_state_and_open_operators()
+        self._ensure_not_canceled()
+        recovered = self._read_channel_state()
+        resting = self.mailbox_processor.suspend_default_action()
+        self.mailbox_processor.run_mailbox_loop(self.process_input)
+        resting.resume()
+        self._ensure_not_canceled()
+        if not recovered:
+            raise WrongState("Mailbox loop interrupted before recovery was finished.")
+        self._is_restored = self.is_running = True
+
+    def _read_channel_state(self) -> Availability:
+        recovered = Availability()
+
+        def end_recovery() -> None:
+            recovered.end()
+            self.mailbox_processor.suspend()
+
+        def read() -> None:
+            try:
+                self._environment.read_channel_state()
+            except Exception as error:  # noqa: BLE001 - it is the task's, which may be on another thread
+                error.add_note(f"task {self._environment.task_name!r}: unable to read channel state")
+                self.fail(error)
+            else:
+                with suppress(MailboxClosed):  # the task has ended meanwhile
+                    self._main.execute(end_recovery, "all gates are recovered")
+
+        self._environment.channel_io(read)
+        return recovered
+
+    def invoke(self) -> None:
+        """All of it, but for the clean-up. Raises what failed the task, or `CancelTaskException` (M47, M49)."""
+        self.restore()
+        self._ensure_not_canceled()
+        self.mailbox_processor.run_mailbox_loop(self.process_input)
+        self._ensure_not_canceled()
+        self.after_invoke()
+
+    @property
+    def may_end(self) -> bool:
+        """Whether nothing is left that the end has to wait for, so that `after_invoke` will not (M47)."""
+        return all(self._checkpoints.termination_conditions())
+
+    def after_invoke(self) -> None:
+        """Wait for the last checkpoint, run the last mail, close the operators (M47)."""
+        self._all_actions_complete_after(self._checkpoints.termination_conditions())
+        self.mailbox_processor.run_mailbox_loop(self.process_input)
+        self._ensure_not_canceled()
+        self.operator_chain.quiesce_timers()
+        self.mailbox_processor.prepare_close()
+        self.mailbox_processor.drain()
+        self.is_running = False
+        self.operator_chain.flush_outputs()
+        self._checkpoints.wait_for_pending()
+        self.operator_chain.close_all_operators()
+        self._record_writer.broadcast_event(EndOfPartition())
+
+    def _all_actions_complete_after(self, conditions: list[Availability]) -> None:
+        """One after the other: each lasts, once it has come."""
+        if not conditions:
+            self.mailbox_processor.all_actions_completed()
+            return
+        first, *others = conditions
+        first.then(lambda: self._all_actions_complete_after(others))
+
+    def cancel(self) -> None:
+        """End it, wherever it is: before, during or after the loop, or in a wait (M49). From any thread."""
+        self.is_canceled = True
+        self.is_running = False
+        self.mailbox_processor.mailbox.interrupt(CancelTaskException(self._environment.task_name))
+        try:
+            self.mailbox_processor.all_actions_completed()
+        finally:
+            self._checkpoints.cancel()
+
+    def clean_up(self, error: BaseException | None = None) -> None:
+        """Give back everything, also after a failed restore; on the task's thread (V-e).
+
+        With an `error` that ended the task, what goes wrong here is noted on it; else the first of that is raised.
+        """
+        self.is_running = False
+        if self._savepoint_after_end is not None:
+            self._savepoint_after_end.cancel()
+        first = error
+        for action in (
+            self.operator_chain.close_all_operators,
+            self.mailbox_processor.close,
+            self._checkpoints.close,
+        ):
+            try:
+                action()
+            except Exception as suppressed:  # noqa: BLE001 - the others are to be closed first
+                if first is None:
+                    first = suppressed
+                else:
+                    first.add_note(f"suppressed, of the clean-up: {suppressed!r}")
+        if first is not None and first is not error:
+            raise first
+
+    def fail(self, error: BaseException) -> None:
+        """End the task with `error`; from any thread. A task that is cancelled, or closed, has its end already."""
+        if not self.is_canceled:
+            with suppress(MailboxClosed):
+                self.mailbox_processor.report_throwable(error)
+
+    def _stop_after_savepoint(self) -> None:
+        """A savepoint that ends the task does so even if its input cannot be told to stop (C17)."""
+        if self._end_of_data is None:
+            self.mailbox_processor.suspend()
+
+    def _ensure_not_canceled(self) -> None:
+        if self.is_canceled:
+            raise CancelTaskException(self._environment.task_name)
+
+    # -------------------------------------------------------------------------------------------- checkpoints
+
+    def trigger_checkpoint_async(
+        self, metadata: CheckpointMetaData, options: CheckpointOptions
+    ) -> Future[bool]:
+        """By mail, urgent if it is unaligned: cut here, or put barriers into the channels that have not ended (V-c).
+
+        The future says whether the task takes part. A savepoint that ends the task first stops its sources (C17).
+        """
+        call: ReportedCall[bool] = ReportedCall(lambda: self._stop_or_trigger(call, metadata, options))
+        executor = self.mailbox_processor.mailbox_executor(MIN_PRIORITY, urgent=options.is_unaligned)
+        try:
+            executor.execute(call.run, f"trigger checkpoint {metadata.checkpoint_id}")
+        except MailboxClosed:
+            self._checkpoints.decline(metadata.checkpoint_id, _CLOSING)
+            call.set_result(False)
+        return call
+
+    def _stop_or_trigger(
+        self, call: ReportedCall[bool], metadata: CheckpointMetaData, options: CheckpointOptions
+    ) -> bool | Literal[Later.LATER]:
+        kind = options.snapshot_type
+        mode = StopMode.DRAIN if kind.should_drain else StopMode.NO_DRAIN
+        is_early = self.is_running and kind.is_synchronous and self._end_of_data is None
+        if is_early and self._input_processor.stop(mode):
+            self._checkpoints.sync_savepoint = metadata.checkpoint_id  # its abort fails the task from now on
+            self._savepoint_after_end = call
+            return Later.LATER
+        return self._trigger_in_mailbox(metadata, options)
+
+    def _trigger_in_mailbox(self, metadata: CheckpointMetaData, options: CheckpointOptions) -> bool:
+        barrier = CheckpointBarrier(
+            checkpoint_id=metadata.checkpoint_id, timestamp=metadata.timestamp, options=options
+        )
+        if self.is_running and self._channels is not None and self._channels.inject_barrier(barrier):
+            return True
+        if self.is_running:
+            self._checkpoints.init_input_checkpoint(metadata.checkpoint_id, options)
+        takes_part = self._perform_checkpoint(metadata, options, CheckpointMetrics())
+        if not takes_part:
+            self._checkpoints.decline(metadata.checkpoint_id, _NOT_READY)
+        return takes_part
+
+    def trigger_checkpoint_on_barrier(
+        self, metadata: CheckpointMetaData, options: CheckpointOptions, metrics: CheckpointMetrics
+    ) -> None:
+        """All barriers that are needed have come. What is raised is no CheckpointException: it fails the task (C5).
+
+        One would tell the barrier handler that this checkpoint, and nothing more, is to be given up.
+        """
+        try:
+            self._perform_checkpoint(metadata, options, metrics)
+        except CheckpointException as error:
+            raise OSError(f"checkpoint {metadata.checkpoint_id} could not be performed: {error}") from error
+
+    def _perform_checkpoint(
+        self, metadata: CheckpointMetaData, options: CheckpointOptions, metrics: CheckpointMetrics
+    ) -> bool:
+        try:
+            return self._checkpoints.perform_checkpoint(metadata, options, metrics)
+        except Exception as error:
+            if not self.is_running:
+                return False  # cancelled meanwhile: its errors are nobody's
+            error.add_note(
+                f"Could not perform checkpoint {metadata.checkpoint_id} for task {self._environment.task_name!r}."
+            )
+            raise
+
+    def abort_checkpoint_on_barrier(self, checkpoint_id: int, exception: CheckpointException) -> None:
+        """Its barriers will not all come (C25)."""
+        self._checkpoints.abort_on_barrier(checkpoint_id, exception)
+
+    def notify_checkpoint_complete_async(self, checkpoint_id: int) -> Future[None]:
+        """By mail that every yield runs, in the order of arrival; what it raises fails the task (C15)."""
+        return self._notify(
+            lambda: self._checkpoints.notify_complete(checkpoint_id), f"checkpoint {checkpoint_id} complete"
+        )
+
+    def notify_checkpoint_abort_async(
+        self, checkpoint_id: int, latest_completed_checkpoint_id: int
+    ) -> Future[None]:
+        """The same; a completion that nobody told of is told first (C14)."""
+        return self._notify(
+            lambda: self._checkpoints.notify_abort(checkpoint_id, latest_completed_checkpoint_id),
+            f"checkpoint {checkpoint_id} aborted",
+        )
+
+    def notify_checkpoint_subsumed_async(self, checkpoint_id: int) -> Future[None]:
+        """The same, for the backends alone (C13)."""
+        return self._notify(
+            lambda: self._checkpoints.notify_subsumed(checkpoint_id), f"checkpoint {checkpoint_id} subsumed"
+        )
+
+    def _notify(self, notify: Callable[[], None], what: str) -> Future[None]:
+        call = ReportedCall(notify)
+        try:
+            self._notifications.execute(call.run, what)
+        except MailboxClosed:
+            call.cancel()  # the task is over: nobody is there to hear of it
+        return call

@@ -11,18 +11,27 @@ import hashlib
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from harness.choices import Choices
-from harness.clock import Deadline, pause
+from harness.clock import REAL_CLOCK, Clock, Deadline
 from harness.database.backoff import Backoff
 from harness.database.epoch import Part, PassedOver, Restored, SavedEpoch, SinkLost
 
-__all__ = ["CheckpointStore", "CheckpointUnreadable", "StoreLost", "checkpoint_folder"]
+__all__ = [
+    "CheckpointStore",
+    "CheckpointUnreadable",
+    "Files",
+    "FolderFiles",
+    "MemoryFiles",
+    "StoreLost",
+    "checkpoint_folder",
+]
 
 _VERSION = 1
+_PARTS = "checkpoint-??????-attempt-????"
 _INSIST_S = 20.0
 """As long as a write that fails is tried again."""
 
@@ -64,6 +73,92 @@ def _nothing_wrong() -> None:
     """No fault acts on the store."""
 
 
+class Files(Protocol):
+    """Where the parts of one subtask are kept, each under its name."""
+
+    def write(self, name: str, data: bytes) -> None:
+        """Whole or not at all. Raises OSError."""
+
+    def read(self, name: str) -> bytes:
+        """Raises FileNotFoundError."""
+
+    def cut(self, name: str, size: int) -> None:
+        """Only the first `size` bytes stay."""
+
+    def remove(self, name: str) -> None:
+        """Of no effect if it is gone."""
+
+    def names(self) -> list[str]:
+        """All, in the order of their names."""
+
+
+class FolderFiles:
+    """In `folder`, each file synced to the disk before it has its name."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def write(self, name: str, data: bytes) -> None:
+        """See `Files`."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        unfinished = self._folder / f"{name}.unfinished"
+        with unfinished.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(self._folder / name)
+        folder = os.open(self._folder, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def read(self, name: str) -> bytes:
+        """See `Files`."""
+        return (self._folder / name).read_bytes()
+
+    def cut(self, name: str, size: int) -> None:
+        """See `Files`."""
+        os.truncate(self._folder / name, size)
+
+    def remove(self, name: str) -> None:
+        """See `Files`."""
+        (self._folder / name).unlink(missing_ok=True)
+
+    def names(self) -> list[str]:
+        """See `Files`."""
+        return sorted(path.name for path in self._folder.glob(_PARTS))
+
+
+class MemoryFiles:
+    """In memory, for level sim: they outlive attempts, and not the run. Mutable."""
+
+    def __init__(self) -> None:
+        self._data: dict[str, bytes] = {}
+
+    def write(self, name: str, data: bytes) -> None:
+        """See `Files`."""
+        self._data[name] = data
+
+    def read(self, name: str) -> bytes:
+        """See `Files`."""
+        if name not in self._data:
+            raise FileNotFoundError(name)
+        return self._data[name]
+
+    def cut(self, name: str, size: int) -> None:
+        """See `Files`."""
+        self._data[name] = self._data[name][:size]
+
+    def remove(self, name: str) -> None:
+        """See `Files`."""
+        self._data.pop(name, None)
+
+    def names(self) -> list[str]:
+        """See `Files`."""
+        return sorted(self._data)
+
+
 class CheckpointStore:
     """One attempt's way to the parts of its subtask.
 
@@ -71,11 +166,18 @@ class CheckpointStore:
     """
 
     def __init__(
-        self, folder: Path, *, subtask: int, seed: int, trouble: Callable[[], None] = _nothing_wrong
+        self,
+        files: Files,
+        *,
+        subtask: int,
+        seed: int,
+        trouble: Callable[[], None] = _nothing_wrong,
+        clock: Clock = REAL_CLOCK,
     ) -> None:
         self.trouble = trouble
-        self._folder = folder
+        self.files = files
         self._subtask = subtask
+        self._clock = clock
         self._choices = Choices(seed, f"waits of the store of subtask {subtask}")
 
     def write(
@@ -84,7 +186,7 @@ class CheckpointStore:
         """Store a part; the name of its file. Raises `StoreLost` after so many failures that no more is to be hoped."""
         body = _Body(checkpoint=checkpoint, position=position, elements=list(elements))
         name = f"checkpoint-{checkpoint:06d}-attempt-{attempt:04d}"
-        deadline, backoff = Deadline(_INSIST_S), Backoff(self._choices)
+        deadline, backoff = Deadline(_INSIST_S, clock=self._clock), Backoff(self._choices)
         while True:
             try:
                 self._write(name, msgspec.json.encode(body))
@@ -95,30 +197,19 @@ class CheckpointStore:
                         f" within {_INSIST_S:.3g} s: {error}"
                     )
                     raise StoreLost(message) from error
-                pause(backoff.next_ms() / 1000)
+                self._clock.pause(backoff.next_ms() / 1000)
             else:
                 return name
 
     def _write(self, name: str, body: bytes) -> None:
         self.trouble()
-        self._folder.mkdir(parents=True, exist_ok=True)
         seal = _Seal(version=_VERSION, bytes=len(body), sha256=hashlib.sha256(body).hexdigest())
-        unfinished = self._folder / f"{name}.unfinished"
-        with unfinished.open("wb") as file:
-            file.write(msgspec.json.encode(seal) + b"\n" + body)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(self._folder / name)
-        folder = os.open(self._folder, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        self.files.write(name, msgspec.json.encode(seal) + b"\n" + body)
 
     def read(self, name: str) -> SavedEpoch:
         """The part in file `name`. Raises `CheckpointUnreadable`."""
         try:
-            first, _, body = (self._folder / name).read_bytes().partition(b"\n")
+            first, _, body = self.files.read(name).partition(b"\n")
         except FileNotFoundError as error:
             raise CheckpointUnreadable("missing", f"its file {name} is missing") from error
         try:
@@ -168,15 +259,11 @@ class CheckpointStore:
 
     def forget_below(self, checkpoint: int) -> None:
         """Remove parts of checkpoints that nobody will restore any more."""
-        for path in self.files():
-            if _number_of(path) < checkpoint:
-                path.unlink(missing_ok=True)
-
-    def files(self) -> list[Path]:
-        """Every part that is there, in the order of their checkpoints and attempts."""
-        return sorted(self._folder.glob("checkpoint-??????-attempt-????"))
+        for name in self.files.names():
+            if _number_of(name) < checkpoint:
+                self.files.remove(name)
 
 
-def _number_of(path: Path) -> int:
-    """The checkpoint whose part is in file `path`."""
-    return int(path.name.split("-")[1])
+def _number_of(name: str) -> int:
+    """The checkpoint whose part is in the file `name`."""
+    return int(name.split("-")[1])

@@ -1,7 +1,8 @@
 """The harness's one door to time: a monotonic clock in microseconds, a calendar for people, waiting.
 
-Operator code does not use it: it asks its loop (`reference_impl.loops`). Invariant: `monotonic_us` is the
-same clock in every process of this machine, so events of different processes can be put in one order.
+What has to run in virtual time too (sinks, coordinator, checkpoint store) is handed a `Clock`; at levels live and
+spark that is `REAL_CLOCK`. Operator code uses neither: it asks its loop (`reference_impl.loops`). Invariant:
+`monotonic_us` is the same clock in every process of this machine, so events of different processes can be ordered.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Final, Protocol
 
-__all__ = ["Deadline", "monotonic_us", "pause", "utc_now", "wait_until"]
+__all__ = ["REAL_CLOCK", "Clock", "Deadline", "RealClock", "monotonic_us", "pause", "utc_now", "wait_until"]
 
 
 def monotonic_us() -> int:
@@ -28,22 +30,43 @@ def pause(seconds: float) -> None:
     time.sleep(seconds)
 
 
+class Clock(Protocol):
+    """Time as blocking code sees it: the machine's, or a simulation's."""
+
+    def now_us(self) -> int:
+        """Microseconds since an origin that does not move."""
+
+    def pause(self, seconds: float) -> None:
+        """Wait."""
+
+
+class RealClock:
+    """The machine's monotonic clock."""
+
+    now_us = staticmethod(monotonic_us)
+    pause = staticmethod(pause)
+
+
+REAL_CLOCK: Final[Clock] = RealClock()
+
+
 class Deadline:
     """A limit on a wait, named so that its error can say what was waited for."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, *, clock: Clock = REAL_CLOCK) -> None:
         self.seconds = seconds
-        self._end_us = monotonic_us() + round(seconds * 1_000_000)
+        self._now_us = clock.now_us
+        self._end_us = clock.now_us() + round(seconds * 1_000_000)
 
     @property
     def left_s(self) -> float:
         """Seconds that remain, never below 0."""
-        return max(0.0, (self._end_us - monotonic_us()) / 1_000_000)
+        return max(0.0, (self._end_us - self._now_us()) / 1_000_000)
 
     @property
     def passed(self) -> bool:
         """Whether the time is up."""
-        return monotonic_us() >= self._end_us
+        return self._now_us() >= self._end_us
 
 
 def wait_until(condition: Callable[[], bool], *, deadline: Deadline, every_s: float = 0.01) -> bool:

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from pymysql.connections import Connection
 
 from harness.clock import monotonic_us
+from harness.database.driver import AsyncMySqlDriver
 from harness.database.pool import ConnectionPool
 from harness.database.schema import connect
 from harness.plan import Endpoint
@@ -70,7 +71,7 @@ def opened_forms(endpoint: Endpoint, *, at_once: int) -> Iterator[Mapping[str, L
     with ExitStack() as stack:
         connections = [_opened(stack, endpoint) for _ in range(at_once)]
         loop = stack.enter_context(real_loop())
-        pool = ConnectionPool(endpoint, size=at_once)
+        pool = ConnectionPool(AsyncMySqlDriver(endpoint), size=at_once)
         stack.callback(pool.close)
         ask = _asked_through(pool)
         idle: SimpleQueue[Connection[Any]] = SimpleQueue()

@@ -17,11 +17,12 @@ from typing import Any
 
 import pymysql
 
-from harness.checkpoint_store import CheckpointStore
+from harness.checkpoint_store import CheckpointStore, FolderFiles
 from harness.choices import Choices
 from harness.clock import Deadline, monotonic_us, wait_until
 from harness.database.coordinated_sink import CoordinatedSink
 from harness.database.coordinator import Coordinator
+from harness.database.driver import AsyncMySqlDriver, MySqlDriver
 from harness.database.epoch import Part, Visible
 from harness.database.idempotent_sink import IdempotentSink
 from harness.database.pool import ConnectionPool
@@ -112,16 +113,16 @@ class _Cell:
     def __init__(self, world: World, root: Endpoint, sink: str, *, seed: int, store: Path) -> None:
         self.errors: list[int | str] = []
         self._seed = seed
-        self._store = CheckpointStore(store, subtask=_SUBTASK, seed=seed)
+        self._store = CheckpointStore(FolderFiles(store), subtask=_SUBTASK, seed=seed)
         self._lookups = world.app.at(world.links["lookups"], root.database)
-        self._coordinator = Coordinator(root, note=lambda kind, **fields: None)
+        self._coordinator = Coordinator(MySqlDriver(root), note=lambda kind, **fields: None)
         kinds: dict[str, type[EpochSink | CoordinatedSink]] = {
             "atomic": EpochSink,
             "two-phase": TwoPhaseSink,
             "idempotent": IdempotentSink,
         }
         self._sink: EpochSink | CoordinatedSink = kinds[sink](
-            world.app.at(world.links["sink"], root.database),
+            MySqlDriver(world.app.at(world.links["sink"], root.database)),
             subtask=_SUBTASK,
             seed=seed,
             statement_s=_STATEMENT_S,
@@ -144,7 +145,7 @@ class _Cell:
 
     async def _answers(self, asked: threading.Event, after: int) -> None:
         pool = ConnectionPool(
-            self._lookups,
+            AsyncMySqlDriver(self._lookups),
             size=_AT_ONCE,
             seed=self._seed,
             connect_s=_CONNECT_S,

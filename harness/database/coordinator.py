@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-import pymysql
-
 from harness.database.coordinated_sink import PARTS_KEPT
-from harness.database.schema import connect
+from harness.database.driver import Driver, MySqlDriver
 from harness.database.two_phase_sink import roll_back_branches
 from harness.plan import Endpoint
 
@@ -44,8 +42,8 @@ class _Standing:
 class Coordinator:
     """Of one run. Mutable: its connection. `note` is called before a decision can be seen."""
 
-    def __init__(self, root: Endpoint, *, note: Note) -> None:
-        self._root = root
+    def __init__(self, driver: Driver, *, note: Note) -> None:
+        self._driver = driver
         self._note = note
         self._connection: Any = None
 
@@ -54,7 +52,7 @@ class Coordinator:
         try:
             while self._decide_next():
                 pass
-        except (pymysql.MySQLError, OSError):
+        except self._driver.errors:
             self.close()
 
     def _decide_next(self) -> bool:
@@ -77,7 +75,7 @@ class Coordinator:
 
     def _open(self) -> Any:
         if self._connection is None:
-            connection = connect(self._root, statement_s=_STATEMENT_S)
+            connection = self._driver.connect(statement_s=_STATEMENT_S)
             with connection.cursor() as cursor:
                 cursor.execute("SET SESSION innodb_lock_wait_timeout = 1")
             connection.rollback()
@@ -87,8 +85,8 @@ class Coordinator:
     def close(self) -> None:
         """Give the connection up."""
         connection, self._connection = self._connection, None
-        if connection is not None and connection.open:
-            connection._force_close()  # noqa: SLF001 - the polite close() could wait on a server that is stopped
+        if connection is not None:
+            self._driver.hang_up(connection)
 
 
 def _complete(cursor: Any, *, locking: bool) -> int | None:
@@ -117,7 +115,8 @@ def _is_complete(parts: Mapping[int, int], standings: Mapping[int, _Standing]) -
 def coordinated(root: Endpoint, *, note: Note) -> Iterator[None]:
     """Decide while the block lasts, on a thread; afterwards, nothing that a run prepared holds a lock any more."""
     over = threading.Event()
-    coordinator = Coordinator(root, note=note)
+    driver = MySqlDriver(root)
+    coordinator = Coordinator(driver, note=note)
     broken: list[BaseException] = []
 
     def work() -> None:
@@ -136,12 +135,16 @@ def coordinated(root: Endpoint, *, note: Note) -> Iterator[None]:
     finally:
         over.set()
         thread.join(timeout=_END_S)
-        _end_orphans(root)
+        _end_orphans(driver)
         if broken:
             raise broken[0]
 
 
-def _end_orphans(root: Endpoint) -> None:
+def _end_orphans(driver: Driver) -> None:
     """A server that does not answer keeps them; the world is ours, and goes with all that it holds."""
-    with suppress(pymysql.MySQLError, OSError), connect(root) as connection, connection.cursor() as cursor:
-        roll_back_branches(cursor, root.database)
+    with (
+        suppress(*driver.errors),
+        closing(driver.connect(statement_s=_STATEMENT_S)) as connection,
+        connection.cursor() as cursor,
+    ):
+        roll_back_branches(cursor, driver.database)

@@ -1,4 +1,4 @@
-"""The pool of the lookups: asyncmy connections, each used by one call at a time.
+"""The pool of the lookups: connections of a driver, each used by one call at a time.
 
 Answers to the pools of asyncmy and aiomysql, which connect while holding their lock, so that one stuck
 connect stops everybody (`docs/references.md`, Measured). Invariant: no wait is unbounded, nothing connects
@@ -13,15 +13,12 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NoReturn
 
-from asyncmy.errors import MySQLError
-
 from harness.choices import Choices
 from harness.database.backoff import Backoff
 from harness.database.circuit import Circuit
 from harness.database.connection_lost import CircuitOpen, ConnectionLost, NoFreeConnection, StatementEnded
+from harness.database.driver import AsyncDriver
 from harness.database.error_classes import ErrorClass, class_of, code_of
-from harness.database.lookup_connection import lookup_connection
-from harness.plan import Endpoint
 
 __all__ = ["CircuitOpen", "ConnectionLost", "ConnectionPool", "NoFreeConnection", "StatementEnded"]
 
@@ -30,15 +27,14 @@ _CONNECTS_AT_ONCE = 8
 _IDLE_S = 600
 """After so long the server hangs up on a client that is silent: one of which it never heard that it is gone."""
 _HUNG_UP = 2006
-_FOREVER_S = 31_536_000
 
 
 def _nothing(code: int | str) -> None:
-    """Whoever does not ask is not told."""
+    """Default callback: ignores the error code."""
 
 
 class ConnectionPool:
-    """At most `size` connections to `endpoint`, made when needed, the last used given first.
+    """At most `size` connections of `driver`, made when needed, the last used given first.
 
     `on_loss(code)` is told of every connection that was lost or refused, `on_error(code)` of every other error
     of the server: what a fault's evidence rests on.
@@ -46,7 +42,7 @@ class ConnectionPool:
 
     def __init__(
         self,
-        endpoint: Endpoint,
+        driver: AsyncDriver,
         *,
         size: int,
         seed: int = 0,
@@ -56,7 +52,8 @@ class ConnectionPool:
         on_loss: Callable[[int | str], None] = _nothing,
         on_error: Callable[[int | str], None] = _nothing,
     ) -> None:
-        self._endpoint = endpoint
+        self._driver = driver
+        self._errors = (*driver.errors, TimeoutError)
         self.size = size
         self._connect_s = connect_s
         self._query_s = query_s
@@ -103,7 +100,7 @@ class ConnectionPool:
                     self._hang_up(connection)
                     raise
                 self._give_back(connection)
-        except (MySQLError, OSError, TimeoutError) as error:
+        except self._errors as error:
             self._raise(error)
         finally:
             self._slots.release()
@@ -128,7 +125,7 @@ class ConnectionPool:
         """The idle connection that was used last, or None; one that has died meanwhile is a loss and nobody's error."""
         while self._free:
             connection = self._free.pop()
-            if not connection._stream_broken:  # noqa: SLF001 - asyncmy's pool asks the same, by the same name
+            if not self._driver.is_broken(connection):
                 return connection
             self._hang_up(connection)
             self._on_loss(_HUNG_UP)
@@ -157,16 +154,12 @@ class ConnectionPool:
         return connection
 
     async def _dial(self) -> Any:
-        connection = lookup_connection(self._endpoint, connect_timeout_s=_FOREVER_S)
-        # Its own limit covers only the socket, and may drop an open socket or a cancellation that comes at the
-        # same moment (asyncio.wait_for of 3.11); ours covers the handshake too.
-        connection._connect_timeout = None  # noqa: SLF001
+        connection = self._driver.connection()
         self._open[connection] = None
         self.opened += 1
         try:
             async with asyncio.timeout(self._connect_s):
-                await connection.connect()
-                await connection.query(self._session_limits())
+                await self._driver.open(connection, session=self._session_limits())
         except BaseException:
             self._hang_up(connection)
             raise
@@ -190,10 +183,7 @@ class ConnectionPool:
     def _hang_up(self, connection: Any) -> None:
         """Give the socket up now: neither what is unsent nor a polite goodbye may keep it."""
         self._open.pop(connection, None)
-        transport = connection._transport  # noqa: SLF001 - close() would wait for what a dead link never takes
-        connection.close()
-        if transport is not None:
-            transport.abort()
+        self._driver.hang_up(connection)
 
     def _raise(self, error: Exception) -> NoReturn:
         code = code_of(error)

@@ -10,9 +10,10 @@ import json
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from harness.clock import REAL_CLOCK, Clock
+from harness.database.driver import Driver
 from harness.database.epoch import DeadRow, Fenced, Visible
 from harness.database.transactions import STATEMENT_S, Transactions
-from harness.plan import Endpoint
 
 __all__ = ["SubtaskWriter"]
 
@@ -29,7 +30,13 @@ class SubtaskWriter:
     """The writer of `subtask`, for one attempt. Mutable: its token, and what its open epoch holds."""
 
     def __init__(
-        self, endpoint: Endpoint, *, subtask: int, seed: int = 0, statement_s: float = STATEMENT_S
+        self,
+        driver: Driver,
+        *,
+        subtask: int,
+        seed: int = 0,
+        statement_s: float = STATEMENT_S,
+        clock: Clock = REAL_CLOCK,
     ) -> None:
         self.subtask = subtask
         self.token = 0
@@ -37,11 +44,12 @@ class SubtaskWriter:
         self.reach: Callable[[str], None] = _nobody_listens
         """Told of the phases of a commit; it may raise, or not return."""
         self.transactions = Transactions(
-            endpoint,
-            name=f"{endpoint.database}/{subtask}",
+            driver,
+            name=f"{driver.database}/{subtask}",
             seed=seed,
             check=self._check_newest,
             statement_s=statement_s,
+            clock=clock,
         )
         self._rows: list[Visible] = []
         self._dead: list[DeadRow] = []

@@ -12,16 +12,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
-import pymysql
-from pymysql.connections import Connection
-
 from harness.choices import Choices
-from harness.clock import Deadline, pause
+from harness.clock import REAL_CLOCK, Clock, Deadline
 from harness.database.backoff import Backoff
+from harness.database.driver import Driver
 from harness.database.epoch import SinkLost
 from harness.database.error_classes import ErrorClass, class_of, code_of
-from harness.database.schema import connect
-from harness.plan import Endpoint
 
 __all__ = ["SETTLE_S", "STATEMENT_S", "Transactions"]
 
@@ -45,7 +41,7 @@ class _NameHeld(Exception):
 
 
 def _nothing(code: int | str) -> None:
-    """Whoever does not ask is not told."""
+    """Default callback: ignores the error code."""
 
 
 class Transactions:
@@ -57,64 +53,67 @@ class Transactions:
 
     def __init__(
         self,
-        endpoint: Endpoint,
+        driver: Driver,
         *,
         name: str,
         seed: int,
         check: Callable[[Any], None],
         statement_s: float = STATEMENT_S,
+        clock: Clock = REAL_CLOCK,
     ) -> None:
         self.on_loss: Callable[[int | str], None] = _nothing
         self.on_error: Callable[[int | str], None] = _nothing
         assert len(name) <= _NAME_MAX, f"MySQL takes no lock name longer than {_NAME_MAX}: {name}"
-        self.database = endpoint.database
-        self._endpoint = endpoint
+        self.database = driver.database
+        self._driver = driver
+        self._clock = clock
+        self._errors = (*driver.errors, _NameHeld)
         self._name = name
         self._check = check
         self._statement_s = statement_s
         self._choices = Choices(seed, f"waits of {name}")
-        self._connection: Connection[Any] | None = None
+        self._connection: Any = None
 
     def insist(self, work: Callable[[Any], _T], what: str) -> _T:
         """Do `work(cursor)`, which begins and ends a transaction, until it is done; what it returned.
 
         Raises `SinkLost` after `SETTLE_S`, and what no repetition helps against, at once.
         """
-        deadline = Deadline(SETTLE_S)
+        deadline = Deadline(SETTLE_S, clock=self._clock)
         backoff = Backoff(self._choices)
         while True:
             try:
                 with self.open().cursor() as cursor:
                     return work(cursor)
-            except (pymysql.MySQLError, OSError, _NameHeld) as error:
+            except self._errors as error:
                 self._recover(error)
                 if deadline.passed:
                     message = f"{self._name} could not {what} within {SETTLE_S:.3g} s: {error}"
                     raise SinkLost(message) from error
-                pause(backoff.next_ms() / 1000)
+                self._clock.pause(backoff.next_ms() / 1000)
 
     def once(self, work: Callable[[Any], _T]) -> _T | None:
         """Do `work(cursor)` if that is possible now; None: it was not, and may be soon."""
         try:
             with self.open().cursor() as cursor:
                 return work(cursor)
-        except (pymysql.MySQLError, OSError, _NameHeld) as error:
+        except self._errors as error:
             self._recover(error)
             return None
 
-    def open(self) -> Connection[Any]:
+    def open(self) -> Any:
         """The session, a new one if there is none."""
         if self._connection is None:
-            connection = connect(self._endpoint, statement_s=self._statement_s)
+            connection = self._driver.connect(statement_s=self._statement_s)
             try:
                 self._begin(connection)
             except BaseException:
-                _hang_up(connection)
+                self._driver.hang_up(connection)
                 raise
             self._connection = connection
         return self._connection
 
-    def _begin(self, connection: Connection[Any]) -> None:
+    def _begin(self, connection: Any) -> None:
         """Limits on the server's side, and the name."""
         with connection.cursor() as cursor:
             cursor.execute(
@@ -140,7 +139,7 @@ class Transactions:
             return
         try:
             cursor.execute(f"KILL {int(holder)}")
-        except pymysql.MySQLError as error:
+        except self._driver.errors as error:
             if code_of(error) != _NO_SUCH_SESSION:
                 raise
 
@@ -168,7 +167,7 @@ class Transactions:
             return
         try:
             connection.rollback()
-        except (pymysql.MySQLError, OSError) as error:
+        except self._driver.errors as error:
             self.close()
             self.on_loss(code_of(error))
 
@@ -176,17 +175,11 @@ class Transactions:
         """Say goodbye to the server: the session ends, what it prepared stays."""
         connection, self._connection = self._connection, None
         if connection is not None and connection.open:
-            with suppress(pymysql.MySQLError, OSError):
+            with suppress(*self._driver.errors):
                 connection.close()
 
     def close(self) -> None:
         """Give the connection up; what was not committed is rolled back by the server."""
         connection, self._connection = self._connection, None
         if connection is not None:
-            _hang_up(connection)
-
-
-def _hang_up(connection: Connection[Any]) -> None:
-    if connection.open:
-        # Not the polite close(): its QUIT could wait on a dead link.
-        connection._force_close()  # type: ignore[attr-defined]  # noqa: SLF001
+            self._driver.hang_up(connection)

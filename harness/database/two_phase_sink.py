@@ -14,8 +14,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import pymysql
-
 from harness.database.coordinated_sink import CoordinatedSink
 from harness.database.epoch import Part, SinkLost
 from harness.database.error_classes import NO_SUCH_BRANCH, code_of
@@ -70,7 +68,7 @@ class TwoPhaseSink(CoordinatedSink):
         with _outside_transactions(cursor):
             try:
                 cursor.execute(f"XA COMMIT {self._xid(part.epoch, part.token)}")
-            except pymysql.MySQLError as error:
+            except Exception as error:
                 if code_of(error) != NO_SUCH_BRANCH:
                     raise
                 message = (
@@ -164,7 +162,7 @@ def _roll_back(cursor: Any, xid: str) -> None:
     with _outside_transactions(cursor):
         try:
             cursor.execute(f"XA ROLLBACK {xid}")
-        except pymysql.MySQLError as error:
+        except Exception as error:
             if code_of(error) != NO_SUCH_BRANCH:  # it is gone, which is what was wanted
                 raise
 

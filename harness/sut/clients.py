@@ -13,6 +13,7 @@ from typing import Any
 from asyncmy.errors import MySQLError
 
 from harness.database.connection_lost import ConnectionLost
+from harness.database.driver import AsyncMySqlDriver
 from harness.database.error_classes import code_of
 from harness.database.lookup_connection import lookup_connection
 from harness.database.pool import ConnectionPool
@@ -92,7 +93,7 @@ class OpenConnections(ConnectionACall):
 
 def _one_connection(endpoint: Endpoint) -> ConnectionPool:
     """All calls share it, one after the other."""
-    return ConnectionPool(endpoint, size=1)
+    return ConnectionPool(AsyncMySqlDriver(endpoint), size=1)
 
 
 CLIENTS: Mapping[str, Callable[[Endpoint], Any]] = {

@@ -10,6 +10,7 @@ import asyncio
 from functools import partial
 from typing import Any
 
+from harness.database.driver import AsyncMySqlDriver
 from harness.database.pool import ConnectionPool
 from harness.history.journal import Journal
 from harness.plan import RunPlan
@@ -66,7 +67,7 @@ def _client(plan: RunPlan, settings: Operator, journal: Journal) -> Any:
     if settings.client is not None:
         return CLIENTS[settings.client](plan.lookups)
     return ConnectionPool(
-        plan.lookups,
+        AsyncMySqlDriver(plan.lookups),
         size=settings.connections or min(settings.capacity, _CONNECTIONS_MAX),
         seed=plan.seed,
         on_loss=partial(journal.lost_connection, "lookups"),

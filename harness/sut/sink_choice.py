@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.checkpoint_store import CheckpointStore, checkpoint_folder
+from harness.checkpoint_store import CheckpointStore, FolderFiles, checkpoint_folder
 from harness.database.coordinated_sink import CoordinatedSink
+from harness.database.driver import MySqlDriver
 from harness.database.epoch import Attempt
 from harness.database.idempotent_sink import IdempotentSink
 from harness.database.sink import EpochSink, SplitSink
@@ -36,7 +37,9 @@ class ChosenSink:
     def __init__(self, plan: RunPlan, scenario: Scenario, *, subtask: int) -> None:
         self.sink = _sink(plan, scenario, subtask)
         self.store = CheckpointStore(
-            checkpoint_folder(Path(plan.folder), subtask=subtask), subtask=subtask, seed=plan.seed
+            FolderFiles(checkpoint_folder(Path(plan.folder), subtask=subtask)),
+            subtask=subtask,
+            seed=plan.seed,
         )
 
     def take_over(self, *, now_ms: int) -> Attempt:
@@ -73,11 +76,11 @@ class ChosenSink:
 def _sink(plan: RunPlan, scenario: Scenario, subtask: int) -> AnySink:
     match scenario.sink:
         case "two-phase":
-            return TwoPhaseSink(plan.sink, subtask=subtask, seed=plan.seed)
+            return TwoPhaseSink(MySqlDriver(plan.sink), subtask=subtask, seed=plan.seed)
         case "idempotent":
-            return IdempotentSink(plan.sink, subtask=subtask, seed=plan.seed)
+            return IdempotentSink(MySqlDriver(plan.sink), subtask=subtask, seed=plan.seed)
         case "atomic":
-            return _atomic(plan.mutant)(plan.sink, subtask=subtask, seed=plan.seed)
+            return _atomic(plan.mutant)(MySqlDriver(plan.sink), subtask=subtask, seed=plan.seed)
 
 
 def _atomic(mutant: str | None) -> type[EpochSink]:

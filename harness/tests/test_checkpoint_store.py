@@ -8,15 +8,27 @@ from typing import Any
 
 import pytest
 
-from harness.checkpoint_store import CheckpointStore, CheckpointUnreadable, StoreLost
+from harness.checkpoint_store import (
+    CheckpointStore,
+    CheckpointUnreadable,
+    Files,
+    FolderFiles,
+    MemoryFiles,
+    StoreLost,
+)
 from harness.database.epoch import Part, SavedEpoch
 
 ELEMENTS: list[dict[str, Any]] = [{"w": 5, "pos": 8}, {"lookup": {"id": 3}, "ts": None, "pos": 9}]
 
 
+@pytest.fixture(params=["folder", "memory"])
+def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
+    return FolderFiles(tmp_path / "checkpoints") if request.param == "folder" else MemoryFiles()
+
+
 @pytest.fixture
-def store(tmp_path: Path) -> CheckpointStore:
-    return CheckpointStore(tmp_path / "checkpoints", subtask=2, seed=1)
+def store(files: Files) -> CheckpointStore:
+    return CheckpointStore(files, subtask=2, seed=1)
 
 
 def written(store: CheckpointStore, *checkpoints: int) -> list[Part]:
@@ -33,8 +45,7 @@ def written(store: CheckpointStore, *checkpoints: int) -> list[Part]:
 
 
 def damage(store: CheckpointStore, checkpoint: int, keep: int) -> None:
-    path = store.files()[checkpoint - 1]
-    path.write_bytes(path.read_bytes()[:keep])
+    store.files.cut(store.files.names()[checkpoint - 1], keep)
 
 
 def test_a_part_is_read_as_it_was_written(store: CheckpointStore) -> None:
@@ -45,11 +56,11 @@ def test_a_part_is_read_as_it_was_written(store: CheckpointStore) -> None:
 
 def test_a_file_cut_anywhere_is_torn(store: CheckpointStore) -> None:
     (part,) = written(store, 1)
-    path = store.files()[0]
-    whole = path.read_bytes()
+    name = store.files.names()[0]
+    whole = store.files.read(name)
 
     for keep in range(len(whole)):
-        path.write_bytes(whole[:keep])
+        store.files.write(name, whole[:keep])
         with pytest.raises(CheckpointUnreadable) as unreadable:
             store.read(part.file)
         assert unreadable.value.what == "torn"
@@ -57,25 +68,24 @@ def test_a_file_cut_anywhere_is_torn(store: CheckpointStore) -> None:
 
 def test_a_flipped_byte_is_torn(store: CheckpointStore) -> None:
     (part,) = written(store, 1)
-    path = store.files()[0]
-    whole = bytearray(path.read_bytes())
+    name = store.files.names()[0]
+    whole = bytearray(store.files.read(name))
     whole[-3] ^= 1
-    path.write_bytes(whole)
+    store.files.write(name, bytes(whole))
 
     with pytest.raises(CheckpointUnreadable, match="is torn"):
         store.read(part.file)
 
 
-def test_a_write_that_dies_half_way_leaves_no_part(
-    store: CheckpointStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_write_that_dies_half_way_leaves_no_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = CheckpointStore(FolderFiles(tmp_path), subtask=2, seed=1)
     monkeypatch.setattr("harness.checkpoint_store._INSIST_S", 0.0)
     monkeypatch.setattr("harness.checkpoint_store.os.fsync", _no_space)
 
     with pytest.raises(StoreLost, match="checkpoint 3 of subtask 2 could not be stored"):
         store.write(3, attempt=1, position=1, elements=[])
 
-    assert store.files() == []
+    assert store.files.names() == []
 
 
 def _no_space(_descriptor: int) -> None:
@@ -112,7 +122,7 @@ def test_nothing_completed_is_nothing_to_restore(store: CheckpointStore) -> None
 def test_torn_and_missing_parts_are_passed_over_and_said(store: CheckpointStore) -> None:
     parts = written(store, 1, 2, 3)
     damage(store, 2, keep=40)
-    store.files()[-1].unlink()
+    store.files.remove(store.files.names()[-1])
 
     restored = store.restore(parts, committed=0)
 
@@ -142,7 +152,7 @@ def test_what_nobody_will_restore_any_more_is_removed(store: CheckpointStore) ->
 
     store.forget_below(3)
 
-    assert [path.name for path in store.files()] == [
+    assert store.files.names() == [
         "checkpoint-000003-attempt-0001",
         "checkpoint-000004-attempt-0001",
     ]

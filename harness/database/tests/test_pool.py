@@ -11,6 +11,7 @@ from asyncmy.errors import MySQLError
 
 from harness.choices import Choices
 from harness.clock import monotonic_us
+from harness.database.driver import AsyncMySqlDriver
 from harness.database.pool import ConnectionLost, ConnectionPool
 from harness.database.tests.conftest import RunDatabase
 from harness.faults.fault import Toxic
@@ -32,7 +33,7 @@ def run(work: Callable[[ConnectionPool], Awaitable[Any]], database: RunDatabase,
 async def _worked(
     work: Callable[[ConnectionPool], Awaitable[Any]], database: RunDatabase, settings: Any
 ) -> Any:
-    pool = ConnectionPool(database.lookups, **{"size": 4, **settings})
+    pool = ConnectionPool(AsyncMySqlDriver(database.lookups), **{"size": 4, **settings})
     try:
         return await work(pool)
     finally:

@@ -12,6 +12,7 @@ import pytest
 from harness.choices import Choices
 from harness.clock import Deadline, wait_until
 from harness.database.connection_lost import CircuitOpen, MayAskAgain, NoFreeConnection, StatementEnded
+from harness.database.driver import AsyncMySqlDriver
 from harness.database.pool import ConnectionLost, ConnectionPool
 from harness.database.tests.conftest import RunDatabase
 from reference_impl.loops import real_loop
@@ -28,7 +29,7 @@ def run(work: Callable[[ConnectionPool], Awaitable[Any]], database: RunDatabase,
     """`work` on a pool of the lookups' link, on a loop of its own."""
 
     async def worked() -> Any:
-        pool = ConnectionPool(database.lookups, **{"size": SIZE, **settings})
+        pool = ConnectionPool(AsyncMySqlDriver(database.lookups), **{"size": SIZE, **settings})
         try:
             return await work(pool)
         finally:

@@ -12,6 +12,7 @@ import pytest
 
 from harness.clock import Deadline, wait_until
 from harness.database.audit import read_audit
+from harness.database.driver import MySqlDriver
 from harness.database.epoch import Fenced, SavedEpoch, SinkLost, Visible
 from harness.database.sink import EpochSink, SplitSink
 from harness.database.tests.conftest import RunDatabase
@@ -27,7 +28,7 @@ EPOCHS = "SELECT subtask, epoch, token, pos, elements FROM epoch ORDER BY subtas
 @pytest.fixture
 def sink(database: RunDatabase) -> Iterator[EpochSink]:
     """Subtask 1's first attempt."""
-    made = EpochSink(database.sink, subtask=1)
+    made = EpochSink(MySqlDriver(database.sink), subtask=1)
     made.take_over(now_ms=1000)
     yield made
     made.close()
@@ -107,7 +108,7 @@ def test_every_output_is_in_the_audit_log_that_the_database_keeps(
 
 
 def test_the_first_attempt_starts_from_nothing(database: RunDatabase) -> None:
-    attempt = EpochSink(database.sink, subtask=0).take_over(now_ms=777)
+    attempt = EpochSink(MySqlDriver(database.sink), subtask=0).take_over(now_ms=777)
 
     assert (attempt.number, attempt.origin_ms, attempt.saved) == (1, 777, None)
 
@@ -118,14 +119,14 @@ def test_a_later_attempt_has_the_next_token_the_first_ones_origin_and_the_last_e
     sink.commit(1, position=4, elements=[])
     sink.commit(2, position=9, elements=[{"w": 1, "pos": 8}])
 
-    attempt = EpochSink(database.sink, subtask=1).take_over(now_ms=9999)
+    attempt = EpochSink(MySqlDriver(database.sink), subtask=1).take_over(now_ms=9999)
 
     assert (attempt.number, attempt.origin_ms) == (2, 1000)
     assert attempt.saved == SavedEpoch(epoch=2, position=9, elements=[{"w": 1, "pos": 8}])
 
 
 def test_subtasks_do_not_fence_each_other(database: RunDatabase, sink: EpochSink) -> None:
-    other = EpochSink(database.sink, subtask=0)
+    other = EpochSink(MySqlDriver(database.sink), subtask=0)
 
     assert other.take_over(now_ms=1).number == 1
     sink.commit(1, position=1, elements=[])
@@ -135,7 +136,7 @@ def test_subtasks_do_not_fence_each_other(database: RunDatabase, sink: EpochSink
 
 
 def test_a_fenced_attempt_is_refused_and_leaves_nothing(database: RunDatabase, sink: EpochSink) -> None:
-    EpochSink(database.sink, subtask=1).take_over(now_ms=1)
+    EpochSink(MySqlDriver(database.sink), subtask=1).take_over(now_ms=1)
     add(sink, 1, 3)
 
     with pytest.raises(Fenced, match="attempt 1 of subtask 1 is fenced: attempt 2 took over"):
@@ -240,7 +241,7 @@ def test_an_attempt_that_was_fenced_while_its_commit_was_in_doubt_stops_and_its_
 
     def take_over_and_heal() -> None:
         assert wait_until(lambda: bool(epochs(database)), deadline=Deadline(LIMIT_S))
-        past_the_proxy = EpochSink(database.root, subtask=1)
+        past_the_proxy = EpochSink(MySqlDriver(database.root), subtask=1)
         saved.append(past_the_proxy.take_over(now_ms=1).saved)
         past_the_proxy.close()
         heal(database, lambda: True)
@@ -258,7 +259,7 @@ def test_an_attempt_that_was_fenced_while_its_commit_was_in_doubt_stops_and_its_
 def test_a_take_over_whose_reply_was_lost_is_made_again_and_holds_the_newest_token(
     database: RunDatabase,
 ) -> None:
-    sink = EpochSink(database.sink, subtask=1)
+    sink = EpochSink(MySqlDriver(database.sink), subtask=1)
     at_commit(sink, lambda: swallow(database, "downstream"))
 
     with meanwhile(lambda: heal(database, lambda: database.rows("SELECT 1 FROM fence WHERE token = 1"))):
@@ -310,12 +311,12 @@ def test_only_a_sink_outside_the_transaction_doubles_what_a_crash_repeats(
     database: RunDatabase, kind: type[EpochSink], doubled: int
 ) -> None:
     """The planted defect: the first attempt dies after two outputs, before their checkpoint."""
-    dies = kind(database.sink, subtask=1)
+    dies = kind(MySqlDriver(database.sink), subtask=1)
     dies.take_over(now_ms=1)
     add(dies, 1, 3)
     dies.close()
 
-    goes_on = kind(database.sink, subtask=1)
+    goes_on = kind(MySqlDriver(database.sink), subtask=1)
     goes_on.take_over(now_ms=1)
     add(goes_on, 1, 3, 5)
     goes_on.commit(1, position=3, elements=[])

@@ -10,6 +10,7 @@ import pymysql
 import pytest
 
 from harness.clock import Deadline, wait_until
+from harness.database.driver import MySqlDriver
 from harness.database.epoch import Fenced, SinkLost, Visible
 from harness.database.schema import connect
 from harness.database.sink import EpochSink
@@ -24,7 +25,7 @@ FENCED_ROW = "SELECT token FROM fence WHERE subtask = 1 FOR UPDATE"
 @pytest.fixture
 def sink(database: RunDatabase) -> Iterator[EpochSink]:
     """Subtask 1's first attempt."""
-    made = EpochSink(database.sink, subtask=1)
+    made = EpochSink(MySqlDriver(database.sink), subtask=1)
     made.take_over(now_ms=1)
     yield made
     made.close()
@@ -170,7 +171,7 @@ def test_a_frozen_attempt_that_holds_the_fence_is_ended_by_its_successor(
     frozen = freeze(sink)
     (session,) = sessions(database)
 
-    successor = EpochSink(database.sink, subtask=1)
+    successor = EpochSink(MySqlDriver(database.sink), subtask=1)
     attempt = successor.take_over(now_ms=1)
 
     assert attempt.number == 2
@@ -184,7 +185,7 @@ def test_a_frozen_attempt_that_wakes_up_is_fenced_and_does_not_end_its_successor
     database: RunDatabase, sink: EpochSink
 ) -> None:
     freeze(sink)
-    successor = EpochSink(database.sink, subtask=1)
+    successor = EpochSink(MySqlDriver(database.sink), subtask=1)
     successor.take_over(now_ms=1)
     add(successor, 5)
     successor.commit(1, position=5, elements=[])

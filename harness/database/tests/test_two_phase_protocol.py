@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from harness.database.coordinated_sink import CoordinatedSink
+from harness.database.driver import MySqlDriver
 from harness.database.epoch import Part, Restored, Visible
 from harness.database.schema import connect
 from harness.database.sink import EpochSink
@@ -113,13 +114,13 @@ def nothing_saved(parts: object, *, committed: int) -> Restored:
 
 
 def over_xa(database: RunDatabase) -> tuple[TwoPhaseSink, Transactions]:
-    sink = TwoPhaseSink(database.sink, subtask=1)
+    sink = TwoPhaseSink(MySqlDriver(database.sink), subtask=1)
     sink.take_over(now_ms=1, restore=nothing_saved)
     return sink, XaTransactions(sink)
 
 
 def over_one_transaction(database: RunDatabase) -> tuple[EpochSink, Transactions]:
-    sink = EpochSink(database.sink, subtask=1)
+    sink = EpochSink(MySqlDriver(database.sink), subtask=1)
     return sink, WriteAheadTransactions(sink, attempt=sink.take_over(now_ms=1))
 
 

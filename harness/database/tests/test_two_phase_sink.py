@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.checkpoint_store import CheckpointStore, StoreLost
+from harness.checkpoint_store import CheckpointStore, FolderFiles, StoreLost
 from harness.database.coordinated_sink import CoordinatedSink
 from harness.database.coordinator import Coordinator
+from harness.database.driver import MySqlDriver
 from harness.database.epoch import Attempt, Fenced, Part, Visible
 from harness.database.idempotent_sink import IdempotentSink
 from harness.database.schema import connect
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.real
 
 @pytest.fixture
 def store(tmp_path: Path) -> CheckpointStore:
-    return CheckpointStore(tmp_path, subtask=1, seed=1)
+    return CheckpointStore(FolderFiles(tmp_path), subtask=1, seed=1)
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def sink(database: RunDatabase, store: CheckpointStore) -> Iterator[TwoPhaseSink
 
 
 def taken_over(database: RunDatabase, store: CheckpointStore) -> tuple[TwoPhaseSink, Attempt]:
-    made = TwoPhaseSink(database.sink, subtask=1)
+    made = TwoPhaseSink(MySqlDriver(database.sink), subtask=1)
     return made, made.take_over(now_ms=1, restore=store.restore)
 
 
@@ -191,7 +192,7 @@ def test_nothing_older_than_what_is_committed_is_restored(
     sink.show(Part(epoch=1, token=1, file=""))
     sink.show(part)
     sink.close()
-    store.files()[-1].unlink()
+    store.files.remove(store.files.names()[-1])
 
     with pytest.raises(
         StoreLost, match="older ones than epoch 2, which is committed, would show outputs twice"
@@ -207,7 +208,7 @@ def test_a_part_that_is_missing_and_not_committed_is_passed_over(
     complete(database, 1, 2)
     sink.show(Part(epoch=1, token=1, file=""))
     sink.close()
-    store.files()[-1].unlink()
+    store.files.remove(store.files.names()[-1])
 
     successor, attempt = taken_over(database, store)
     left = successor.settle_leftovers(1)
@@ -223,7 +224,7 @@ def test_a_part_that_is_missing_and_not_committed_is_passed_over(
 
 def decided(database: RunDatabase) -> list[int]:
     said: list[tuple[str, int]] = []
-    coordinator = Coordinator(database.root, note=lambda kind, c: said.append((kind, c)))
+    coordinator = Coordinator(MySqlDriver(database.root), note=lambda kind, c: said.append((kind, c)))
     coordinator.poll()
     coordinator.close()
     assert [c for kind, c in said if kind == "~deciding"] == [c for kind, c in said if kind != "retire"]
@@ -268,10 +269,10 @@ def test_an_idempotent_sink_writes_an_output_again_and_it_is_there_once(
     database: RunDatabase, store: CheckpointStore
 ) -> None:
     database.execute("ALTER TABLE output ADD UNIQUE KEY (subtask, id, j)", [()])
-    first = IdempotentSink(database.sink, subtask=1)
+    first = IdempotentSink(MySqlDriver(database.sink), subtask=1)
     first.take_over(now_ms=1, restore=store.restore)
     hand_in(first, store, 1, 4, 6)
-    second = IdempotentSink(database.sink, subtask=1)
+    second = IdempotentSink(MySqlDriver(database.sink), subtask=1)
 
     attempt = second.take_over(now_ms=1, restore=store.restore)
     hand_in(second, store, 1, 4, 6, 8)
@@ -285,7 +286,7 @@ def test_an_idempotent_sink_writes_an_output_again_and_it_is_there_once(
 
 def test_a_superseded_idempotent_sink_writes_nothing(database: RunDatabase, store: CheckpointStore) -> None:
     database.execute("ALTER TABLE output ADD UNIQUE KEY (subtask, id, j)", [()])
-    first, second = (IdempotentSink(database.sink, subtask=1) for _ in range(2))
+    first, second = (IdempotentSink(MySqlDriver(database.sink), subtask=1) for _ in range(2))
     for sink in (first, second):
         sink.take_over(now_ms=1, restore=store.restore)
     first.add(Visible(id=4, j=0, value=None))

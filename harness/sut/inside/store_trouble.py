@@ -59,14 +59,16 @@ class StoreTrouble:
 
     def tear(self, fault: str, *, times: int) -> None:
         """The newest files lose their second half."""
-        for path in self._store.files()[-times:]:
-            size = path.stat().st_size
-            os.truncate(path, size // 2)
-            self._journal.acted(fault, "torn", file=path.name, bytes=size // 2, of=size)
+        files = self._store.files
+        for name in files.names()[-times:]:
+            size = len(files.read(name))
+            files.cut(name, size // 2)
+            self._journal.acted(fault, "torn", file=name, bytes=size // 2, of=size)
 
     def lose(self, fault: str, *, times: int) -> None:
         """The newest files are gone."""
-        for path in self._store.files()[-times:]:
-            size = path.stat().st_size
-            path.unlink()
-            self._journal.acted(fault, "missing", file=path.name, of=size)
+        files = self._store.files
+        for name in files.names()[-times:]:
+            size = len(files.read(name))
+            files.remove(name)
+            self._journal.acted(fault, "missing", file=name, of=size)

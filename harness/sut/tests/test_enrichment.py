@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from harness.database.driver import AsyncMySqlDriver
 from harness.database.pool import ConnectionPool
 from harness.history.journal import Journal
 from harness.history.recorder import Recorder
@@ -32,7 +33,7 @@ def enriched(answer: Any) -> list[Enriched]:
         return answer
 
     with real_loop() as loop:
-        call = enrich(function, ConnectionPool(NOWHERE, size=1))(LOOKUP)
+        call = enrich(function, ConnectionPool(AsyncMySqlDriver(NOWHERE), size=1))(LOOKUP)
         return list(loop.run_until_complete(_awaited(call)))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.checkpoint_store import CheckpointStore, CheckpointUnreadable, StoreLost
+from harness.checkpoint_store import CheckpointStore, CheckpointUnreadable, FolderFiles, StoreLost
 from harness.sut.inside.store_trouble import StoreTrouble
 
 
@@ -31,7 +31,7 @@ def notes() -> Notes:
 
 @pytest.fixture
 def store(tmp_path: Path) -> CheckpointStore:
-    return CheckpointStore(tmp_path, subtask=0, seed=1)
+    return CheckpointStore(FolderFiles(tmp_path), subtask=0, seed=1)
 
 
 def written(store: CheckpointStore, *checkpoints: int) -> list[str]:
@@ -85,7 +85,7 @@ def test_the_newest_files_are_gone_as_many_as_asked(store: CheckpointStore, note
 
     StoreTrouble(store, notes).lose("f", times=2)
 
-    assert [path.name for path in store.files()] == names[:1]
+    assert store.files.names() == names[:1]
     assert [line["file"] for line in notes.said] == names[1:]
 
 

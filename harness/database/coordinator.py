@@ -18,7 +18,7 @@ import pymysql
 from harness.database.coordinated_sink import PARTS_KEPT
 from harness.database.schema import connect
 from harness.database.two_phase_sink import roll_back_branches
-from harness.plan import Endpoint
+from harness.runs.plan import Endpoint
 
 __all__ = ["Coordinator", "coordinated"]
 

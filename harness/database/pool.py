@@ -21,7 +21,7 @@ from harness.database.circuit import Circuit
 from harness.database.connection_lost import CircuitOpen, ConnectionLost, NoFreeConnection, StatementEnded
 from harness.database.error_classes import ErrorClass, class_of, code_of
 from harness.database.lookup_connection import lookup_connection
-from harness.plan import Endpoint
+from harness.runs.plan import Endpoint
 
 __all__ = ["CircuitOpen", "ConnectionLost", "ConnectionPool", "NoFreeConnection", "StatementEnded"]
 

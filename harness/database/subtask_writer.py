@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from harness.database.epoch import DeadRow, Fenced, Visible
 from harness.database.transactions import STATEMENT_S, Transactions
-from harness.plan import Endpoint
+from harness.runs.plan import Endpoint
 
 __all__ = ["SubtaskWriter"]
 

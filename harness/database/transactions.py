@@ -21,7 +21,7 @@ from harness.database.backoff import Backoff
 from harness.database.epoch import SinkLost
 from harness.database.error_classes import ErrorClass, class_of, code_of
 from harness.database.schema import connect
-from harness.plan import Endpoint
+from harness.runs.plan import Endpoint
 
 __all__ = ["SETTLE_S", "STATEMENT_S", "Transactions"]
 

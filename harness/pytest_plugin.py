@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from harness.order import Order
-    from harness.outcome import RunOutcome
+    from harness.engine.stage import Stage
+    from harness.runs.order import Order
+    from harness.runs.outcome import RunOutcome
     from harness.scenario import Scenario
-    from harness.stage import Stage
 
 __all__ = ["NotProven", "ScenarioFile", "ScenarioItem", "Shared"]
 
@@ -155,8 +155,8 @@ class Shared:
 
     def __init__(self, config: pytest.Config) -> None:
         from harness.choices import fresh_seed
-        from harness.order import new_run_id
-        from harness.stage import StagePlan
+        from harness.engine.stage import StagePlan
+        from harness.runs.order import new_run_id
 
         seed, report = config.getoption("--floodmark-seed"), config.getoption("--floodmark-report")
         run_id = new_run_id()
@@ -178,7 +178,7 @@ class Shared:
         import shlex
 
         from harness.errors import WorldError
-        from harness.order import Order
+        from harness.runs.order import Order
         from harness.verdict import Outcome
 
         words = [
@@ -215,8 +215,8 @@ class Shared:
 
     def _opened(self) -> Stage:
         """The stage, opened by the first run: what keeps it from opening is that run's failure."""
-        from harness.observer import Observer, Stop
-        from harness.stage import open_stage
+        from harness.engine.observer import Observer, Stop
+        from harness.engine.stage import open_stage
 
         if self._stage is None:
             self._stage = self._stack.enter_context(open_stage(self._plan, observer=Observer(), stop=Stop()))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.outcome import FaultRecord
+from harness.runs.outcome import FaultRecord
 from reports.chart_scale import LinearScale, Tick, even_ticks
 
 __all__ = ["Band", "bands_of", "label_rows", "time_ticks"]

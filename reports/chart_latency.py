@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.outcome import FaultRecord
+from harness.runs.outcome import FaultRecord
 from reports.chart_bands import Band, bands_of, label_rows, time_ticks
 from reports.chart_scale import LinearScale, LogScale, Tick, bucket_of, decade_ticks, points, quantile
 from reports.history_view import CallSpan, HistoryView

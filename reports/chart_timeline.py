@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from harness.outcome import FaultRecord
+from harness.runs.outcome import FaultRecord
 from reports.chart_bands import Band, bands_of, label_rows, time_ticks
 from reports.chart_scale import LinearScale, Tick, bucket_of, points
 from reports.history_view import HistoryView, Lane

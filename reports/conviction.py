@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from harness.explanation.explain import ANOMALIES_IN_FULL
 from harness.explanation.text import explanation_lines, rest_of
-from harness.outcome import RunOutcome
+from harness.runs.outcome import RunOutcome
 from harness.verdict import Anomaly, Explanation, InvariantVerdict, Outcome
 from harness.visible import brief, visible
 from reports.excerpt import Line

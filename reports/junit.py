@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from harness.explanation.text import guarantee_lines, recovery_lines
-from harness.outcome import RunOutcome
+from harness.runs.outcome import RunOutcome
 from harness.verdict import InvariantVerdict, Outcome
 from harness.visible import visible
 from reports.conviction import as_text

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from harness.explanation.text import closing_lines
-from harness.outcome import FaultRecord, RunOutcome
+from harness.runs.outcome import FaultRecord, RunOutcome
 from harness.verdict import InvariantVerdict
 from harness.visible import brief, visible, without_credentials
 from reports.conviction import as_text, by_its_lineage, conviction_of

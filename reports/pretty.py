@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.explanation.text import closing_lines
-from harness.outcome import FaultRecord, RunOutcome
+from harness.runs.outcome import FaultRecord, RunOutcome
 from harness.verdict import Outcome
 from harness.visible import brief, visible, without_credentials
 from reports.conviction import Conviction, as_text, by_its_lineage, convictions_of

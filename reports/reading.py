@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from harness.outcome import RunOutcome
+from harness.runs.outcome import RunOutcome
 from harness.verdict import InvariantVerdict, Outcome
 
 __all__ = ["Reading", "Tone", "counted_in", "counts_of", "counts_towards", "headline_of", "read_run"]

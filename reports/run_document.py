@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness import outcome as outcome_values
+from harness.runs import outcome as outcome_values
 from harness.errors import HistoryError
-from harness.outcome import FaultRecord, RunOutcome
+from harness.runs.outcome import FaultRecord, RunOutcome
 from harness.verdict import InvariantVerdict
 from harness.visible import without_credentials
 from reports.conviction import as_text, conviction_of

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from harness.explanation.explain import explained_file
-from harness.outcome import RunOutcome
+from harness.runs.outcome import RunOutcome
 from reports.conviction import Conviction, convictions_of
 from reports.history_view import HistoryView, read_view
 from reports.reading import Reading, read_run

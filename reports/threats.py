@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from harness.outcome import FaultRecord, RunOutcome
+from harness.runs.outcome import FaultRecord, RunOutcome
 from harness.verdict import InvariantVerdict, Outcome
 from reports.reading import counts_towards
 

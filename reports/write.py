@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from harness.errors import WorldError
-from harness.outcome import RunOutcome
+from harness.runs.outcome import RunOutcome
 from harness.visible import without_secrets
 from reports.junit import junit_text
 from reports.markdown import markdown_text

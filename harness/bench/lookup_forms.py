@@ -19,7 +19,7 @@ from harness.clock import monotonic_us
 from harness.database.driver import AsyncMySqlDriver
 from harness.database.pool import ConnectionPool
 from harness.database.schema import connect
-from harness.plan import Endpoint
+from harness.runs.plan import Endpoint
 from reference_impl.async_function import AsyncFunction, close_function
 from reference_impl.async_wait_build import Mode, build_operator
 from reference_impl.blocking_function import from_blocking

@@ -17,7 +17,7 @@ import click
 
 from harness.bench.survival_cell import SINKS, Counted, survive
 from harness.database.schema import connect
-from harness.plan import Endpoint
+from harness.runs.plan import Endpoint
 from harness.scenario_fault_kinds import FAULT_FORMS, FaultName, kinds_by
 from harness.world.opening import open_world
 from harness.world.world import World

@@ -32,8 +32,8 @@ from harness.database.two_phase_sink import TwoPhaseSink, branches_of
 from harness.faults.fault import Site
 from harness.faults.vocabulary import FAULTS
 from harness.faults.workers import Succession
-from harness.plan import Endpoint
 from harness.process_identity import ProcessIdentity
+from harness.runs.plan import Endpoint
 from harness.scenario import Fault
 from harness.scenario_fault_kinds import FAULT_FORMS, FaultName
 from harness.sut.lookup import lookup

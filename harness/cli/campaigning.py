@@ -13,12 +13,12 @@ from typing import Any
 
 import click
 
-from harness.campaign import Finished, carry_out
 from harness.cli.interrupt import stop_on_interrupt
 from harness.cli.progress import observing
+from harness.engine.campaign import Finished, carry_out
+from harness.engine.stage import Keep, StagePlan, abilities_needed
 from harness.errors import NothingRan
-from harness.order import Order, new_run_id
-from harness.stage import Keep, StagePlan, abilities_needed
+from harness.runs.order import Order, new_run_id
 from harness.world.proxy_choice import PACKETS
 from reports.machine import render
 from reports.pretty import print_outcomes, terminal

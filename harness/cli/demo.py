@@ -15,9 +15,9 @@ from harness.cli.options import refuse_no_world, run_options
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from harness.campaign import Finished
+    from harness.engine.campaign import Finished
     from harness.errors import Exit
-    from harness.order import Order
+    from harness.runs.order import Order
     from harness.verdict import Outcome
 
 __all__ = ["demo"]
@@ -38,7 +38,7 @@ def demo(*, level: str, seed: int | None, **options: Any) -> int:
     """
     from harness.choices import fresh_seed
     from harness.errors import Exit
-    from harness.order import Order
+    from harness.runs.order import Order
     from harness.scenario_file import load_many
 
     refuse_no_world(level, options["world"])

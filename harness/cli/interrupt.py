@@ -14,8 +14,8 @@ from types import FrameType
 
 import click
 
+from harness.engine.observer import Stop
 from harness.errors import Exit
-from harness.observer import Stop
 
 __all__ = ["stop_on_interrupt"]
 

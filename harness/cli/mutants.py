@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from harness.kill_matrix.matrix import Matrix
-    from harness.order import Order
+    from harness.runs.order import Order
 
 __all__ = ["mutants"]
 
@@ -120,7 +120,7 @@ def _at_level(level: str, names: tuple[str, ...], *, asked: dict[str, Any]) -> i
 
 def _order(name: str, level: str, seed: int, world: str) -> Order:
     from harness.errors import UsageError
-    from harness.order import Order
+    from harness.runs.order import Order
     from harness.scenario_file import load_many
     from harness.sut.mutants import find_mutant
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from harness.observer import Observer
+from harness.engine.observer import Observer
 
 __all__ = ["Plain", "Redrawn", "observing"]
 

@@ -16,7 +16,7 @@ from harness.cli.options import refuse_no_world, run_options
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from harness.order import Order
+    from harness.runs.order import Order
     from harness.scenario import Scenario
 
 __all__ = ["run"]
@@ -154,7 +154,7 @@ def _orders(
     scenario: Scenario, file: Path, seed: int, settings: Sequence[str], asked: dict[str, Any]
 ) -> Iterator[Order]:
     """One a turn, with the seeds that follow the first."""
-    from harness.order import Order
+    from harness.runs.order import Order
 
     before, after = _again(file, settings, asked)
     for number in range(seed, seed + asked["runs"]):

@@ -21,10 +21,10 @@ from rich.table import Table
 from harness.cli.interrupt import stop_on_interrupt
 from harness.cli.progress import observing
 from harness.clock import Deadline, monotonic_us
+from harness.engine.observer import Observer, Stop
 from harness.errors import Exit, NothingRan, UsageError
-from harness.observer import Observer, Stop
-from harness.order import Order, new_run_id
-from harness.outcome import RunOutcome
+from harness.runs.order import Order, new_run_id
+from harness.runs.outcome import RunOutcome
 from harness.sim.perform import perform
 from harness.sim.tally import Counted, Planted, Plants, Tally, count, tallies, worth_keeping
 from harness.sut.registry import REFERENCE_EMITTER

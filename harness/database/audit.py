@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.database.schema import connect
-from harness.plan import Endpoint
+from harness.runs.plan import Endpoint
 
 __all__ = ["AuditRow", "EpochRow", "TableAudit", "read_audit"]
 

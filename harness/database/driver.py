@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol, Self
 
-from harness.plan import Endpoint
+from harness.runs.plan import Endpoint
 
 __all__ = ["AsyncDriver", "AsyncMySqlDriver", "BlockingConnection", "Cursor", "Driver", "MySqlDriver"]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from asyncmy.connection import Connection
 
-from harness.plan import Endpoint
+from harness.runs.plan import Endpoint
 
 __all__ = ["lookup_connection"]
 

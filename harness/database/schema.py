@@ -15,7 +15,7 @@ import pymysql
 from pymysql.connections import Connection
 
 from harness.errors import WorldError
-from harness.plan import Endpoint
+from harness.runs.plan import Endpoint
 
 __all__ = ["connect", "prepare_database", "run_database"]
 

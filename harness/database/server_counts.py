@@ -13,7 +13,7 @@ import pymysql
 
 from harness.database.schema import connect
 from harness.errors import WorldError
-from harness.plan import Endpoint
+from harness.runs.plan import Endpoint
 
 __all__ = ["ServerCounter", "ServerCounts"]
 

@@ -17,7 +17,7 @@ from harness.faults.kind import FindsIt
 from harness.faults.seen import Seen
 from harness.faults.vocabulary import FAULTS
 from harness.history.timed_call import timed_calls
-from harness.outcome import FaultRecord, FaultTime
+from harness.runs.outcome import FaultRecord, FaultTime
 from harness.scenario import Fault, Scenario
 
 __all__ = ["fault_events", "findings"]

@@ -19,7 +19,7 @@ import click
 from harness.catalogue import catalogue, catalogue_folder
 from harness.errors import Exit
 from harness.mutants.variants import variant_of
-from harness.order import Order
+from harness.runs.order import Order
 from harness.scenario import Scenario
 from harness.scenario_file import load
 from harness.sim.tally import Counted, Planted, Plants, count

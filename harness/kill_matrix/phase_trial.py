@@ -19,7 +19,7 @@ import click
 from harness.catalogue import resolve
 from harness.choices import Choices
 from harness.errors import Exit
-from harness.order import Order
+from harness.runs.order import Order
 from harness.scenario import Scenario
 from harness.scenario_file import dump, load
 from harness.scenario_triggers import PHASES, PhaseName

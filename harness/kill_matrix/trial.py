@@ -15,7 +15,7 @@ from harness.checkers.judge import judge
 from harness.clock import Deadline
 from harness.kill_matrix.suspect import Suspect
 from harness.mutants.canaries import overlooked
-from harness.order import Order
+from harness.runs.order import Order
 from harness.scenario_file import load
 from harness.sim.scenario_run import Simulated, simulate_scenario
 from harness.sim.situation import Situation

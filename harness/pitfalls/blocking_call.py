@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from harness.outcome import Pitfall
 from harness.pitfalls.seen import RunSeen
+from harness.runs.outcome import Pitfall
 
 __all__ = ["find"]
 

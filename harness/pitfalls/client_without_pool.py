@@ -6,8 +6,8 @@ subtasks where several calls were open at once.
 
 from __future__ import annotations
 
-from harness.outcome import Pitfall
 from harness.pitfalls.seen import RunSeen
+from harness.runs.outcome import Pitfall
 
 __all__ = ["find"]
 

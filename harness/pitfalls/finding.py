@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from harness.outcome import Pitfall
 from harness.pitfalls import blocking_call, client_without_pool, lost_completion, open_connections, small_pool
 from harness.pitfalls.seen import RunSeen
 from harness.pitfalls.timeouts import find_failing, find_silent
+from harness.runs.outcome import Pitfall
 
 __all__ = ["find_pitfalls"]
 

@@ -5,8 +5,8 @@ Shown by calls that were open for seconds when their attempt ended, while calls 
 
 from __future__ import annotations
 
-from harness.outcome import Pitfall
 from harness.pitfalls.seen import RunSeen
+from harness.runs.outcome import Pitfall
 
 __all__ = ["find"]
 

@@ -5,8 +5,8 @@ Shown by the server: more lived at once than calls were ever open.
 
 from __future__ import annotations
 
-from harness.outcome import Pitfall
 from harness.pitfalls.seen import RunSeen
+from harness.runs.outcome import Pitfall
 
 __all__ = ["find"]
 

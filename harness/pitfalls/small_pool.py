@@ -5,8 +5,8 @@ Shown by the pool's own count: a wait for a connection is time in which a slot i
 
 from __future__ import annotations
 
-from harness.outcome import Pitfall
 from harness.pitfalls.seen import RunSeen
+from harness.runs.outcome import Pitfall
 
 __all__ = ["find"]
 

@@ -6,8 +6,8 @@ without an outcome: each holds its slot for ever (A46), as long as its attempt l
 
 from __future__ import annotations
 
-from harness.outcome import Pitfall
 from harness.pitfalls.seen import RunSeen
+from harness.runs.outcome import Pitfall
 
 __all__ = ["find_failing", "find_silent"]
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from harness.plan import Crash
+from harness.runs.plan import Crash
 
 if TYPE_CHECKING:
     from harness.sim.attempt import Attempt

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from harness.history.event import FaultEvent
-from harness.plan import Crash
+from harness.runs.plan import Crash
 from harness.sim.faults.cuts import Down, Reset
 from harness.sim.faults.delays import latency
 from harness.sim.faults.silences import Blackhole

@@ -20,7 +20,7 @@ import msgspec
 from harness.catalogue import catalogue
 from harness.errors import Exit
 from harness.history.write import header_line
-from harness.order import Order
+from harness.runs.order import Order
 from harness.scenario_file import load_many
 from harness.sim.scenario_run import Simulated, simulate_scenario
 from harness.sim.situation_drawing import draw_situation

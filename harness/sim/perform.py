@@ -1,4 +1,4 @@
-"""One simulated run, judged: what `harness.run.perform` is at the other levels, without a world.
+"""One simulated run, judged: what `harness.engine.perform` is at the other levels, without a world.
 
 Invariant: a run that was given up, or whose recording has gaps, is never better than `unknown`; what is stored is
 what was judged.
@@ -15,8 +15,8 @@ from harness.checkers.judge import judge
 from harness.clock import monotonic_us, utc_now
 from harness.history.event import Effect, Event, FaultEvent
 from harness.history.write import write
-from harness.order import Order
-from harness.outcome import FaultRecord, FaultTime, RunOutcome, WorldDescription
+from harness.runs.order import Order
+from harness.runs.outcome import FaultRecord, FaultTime, RunOutcome, WorldDescription
 from harness.sim.fault_schedule import Noted
 from harness.sim.scenario_run import Simulated, simulate_scenario
 from harness.sim.variant import HONEST, Variant

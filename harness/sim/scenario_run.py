@@ -1,6 +1,6 @@
 """A scenario at level sim: the same file as at the others, in virtual time, with the database simulated.
 
-Answers to `harness.run`. Invariant: what comes out depends on the order alone: equal orders, equal bytes.
+Answers to `harness.engine.perform`. Invariant: what comes out depends on the order alone: equal orders, equal bytes.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from functools import partial
 from typing import Any, Final, TypedDict
 
 from harness.choices import Choices
-from harness.claims import header_of
 from harness.errors import HarnessError
 from harness.faults.refusals import refuse_at_level
 from harness.history.event import Event
 from harness.history.header import Header, parse_header
-from harness.order import REFERENCE, Order, planned_crashes
-from harness.plan import Crash
+from harness.runs.claims import header_of
+from harness.runs.order import REFERENCE, Order, planned_crashes
+from harness.runs.plan import Crash
 from harness.scenario import Operator, Scenario, Sink, Workload
 from harness.sim.atomic_sink import AtomicSink
 from harness.sim.attempt import Attempt, Job

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from harness.choices import Draw
-from harness.execution import ATTEMPTS_MAX
+from harness.engine.execution import ATTEMPTS_MAX
 from harness.history.event import FaultEvent, GiveUp
-from harness.plan import Crash
+from harness.runs.plan import Crash
 from harness.sim.attempt import Attempt, Job
 from harness.sim.buffer_journal import Tape
 from harness.sim.crashes import Crashes

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import ClassVar, Final, cast
 
-from harness.plan import Crash
+from harness.runs.plan import Crash
 from harness.sim.attempt import Attempt, Job
 from harness.sim.coordinated_run import CoordinatedRun
 from harness.sim.disturbances import Disturbances

@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from harness.order import Order
-from harness.outcome import seen_as_expected
+from harness.runs.order import Order
+from harness.runs.outcome import seen_as_expected
 from harness.sim.perform import judged
 from harness.sim.scenario_run import simulate_scenario
 from harness.sim.variant import HONEST, Variant

@@ -17,8 +17,8 @@ from harness.clock import monotonic_us
 from harness.database.epoch import Attempt, Fenced, SavedEpoch, SinkLost
 from harness.history.journal import Journal
 from harness.history.recorder import Recorder, attempt_file
-from harness.plan import RunPlan
 from harness.process_identity import this_process
+from harness.runs.plan import RunPlan
 from harness.scenario import Operator, Scenario, Workload
 from harness.sut.dead_letter import is_dead_letter
 from harness.sut.enrichment import JournalProbe

@@ -18,7 +18,7 @@ from harness.database.error_classes import code_of
 from harness.database.lookup_connection import lookup_connection
 from harness.database.pool import ConnectionPool
 from harness.database.schema import connect
-from harness.plan import Endpoint
+from harness.runs.plan import Endpoint
 
 __all__ = ["CLIENTS", "BlockingClient", "ConnectionACall", "OpenConnections", "SilentTimeouts"]
 

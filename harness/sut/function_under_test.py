@@ -13,7 +13,7 @@ from typing import Any
 from harness.database.driver import AsyncMySqlDriver
 from harness.database.pool import ConnectionPool
 from harness.history.journal import Journal
-from harness.plan import RunPlan
+from harness.runs.plan import RunPlan
 from harness.scenario import Operator
 from harness.sut.careless_clients import CARELESS_LOOKUPS
 from harness.sut.clients import CLIENTS, SilentTimeouts

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from harness.errors import SutError, UsageError
-from harness.order import REFERENCE
+from harness.runs.order import REFERENCE
 
 __all__ = ["REFERENCE", "REFERENCE_EMITTER", "SUTS", "LookupFunction", "load_attribute", "load_lookup"]
 

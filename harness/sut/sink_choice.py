@@ -18,7 +18,7 @@ from harness.database.idempotent_sink import IdempotentSink
 from harness.database.sink import EpochSink, SplitSink
 from harness.database.two_phase_sink import TwoPhaseSink
 from harness.history.journal import Journal
-from harness.plan import RunPlan
+from harness.runs.plan import RunPlan
 from harness.scenario import Scenario
 from harness.sut.careless_clients import CARELESS_SINKS
 from harness.sut.coordination import Coordination

@@ -23,7 +23,7 @@ PACKAGES = ("harness", "reference_impl", "reports")
 LINT_IMPORTS = Path(sysconfig.get_path("scripts")) / "lint-imports"
 
 PLANTED = [
-    ("harness/verdict.py", "import harness.run", "the harness's floors"),
+    ("harness/verdict.py", "import harness.engine.perform", "the harness's floors"),
     ("harness/newcomer.py", "import harness.errors", "the harness's floors"),
     ("reference_impl/elements.py", "import reference_impl.source_task", "the operator's floors"),
     ("harness/faults/latency.py", "import harness.faults.down", "faults do not know each other"),
@@ -32,10 +32,10 @@ PLANTED = [
     ("harness/faults/latency.py", "import asyncio", "share no code with the suspect"),
     ("harness/checkers/ordered.py", "import reference_impl.elements", "share no code with the suspect"),
     ("reference_impl/errors.py", "import asyncio", "what is pure in the operator"),
-    ("harness/run.py", "import reference_impl", "only the system under test"),
-    ("harness/run.py", "import pyspark", "Spark stays in its folder"),
-    ("harness/run.py", "import docker", "the container engine stays"),
-    ("harness/run.py", "import reports", "reports are called from the top only"),
+    ("harness/engine/perform.py", "import reference_impl", "only the system under test"),
+    ("harness/engine/perform.py", "import pyspark", "Spark stays in its folder"),
+    ("harness/engine/perform.py", "import docker", "the container engine stays"),
+    ("harness/engine/perform.py", "import reports", "reports are called from the top only"),
     ("reports/visible.py", "import harness.scenario", "a report is made from what a run left"),
 ]
 

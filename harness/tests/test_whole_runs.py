@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from harness.catalogue import catalogue
+from harness.engine.observer import Observer, Stop
 from harness.errors import Exit
 from harness.history.event import Failed, GiveUp, Kill, Start
 from harness.history.read import read_whole
-from harness.observer import Observer, Stop
-from harness.outcome import RunOutcome
+from harness.runs.outcome import RunOutcome
 from harness.scenario import Scenario
 from harness.scenario_file import apply_settings, load
 from harness.sut.mutants import MUTANTS

@@ -16,8 +16,8 @@ from harness.database.schema import connect
 from harness.database.two_phase_sink import branches_of
 from harness.history.event import Commit, Done
 from harness.history.read import read_whole
-from harness.outcome import RunOutcome
-from harness.plan import Endpoint
+from harness.runs.outcome import RunOutcome
+from harness.runs.plan import Endpoint
 from harness.scenario import Scenario
 from harness.tests.whole_run import told, whole_run
 from harness.verdict import Outcome

@@ -7,12 +7,12 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from harness.live.supervisor import LiveRunner
-from harness.observer import Observer, Stop
-from harness.order import Order
-from harness.outcome import RunOutcome
-from harness.plan import Endpoint
-from harness.run import perform
+from harness.engine.observer import Observer, Stop
+from harness.engine.perform import perform
+from harness.levels.live.supervisor import LiveRunner
+from harness.runs.order import Order
+from harness.runs.outcome import RunOutcome
+from harness.runs.plan import Endpoint
 from harness.scenario import Scenario
 from harness.world.world import World
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from harness.choices import fresh_secret
 from harness.clock import monotonic_us
 from harness.errors import WorldError
-from harness.outcome import WorldDescription
+from harness.runs.outcome import WorldDescription
 from harness.world.data_folder import prepared_data_folder
 from harness.world.ledger import Ledger
 from harness.world.local_server import LocalMachine

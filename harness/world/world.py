@@ -14,8 +14,8 @@ from typing import Protocol
 
 from harness.faults.fault import Control
 from harness.faults.server_control import ServerControl
-from harness.outcome import WorldDescription
-from harness.plan import Endpoint
+from harness.runs.outcome import WorldDescription
+from harness.runs.plan import Endpoint
 
 __all__ = ["DATABASE", "LINKS", "Address", "Credentials", "ProxyControl", "World", "WorldSource"]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from harness.outcome import FaultRecord, FaultTime, RunOutcome, WorldDescription
+from harness.runs.outcome import FaultRecord, FaultTime, RunOutcome, WorldDescription
 from harness.verdict import Anomaly, InvariantVerdict, Judgement, Outcome
 
 __all__ = ["HOSTILE", "hostile_outcome", "lost_outcome", "outcome_of", "pass_outcome", "write_history"]

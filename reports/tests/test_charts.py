@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.outcome import RunOutcome
+from harness.runs.outcome import RunOutcome
 from reports.chart_bands import bands_of
 from reports.chart_latency import latency_of
 from reports.chart_scale import LinearScale

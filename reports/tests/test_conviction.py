@@ -12,7 +12,7 @@ import pytest
 
 from harness.explanation.event_words import describe_event
 from harness.explanation.explain import ANOMALIES_IN_FULL
-from harness.outcome import RunOutcome
+from harness.runs.outcome import RunOutcome
 from harness.verdict import Anomaly, InvariantVerdict, Outcome
 from reports.conviction import Conviction, as_text, conviction_of, convictions_of
 from reports.history_view import read_view

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.errors import HistoryError
-from harness.outcome import FaultTime
+from harness.runs.outcome import FaultTime
 from reports.run_document import document_of, document_text, load_document, schema_text
 from reports.run_section import section_of
 from reports.tests.sample import hostile_outcome, lost_outcome, pass_outcome

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.outcome import RunOutcome
+from harness.runs.outcome import RunOutcome
 from reports.machine import ANNOTATIONS_MAX, render
 from reports.markdown import MARKDOWN_CHARS_MAX, markdown_text
 from reports.pretty import print_outcomes, terminal

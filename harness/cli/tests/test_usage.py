@@ -26,8 +26,8 @@ def nothing_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def opened(*_: Any, **__: Any) -> Any:
         pytest.fail("a world was opened")
 
-    monkeypatch.setattr("harness.stage.open_world", opened)
-    monkeypatch.setattr("harness.stage.Ledger.open", opened)
+    monkeypatch.setattr("harness.engine.stage.open_world", opened)
+    monkeypatch.setattr("harness.engine.stage.Ledger.open", opened)
     monkeypatch.chdir(tmp_path)
 
 

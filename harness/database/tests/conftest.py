@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.database.schema import connect, prepare_database, run_database
-from harness.plan import Endpoint
+from harness.runs.plan import Endpoint
 from harness.tests.real_world import real_world
 from harness.world.world import ProxyControl, World
 

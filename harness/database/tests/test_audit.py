@@ -12,7 +12,7 @@ from harness.database.audit import EpochRow, read_audit
 from harness.database.schema import connect, prepare_database, run_database
 from harness.database.tests.conftest import ROWS, RunDatabase
 from harness.errors import WorldError
-from harness.plan import Endpoint
+from harness.runs.plan import Endpoint
 
 pytestmark = pytest.mark.real
 

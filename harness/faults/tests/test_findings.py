@@ -6,7 +6,7 @@ import pytest
 
 from harness.faults.findings import fault_events, findings
 from harness.faults.tests.killed_run import Line, killed_run
-from harness.outcome import FaultRecord
+from harness.runs.outcome import FaultRecord
 from harness.scenario import Scenario
 
 LATENCY = {

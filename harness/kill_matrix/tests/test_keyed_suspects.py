@@ -9,7 +9,7 @@ from harness.clock import Deadline
 from harness.kill_matrix.phase_trial import killed_at, shortened
 from harness.kill_matrix.suspect import find_suspect
 from harness.kill_matrix.trial import try_suspect
-from harness.order import Order
+from harness.runs.order import Order
 from harness.scenario_file import load
 from harness.sim.perform import judged
 from harness.sim.scenario_run import simulate_scenario

@@ -10,7 +10,7 @@ import pytest
 from harness.checkers.judge import judge
 from harness.history.event import Close, Commit, Failed, FaultEvent, GiveUp, Kill, Restore, Start
 from harness.history.header import Header, Operator
-from harness.plan import Crash
+from harness.runs.plan import Crash
 from harness.sim.atomic_sink import AtomicSink
 from harness.sim.attempt import Attempt
 from harness.sim.crashes import PHASES

@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.checkers.judge import judge_file
 from harness.history.event import Call
-from harness.order import Order
+from harness.runs.order import Order
 from harness.scenario import Scenario
 from harness.scenario_file import apply_settings, load_many
 from harness.sim.buffer_journal import BufferJournal

@@ -10,7 +10,7 @@ import pytest
 from harness.database.connection_lost import ConnectionLost
 from harness.history.event import FaultEvent
 from harness.mutants.variants import variant_of
-from harness.order import Order
+from harness.runs.order import Order
 from harness.scenario import Scenario
 from harness.scenario_file import apply_settings, load_many
 from harness.sim.perform import judged

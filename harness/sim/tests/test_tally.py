@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.mutants.variants import variant_of
-from harness.order import Order
+from harness.runs.order import Order
 from harness.scenario_file import apply_settings, load_many
 from harness.sim.tally import Counted, Planted, count, tallies, worth_keeping
 from harness.verdict import Outcome

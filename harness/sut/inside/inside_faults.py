@@ -15,7 +15,7 @@ from harness.checkpoint_store import CheckpointStore
 from harness.clock import monotonic_us
 from harness.drawn_times import instant_ms
 from harness.history.journal import Journal
-from harness.plan import Crash, RunPlan
+from harness.runs.plan import Crash, RunPlan
 from harness.scenario import At, Between, Call, CheckpointDone, Fault, Phase, Workload
 from harness.scenario_triggers import RecordTaken
 from harness.sut.inside.calls import CallFault, FaultyCalls

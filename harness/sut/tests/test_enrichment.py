@@ -12,7 +12,7 @@ from harness.database.driver import AsyncMySqlDriver
 from harness.database.pool import ConnectionPool
 from harness.history.journal import Journal
 from harness.history.recorder import Recorder
-from harness.plan import Endpoint
+from harness.runs.plan import Endpoint
 from harness.sut.dead_letter import DeadLetter
 from harness.sut.enrichment import Enriched, JournalProbe, answer_timeouts, enrich, stamped
 from harness.sut.past import Past

@@ -21,7 +21,7 @@ from testcontainers.core.network import Network
 from harness.choices import fresh_secret
 from harness.clock import Deadline, monotonic_us, wait_until
 from harness.errors import WorldError
-from harness.outcome import WorldDescription
+from harness.runs.outcome import WorldDescription
 from harness.world.containers.container_server import (
     ContainerMachine,
     SmallVolume,

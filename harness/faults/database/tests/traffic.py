@@ -17,7 +17,7 @@ import pymysql
 from harness.clock import Deadline, monotonic_us, wait_until
 from harness.faults.seen import Loss, Seen
 from harness.history.timed_call import TimedCall
-from harness.plan import Endpoint
+from harness.runs.plan import Endpoint
 
 LOOKUP = "SELECT name, city, tier, SLEEP(0.003) FROM customer WHERE k = %s"
 READ_S = 3.0

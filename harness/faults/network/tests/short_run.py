@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from harness.faults.deed import DeedsRead
 from harness.faults.fault import Toxic
-from harness.outcome import RunOutcome
+from harness.runs.outcome import RunOutcome
 from harness.scenario import Scenario
 from harness.tests.whole_run import links_are_free, whole_run
 from harness.world.world import ProxyControl, World

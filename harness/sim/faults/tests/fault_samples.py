@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.order import Order
+from harness.runs.order import Order
 from harness.scenario import Scenario
 from harness.scenario_fault_kinds import FAULT_FORMS
 from harness.sim.scenario_run import Simulated, simulate_scenario

@@ -1,0 +1,83 @@
+"""The reaper: an attempt is dead only if it did not end by its own word and its process is gone, by pid and start."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.engine.reaper import AttemptReaper
+from harness.history.follower import AttemptView, Progress
+from harness.history.recorder import Recorder
+from harness.process_identity import ProcessIdentity, identify, this_process
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Iterator[Recorder]:
+    with Recorder(tmp_path / "harness.jsonl") as made:
+        yield made
+
+
+@pytest.fixture
+def gone() -> ProcessIdentity:
+    """A process that has ended and was reaped."""
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    who = identify(process.pid)
+    assert who is not None
+    process.communicate(b"\n", timeout=10)
+    return who
+
+
+def seen(process: ProcessIdentity | None, *, over: bool = False) -> Progress:
+    view = AttemptView(subtask=1, attempt=3, process=process, over=over)
+    return Progress(attempts={(1, 3): view})
+
+
+def kills(recorder: Recorder) -> list[Any]:
+    lines = [json.loads(line) for line in recorder.path.read_text().splitlines()]
+    return [(line["k"], line["s"], line["a"]) for line in lines]
+
+
+def test_an_attempt_whose_process_is_gone_is_recorded_as_dead_once(
+    recorder: Recorder, gone: ProcessIdentity
+) -> None:
+    reaper, progress = AttemptReaper(recorder), seen(gone)
+
+    assert [view.attempt for view in reaper.look(progress)] == [3]
+    assert reaper.look(progress) == []
+    assert kills(recorder) == [("kill", 1, 3)]
+
+
+def test_an_attempt_that_said_that_it_is_over_is_not_dead(recorder: Recorder, gone: ProcessIdentity) -> None:
+    assert AttemptReaper(recorder).look(seen(gone, over=True)) == []
+
+
+def test_a_living_attempt_is_not_dead(recorder: Recorder) -> None:
+    assert AttemptReaper(recorder).look(seen(this_process())) == []
+
+
+def test_a_process_of_the_same_pid_that_was_born_later_is_another(recorder: Recorder) -> None:
+    earlier = replace(this_process(), started=this_process().started - 100)
+
+    assert AttemptReaper(recorder).look(seen(earlier))
+
+
+def test_an_attempt_that_has_not_told_its_process_yet_is_not_dead(recorder: Recorder) -> None:
+    assert AttemptReaper(recorder).look(seen(None)) == []
+
+
+def test_a_zombie_is_not_gone_yet(recorder: Recorder) -> None:
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    who = identify(process.pid)
+    process.kill()
+
+    assert AttemptReaper(recorder).look(seen(who)) == []
+
+    process.communicate(timeout=10)
+    assert AttemptReaper(recorder).look(seen(who))

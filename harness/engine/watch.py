@@ -1,0 +1,146 @@
+"""The watch: follows a run's subtasks while they run, acts out the faults, and ends what does not end.
+
+Answers to Jepsen's nemesis and its time limit. Invariant: when the watch is over, every fault is healed, every
+attempt has ended, and the death of each that died is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from harness.clock import Deadline, monotonic_us, pause
+from harness.engine.execution import Execution, ExecutionState, LevelRunner
+from harness.engine.observer import Observer, Stop
+from harness.engine.reaper import AttemptReaper
+from harness.faults.schedule import Schedule
+from harness.history.follower import AttemptView, Follower, Progress
+from harness.history.recorder import Recorder
+from harness.runs.plan import RunPlan
+from harness.scenario import Scenario
+from harness.world.world import World
+
+__all__ = ["Ending", "Observer", "Stop", "Watch", "hangs"]
+
+_POLL_S = 0.01
+_TELL_EVERY = 20
+"""Polls between two words on how the run stands."""
+_NO_LIMIT_S = float("inf")
+_QUIET_MS = 10_000
+"""As long as a query may take before it is given up: a working operator records something more often."""
+_AFTER_TIMEOUT_MS = 5_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How the watched part of a run ended; `error` says why, if it ended early."""
+
+    error: str | None
+    interrupted: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """The watch over the subtasks of one run; `acts` is the scenario with the faults that are acted out."""
+
+    acts: Scenario
+    plan: RunPlan
+    recorder: Recorder
+    observer: Observer
+
+    def over(
+        self, *, world: World, runner: LevelRunner, logs: Path, stop: Stop, limit_s: float | None
+    ) -> Ending:
+        """Start the subtasks, follow them, act out the schedule, until all is done or the budget is over."""
+        scenario = self.acts
+        follower, reaper = Follower(Path(self.plan.folder)), AttemptReaper(self.recorder)
+        budget_s = min(scenario.budget / 1000, _NO_LIMIT_S if limit_s is None else limit_s)
+        with (
+            _started(runner, self.plan, scenario, logs) as execution,
+            self._schedule(world, execution) as schedule,
+        ):
+            deadline, turn = Deadline(budget_s), count()
+            while True:
+                progress = follower.poll()
+                state = execution.poll()
+                self._record_ends(state)
+                self._tell_dead(reaper.look(progress))
+                why = state.error or _why_stop(stop, deadline)
+                if why is not None or not state.running:
+                    break
+                schedule.step(progress, now_us=monotonic_us())
+                if next(turn) % _TELL_EVERY == 0:
+                    world.look()
+                    self._tell(progress, schedule, elapsed_s=budget_s - deadline.left_s)
+                pause(_POLL_S)
+        self._tell_dead(reaper.look(follower.poll()))
+        over_by_itself = state.error is None and not stop.is_set()
+        if (
+            why is not None
+            and over_by_itself
+            and hangs(progress, timeout_ms=scenario.operator.timeout, now_us=monotonic_us())
+        ):
+            self.recorder.record("giveup", why=why)
+        return Ending(error=why, interrupted=stop.is_set())
+
+    def _schedule(self, world: World, execution: Execution) -> Schedule:
+        return Schedule(
+            scenario=self.acts,
+            seed=self.plan.seed,
+            control=world.proxy,
+            server=world.server.of_run(self.plan.lookups.database),
+            workers=execution,
+            note=self._note,
+            tell=lambda text: self.observer.phase("fault", text),
+        )
+
+    def _note(self, kind: str, fault: str, **facts: Any) -> int:
+        self.recorder.record(kind, f=fault, **facts)
+        return monotonic_us()
+
+    def _record_ends(self, state: ExecutionState) -> None:
+        for end in state.ends:
+            self.recorder.record("~reaped", s=end.subtask, pid=end.pid, code=end.code)
+
+    def _tell_dead(self, views: Sequence[AttemptView]) -> None:
+        for view in views:
+            text = f"attempt {view.attempt} of subtask {view.subtask} is dead: its process is gone"
+            self.observer.phase("fault", text)
+
+    def _tell(self, progress: Progress, schedule: Schedule, *, elapsed_s: float) -> None:
+        workload = self.acts.workload
+        self.observer.standing(
+            in_flight=progress.in_flight,
+            lag=max(0, workload.records * workload.subtasks - progress.emitted),
+            epoch=progress.epoch,
+            faults=schedule.active(),
+            elapsed_s=elapsed_s,
+        )
+
+
+def hangs(progress: Progress, *, timeout_ms: int, now_us: int) -> bool:
+    """Whether nothing has happened for so long that no more is to be hoped for.
+
+    A run that still goes on when its budget is over only had too small a one.
+    """
+    quiet_ms = max(_QUIET_MS, timeout_ms + _AFTER_TIMEOUT_MS)
+    return progress.last_us is not None and now_us - progress.last_us >= quiet_ms * 1000
+
+
+def _why_stop(stop: Stop, deadline: Deadline) -> str | None:
+    if stop.is_set():
+        return "interrupted"
+    return f"the budget of {deadline.seconds:.3g} s is over" if deadline.passed else None
+
+
+@contextmanager
+def _started(runner: LevelRunner, plan: RunPlan, scenario: Scenario, logs: Path) -> Iterator[Execution]:
+    execution = runner.start(plan, subtasks=scenario.workload.subtasks, logs=logs)
+    try:
+        yield execution
+    finally:
+        execution.stop()

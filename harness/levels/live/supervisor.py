@@ -1,0 +1,176 @@
+"""The supervisor of level `live`: one process a subtask, started again when it dies, or when it is taken for dead.
+
+Answers to Spark's task scheduler in small. Invariant: a subtask's successor starts only after its process has been
+reaped, unless a fault says that it shall be taken for dead; whatever was started is gone after `stop`.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from harness.engine.execution import ATTEMPTS_MAX, ExecutionState, ProcessEnd
+from harness.levels.live.superseded import Superseded
+from harness.process_identity import ProcessIdentity, identify
+from harness.runs.plan import RunPlan, encode_plan
+
+__all__ = ["LiveRunner", "Supervisor"]
+
+_STOP_S = 3.0
+
+Process = subprocess.Popen[bytes]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Worker:
+    """One subtask's processes; mutable, for the supervisor only."""
+
+    subtask: int
+    process: Process | None = None
+    """Of the newest attempt."""
+    superseded: list[Process] = field(default_factory=list)
+    """Those that were taken for dead, and have not been reaped."""
+    failures: int = 0
+    finished: bool = False
+
+
+class LiveRunner:
+    """Starts runs at level `live`; `note_process` is told the pid of everything that is started."""
+
+    def __init__(self, *, note_process: Callable[[int], None] = lambda pid: None) -> None:
+        self._note_process = note_process
+
+    def start(self, plan: RunPlan, *, subtasks: int, logs: Path) -> Supervisor:
+        """One process a subtask."""
+        return Supervisor(plan, subtasks=subtasks, logs=logs, note_process=self._note_process)
+
+
+class Supervisor:
+    """One run; an `Execution`. Safe from several threads: faults take workers for dead from theirs."""
+
+    def __init__(
+        self, plan: RunPlan, *, subtasks: int, logs: Path, note_process: Callable[[int], None]
+    ) -> None:
+        self._note_process = note_process
+        self._plan = encode_plan(plan)
+        self._folder = Path(plan.folder)
+        self._logs = logs
+        self._lock = threading.Lock()
+        self._ends: list[ProcessEnd] = []
+        self._workers = [_Worker(subtask=subtask) for subtask in range(subtasks)]
+        for worker in self._workers:
+            self._start(worker)
+
+    def _start(self, worker: _Worker) -> None:
+        with self._log(worker).open("ab") as log:
+            worker.process = subprocess.Popen(
+                [sys.executable, "-m", "harness.levels.live.worker"],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # a Ctrl-C at the terminal is the harness's to handle
+            )
+        self._note_process(worker.process.pid)
+        orders = msgspec.json.encode(worker.subtask) + b"\n" + self._plan + b"\n"
+        # A plan may be larger than a pipe holds, and a worker that hangs must not hang its supervisor.
+        threading.Thread(target=_hand_over, args=(worker.process, orders), daemon=True).start()
+
+    def _log(self, worker: _Worker) -> Path:
+        return self._logs / f"worker-{worker.subtask:03d}.log"
+
+    def poll(self) -> ExecutionState:
+        """Reap, restart, and say how it stands."""
+        with self._lock:
+            error = next((said for worker in self._workers if (said := self._look_after(worker))), None)
+            ends, self._ends = tuple(self._ends), []
+            running = error is None and not all(worker.finished for worker in self._workers)
+        return ExecutionState(running=running, error=error, ends=ends)
+
+    def _look_after(self, worker: _Worker) -> str | None:
+        """What failed the run, if that did."""
+        worker.superseded = [process for process in worker.superseded if self._reap(worker, process) is None]
+        code = None if worker.process is None or worker.finished else self._reap(worker, worker.process)
+        if code is None:
+            return None
+        worker.finished = code == 0
+        if code != 0:
+            worker.failures += 1
+            if worker.failures >= ATTEMPTS_MAX:
+                worker.process = None
+                return self._last_words(worker)
+            self._start(worker)
+        return None
+
+    def _reap(self, worker: _Worker, process: Process) -> int | None:
+        """How it ended, if it did; written down once."""
+        code = process.poll()
+        if code is not None:
+            _let_go(process)
+            self._ends.append(ProcessEnd(subtask=worker.subtask, pid=process.pid, code=code))
+        return code
+
+    def _last_words(self, worker: _Worker) -> str:
+        lines = self._log(worker).read_text(errors="replace").strip().splitlines()
+        said = lines[-1] if lines else "it said nothing"
+        return f"subtask {worker.subtask} failed {worker.failures} times; the last time: {said}"
+
+    # ----------------------------------------------------------------------------------- what faults need
+
+    def process(self, subtask: int) -> ProcessIdentity | None:
+        """See `Workers`."""
+        with self._lock:
+            process = self._workers[subtask].process
+            return None if process is None or process.returncode is not None else identify(process.pid)
+
+    def supersede(self, subtask: int) -> Superseded:
+        """See `Workers`."""
+        with self._lock:
+            worker = self._workers[subtask]
+            old = worker.process
+            superseded = Superseded(folder=self._folder, subtask=subtask, old=old)
+            if old is not None and not worker.finished:
+                worker.superseded.append(old)
+                self._start(worker)
+            return superseded
+
+    def executor(self) -> None:
+        """Each worker stands by itself."""
+        return
+
+    def stop(self) -> None:
+        """Kill what still runs, or is stopped, and reap it."""
+        with self._lock:
+            processes = [process for worker in self._workers for process in _all_of(worker)]
+            for process in processes:
+                if process.poll() is None:
+                    process.kill()
+            for process in processes:
+                process.wait(timeout=_STOP_S)
+                _let_go(process)
+
+
+def _all_of(worker: _Worker) -> list[Process]:
+    newest = [] if worker.process is None else [worker.process]
+    return [*worker.superseded, *newest]
+
+
+def _let_go(process: Process) -> None:
+    if process.stdin is not None and not process.stdin.closed:
+        with suppress(BrokenPipeError):  # it had died before it read the plan
+            process.stdin.close()
+
+
+def _hand_over(process: Process, orders: bytes) -> None:
+    """Write the worker's orders into its pipe, which stays open: its end would say that the harness died."""
+    pipe = process.stdin
+    assert pipe is not None, "the worker was started with a pipe"
+    with suppress(BrokenPipeError, ValueError):  # it died at once, or was stopped meanwhile; poll sees that
+        pipe.write(orders)
+        pipe.flush()

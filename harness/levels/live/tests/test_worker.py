@@ -1,0 +1,163 @@
+"""The worker: it ends when its harness is gone, and is started again only when it has been reaped."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import psutil
+import pytest
+
+from harness.clock import Deadline, wait_until
+from harness.engine.execution import ATTEMPTS_MAX
+from harness.levels.live.supervisor import LiveRunner, Supervisor
+from harness.levels.live.worker import FAILED
+from harness.runs.plan import Endpoint, RunPlan, encode_plan
+from harness.scenario import Scenario
+from harness.world.ports import LOOPBACK
+
+pytestmark = pytest.mark.real
+
+LIMIT_S = 30.0
+NOWHERE = Endpoint(host=LOOPBACK, port=1, user="nobody", password="-", database="-")
+SCENARIO = Scenario.model_validate(
+    {
+        "scenario": "small",
+        "about": "A small one for tests.",
+        "operator": {"mode": "ordered"},
+        "workload": {"records": 40},
+        "decisive": ["V8"],
+    }
+)
+
+
+def plan(folder: Path, *, sut: str = "reference") -> RunPlan:
+    """A plan whose database does not answer, so a worker waits for it until it is told otherwise."""
+    return RunPlan(
+        run_id="r",
+        scenario=SCENARIO.model_dump(mode="json", by_alias=True),
+        seed=1,
+        sut=sut,
+        mutant=None,
+        lookups=NOWHERE,
+        sink=NOWHERE,
+        folder=str(folder),
+        path=[],
+        table=[],
+        crashes=[],
+    )
+
+
+def test_a_worker_ends_when_its_pipe_closes(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "harness.levels.live.worker"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as worker:
+        assert worker.stdin is not None
+        worker.stdin.write(msgspec.json.encode(0) + b"\n" + encode_plan(plan(tmp_path)) + b"\n")
+        worker.stdin.close()
+
+        assert worker.wait(timeout=LIMIT_S) == FAILED
+
+
+@pytest.fixture
+def supervisor(tmp_path: Path) -> Iterator[Supervisor]:
+    """Two workers that wait for a database."""
+    made = LiveRunner(note_process=lambda pid: None).start(plan(tmp_path), subtasks=2, logs=tmp_path)
+    yield made
+    made.stop()
+
+
+def processes() -> list[psutil.Process]:
+    """Workers that live; one that is dead and not reaped yet does not."""
+    return [child for child in psutil.Process().children() if _works(child)]
+
+
+def _works(process: psutil.Process) -> bool:
+    try:
+        return "harness.levels.live.worker" in process.cmdline()
+    except (psutil.ZombieProcess, psutil.NoSuchProcess):
+        return False
+
+
+def come_to(count: int) -> bool:
+    """Whether so many live, after a moment: what has only just been started has no name yet."""
+    return wait_until(lambda: len(processes()) == count, deadline=Deadline(LIMIT_S))
+
+
+def test_stop_ends_every_worker_and_may_be_called_again(supervisor: Supervisor) -> None:
+    assert come_to(2)
+
+    supervisor.stop()
+    supervisor.stop()
+
+    assert processes() == []
+
+
+def test_a_worker_that_dies_is_replaced_and_the_last_death_ends_the_run(tmp_path: Path) -> None:
+    noted: list[int] = []
+    supervisor = LiveRunner(note_process=noted.append).start(plan(tmp_path), subtasks=1, logs=tmp_path)
+    try:
+        for _ in range(ATTEMPTS_MAX):
+            assert supervisor.poll().running
+            (worker,) = processes()
+            worker.kill()
+            killed = wait_until(lambda: processes() == [], deadline=Deadline(LIMIT_S))
+            assert killed
+        state = supervisor.poll()
+    finally:
+        supervisor.stop()
+
+    assert not state.running
+    assert f"subtask 0 failed {ATTEMPTS_MAX} times" in (state.error or "")
+    assert len(set(noted)) == ATTEMPTS_MAX
+
+
+def test_a_worker_that_is_taken_for_dead_lives_on_beside_its_successor_until_the_run_ends(
+    supervisor: Supervisor,
+) -> None:
+    old = supervisor.process(0)
+
+    succession = supervisor.supersede(0)
+
+    new = supervisor.process(0)
+    assert old is not None
+    assert new is not None
+    assert new != old
+    assert come_to(3)
+    assert not succession.old_one_is_over()
+    supervisor.stop()
+    assert succession.old_one_is_over()
+    assert processes() == []
+
+
+def test_a_superseded_worker_that_ends_is_reaped_and_not_replaced(supervisor: Supervisor) -> None:
+    old = supervisor.process(1)
+    assert old is not None
+    succession = supervisor.supersede(1)
+
+    psutil.Process(old.pid).kill()
+
+    assert wait_until(succession.old_one_is_over, deadline=Deadline(LIMIT_S))
+    state = supervisor.poll()
+    assert [(end.subtask, end.pid, end.code) for end in state.ends] == [(1, old.pid, -9)]
+    assert state.running
+    assert come_to(2)
+
+
+def test_a_worker_that_is_stopped_is_ended_with_the_run(supervisor: Supervisor) -> None:
+    who = supervisor.process(0)
+    assert who is not None
+    psutil.Process(who.pid).suspend()
+
+    supervisor.stop()
+
+    assert processes() == []
+
+
+def test_there_is_no_process_of_a_subtask_that_has_ended(supervisor: Supervisor) -> None:
+    supervisor.stop()
+
+    assert supervisor.process(0) is None
+    assert supervisor.process(1) is None

@@ -1,0 +1,117 @@
+"""One Spark task is one subtask for the whole run; why not micro-batches: `docs/references.md`, Measured.
+
+Spark gives placement, retry and attempts; barriers, snapshots and commits are the subtask's own. Invariant: a
+retried task does nothing that a restarted process at level `live` would not do.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import pyarrow as pa
+
+from harness.engine.execution import ExecutionState
+from harness.errors import HarnessError
+from harness.history.follower import Follower
+from harness.levels.spark.session import gateway_pid
+from harness.process_identity import ProcessIdentity, end_process, identify, is_alive
+from harness.runs.plan import RunPlan, decode_plan, encode_plan
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["SparkExecution", "SparkRunner"]
+
+_STOP_S = 15.0
+_RESULT = "subtask bigint, attempt int"
+
+
+def _be_subtasks(plan: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The body of a task: be the subtask whose number is in the partition's one row."""
+    orders = decode_plan(plan)
+    sys.path[:0] = [folder for folder in orders.path if folder not in sys.path]  # workers live for many tasks
+    from harness.sut.attempt import run_attempt  # noqa: PLC0415 - after the path is set
+
+    for batch in batches:
+        for subtask in batch.column(0).to_pylist():
+            number = run_attempt(orders, subtask)
+            yield pa.RecordBatch.from_arrays(
+                [pa.array([subtask], pa.int64()), pa.array([number], pa.int32())],
+                names=["subtask", "attempt"],
+            )
+
+
+class SparkRunner:
+    """Starts runs at level `spark`, one job each, in one session."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+
+    def start(self, plan: RunPlan, *, subtasks: int, logs: Path) -> SparkExecution:  # noqa: ARG002 - the JVM has its own
+        """One job, one partition a subtask."""
+        return SparkExecution(self._session, plan, subtasks=subtasks)
+
+
+class SparkExecution:
+    """One run as one Spark job, on a thread that waits for it; an `Execution`."""
+
+    def __init__(self, session: SparkSession, plan: RunPlan, *, subtasks: int) -> None:
+        self._session = session
+        self._plan = plan
+        self._subtasks = subtasks
+        self._error: str | None = None
+        self._thread = threading.Thread(target=self._work, name=f"spark-job-{plan.run_id}", daemon=True)
+        self._thread.start()
+
+    def _work(self) -> None:
+        context = self._session.sparkContext
+        context.setJobGroup(self._plan.run_id, f"floodmark {self._plan.run_id}", interruptOnCancel=True)
+        numbers = self._session.range(0, self._subtasks, 1, self._subtasks)
+        body = partial(_be_subtasks, encode_plan(self._plan))
+        try:
+            numbers.mapInArrow(body, _RESULT).collect()
+        except Exception as error:  # noqa: BLE001 - whatever failed the job is the run's error
+            self._error = _cause(error)
+
+    def poll(self) -> ExecutionState:
+        """Spark restarts and reaps; this only looks."""
+        return ExecutionState(running=self._thread.is_alive(), error=self._error)
+
+    def process(self, subtask: int) -> ProcessIdentity | None:
+        """See `Workers`; the Python worker that its newest attempt said it was."""
+        attempts = Follower(Path(self._plan.folder)).poll().attempts
+        newest = max((name for name in attempts if name[0] == subtask), default=None)
+        if newest is None or attempts[newest].over:
+            return None
+        who = attempts[newest].process
+        return who if who is not None and is_alive(who) else None
+
+    def supersede(self, subtask: int) -> NoReturn:
+        """Not while the task lives: Spark starts its next attempt only when it knows that the last one is over."""
+        message = f"subtask {subtask} cannot be superseded at level spark"
+        raise HarnessError(message, fix="a fault that needs it is refused there; please report it")
+
+    def executor(self) -> ProcessIdentity | None:
+        """See `Workers`: the JVM, which is driver and executor in one."""
+        return identify(gateway_pid())
+
+    def stop(self) -> None:
+        """Cancel the job; a worker that goes on regardless is killed by the pid that it recorded."""
+        self._session.sparkContext.cancelJobGroup(self._plan.run_id)
+        attempts = Follower(Path(self._plan.folder)).poll().attempts
+        for view in attempts.values():
+            if view.process is not None and not view.over:
+                end_process(view.process)
+        self._thread.join(timeout=_STOP_S)
+
+
+def _cause(error: Exception) -> str:
+    """The line of a Spark error that a person wants: the Python worker's own last words."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    own = [line for line in lines if line.startswith(("harness.", "reference_impl."))]
+    return f"the Spark job failed: {(own or lines or ['no reason given'])[0]}"

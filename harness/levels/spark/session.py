@@ -1,0 +1,178 @@
+"""The Spark session: one a process, local, without UI, with every retry and size that a run counts on.
+
+Reasons for its settings: `docs/references.md`, Measured. Invariant: what the JVM and its workers print goes to
+a file, never among the product's own words.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.engine.execution import ATTEMPTS_MAX
+from harness.errors import UsageError, WorldError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["gateway_pid", "java_version", "spark_session"]
+
+_JAVA_MIN = 17
+_JAVA_S = 10
+_LOG4J = """rootLogger.level = warn
+rootLogger.appenderRef.file.ref = file
+appender.file.type = File
+appender.file.name = file
+appender.file.fileName = {log}
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{{ISO8601}} %p %c{{1}}: %m%n
+"""
+
+
+def java_version() -> int:
+    """The major version of the `java` that Spark would start. Raises WorldError if there is none."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    fix = f"install a Java runtime of version {_JAVA_MIN} or later, or set JAVA_HOME; or use --level live"
+    if java is None or not Path(java).exists():
+        message = (
+            f"Spark needs Java, and there is none ({'JAVA_HOME=' + home if home else 'no java on the PATH'})"
+        )
+        raise WorldError(message, fix=fix)
+    said = subprocess.run(
+        [java, "-version"], capture_output=True, text=True, timeout=_JAVA_S, check=False
+    ).stderr
+    found = re.search(r'version "(\d+)', said)
+    if found is None or int(found[1]) < _JAVA_MIN:
+        message = f"Spark needs Java {_JAVA_MIN}; {java} says: {said.strip().splitlines()[:1]}"
+        raise WorldError(message, fix=fix)
+    return int(found[1])
+
+
+@contextmanager
+def spark_session(
+    *, slots: int, folder: Path, note_process: Callable[[int], None] = lambda pid: None
+) -> Iterator[SparkSession]:
+    """A session with `slots` tasks at a time; its files and its log are in `folder`. Stopped at the end.
+
+    `note_process` is told the JVM's pid.
+    """
+    java_version()
+    try:
+        from pyspark.sql import SparkSession  # noqa: PLC0415 - half a gigabyte, only when needed
+    except ImportError as error:
+        message = "level spark needs PySpark"
+        raise UsageError(message, fix="pip install 'floodmark[spark]'") from error
+    folder.mkdir(parents=True, exist_ok=True)
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # or workers run whatever python3 is on the PATH
+    builder = SparkSession.builder.master(f"local[{slots},{ATTEMPTS_MAX}]").appName("floodmark")
+    for key, value in _settings(folder).items():
+        builder = builder.config(key, value)
+    try:
+        with _stderr_to(folder / "jvm.log"), _own_interrupt_handler():
+            session = builder.getOrCreate()
+        note_process(gateway_pid())
+        try:
+            _warm_up(session)
+            yield session
+        finally:
+            with suppress(Exception):  # a JVM that died has nothing left to stop
+                session.stop()
+    finally:
+        _end_jvm()
+
+
+@contextmanager
+def _own_interrupt_handler() -> Iterator[None]:
+    """PySpark takes SIGINT for itself when a context is made; give it back to whoever had it."""
+    handler = signal.getsignal(signal.SIGINT)
+    yield
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, handler)
+
+
+def _warm_up(session: SparkSession) -> None:
+    """Start the Python workers' daemon now, so that a run's clock does not begin with it."""
+    session.range(0, 1, 1, 1).mapInArrow(_echo, "id bigint").collect()
+
+
+def _echo(batches: Iterator[Any]) -> Iterator[Any]:
+    return batches
+
+
+def _settings(folder: Path) -> dict[str, str]:
+    log4j = folder / "log4j2.properties"
+    log4j.write_text(_LOG4J.format(log=folder / "spark.log"))
+    return {
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log4j} -XX:TieredStopAtLevel=1"
+        f" -Dderby.system.home={folder} -Djava.io.tmpdir={folder}",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.local.dir": str(folder / "local"),
+        "spark.python.authenticate.socketTimeout": "30s",
+        "spark.python.daemon.module": "harness.levels.spark.daemon",
+        "spark.python.udf.pipelined.enabled": "true",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+
+
+@contextmanager
+def _stderr_to(path: Path) -> Iterator[None]:
+    """What is started in the block inherits `path` as its standard error."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with path.open("ab") as file:
+            os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def gateway_pid() -> int:
+    """The JVM's process, while a session lives."""
+    pid: int = _gateway().proc.pid
+    return pid
+
+
+def _gateway() -> Any:
+    """The door to the JVM; there is no public way to its process."""
+    from pyspark import SparkContext  # noqa: PLC0415
+
+    return SparkContext._gateway  # noqa: SLF001
+
+
+def _end_jvm() -> None:
+    """End the JVM, which would otherwise live as long as this process; nothing if none was started."""
+    from pyspark import SparkContext  # noqa: PLC0415
+
+    gateway = _gateway()
+    if gateway is None:
+        return
+    gateway.shutdown()
+    process = gateway.proc
+    process.stdin.close()
+    try:
+        process.wait(timeout=_JAVA_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(timeout=_JAVA_S)
+    SparkContext._active_spark_context = None  # noqa: SLF001 - a context without its JVM is of no use
+    SparkContext._gateway = None  # noqa: SLF001 - so that the next session starts a JVM of its own
+    SparkContext._jvm = None  # noqa: SLF001

@@ -1,0 +1,114 @@
+"""A Python worker of Spark dies in each way, stands still, goes wrong inside; the JVM stands still: a run shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from harness.engine.observer import Observer, Stop
+from harness.engine.perform import perform
+from harness.levels.live.tests.faulty_scenario import faulty, what_bit
+from harness.runs.order import Order
+from harness.runs.outcome import RunOutcome
+from harness.scenario import Scenario
+from harness.tests.real_world import real_world
+from harness.tests.whole_run import told
+from harness.verdict import Outcome
+from harness.world.world import World
+
+if TYPE_CHECKING:
+    from harness.levels.spark.job import SparkRunner
+
+pytestmark = pytest.mark.spark
+
+_numbers = count(1)
+
+Performed = Callable[[Scenario], RunOutcome]
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[World]:
+    """A local world for all runs of this module, one after the other."""
+    with real_world("local") as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkRunner]:
+    """Runs of this module, all in one Spark session."""
+    from harness.levels.spark.job import SparkRunner  # noqa: PLC0415 - pyspark, only where it is wanted
+    from harness.levels.spark.session import spark_session  # noqa: PLC0415
+
+    with spark_session(slots=2, folder=tmp_path_factory.mktemp("spark")) as session:
+        yield SparkRunner(session)
+
+
+@pytest.fixture
+def performed(world: World, runner: SparkRunner, tmp_path: Path) -> Performed:
+    """Runs a scenario in the shared world and session."""
+
+    def run(scenario: Scenario) -> RunOutcome:
+        return perform(
+            Order(scenario=scenario, level="spark", seed=7),
+            run_id=f"spark-fault-{next(_numbers):03d}",
+            world=world,
+            runner=runner,
+            folder=tmp_path,
+            observer=Observer(),
+            stop=Stop(),
+        )
+
+    return run
+
+
+def one(do: str, when: dict[str, Any], **fields: Any) -> Scenario:
+    fault = {"id": "fault", "do": do, "when": when, **fields}
+    levels = ["spark"] if do == "pause_executor" else ["sim", "live", "spark"]
+    return faulty(fault, levels=levels, decisive=["V8", "V9"])
+
+
+@pytest.mark.parametrize(
+    ("phase", "how"),
+    [
+        ("emit", "sigkill"),
+        ("emit", "sigsegv"),
+        ("emit", "exit"),
+        ("emit", "exception"),
+        ("commit.pre", "exception"),
+        ("commit.post", "exit"),
+    ],
+)
+def test_a_worker_that_dies_is_replaced_and_no_record_is_lost(
+    performed: Performed, phase: str, how: str
+) -> None:
+    outcome = performed(one("kill_worker", {"phase": phase, "hit": 3}, subtask=1, how=how))
+
+    assert outcome.judgement.outcome is Outcome.PASS, told(outcome)
+    assert what_bit(outcome).evidence["how"] == how
+    assert outcome.accounting["doubled"] == outcome.accounting["missing"] == 0
+
+
+@pytest.mark.parametrize("when", [{"at": "200ms"}, {"phase": "snap.mid", "hit": 2}], ids=str)
+def test_a_worker_that_is_stopped_is_silent_and_goes_on(performed: Performed, when: dict[str, Any]) -> None:
+    outcome = performed(one("pause_worker", when, subtask=1, **{"for": "400ms"}))
+
+    assert outcome.judgement.outcome is Outcome.PASS, told(outcome)
+    assert what_bit(outcome).evidence["silent_ms"] >= 400
+
+
+def test_the_executor_that_is_stopped_uses_no_processor_time_and_goes_on(performed: Performed) -> None:
+    outcome = performed(one("pause_executor", {"at": "100ms"}, **{"for": "400ms"}))
+
+    assert outcome.judgement.outcome is Outcome.PASS, told(outcome)
+    assert what_bit(outcome).evidence["stopped_ms"] >= 400
+
+
+def test_a_loop_that_stalls_is_measured_inside_spark_too(performed: Performed) -> None:
+    outcome = performed(one("loop_stall", {"record": 80}, subtask=1, **{"for": "200ms"}))
+
+    assert outcome.judgement.outcome is Outcome.PASS, told(outcome)
+    assert what_bit(outcome).evidence["loop_lag_ms"] >= 200

@@ -1,0 +1,64 @@
+"""What a run claims: the header of its history, the same at every level.
+
+Answers to `docs/history.md` (Header). Invariant: a claim is what the operator, the sink and the machine were told,
+never what came of it; `audited` is the one fact that is known only afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from harness.runs.order import Order
+from harness.scenario import Scenario
+
+__all__ = ["header_of"]
+
+_MACHINE_SLACK_MS = 5000
+"""A real machine may be busy with other things, its disk too; an outcome this late is no accident any more."""
+_COMMIT_MS = 20_000
+"""As long as the sink insists on a commit."""
+_STORE = ("store_slow", "store_failing")
+_RECOVER_MS = 30_000
+"""After a fault: a query that was cut off unnoticed waits 10 s for its limit, a commit insists for 20 s."""
+
+_SINKS = {"atomic": "atomic", "two-phase": "two-phase", "idempotent": "rollback"}
+"""A scenario's sink in the words of a history: what an idempotent one shows twice is the same, so a restart takes
+back what it replays."""
+
+
+def header_of(order: Order, *, audited: bool) -> Mapping[str, Any]:
+    """As a JSON object; `audited`: the database has told of its rows."""
+    scenario = order.scenario
+    operator, expects = scenario.operator, scenario.expects.model_dump(exclude_none=True)
+    return {
+        "history": 1,
+        "operator": {
+            "mode": operator.mode,
+            "capacity": operator.capacity,
+            # A handler that answers nothing promises nothing (A46).
+            "timeout_ms": 0 if operator.on_timeout == "nothing" else operator.timeout,
+            "max_tries": operator.tries,
+        },
+        "bounds": {"timeout_slack": _timeout_slack_ms(scenario), "recover": _RECOVER_MS},
+        "sink": _SINKS[scenario.sink],
+        **({"effects": "outputs"} if audited else {}),
+        "fenced": True,
+        "expects": {**expects, "faults": [fault.id for fault in scenario.faults]},
+        "decisive": list(scenario.decisive),
+        "run": {
+            "scenario": scenario.scenario,
+            "seed": order.seed,
+            "level": order.level,
+            "sut": order.sut,
+            "mutant": order.mutant,
+        },
+    }
+
+
+def _timeout_slack_ms(scenario: Scenario) -> int:
+    """How late an outcome may be: a task that commits takes none, and may be held up at that."""
+    commits_may_hang = any(
+        fault.link == "sink" or fault.form.by == "server" or fault.do in _STORE for fault in scenario.faults
+    )
+    return _MACHINE_SLACK_MS + (_COMMIT_MS if commits_may_hang else 0)

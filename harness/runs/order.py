@@ -1,0 +1,67 @@
+"""An order: which scenario to run, at which level, with which seed, against what.
+
+Invariant: an order says everything that a run depends on, so the same order at level sim is the same history.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from harness.choices import fresh_seed
+from harness.clock import utc_now
+from harness.errors import HarnessError
+from harness.runs.plan import Crash
+from harness.scenario import Fault, Phase, Scenario
+
+__all__ = ["REFERENCE", "Order", "new_run_id", "planned_crashes", "planned_inside"]
+
+REFERENCE = "reference"
+"""The system under test unless another is named."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What to run."""
+
+    scenario: Scenario
+    level: str
+    seed: int
+    sut: str = REFERENCE
+    mutant: str | None = None
+    import_path: tuple[str, ...] = ()
+    again: str = ""
+    """The command that runs exactly this again."""
+
+
+def planned_crashes(scenario: Scenario) -> list[Crash]:
+    """The kills that its faults ask for."""
+    return [_crash(fault) for fault in scenario.faults if fault.do == "kill_worker"]
+
+
+def _crash(fault: Fault) -> Crash:
+    assert fault.subtask is not None, "a scenario's kill_worker names its subtask"
+    match fault.when:
+        case Phase(phase=phase, hit=hit):
+            how = fault.how or fault.form.hows[0]
+            return Crash(fault=fault.id, subtask=fault.subtask, phase=phase, hit=hit, how=how)
+    message = f"fault {fault.id}: a worker cannot be killed at {fault.when!r}"
+    raise HarnessError(message)
+
+
+def planned_inside(scenario: Scenario) -> list[dict[str, Any]]:
+    """The other faults that attempts act out themselves, as the plan holds them."""
+    return [
+        fault.model_dump(mode="json", by_alias=True) for fault in scenario.faults if _is_acted_inside(fault)
+    ]
+
+
+def _is_acted_inside(fault: Fault) -> bool:
+    """In the attempt, in what its source sends, or in that it stops where nobody else could stop it."""
+    by_itself = fault.form.by in {"inside", "workload"}
+    return by_itself or (fault.do in {"pause_worker", "zombie"} and isinstance(fault.when, Phase))
+
+
+def new_run_id() -> str:
+    """A name that sorts by time and that two commands started together do not share."""
+    return f"{utc_now():%Y%m%d-%H%M%S}-{fresh_seed()}"

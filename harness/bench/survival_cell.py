@@ -36,7 +36,7 @@ from harness.process_identity import ProcessIdentity
 from harness.runs.plan import Endpoint
 from harness.scenario import Fault
 from harness.scenario_fault_kinds import FAULT_FORMS, FaultName
-from harness.sut.lookup import lookup
+from harness.sut.lookup import ReferenceLookup, own_nonces
 from harness.workloads.lookups import Lookup
 from harness.world.world import LINKS, World
 from reference_impl.loops import real_loop
@@ -182,6 +182,7 @@ class _Cell:
 
 
 async def _all(batch: Sequence[Lookup], pool: ConnectionPool) -> list[list[dict[str, Any]]]:
+    lookup = ReferenceLookup(own_nonces())
     return list(await asyncio.gather(*(lookup(record, pool) for record in batch)))
 
 

@@ -26,6 +26,11 @@ class Journal:
         self._recorder = recorder
         self._subtask = subtask
         self._attempt = attempt
+        self._first_nonce = (subtask << 44) + (attempt << 28)
+        self._calls = 0
+        self._asked: dict[tuple[Any, int], int] = {}
+        self._latest: dict[Any, int] = {}
+        self._answered: dict[int, int] = {}
         self._thread_id = 0
         self._thread_name = ""
 
@@ -58,7 +63,20 @@ class Journal:
         self._event("wm", pos=position, w=timestamp)
 
     def called(self, *, id: int, attempt: int) -> None:
-        self._recorder.append(_Call(0, 0, "call", self._subtask, self._attempt, id, attempt, self._thread()))
+        """With a nonce that no other call of the run has: its answer has to echo it (V19)."""
+        self._calls += 1
+        nonce = self._asked[id, attempt] = self._latest[id] = self._first_nonce + self._calls
+        self._recorder.append(
+            _Call(0, 0, "call", self._subtask, self._attempt, id, attempt, nonce, self._thread())
+        )
+
+    def nonce_of(self, id: int) -> int:
+        """Of the latest call of record `id`: the lookup sends it along."""
+        return self._latest[id]
+
+    def answered(self, asked: int, echoed: int) -> None:
+        """The answer to the call with nonce `asked` came with nonce `echoed`."""
+        self._answered[asked] = echoed
 
     def settled(
         self,
@@ -72,6 +90,7 @@ class Journal:
     ) -> None:
         v = UNSET if values is None else values
         because = UNSET if error is None else error
+        echoed = self._answered.pop(self._asked.pop((id, attempt), 0), UNSET)
         self._recorder.append(
             _Res(
                 0,
@@ -85,6 +104,7 @@ class Journal:
                 final,
                 v,
                 because,
+                echoed if ending == "ok" else UNSET,
                 self._thread(),
             )
         )
@@ -185,6 +205,7 @@ class _In(EventLine):
 class _Call(EventLine):
     id: int
     try_: int = field(name="try")
+    nonce: int
     thread: str
 
 
@@ -195,6 +216,7 @@ class _Res(EventLine):
     final: bool
     v: Sequence[Any] | UnsetType
     error: str | UnsetType
+    nonce: int | UnsetType
     thread: str
 
 

@@ -12,8 +12,8 @@ from functools import cache
 from typing import Any
 
 from harness.database.error_classes import ErrorClass, class_of
+from harness.levels.sim.hub import Killed
 from harness.sim.client import Client, Done, Request
-from harness.sim.hub import Killed
 from harness.sim.link import Connection, Flight, HubAlarm
 
 __all__ = ["answering_after_close", "cancelling_nothing", "losing_rows", "reusing_cancelled"]

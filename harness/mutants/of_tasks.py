@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+from harness.levels.sim.subtask_loop import SubtaskLoop
 from harness.sim.mail_task import MailTask
-from harness.sim.subtask_loop import SubtaskLoop
 from reference_impl.elements import QueueElement
 from reference_impl.mailbox_executor import MailboxExecutor
 from reference_impl.mutants.wall_clock_timers import WallClockTimers

@@ -15,11 +15,11 @@ from harness.database.backoff import Backoff
 from harness.database.circuit import Circuit
 from harness.database.epoch import Attempt as TakenOver
 from harness.database.epoch import SavedEpoch
+from harness.levels.sim.hub import Actor
+from harness.levels.sim.subtask_loop import SubtaskLoop
 from harness.sim.buffer_journal import BufferJournal
 from harness.sim.client import Client
-from harness.sim.hub import Actor
 from harness.sim.link import LoopAlarm
-from harness.sim.subtask_loop import SubtaskLoop
 from harness.sut.coordination import Coordination
 from harness.sut.enrichment import JournalProbe
 from harness.sut.keyed_task.keyed_task import KeyedTask, wired

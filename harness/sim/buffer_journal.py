@@ -31,8 +31,8 @@ from harness.history.event import (
     W,
     Wm,
 )
+from harness.levels.sim.hub import Hub
 from harness.process_identity import ProcessIdentity
-from harness.sim.hub import Hub
 
 __all__ = ["END_OF_TIME", "SIMULATED_PROCESS", "BufferJournal", "Hears", "Tape"]
 

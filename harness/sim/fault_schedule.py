@@ -14,11 +14,11 @@ from typing import Final
 
 from harness.drawn_times import instant_ms
 from harness.history.event import FaultEvent, In
+from harness.levels.sim.hub import Due
 from harness.scenario import Call, CheckpointDone, Fault, Phase, RecordTaken, Scenario
 from harness.sim.faults.act import Act, Evidence
 from harness.sim.faults.calls import WorkloadFaults
 from harness.sim.faults.vocabulary import ATTEMPTS_OWN, STALLS, lasts_ms, make_act
-from harness.sim.hub import Due
 from harness.sim.simulation import Simulation
 
 __all__ = ["FaultSchedule", "Noted"]

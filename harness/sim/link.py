@@ -13,8 +13,8 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from harness.choices import Draw
-from harness.sim.hub import Due, Hub
-from harness.sim.subtask_loop import SubtaskLoop
+from harness.levels.sim.hub import Due, Hub
+from harness.levels.sim.subtask_loop import SubtaskLoop
 from harness.sim.wire import LOOKUP, Packet, Statement, packets
 from reference_impl.virtual_loop import Handle
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from harness.database.connection_lost import ConnectionLost, StatementEnded
 from harness.database.error_classes import ErrorClass, class_of
+from harness.levels.sim.subtask_loop import SubtaskLoop
 from harness.sim.client import Client
-from harness.sim.subtask_loop import SubtaskLoop
 
 __all__ = ["MemoryTables", "SimulatedPool", "StatementRefused"]
 

@@ -14,9 +14,9 @@ from msgspec import Struct
 from harness.choices import Choices
 from harness.database.backoff import Backoff
 from harness.database.error_classes import ErrorClass, class_of
+from harness.levels.sim.subtask_loop import SubtaskLoop
 from harness.sim.buffer_journal import BufferJournal
 from harness.sim.client import Client, Request
-from harness.sim.subtask_loop import SubtaskLoop
 from harness.sut.enrichment import Enriched, stamped
 from harness.sut.lookup import ForeignAnswer
 from harness.workloads.lookups import Lookup

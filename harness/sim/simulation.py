@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 from harness.choices import Draw
 from harness.engine.execution import ATTEMPTS_MAX
 from harness.history.event import FaultEvent, GiveUp
+from harness.levels.sim.hub import Actor, Hub
 from harness.runs.plan import Crash
 from harness.sim.attempt import Attempt, Job
 from harness.sim.buffer_journal import Tape
 from harness.sim.crashes import Crashes
 from harness.sim.database import CALM, Database, Troubles
-from harness.sim.hub import Actor, Hub
 from harness.sim.link import Link
 from harness.sim.patience import patience
 from harness.sim.variant import HONEST, Variant

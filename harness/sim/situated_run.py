@@ -9,12 +9,12 @@ from __future__ import annotations
 from functools import partial
 from typing import ClassVar, Final, cast
 
+from harness.levels.sim.hub import Actor
 from harness.runs.plan import Crash
 from harness.sim.attempt import Attempt, Job
 from harness.sim.coordinated_run import CoordinatedRun
 from harness.sim.disturbances import Disturbances
 from harness.sim.effects import EffectTable
-from harness.sim.hub import Actor
 from harness.sim.lossy_link import LossyLink
 from harness.sim.mail_task import MailTask
 from harness.sim.situation import Situation

@@ -7,21 +7,19 @@ their faults, dead letters) is put around the lookup here and nowhere else, in t
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from harness.database.driver import AsyncMySqlDriver
+from harness.database.driver import AsyncDriver
 from harness.database.pool import ConnectionPool
-from harness.history.journal import Journal
 from harness.runs.plan import RunPlan
 from harness.scenario import Operator
-from harness.sut.careless_clients import CARELESS_LOOKUPS
-from harness.sut.clients import CLIENTS, SilentTimeouts
+from harness.sut.clients import SilentTimeouts
 from harness.sut.dead_letter import DeadLetterFunction
 from harness.sut.enrichment import answer_timeouts, enrich
-from harness.sut.inside.inside_faults import InsideFaults
-from harness.sut.loop_watch import LoopWatch, code_of
-from harness.sut.registry import LookupFunction, load_lookup
+from harness.sut.registry import SUTS, LookupFunction, load_lookup
+from harness.sut.variant import Variant
 from reference_impl.async_function import AsyncFunction
 from reference_impl.coroutine_function import from_coroutine
 
@@ -32,22 +30,35 @@ _CONNECTIONS_MAX = 50
 
 
 class FunctionUnderTest:
-    """Of one attempt: `function`, and the client that it asks through, which is closed with it."""
+    """Of one attempt: `function`, and the client that it asks through, which is closed with it.
+
+    `client` makes a client with a mistake that the scenario names; `around_calls` puts the faults of calls around the
+    function.
+    """
 
     def __init__(
         self,
         plan: RunPlan,
         settings: Operator,
         *,
-        journal: Journal,
-        inside: InsideFaults,
+        driver: AsyncDriver,
+        client: Callable[[str], Any],
+        journal: Any,
+        around_calls: Callable[[AsyncFunction], AsyncFunction],
         loop: asyncio.AbstractEventLoop,
+        variant: Variant,
     ) -> None:
         self._journal = journal
-        self._client = _client(plan, settings, journal)
-        lookup = _lookup(plan)
-        self.watch = LoopWatch(loop, journal, function=code_of(lookup))
-        self.function = _around(lookup, self._client, settings, inside=inside, loop=loop)
+        self._client = (
+            _pool(plan, settings, driver=driver, journal=journal, variant=variant)
+            if settings.client is None
+            else client(settings.client)
+        )
+        self.lookup: LookupFunction = load_lookup(plan.sut, nonces=journal if plan.sut in SUTS else None)
+        """As it was given; what a look at the stack would find."""
+        function = _around(variant.lookup(self.lookup), self._client, settings, loop=loop)
+        function = around_calls(function)
+        self.function = DeadLetterFunction(function) if settings.on_error == "dead-letter" else function
 
     def close(self) -> None:
         """Give the client up, and write down what its pool counted."""
@@ -62,26 +73,21 @@ class FunctionUnderTest:
             )
 
 
-def _client(plan: RunPlan, settings: Operator, journal: Journal) -> Any:
-    """The pool, or a client with a mistake that the scenario asks for."""
-    if settings.client is not None:
-        return CLIENTS[settings.client](plan.lookups)
-    return ConnectionPool(
-        AsyncMySqlDriver(plan.lookups),
+def _pool(
+    plan: RunPlan, settings: Operator, *, driver: AsyncDriver, journal: Any, variant: Variant
+) -> ConnectionPool:
+    pool: ConnectionPool = variant.pool(ConnectionPool)(
+        driver,
         size=settings.connections or min(settings.capacity, _CONNECTIONS_MAX),
         seed=plan.seed,
         on_loss=partial(journal.lost_connection, "lookups"),
         on_error=partial(journal.server_error, "lookups"),
     )
+    return pool
 
 
 def _around(
-    lookup: LookupFunction,
-    client: Any,
-    settings: Operator,
-    *,
-    inside: InsideFaults,
-    loop: asyncio.AbstractEventLoop,
+    lookup: LookupFunction, client: Any, settings: Operator, *, loop: asyncio.AbstractEventLoop
 ) -> AsyncFunction:
     on_timeout = settings.on_timeout
     lifted = from_coroutine(
@@ -89,13 +95,4 @@ def _around(
         loop=loop,
         on_timeout=answer_timeouts(on_timeout) if isinstance(on_timeout, list) else "fail",
     )
-    function: AsyncFunction = SilentTimeouts(lifted) if on_timeout == "nothing" else lifted
-    function = inside.around_calls(function)
-    return DeadLetterFunction(function) if settings.on_error == "dead-letter" else function
-
-
-def _lookup(plan: RunPlan) -> LookupFunction:
-    """The lookup under test, careless if that is the planted defect."""
-    lookup = load_lookup(plan.sut)
-    careless = CARELESS_LOOKUPS.get(plan.mutant or "")
-    return lookup if careless is None else careless(lookup)
+    return SilentTimeouts(lifted) if on_timeout == "nothing" else lifted

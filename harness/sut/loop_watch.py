@@ -42,7 +42,7 @@ class WatchJournal(Protocol):
 
 def code_of(function: Callable[..., Any]) -> CodeType | None:
     """What of `function` is seen on a stack; None for what is no Python."""
-    code = getattr(function, "__code__", None)
+    code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
     return code if isinstance(code, CodeType) else None
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from harness.checkpoint_store import CheckpointStore
-from harness.clock import Deadline, pause
+from harness.clock import REAL_CLOCK, Clock, Deadline
 from harness.database.coordinated_sink import PARTS_KEPT, CoordinatedSink
 from harness.database.epoch import Part, SinkLost
 from harness.database.two_phase_sink import TwoPhaseSink
@@ -62,14 +62,19 @@ class PreparedCoordination(JournalledSubtask):
         expect: Callable[[Any], Sequence[Any]] | None,
         store: CheckpointStore,
         timers: Later,
+        clock: Clock = REAL_CLOCK,
     ) -> None:
         super().__init__(journal=journal, sink=sink, phases=phases, expect=expect)
         self._epochs = sink
         self._store = store
         self._timers = timers
+        self._clock = clock
         self._open: list[Part] = []
         self._is_looking = False
         self._is_finishing = False
+
+    def recovers(self, restored: int) -> None:
+        """Before anything is written: nothing that earlier attempts left has to be settled."""
 
     def completes(self, checkpoint: Checkpoint) -> None:
         """The subtask's part: snapshot and outputs, durable, and handed in."""
@@ -125,14 +130,14 @@ class PreparedCoordination(JournalledSubtask):
 
     def _wait_until(self, holds: Callable[[], bool], what: str) -> None:
         """Stand still until the others have handed their parts in. Raises `SinkLost`."""
-        deadline = Deadline(_COMPLETE_S)
+        deadline = Deadline(_COMPLETE_S, clock=self._clock)
         while not holds():
             if deadline.passed:
                 message = (
                     f"{what} was not complete after {_COMPLETE_S:.0f} s: another subtask's part is missing"
                 )
                 raise SinkLost(message)
-            pause(_LOOK_MS / 1000)
+            self._clock.pause(_LOOK_MS / 1000)
             self._look()
 
 

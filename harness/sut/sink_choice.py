@@ -7,40 +7,55 @@ elsewhere keeps them in the store; the atomic one keeps them in its own transact
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from harness.checkpoint_store import CheckpointStore, FolderFiles, checkpoint_folder
+from harness.checkpoint_store import CheckpointStore, Files
+from harness.clock import Clock
 from harness.database.coordinated_sink import CoordinatedSink
-from harness.database.driver import MySqlDriver
+from harness.database.driver import Driver
 from harness.database.epoch import Attempt
 from harness.database.idempotent_sink import IdempotentSink
-from harness.database.sink import EpochSink, SplitSink
+from harness.database.sink import EpochSink
 from harness.database.two_phase_sink import TwoPhaseSink
-from harness.history.journal import Journal
 from harness.runs.plan import RunPlan
-from harness.scenario import Scenario
-from harness.sut.careless_clients import CARELESS_SINKS
+from harness.scenario import Scenario, Sink
 from harness.sut.coordination import Coordination
-from harness.sut.mutants import MUTANTS
 from harness.sut.phases import Phases
 from harness.sut.prepared_coordination import Later, PreparedCoordination, TwoPhaseCoordination
+from harness.sut.variant import Variant
 
 __all__ = ["AnySink", "ChosenSink"]
 
 AnySink = EpochSink | CoordinatedSink
+_SINKS: Final[dict[Sink, type[AnySink]]] = {
+    "atomic": EpochSink,
+    "two-phase": TwoPhaseSink,
+    "idempotent": IdempotentSink,
+}
 
 
 class ChosenSink:
     """One attempt's sink and store."""
 
-    def __init__(self, plan: RunPlan, scenario: Scenario, *, subtask: int) -> None:
-        self.sink = _sink(plan, scenario, subtask)
-        self.store = CheckpointStore(
-            FolderFiles(checkpoint_folder(Path(plan.folder), subtask=subtask)),
-            subtask=subtask,
-            seed=plan.seed,
+    def __init__(
+        self,
+        scenario: Scenario,
+        *,
+        plan: RunPlan,
+        subtask: int,
+        driver: Driver,
+        files: Files,
+        clock: Clock,
+        variant: Variant,
+    ) -> None:
+        self.sink: AnySink = variant.sink(_SINKS[scenario.sink])(
+            driver, subtask=subtask, seed=plan.seed, clock=clock
         )
+        self.store: CheckpointStore = variant.store(CheckpointStore)(
+            files, subtask=subtask, seed=plan.seed, clock=clock
+        )
+        self._clock = clock
+        self._variant = variant
 
     def take_over(self, *, now_ms: int) -> Attempt:
         """Fence all earlier attempts, and find what to resume from. Raises `SinkLost`."""
@@ -51,40 +66,27 @@ class ChosenSink:
     def coordination(
         self,
         *,
-        journal: Journal,
+        journal: Any,
         phases: Phases,
         expect: Callable[[Any], Sequence[Any]] | None,
         timers: Later,
         restored: int,
     ) -> Coordination | PreparedCoordination:
         """Who coordinates; what earlier attempts left in the sink is settled, `restored` being their checkpoint."""
-        match self.sink:
-            case TwoPhaseSink() as sink:
-                coordination = TwoPhaseCoordination(
-                    journal=journal, sink=sink, phases=phases, expect=expect, store=self.store, timers=timers
-                )
-                coordination.recovers(restored)
-                return coordination
-            case CoordinatedSink() as sink:
-                return PreparedCoordination(
-                    journal=journal, sink=sink, phases=phases, expect=expect, store=self.store, timers=timers
-                )
-            case sink:
-                return Coordination(journal=journal, sink=sink, phases=phases, expect=expect)
-
-
-def _sink(plan: RunPlan, scenario: Scenario, subtask: int) -> AnySink:
-    match scenario.sink:
-        case "two-phase":
-            return TwoPhaseSink(MySqlDriver(plan.sink), subtask=subtask, seed=plan.seed)
-        case "idempotent":
-            return IdempotentSink(MySqlDriver(plan.sink), subtask=subtask, seed=plan.seed)
-        case "atomic":
-            return _atomic(plan.mutant)(MySqlDriver(plan.sink), subtask=subtask, seed=plan.seed)
-
-
-def _atomic(mutant: str | None) -> type[EpochSink]:
-    """The reference's, or the one with the planted defect."""
-    if mutant is None:
-        return EpochSink
-    return SplitSink if MUTANTS[mutant].writes_at_once else CARELESS_SINKS.get(mutant, EpochSink)
+        if isinstance(self.sink, EpochSink):
+            made: Coordination = self._variant.coordination(Coordination)(
+                journal=journal, sink=self.sink, phases=phases, expect=expect
+            )
+            return made
+        kind = TwoPhaseCoordination if isinstance(self.sink, TwoPhaseSink) else PreparedCoordination
+        coordination: PreparedCoordination = self._variant.coordination(kind)(
+            journal=journal,
+            sink=self.sink,
+            phases=phases,
+            expect=expect,
+            store=self.store,
+            timers=timers,
+            clock=self._clock,
+        )
+        coordination.recovers(restored)
+        return coordination

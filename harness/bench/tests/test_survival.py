@@ -16,7 +16,7 @@ from harness.database.pool import ConnectionPool
 from harness.database.sink import EpochSink
 from harness.scenario_fault_kinds import FaultName, kinds_by
 from harness.sut.careless_clients import AssumingSink, BlindSink
-from harness.sut.lookup import lookup
+from harness.sut.lookup import ReferenceLookup, own_nonces
 from harness.tests.real_world import real_world
 from harness.workloads.lookups import Lookup
 from harness.world.world import World
@@ -77,7 +77,9 @@ def test_a_row_of_another_key_is_counted_as_wrong(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def next_ones(record: Lookup, pool: ConnectionPool) -> list[dict[str, Any]]:
-        return await lookup(Lookup(id=record.id, key=(record.key + 1) % 20, service_ms=0), pool)
+        return await ReferenceLookup(own_nonces())(
+            Lookup(id=record.id, key=(record.key + 1) % 20, service_ms=0), pool
+        )
 
     monkeypatch.setattr(survival_cell, "lookup", next_ones)
 

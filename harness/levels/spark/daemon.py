@@ -10,12 +10,12 @@ import pandas as pd  # type: ignore[import-untyped]  # its stubs are half as lar
 import pyarrow as pa
 from pyspark.daemon import manager
 
+import harness.levels.live.place
 import harness.levels.spark.job
-import harness.sut.attempt
 
 __all__ = ["PRELOADED"]
 
-PRELOADED = (pd, pa, harness.sut.attempt, harness.levels.spark.job)
+PRELOADED = (pd, pa, harness.levels.live.place, harness.levels.spark.job)
 """Held so that no tool takes the imports for unused."""
 
 if __name__ == "__main__":

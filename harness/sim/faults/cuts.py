@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from harness.levels.sim.hub import Due
 from harness.sim.faults.under_way import meet_all
-from harness.sim.hub import Due
 from harness.sim.link import LOST_CONNECTION, REFUSED, Connection, Flight, Link
 
 __all__ = ["Cut", "Down", "Flap", "RefuseConnects", "Reset", "losses"]

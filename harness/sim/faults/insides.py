@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from harness.levels.sim.hub import Due
 from harness.sim.faults.act import Evidence
-from harness.sim.hub import Due
 
 if TYPE_CHECKING:
     from harness.sim.simulation import Simulation

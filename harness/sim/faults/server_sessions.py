@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
+from harness.levels.sim.hub import Due
 from harness.sim.faults.cuts import losses
 from harness.sim.faults.server_refusals import is_write
 from harness.sim.faults.under_way import meet_requests
-from harness.sim.hub import Due
 from harness.sim.link import LOST_CONNECTION, Flight, Link
 
 __all__ = ["Deadlocks", "KillConnection", "KillQuery", "LockRows", "ReapIdle"]

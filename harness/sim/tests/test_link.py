@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from harness.choices import Draw
+from harness.levels.sim.hub import Hub
 from harness.sim.faults.cuts import Down, Reset
 from harness.sim.faults.delays import Delay
 from harness.sim.faults.delays import latency as latency_of
 from harness.sim.faults.silences import Blackhole
-from harness.sim.hub import Hub
 from harness.sim.link import LOST_CONNECTION, REFUSED, Flight, HubAlarm, Link, LinkFault
 
 

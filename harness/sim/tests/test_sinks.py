@@ -6,8 +6,8 @@ import pytest
 
 from harness.choices import Draw
 from harness.database.epoch import Visible
+from harness.levels.sim.hub import Hub
 from harness.sim.database import Fence
-from harness.sim.hub import Hub
 from harness.sim.link import Connection, Flight, HubAlarm
 from harness.sim.lossy_link import LossyLink
 from harness.sim.sinks.ledger import Ledger, NoSuchTransaction, Transaction

@@ -64,6 +64,10 @@ class InsideFaults:
         self.wall_clock = WallClock()
         self.phases = PhaseHooks(tuple(self._hooks()), past=self._past, journal=journal)
 
+    def wall_ns(self) -> int:
+        """The attempt's wall clock, which faults set."""
+        return self.wall_clock.now_ns()
+
     @property
     def shaping(self) -> list[Fault]:
         """Those that are in what the source sends."""

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from harness.choices import Draw
+from harness.levels.sim.hub import Hub
 from harness.sim.faults.packet_cuts import Limit, ResetAtPacket
 from harness.sim.faults.picks import Picks
 from harness.sim.faults.replies import HoldReply, LostCommit, LostCommitReply, SqlError
 from harness.sim.faults.server_sessions import LockRows, ReapIdle
 from harness.sim.faults.server_stops import Gone, Paused
-from harness.sim.hub import Hub
 from harness.sim.link import LOST_CONNECTION, Flight, HubAlarm, Link, LinkFault
 from harness.sim.wire import LOOKUP, bytes_of, packets, transaction
 

@@ -9,11 +9,11 @@ import pytest
 from harness.choices import Draw
 from harness.errors import UsageError
 from harness.history.event import FaultEvent
+from harness.levels.sim.hub import Hub
 from harness.scenario import Fault
 from harness.scenario_fault_kinds import FAULT_FORMS
 from harness.sim.faults.tests.fault_samples import SAMPLES, STORES, sample, simulated
 from harness.sim.faults.vocabulary import make_act
-from harness.sim.hub import Hub
 from harness.sim.link import Link
 from harness.sim.perform import judged
 from harness.sim.scenario_run import Simulated

@@ -1,0 +1,359 @@
+"""One attempt of a subtask: take over, restore, run to the end; the same code at every level.
+
+Answers to Flink's execution of a task after a restart. Invariant: what an attempt does depends on its parts and on what
+the database holds, on nothing that another attempt kept in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NotRequired, Protocol, TypedDict
+
+from harness.checkpoint_store import CheckpointStore, Files
+from harness.clock import Clock
+from harness.database.driver import AsyncDriver, Driver
+from harness.database.epoch import Attempt, Fenced, SavedEpoch, SinkLost
+from harness.process_identity import ProcessIdentity
+from harness.runs.plan import RunPlan
+from harness.scenario import Fault, Operator, Scenario
+from harness.sut.dead_letter import is_dead_letter
+from harness.sut.enrichment import JournalProbe
+from harness.sut.function_under_test import FunctionUnderTest
+from harness.sut.inside.crash import InjectedFailure
+from harness.sut.keyed_task.keyed_task import KeyedTask, wired
+from harness.sut.phases import Phases
+from harness.sut.positions import Replay, SubtaskSource, named, restored
+from harness.sut.registry import SUTS
+from harness.sut.sink_choice import ChosenSink
+from harness.sut.variant import HONEST, Variant, operator_builder
+from harness.workloads.inputs import Inputs
+from harness.workloads.lookups import Lookup, LookupSource, expected_results
+from harness.workloads.sessions import expect_stamped, session_stamps
+from reference_impl.async_function import AsyncFunction
+from reference_impl.errors import OperatorError, StreamElementFailed
+from reference_impl.mailbox_executor import MailboxExecutor
+from reference_impl.mailbox_processor import MailboxProcessor
+from reference_impl.retry import FixedDelay, RetryStrategy, any_error
+from reference_impl.source_task import Checkpoint, Source, SourceTask
+
+__all__ = ["AttemptFailed", "AttemptParts", "Inside", "Place", "run_attempt"]
+
+_PRIORITY = 0
+"""The operator's place in its chain; it is alone."""
+
+
+class AttemptFailed(Exception):
+    """The attempt reported its failure and is over; another may start."""
+
+
+class Inside(Protocol):
+    """The faults that act inside an attempt, and who is told of its phases."""
+
+    @property
+    def phases(self) -> Phases:
+        """Told of each phase that is reached."""
+
+    @property
+    def shaping(self) -> Iterable[Fault]:
+        """The faults that are in what the source sends."""
+
+    def wall_ns(self) -> int:
+        """The wall clock, which faults set."""
+
+    def around_source(self, source: SubtaskSource, elements: LookupSource) -> Source:
+        """`source`, with what waits for one of its records."""
+
+    def around_calls(self, function: AsyncFunction) -> AsyncFunction:
+        """`function`, with the faults of calls."""
+
+
+class Place(Protocol):
+    """What a level hands in to an attempt: where it runs."""
+
+    @property
+    def clock(self) -> Clock:
+        """Of the blocking parts: sink, store."""
+
+    @property
+    def process(self) -> ProcessIdentity:
+        """What a kill would end."""
+
+    @property
+    def sink(self) -> Driver:
+        """Connects the sink."""
+
+    @property
+    def files(self) -> Files:
+        """Of the checkpoint store."""
+
+    def journal(self, attempt: int) -> AbstractContextManager[Any]:
+        """Where attempt `attempt` writes down what it does, while the block lasts."""
+
+    def loop(self, journal: Any) -> AbstractContextManager[asyncio.AbstractEventLoop]:
+        """The event loop of the task's thread, closed with the block."""
+
+    def lookups(self, loop: asyncio.AbstractEventLoop) -> AsyncDriver:
+        """Connects the pool of the lookups."""
+
+    def client(self, name: str) -> Any:
+        """A client with a mistake, in the pool's place."""
+
+    def inside(
+        self, *, attempt: int, journal: Any, loop: asyncio.AbstractEventLoop, store: CheckpointStore
+    ) -> Inside:
+        """The faults of this attempt."""
+
+    def watching(
+        self, loop: asyncio.AbstractEventLoop, journal: Any, lookup: Any
+    ) -> AbstractContextManager[None]:
+        """Notes, while the block lasts, when `lookup` blocks the loop."""
+
+    def elements(self, subtask: int, shaping: Iterable[Fault]) -> LookupSource:
+        """What the source of `subtask` sends."""
+
+    def linger(self, loop: asyncio.AbstractEventLoop, ms: int) -> None:
+        """Let the loop turn for so long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptParts:
+    """What one attempt is made of."""
+
+    plan: RunPlan
+    scenario: Scenario
+    subtask: int
+    place: Place
+    variant: Variant = HONEST
+
+
+def run_attempt(parts: AttemptParts) -> int:
+    """Be the next attempt of the subtask, to the end; its number. Raises `AttemptFailed`."""
+    place = parts.place
+    chosen = ChosenSink(
+        parts.scenario,
+        plan=parts.plan,
+        subtask=parts.subtask,
+        driver=place.sink,
+        files=place.files,
+        clock=place.clock,
+        variant=parts.variant,
+    )
+    lost: list[int | str] = []
+    met: list[int | str] = []
+    try:
+        chosen.sink.listen(on_loss=lost.append, on_error=met.append)
+        attempt = chosen.take_over(now_ms=place.clock.now_us() // 1000)
+        with place.journal(attempt.number) as journal:
+            for code in lost:  # while it took over, which gave it the number that its journal needs
+                journal.lost_connection("sink", code)
+            for code in met:
+                journal.server_error("sink", code)
+            chosen.sink.listen(
+                on_loss=partial(journal.lost_connection, "sink"),
+                on_error=partial(journal.server_error, "sink"),
+            )
+            _Attempt(parts, attempt, chosen=chosen, journal=journal).live()
+    except (OperatorError, Fenced, SinkLost, InjectedFailure) as error:
+        raise AttemptFailed(_in_words(error)) from error
+    finally:
+        chosen.sink.close()
+    return attempt.number
+
+
+class _Attempt:
+    """From `start` to `close`, or to `failed`."""
+
+    def __init__(self, parts: AttemptParts, attempt: Attempt, *, chosen: ChosenSink, journal: Any) -> None:
+        self._parts = parts
+        self._attempt = attempt
+        self._chosen = chosen
+        self._journal = journal
+
+    def live(self) -> None:
+        saved, journal, place = self._attempt.saved, self._journal, self._parts.place
+        journal.started(
+            checkpoint=saved.epoch if saved else None,
+            position=saved.position if saved else 0,
+            process=place.process,
+        )
+        for passed in self._attempt.passed_over:
+            journal.passed_over(
+                checkpoint=passed.epoch,
+                file=passed.file,
+                what=passed.what,
+                restored=saved.epoch if saved else None,
+            )
+        try:
+            with place.loop(journal) as loop:
+                inside = place.inside(
+                    attempt=self._attempt.number, journal=journal, loop=loop, store=self._chosen.store
+                )
+                self._chosen.sink.reach = inside.phases.reach
+                inside.phases.reach("open")
+                checkpoint = None if saved is None else self._restored(saved, inside.phases)
+                task = _Task(
+                    self._parts, self._attempt, chosen=self._chosen, journal=journal, inside=inside, loop=loop
+                )
+                task.run(checkpoint)
+        except Exception as error:
+            record = error.record.value.id if isinstance(error, StreamElementFailed) else None
+            with suppress(OSError):  # a full disk takes no last words; the error goes up all the same
+                journal.failed(_in_words(error), id=record)
+            raise
+
+    def _restored(self, saved: SavedEpoch, phases: Phases) -> Checkpoint:
+        phases.reach("restore.begin")
+        self._journal.restored(checkpoint=saved.epoch, elements=named(saved.elements))
+        elements = Replay([restored(element) for element in saved.elements], phases)
+        return Checkpoint(number=saved.epoch, position=saved.position, elements=elements)
+
+
+class _Task:
+    """The task around the operator, with what it holds."""
+
+    def __init__(
+        self,
+        parts: AttemptParts,
+        attempt: Attempt,
+        *,
+        chosen: ChosenSink,
+        journal: Any,
+        inside: Inside,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        plan, scenario, variant, place = parts.plan, parts.scenario, parts.variant, parts.place
+        self._place, self._loop, self._journal = place, loop, journal
+        self._linger_ms = variant.linger_ms
+        self._under_test = FunctionUnderTest(
+            plan,
+            scenario.operator,
+            driver=place.lookups(loop),
+            client=place.client,
+            journal=journal,
+            around_calls=inside.around_calls,
+            loop=loop,
+            variant=variant,
+        )
+        self._mailbox = variant.build_mailbox(loop=loop)
+        executor = MailboxExecutor(self._mailbox, _PRIORITY)
+        timers = partial(variant.timers, loop, wall_ns=inside.wall_ns)
+        own_timers = timers(executor)
+        mailbox_processor = MailboxProcessor(self._mailbox)
+        elements = place.elements(parts.subtask, inside.shaping)
+        keyed = _keyed(parts, elements)
+        coordination = chosen.coordination(
+            journal=journal,
+            phases=inside.phases,
+            expect=_expectation(plan, elements, keyed),
+            timers=own_timers,
+            restored=attempt.saved.epoch if attempt.saved else 0,
+        )
+        lookups = partial(
+            operator_builder(variant, sut=plan.sut),
+            mode=scenario.operator.mode,
+            capacity=scenario.operator.capacity,
+            function=variant.function(self._under_test.function, self),
+            timeout_ms=scenario.operator.timeout,
+            probe=JournalProbe(journal, inside.phases),
+            **_retry(scenario.operator),
+        )
+        source = SubtaskSource(
+            elements, checkpoint_every=scenario.workload.checkpoint_every, origin_ms=attempt.origin_ms
+        )
+        wires = wired(
+            keyed,
+            lookups=lookups,
+            source=variant.source(inside.around_source(source, elements)),
+            coordination=coordination,
+            phases=inside.phases,
+            mailbox=self._mailbox,
+            executor=executor,
+            timers=own_timers,
+            timers_of=timers,
+            fail=mailbox_processor.report_throwable,
+        )
+        self._operator = wires.operator
+        self._task = variant.task(SourceTask)(
+            loop=loop,
+            mailbox_processor=mailbox_processor,
+            timers=own_timers,
+            operator=wires.operator,
+            source=wires.source,
+            coordinator=wires.coordinator,
+        )
+
+    @property
+    def journal(self) -> Any:
+        """For a defect of the function: where the attempt writes down what it does."""
+        return self._journal
+
+    def run(self, checkpoint: Checkpoint | None) -> None:
+        """To the end of the input; whatever happens, what it holds is given up."""
+        try:
+            try:
+                with self._place.watching(self._loop, self._journal, self._under_test.lookup):
+                    self._task.run(checkpoint)
+            finally:
+                self._operator.close()
+                self._mailbox.close()
+            self._journal.closed()
+            if self._linger_ms:
+                self._place.linger(self._loop, self._linger_ms)
+        finally:
+            self._under_test.close()
+
+
+def _keyed(parts: AttemptParts, elements: LookupSource) -> KeyedTask | None:
+    """What the scenario's `task:` puts in front of the lookups."""
+    task = parts.scenario.task
+    if task is None:
+        return None
+    inputs = Inputs(task, elements, seed=parts.plan.seed, subtask=parts.subtask)
+    return KeyedTask(inputs=inputs, gap_ms=task.gap, parts=parts.variant.keyed)
+
+
+def _retry(settings: Operator) -> _Retry:
+    """How often a record is asked for, at most; a dead letter is a failure that came as a result."""
+    if settings.tries == 1:
+        return {}
+    dead_letters = settings.on_error == "dead-letter"
+    return {
+        "retry": FixedDelay(
+            max_retries=settings.tries - 1,
+            delay_ms=max(1, settings.retry_delay),
+            on_result=is_dead_letter if dead_letters else None,
+            on_error=None if dead_letters else any_error,
+        )
+    }
+
+
+class _Retry(TypedDict):
+    """Given only where there is one: not every design knows it."""
+
+    retry: NotRequired[RetryStrategy]
+
+
+def _expectation(
+    plan: RunPlan, elements: LookupSource, keyed: KeyedTask | None
+) -> Callable[[Lookup], Sequence[Any]] | None:
+    """What our own lookup answers, stamped if something stamps; what a user's should, nobody knows."""
+    if plan.sut not in SUTS:
+        return None
+    table = expected_results(plan.table)
+
+    def answers(lookup: Lookup) -> Sequence[Any]:
+        return table.get(lookup.key, [])
+
+    if keyed is None:
+        return answers
+    return expect_stamped(answers, session_stamps(elements, keyed.inputs, gap_ms=keyed.gap_ms))
+
+
+def _in_words(error: BaseException) -> str:
+    """The error and its cause, one line."""
+    cause = error.__cause__
+    return f"{type(error).__name__}: {error}" + (f" ({type(cause).__name__}: {cause})" if cause else "")

@@ -1,0 +1,108 @@
+"""The place of an attempt at levels live and spark: this process, real clocks, a real database, files.
+
+Invariant: everything that an attempt shares with others it has from the plan; a process started after a crash finds the
+same place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+from harness.checkpoint_store import CheckpointStore, FolderFiles, checkpoint_folder
+from harness.clock import REAL_CLOCK, Clock
+from harness.database.driver import AsyncMySqlDriver, MySqlDriver
+from harness.engine.attempt import AttemptParts
+from harness.history.journal import Journal
+from harness.history.recorder import Recorder, attempt_file
+from harness.process_identity import ProcessIdentity, this_process
+from harness.runs.plan import RunPlan
+from harness.scenario import Fault, Scenario
+from harness.sut.clients import CLIENTS
+from harness.sut.inside.inside_faults import InsideFaults
+from harness.sut.loop_watch import LoopWatch, code_of
+from harness.sut.variant import Variant
+from harness.workloads.lookups import LookupSource
+from reference_impl.loops import real_loop
+
+__all__ = ["RealPlace", "real_parts"]
+
+
+def real_parts(plan: RunPlan, subtask: int) -> AttemptParts:
+    """The parts of the next attempt of `subtask`, in this process."""
+    scenario, variant = Scenario.model_validate(plan.scenario), Variant()
+    place = RealPlace(plan, scenario, subtask, variant)
+    return AttemptParts(plan=plan, scenario=scenario, subtask=subtask, place=place, variant=variant)
+
+
+class RealPlace:
+    """A `harness.engine.attempt.Place`."""
+
+    clock: Clock = REAL_CLOCK
+
+    def __init__(self, plan: RunPlan, scenario: Scenario, subtask: int, variant: Variant) -> None:
+        self._plan = plan
+        self._scenario = scenario
+        self._subtask = subtask
+        self._variant = variant
+        self.sink = MySqlDriver(plan.sink)
+        self.files = FolderFiles(checkpoint_folder(Path(plan.folder), subtask=subtask))
+
+    @property
+    def process(self) -> ProcessIdentity:
+        """See `Place`."""
+        return this_process()
+
+    @contextmanager
+    def journal(self, attempt: int) -> Iterator[Journal]:
+        """See `Place`; a file of the attempt's own."""
+        path = attempt_file(Path(self._plan.folder), subtask=self._subtask, attempt=attempt)
+        with Recorder(path) as recorder:
+            yield self._variant.journal(Journal)(recorder, subtask=self._subtask, attempt=attempt)
+
+    def loop(self, journal: Any) -> AbstractContextManager[asyncio.AbstractEventLoop]:
+        """See `Place`."""
+        del journal
+        return real_loop()
+
+    def lookups(self, loop: asyncio.AbstractEventLoop) -> AsyncMySqlDriver:
+        """See `Place`."""
+        del loop
+        return AsyncMySqlDriver(self._plan.lookups)
+
+    def client(self, name: str) -> Any:
+        """See `Place`."""
+        return CLIENTS[name](self._plan.lookups)
+
+    def inside(
+        self, *, attempt: int, journal: Any, loop: asyncio.AbstractEventLoop, store: CheckpointStore
+    ) -> InsideFaults:
+        """See `Place`."""
+        return InsideFaults(
+            self._plan,
+            workload=self._scenario.workload,
+            subtask=self._subtask,
+            attempt=attempt,
+            journal=journal,
+            loop=loop,
+            store=store,
+        )
+
+    def watching(
+        self, loop: asyncio.AbstractEventLoop, journal: Any, lookup: Any
+    ) -> AbstractContextManager[None]:
+        """See `Place`."""
+        return LoopWatch(loop, journal, function=code_of(lookup)).watching()
+
+    def elements(self, subtask: int, shaping: Iterable[Fault]) -> LookupSource:
+        """See `Place`."""
+        return LookupSource(
+            workload=self._scenario.workload, seed=self._plan.seed, subtask=subtask, faults=shaping
+        )
+
+    def linger(self, loop: asyncio.AbstractEventLoop, ms: int) -> None:
+        """See `Place`."""
+        loop.run_until_complete(asyncio.sleep(ms / 1000))

@@ -47,13 +47,15 @@ class Coordinator:
         self._note = note
         self._connection: Any = None
 
-    def poll(self) -> None:
-        """Decide what can be decided now; a database that does not answer is asked again later."""
+    def poll(self) -> bool:
+        """Decide what can be decided now; False: the database did not answer, and is to be asked again."""
         try:
             while self._decide_next():
                 pass
         except self._driver.errors:
             self.close()
+            return False
+        return True
 
     def _decide_next(self) -> bool:
         connection = self._open()

@@ -43,18 +43,23 @@ class BlockingDriver:
     database = DATABASE
 
     def __init__(
-        self, link: Link, *, actor: Callable[[], Actor], catch_up: Callable[[], None] = lambda: None
+        self,
+        link: Link,
+        *,
+        actor: Callable[[], Actor],
+        catch_up: Callable[[], None] = lambda: None,
+        is_root: bool = False,
     ) -> None:
+        self._is_root = is_root
         self._link = link
         self._actor = actor
         self._catch_up = catch_up
         self._alarm = HubAlarm(link.hub)
-        self._open: dict[_BlockingConnection, None] = {}
 
     def connect(self, *, statement_s: float) -> _BlockingConnection:
         """Connect, shake hands. Raises `SimulatedError`."""
-        connection = _BlockingConnection(self, self._link.connect(), limit_ms=round(statement_s * 1000))
-        self._open[connection] = None
+        made = self._link.connect(is_automatic=False, is_root=self._is_root)
+        connection = _BlockingConnection(self, made, limit_ms=round(statement_s * 1000))
         try:
             connection.ask("", limit_ms=_CONNECT_MS)
         except BaseException:
@@ -64,13 +69,7 @@ class BlockingDriver:
 
     def hang_up(self, connection: _BlockingConnection) -> None:
         """Give it up; what is under way takes effect now or never."""
-        self._open.pop(connection, None)
         connection.hang_up()
-
-    def hang_up_all(self) -> None:
-        """The process is gone, and its sockets with it."""
-        for connection in list(self._open):
-            self.hang_up(connection)
 
     def round_trip(self, flight: Flight) -> None:
         """Send it and stop the actor until it has landed."""
@@ -217,7 +216,6 @@ class AsyncDriver:
         self._link = link
         self.loop = loop
         self.alarm = _LoopAlarm(loop)
-        self._open: dict[_AsyncConnection, None] = {}
 
     def connection(self) -> _AsyncConnection:
         """Not connected yet."""
@@ -225,7 +223,6 @@ class AsyncDriver:
 
     async def open(self, connection: _AsyncConnection, *, session: str) -> None:
         """Connect and shake hands; the session's settings go along. Raises `SimulatedError`."""
-        self._open[connection] = None
         await connection.connect()
         await connection.ask(session)
 
@@ -235,13 +232,7 @@ class AsyncDriver:
 
     def hang_up(self, connection: _AsyncConnection) -> None:
         """Give it up, whatever the server does."""
-        self._open.pop(connection, None)
         connection.hang_up()
-
-    def hang_up_all(self) -> None:
-        """The process is gone, and its sockets with it."""
-        for connection in list(self._open):
-            self.hang_up(connection)
 
 
 class _AsyncConnection:
@@ -260,7 +251,7 @@ class _AsyncConnection:
 
     async def connect(self) -> None:
         """The handshake."""
-        self._connection = self._link.connect()
+        self._connection = self._link.connect(is_automatic=True)
         await self.ask("")
 
     async def ask(self, sql: str, args: Sequence[Any] = ()) -> list[tuple[Any, ...]]:

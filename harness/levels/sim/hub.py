@@ -37,6 +37,10 @@ class Actor:
         self.hub = hub
         self.name = name
         self.alive = True
+        self.is_daemon = False
+        """Whether it may wait for ever: the run is over when only such are left."""
+        self.dying: Callable[[], None] | None = None
+        """Called when it is killed, before anything of it sees that."""
         self.killed = False
         self.paused = False
         self.error: Exception | None = None
@@ -113,6 +117,8 @@ class Actor:
         if not self.alive:
             return
         self.killed = True
+        if self.dying is not None:
+            self.dying()
         current = getcurrent()
         if current is self._greenlet:
             raise Killed
@@ -213,8 +219,9 @@ class Hub:
                 why = f"a callback raised at {self.now_ms} ms of virtual time: {''.join(format_exception(error))}"
                 break
         living = [actor for actor in self._actors if actor.alive]
-        if living and why is None:
-            names = ", ".join(actor.name for actor in living)
+        waiting = [actor for actor in living if not actor.is_daemon]
+        if waiting and why is None:
+            names = ", ".join(actor.name for actor in waiting)
             why = f"stuck at {self.now_ms} ms of virtual time: nothing is due any more, and {names} wait"
         self.over = True
         for actor in living:

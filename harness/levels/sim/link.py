@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from harness.choices import Draw
 from harness.levels.sim.hub import Due, Hub
+from harness.levels.sim.server import LOOKUP, ConnectRefused
 from harness.levels.sim.wire import Packet, Statement, packets, statement_of
 
 if TYPE_CHECKING:
@@ -43,11 +44,16 @@ _HANDSHAKE_MS = 2
 class Connection:
     """One connection of a client. Mutable: its client's end dies once, its server's end maybe later."""
 
-    __slots__ = ("alive", "fresh", "idle_since_ms", "link", "number", "session")
+    __slots__ = ("alive", "flight", "fresh", "idle_since_ms", "is_automatic", "is_root", "link", "number", "session")
 
-    def __init__(self, link: Link, number: int) -> None:
+    def __init__(self, link: Link, number: int, *, is_automatic: bool, is_root: bool) -> None:
         self.link = link
         self.number = number
+        self.is_automatic = is_automatic
+        """Whether its session begins in autocommit: asyncmy's does, and may run a user's statements."""
+        self.is_root = is_root
+        self.flight: Flight | None = None
+        """What is on its way over it."""
         self.alive = True
         self.fresh = True
         """Not yet greeted by the server."""
@@ -197,10 +203,10 @@ class Link:
 
     # --------------------------------------------------------------------------------------- connections
 
-    def connect(self) -> Connection:
+    def connect(self, *, is_automatic: bool, is_root: bool = False) -> Connection:
         """A connection whose handshake is to be sent."""
         self.made += 1
-        connection = Connection(self, self.made)
+        connection = Connection(self, self.made, is_automatic=is_automatic, is_root=is_root)
         self._connections[connection] = None
         return connection
 
@@ -230,7 +236,7 @@ class Link:
         self.flights[flight] = None
         for fault in self.faults:
             fault.meets(self, flight)
-        flight.connection.idle_since_ms = None
+        flight.connection.idle_since_ms, flight.connection.flight = None, flight
         self._depart(flight)
 
     def _depart(self, flight: Flight) -> None:
@@ -238,8 +244,8 @@ class Link:
         flight.departed = True
         if flight.works and flight.doom != REFUSED and not flight.held:
             session = flight.connection.session
-            if session is not None and self.server.reads_only_what_never_changes(flight.sql):
-                self._serve(flight)  # at once: nobody can tell the difference, and it is one event less
+            if flight.sql == LOOKUP and session is not None and self.server.looks_up_at_once:
+                self._serve(flight)  # at once: the table never changes, and it is one event less
             else:
                 self.arrives(flight)
         self.aim(flight)
@@ -260,7 +266,7 @@ class Link:
         flight.served = True
         connection = flight.connection
         if flight.is_handshake:
-            connection.session = self.server.open_session()
+            self._greet(flight)
             return
         session = connection.session
         if session is None or not session.alive:  # the server ended it meanwhile
@@ -285,6 +291,32 @@ class Link:
         if waits:
             waits = False
             flight.due_ms = None
+
+    def _greet(self, flight: Flight) -> None:
+        connection = flight.connection
+        try:
+            session = self.server.open_session(is_root=connection.is_root, is_lookups=connection.is_automatic)
+        except ConnectRefused as refused:
+            self.doom_at(flight, max(self.hub.now_ms, flight.arrive_ms), refused.code)
+            return
+        session.autocommit = connection.is_automatic
+        session.on_end = partial(self._ended_by_server, connection)
+        session.on_interrupt = partial(self._interrupted, connection)
+        connection.session = session
+
+    def _ended_by_server(self, connection: Connection, code: int) -> None:
+        """KILL, a restart, silence: the client finds out when it uses the connection next."""
+        del code
+        connection.alive, connection.session = False, None
+        self._connections.pop(connection, None)
+
+    def _interrupted(self, connection: Connection, reply: Reply) -> None:
+        """Its statement sleeps in the server, and is killed: this is its answer."""
+        flight = connection.flight
+        if flight is not None and not flight.over and flight.doom is None:
+            flight.reply, flight.code, flight.message = reply, reply.code, reply.message
+            flight.due_ms = self.hub.now_ms
+            self.aim(flight)
 
     def _answer(self, flight: Flight, reply: Reply, back_ms: int, *, later: bool) -> None:
         """It took the server a while."""
@@ -369,6 +401,7 @@ class Link:
         flight.timer = None  # it holds the flight, which so goes at once, and not as garbage of a cycle
         self._forget_arrival(flight)
         del self.flights[flight]
+        flight.connection.flight = None
         flight.landed(flight)
 
     def abandon(self, flight: Flight) -> None:

@@ -1,0 +1,167 @@
+"""The place of an attempt at level sim: its actor, virtual time, simulated connections, files in memory.
+
+Invariant: an attempt that was killed writes nothing and sends nothing any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+from harness.checkpoint_store import CheckpointStore, MemoryFiles
+from harness.errors import HarnessError
+from harness.levels.sim.clock import SimulatedClock
+from harness.levels.sim.drivers import AsyncDriver, BlockingDriver
+from harness.levels.sim.hub import Actor, Hub
+from harness.levels.sim.subtask_loop import SubtaskLoop
+from harness.process_identity import ProcessIdentity
+from harness.sim.buffer_journal import SIMULATED_PROCESS, BufferJournal
+from harness.sim.crashes import Crashes
+from harness.sut.phases import Phases
+from harness.sut.positions import SubtaskSource
+from harness.workloads.lookups import LookupSource
+
+if TYPE_CHECKING:
+    from harness.levels.sim.simulation import Simulation
+    from harness.scenario import Fault
+    from reference_impl.async_function import AsyncFunction
+    from reference_impl.source_task import Source
+
+__all__ = ["SimulatedAttempt", "SimulatedPlace"]
+
+
+class SimulatedAttempt:
+    """One attempt, as the simulation and its faults see it. Mutable: has its parts from its beginning on."""
+
+    def __init__(self, *, subtask: int, crashes: Crashes, hub: Hub) -> None:
+        self.subtask = subtask
+        self.crashes = crashes
+        self.number = 0
+        """Its fencing token; 0: it has not taken over yet."""
+        self.actor: Actor
+        self.journal: BufferJournal | None = None
+        self.loop: SubtaskLoop | None = None
+        self.store: CheckpointStore | None = None
+        self._hub = hub
+
+    def wait(self) -> None:
+        """Block until somebody wakes the attempt."""
+        self.actor.wait(None)
+        self.catch_up()
+
+    def sleep_until(self, instant_ms: int) -> None:
+        """Block until then."""
+        self.actor.sleep_until(instant_ms)
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Its loop's time is now: the actor went on otherwise than by the loop's turns."""
+        if self.loop is not None:
+            self.loop.catch_up()
+
+    def cut(self) -> None:
+        """It is killed: nothing of it is written any more."""
+        if self.journal is not None:
+            self.journal.cut()
+
+
+class SimulatedPlace:
+    """A `harness.engine.attempt.Place`."""
+
+    def __init__(self, run: Simulation, attempt: SimulatedAttempt) -> None:
+        self._run = run
+        self._attempt = attempt
+        self.clock = SimulatedClock(run.hub, actor=lambda: attempt.actor, catch_up=attempt.catch_up)
+        self.process: ProcessIdentity = SIMULATED_PROCESS
+        self.sink = BlockingDriver(
+            run.links["sink"], actor=lambda: attempt.actor, catch_up=attempt.catch_up
+        )
+        self.files: MemoryFiles = run.files[attempt.subtask]
+
+    @contextmanager
+    def journal(self, attempt: int) -> Iterator[BufferJournal]:
+        """See `Place`."""
+        run, mine = self._run, self._attempt
+        mine.number = attempt
+        kind = run.variant.journal(BufferJournal)
+        mine.journal = kind(run.tape, subtask=mine.subtask, attempt=attempt, nonces=True)
+        mine.crashes.begins(mine)
+        yield mine.journal
+
+    @contextmanager
+    def loop(self, journal: BufferJournal) -> Iterator[SubtaskLoop]:
+        """See `Place`."""
+        loop = self._attempt.loop = SubtaskLoop(self._attempt.actor, journal)
+        try:
+            yield loop
+        finally:
+            loop.wind_up()
+
+    def lookups(self, loop: asyncio.AbstractEventLoop) -> AsyncDriver:
+        """See `Place`."""
+        assert isinstance(loop, SubtaskLoop), "an attempt of level sim has a loop of level sim"
+        run = self._run
+        return AsyncDriver(run.direct if run.variant.bypasses_proxy else run.links["lookups"], loop=loop)
+
+    def client(self, name: str) -> Any:
+        """See `Place`."""
+        message = f"`client: {name}` is a mistake that only a real client can make; level sim has none"
+        raise HarnessError(message, fix="please report it: the scenario should have been refused")
+
+    def inside(
+        self, *, attempt: int, journal: Any, loop: asyncio.AbstractEventLoop, store: CheckpointStore
+    ) -> SimulatedPlace:
+        """See `Place`."""
+        del attempt, journal, loop
+        self._attempt.store = store
+        store.trouble = self._meet_store
+        self._run.started(self._attempt)
+        return self
+
+    def _meet_store(self) -> None:
+        """What faults do to a write of the store."""
+        for trouble in list(self._run.store_troubles):
+            trouble.meets(self._attempt, self.clock)
+
+    def watching(self, loop: asyncio.AbstractEventLoop, journal: Any, lookup: Any) -> AbstractContextManager[None]:
+        """See `Place`; virtual time stands while code runs, so nothing blocks the loop."""
+        del loop, journal, lookup
+        return nullcontext()
+
+    def elements(self, subtask: int, shaping: Iterable[Fault]) -> LookupSource:
+        """See `Place`."""
+        del shaping
+        return self._run.elements(subtask)
+
+    def linger(self, loop: asyncio.AbstractEventLoop, ms: int) -> None:
+        """See `Place`."""
+        assert isinstance(loop, SubtaskLoop), "an attempt of level sim has a loop of level sim"
+        loop.turn_until(self._run.hub.now_ms + ms)
+
+    # ---------------------------------------------------------------------------------------------- inside
+
+    @property
+    def phases(self) -> Phases:
+        """See `Inside`."""
+        return self._attempt.crashes
+
+    @property
+    def shaping(self) -> Iterable[Fault]:
+        """See `Inside`."""
+        return self._run.scenario.faults
+
+    def wall_ns(self) -> int:
+        """See `Inside`."""
+        assert self._attempt.loop is not None, "an attempt has its loop before its timers"
+        return self._attempt.loop.wall_ns()
+
+    def around_source(self, source: SubtaskSource, elements: LookupSource) -> Source:
+        """See `Inside`; the schedule listens to the phase `accept`."""
+        del elements
+        return source
+
+    def around_calls(self, function: AsyncFunction) -> AsyncFunction:
+        """See `Inside`."""
+        return self._run.around_calls(function, self._attempt)

@@ -1,0 +1,101 @@
+"""A scenario at level sim: the same file, the same attempt, sinks and pool as at the others, in virtual time.
+
+Invariant: what comes out depends on the order alone: equal orders, equal bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from harness.choices import Choices
+from harness.errors import HarnessError
+from harness.faults.refusals import refuse_at_level
+from harness.history.event import Event
+from harness.history.header import Header, parse_header
+from harness.levels.sim.drivers import DATABASE
+from harness.levels.sim.simulation import Simulation
+from harness.runs.claims import header_of
+from harness.runs.order import Order, planned_crashes
+from harness.runs.plan import Endpoint, RunPlan
+from harness.scenario import Scenario
+from harness.sim.fault_schedule import FaultSchedule, Noted
+from harness.sut.variant import HONEST, Variant
+
+__all__ = ["Simulated", "simulate_scenario"]
+
+_TIERS: Final = 5
+_NOWHERE: Final = Endpoint(host="", port=0, user="", password="", database=DATABASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulated:
+    """A simulated run, not yet judged."""
+
+    header: Header
+    events: Sequence[Event]
+    error: str | None
+    """Why it stopped early, if it did."""
+    virtual_ms: int
+    numbered: int
+    """Events that were made; more than `events` holds, if recording has gaps."""
+    noted: Mapping[str, Sequence[Noted]] = field(default_factory=dict)
+    """What the events do not tell of each time that a fault acted."""
+
+
+def simulate_scenario(order: Order, *, variant: Variant = HONEST) -> Simulated:
+    """Run `order`, whatever its level says, at sim. Raises CannotHere for a fault that cannot be here."""
+    refuse_at_level(order.scenario, "sim")
+    scenario, seed = order.scenario, order.seed
+    if not variant.arms_faults:
+        scenario = scenario.model_copy(update={"faults": ()})
+    plan = RunPlan(
+        run_id="",
+        scenario={},
+        seed=seed,
+        sut=order.sut,
+        mutant=order.mutant,
+        lookups=_NOWHERE,
+        sink=_NOWHERE,
+        folder="",
+        path=list(order.import_path),
+        table=_customers(scenario, seed),
+        crashes=planned_crashes(scenario),
+    )
+    run = Simulation(scenario, plan=plan, variant=variant, limit_ms=scenario.budget)
+    schedule = FaultSchedule(scenario=scenario, run=run, seed=seed)
+    run.watch = schedule.reached if schedule.has_any else None
+    run.closing = schedule.close
+    run.around_calls = schedule.workload.around_calls
+    run.tape.hears = schedule.workload.hears
+    run.run()
+    return Simulated(
+        header=_header(order),
+        events=run.tape.events,
+        error=run.error,
+        virtual_ms=run.hub.now_ms,
+        numbered=run.tape.numbered,
+        noted=schedule.noted,
+    )
+
+
+def _customers(scenario: Scenario, seed: int) -> list[list[Any]]:
+    """The rows (key, name, city, tier) of the table that is looked up: one a key, or none up to `fanout`.
+
+    Plainer than the rows of the other levels, which take longer to draw than a simulated run.
+    """
+    workload, counts = scenario.workload, Choices(seed, "rows of a key")
+    return [
+        [key, f"customer {key}", f"city {key % 7}", 1 + (key + seed + row) % _TIERS]
+        for key in range(workload.keys)
+        for row in range(1 if workload.fanout == 1 else counts.between(0, workload.fanout))
+    ]
+
+
+def _header(order: Order) -> Header:
+    header = parse_header(header_of(order, audited=True))
+    if not isinstance(header, Header):
+        message = f"our own header breaks its format: {'; '.join(header)}"
+        raise HarnessError(message, fix="please report it, with the command")
+    return header

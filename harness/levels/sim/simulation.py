@@ -1,0 +1,323 @@
+"""A simulation: one run's hub, tape, links and server, and who starts again which subtask.
+
+Answers to Flink's job manager with one region for each subtask. Invariant: after `run` every actor is gone, each killed
+attempt has its `kill`, and what the database holds is in the history.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from harness.checkpoint_store import MemoryFiles
+from harness.choices import Draw
+from harness.database.coordinator import Coordinator
+from harness.engine.attempt import AttemptParts, run_attempt
+from harness.engine.execution import ATTEMPTS_MAX
+from harness.history.event import Commit, Done, Effect, FaultEvent, GiveUp, Retire
+from harness.levels.sim.clock import SimulatedClock
+from harness.levels.sim.customers import Customers
+from harness.levels.sim.drivers import BlockingDriver
+from harness.levels.sim.hub import Actor, Hub
+from harness.levels.sim.link import Link
+from harness.levels.sim.place import SimulatedAttempt, SimulatedPlace
+from harness.levels.sim.server import Session, SimulatedServer
+from harness.levels.sim.tables import Effects, OutputRow, Tables
+from harness.runs.plan import Crash, RunPlan
+from harness.scenario import Scenario
+from harness.sim.buffer_journal import Tape
+from harness.sim.crashes import Crashes
+from harness.sut.inside.crash import InjectedFailure
+from harness.sut.variant import Variant
+from harness.workloads.lookups import LookupSource
+
+__all__ = ["Simulation"]
+
+_STEPS_MAX: Final = 4_000_000
+_QUIET_US: Final = 10_000_000
+"""With nothing recorded for so long, a run whose budget is over does hang."""
+_RESTART_MS: Final = (700, 1_200)
+"""From an attempt's end to its successor's beginning: what a Python process takes to start."""
+_ASK_AGAIN_MS: Final = 20
+"""Until the coordinator asks a database again that did not answer."""
+_LOOKS_EVERY_S: Final = 2.0
+"""Seconds of this process's own computing between two looks whether virtual time still passes."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Death:
+    """A planned kill that happened, until its successor starts. Mutable."""
+
+    crash: Crash
+    attempt: int
+    at_ms: int
+
+
+class Simulation:
+    """One run of `scenario`. Mutable."""
+
+    def __init__(self, scenario: Scenario, *, plan: RunPlan, variant: Variant, limit_ms: int) -> None:
+        self.scenario = scenario
+        self.plan = plan
+        self.variant = variant
+        self.draw = draw = Draw(plan.seed, "sim")
+        self.hub = hub = Hub(draw, limit_ms=limit_ms, steps_max=_STEPS_MAX)
+        self.tape = Tape(hub)
+        workload = scenario.workload
+        self.tables = Tables(
+            subtasks=workload.subtasks,
+            customers=Customers(plan.table),
+            keyed=scenario.sink == "idempotent" and variant.has_output_key,
+        )
+        self.server = SimulatedServer(hub=hub, tables=self.tables, on_commit=self._committed)
+        self.links = {
+            name: Link(name, hub=hub, draw=draw, server=self.server) for name in ("lookups", "sink")
+        }
+        self.direct = Link("direct", hub=hub, draw=draw, server=self.server, is_direct=True)
+        """To the database past the proxy: no fault of the network acts on it."""
+        self.links["lookups"].row_bytes = self.direct.row_bytes = workload.row_bytes
+        self.files = [MemoryFiles() for _ in range(workload.subtasks)]
+        """The checkpoint store of each subtask."""
+        self.attempts: dict[int, SimulatedAttempt] = {}
+        """The latest of each subtask."""
+        self.finished: dict[int, None] = {}
+        self.error: str | None = None
+        """Why the run was given up, if it was."""
+        self.stuck = False
+        self.watch: Callable[[int, str], None] | None = None
+        """Told of each phase that an attempt reaches."""
+        self.closing: Callable[[], None] | None = None
+        """Called when no subtask will do anything any more."""
+        self.around_calls: Callable[[Any, Any], Any] = lambda function, _attempt: function
+        self._crashers: dict[int, Crashes] = {}
+        self._tries: dict[int, int] = {}
+        self._deaths: dict[int, list[_Death]] = {}
+        self.store_troubles: list[Any] = []
+        """Faults of the checkpoint store that act now."""
+        self._elements: dict[int, LookupSource] = {}
+        self._coordinator: Actor | None = None
+        self._is_asked = False
+
+    # --------------------------------------------------------------------------------------------- running
+
+    def run(self) -> None:
+        """Every subtask from its first attempt to its last."""
+        subtasks = self.scenario.workload.subtasks
+        for subtask in range(subtasks):
+            self._crashers[subtask] = Crashes(self.plan.crashes, subtask=subtask, watch=self.watch)
+            self.begin(subtask, at_ms=0)
+        if self.scenario.sink != "atomic":
+            self._coordinator = self.hub.spawn(
+                self._coordinate, name="coordinator", ended=lambda _: None, at_ms=0
+            )
+            self._coordinator.is_daemon = True
+        outer = asyncio._get_running_loop()  # noqa: SLF001 - public by name, as in `SubtaskLoop`
+        try:
+            with self._patience():
+                why = self.hub.run()
+        finally:
+            asyncio._set_running_loop(outer)  # noqa: SLF001 - an actor that was thrown away has left its own
+        if len(self.finished) < subtasks:
+            self._close()
+        if why is not None and self.error is None:
+            self.error = why
+            self._give_up(why)
+        self._read_audit()
+
+    def _close(self) -> None:
+        if self.closing is not None:
+            self.closing()
+
+    def _give_up(self, why: str) -> None:
+        """Say so, unless the run only had too small a budget (something has happened of late), or broke."""
+        if self.hub.broken:
+            return
+        last_us = self.tape.events[-1].t if self.tape.events else 0
+        if why.startswith("the budget") and self.tape.t - last_us < _QUIET_US:
+            return
+        self.stuck = True
+        self.tape.add(GiveUp(n=self.tape.n, t=self.tape.t, why=why))
+
+    @contextmanager
+    def _patience(self) -> Iterator[None]:
+        """End a run whose code only turns at one instant of virtual time; in the main thread, which gets signals."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        seen_ms = -1
+
+        def look(*_: Any) -> None:
+            nonlocal seen_ms
+            now_ms = self.hub.now_ms
+            if now_ms == seen_ms:
+                why = f"stuck at {now_ms} ms of virtual time: somebody goes on and on, and it never ends"
+                self.fail(why)  # does not return if it is an attempt
+                raise TimeoutError(why)
+            seen_ms = now_ms
+
+        before = signal.signal(signal.SIGVTALRM, look)
+        signal.setitimer(signal.ITIMER_VIRTUAL, _LOOKS_EVERY_S, _LOOKS_EVERY_S)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+            signal.signal(signal.SIGVTALRM, before)
+
+    # -------------------------------------------------------------------------------------------- attempts
+
+    def begin(self, subtask: int, *, at_ms: int) -> SimulatedAttempt:
+        """The next attempt of `subtask`, at that instant."""
+        attempt = SimulatedAttempt(subtask=subtask, crashes=self._crashers[subtask], hub=self.hub)
+        self.attempts[subtask] = attempt
+        self._tries[subtask] = self._tries.get(subtask, 0) + 1
+        parts = AttemptParts(
+            plan=self.plan,
+            scenario=self.scenario,
+            subtask=subtask,
+            place=SimulatedPlace(self, attempt),
+            variant=self.variant,
+        )
+
+        def live(actor: Actor) -> None:
+            attempt.actor = actor
+            actor.dying = attempt.cut
+            run_attempt(parts)
+
+        attempt.actor = self.hub.spawn(
+            live,
+            name=f"subtask {subtask}",
+            ended=lambda actor: self._over(attempt, actor),
+            at_ms=at_ms,
+        )
+        return attempt
+
+    def elements(self, subtask: int) -> LookupSource:
+        """What the source of `subtask` sends; made once for all attempts."""
+        found = self._elements.get(subtask)
+        if found is None:
+            found = self._elements[subtask] = LookupSource(
+                workload=self.scenario.workload,
+                seed=self.plan.seed,
+                subtask=subtask,
+                faults=self.scenario.faults,
+            )
+        return found
+
+    def _over(self, attempt: SimulatedAttempt, actor: Actor) -> None:
+        if actor.killed and attempt.journal is not None:
+            attempt.journal.killed()
+        if not self.hub.over:
+            self._attempt_over(attempt, actor)
+
+    def _attempt_over(self, attempt: SimulatedAttempt, actor: Actor) -> None:
+        """Start the next one, unless the subtask is done, or fails too often."""
+        subtask = attempt.subtask
+        if self.attempts[subtask] is not attempt:
+            return  # it was superseded
+        if actor.error is None and not actor.killed:
+            self.finished[subtask] = None
+            if len(self.finished) == self.scenario.workload.subtasks:
+                self._close()
+        elif self._tries[subtask] >= ATTEMPTS_MAX:
+            self.fail(f"subtask {subtask} has failed {ATTEMPTS_MAX} times: {actor.error or 'killed'}")
+        else:
+            self.begin(subtask, at_ms=self.hub.now_ms + self.draw.between(*_RESTART_MS))
+
+    def supersede(self, attempt: SimulatedAttempt) -> None:
+        """It is taken for dead, though it may live: its successor begins."""
+        self.begin(attempt.subtask, at_ms=self.hub.now_ms + self.draw.between(*_RESTART_MS))
+
+    def fail(self, why: str) -> None:
+        """The run is over, without a verdict on its end: every attempt is thrown away."""
+        if self.error is None:
+            self.error = why
+        self.hub.over = True
+        for attempt in sorted(self.attempts.values(), key=lambda one: one.actor.is_current):
+            attempt.actor.kill()  # does not return from the one that is running
+
+    # ------------------------------------------------------------------------------------------ the tables
+
+    def _committed(self, session: Session, effects: Effects) -> None:
+        """Something became visible in the database."""
+        del session
+        tape = self.tape
+        for subtask, epoch, token in effects.epochs:
+            tape.add(Commit(n=tape.n, t=tape.t, s=subtask, c=epoch, a=token))
+        for number in effects.completed:
+            tape.add(Done(n=tape.n, t=tape.t, c=number))
+        if effects.acks or effects.fences:
+            self._is_asked = True
+            if self._coordinator is not None:
+                self._coordinator.wake()
+
+    def _coordinate(self, actor: Actor) -> None:
+        """Complete checkpoints, whenever a part was handed in."""
+        driver = BlockingDriver(self.direct, actor=lambda: actor, is_root=True)
+        coordinator: Coordinator = self.variant.coordinator(Coordinator)(driver, note=self._note)
+        while True:
+            while not self._is_asked:
+                actor.wait(None)
+            self._is_asked = False
+            while not coordinator.poll():
+                actor.sleep_until(self.hub.now_ms + _ASK_AGAIN_MS)
+
+    def _note(self, kind: str, **fields: Any) -> None:
+        if kind == "retire":
+            tape = self.tape
+            tape.add(Retire(n=tape.n, t=tape.t, c=fields["c"]))
+
+    def completed(self, subtask: int) -> frozenset[int]:
+        """The checkpoints of `subtask` that are committed, or complete."""
+        if self.scenario.sink == "atomic":
+            return frozenset(epoch for of, epoch in self.tables.epoch.sorted_keys() if of == subtask)
+        return frozenset(self.tables.completed.sorted_keys())
+
+    def _read_audit(self) -> None:
+        """After the run: the audit log becomes the history's `effect` events."""
+        tape, t = self.tape, self.tape.t
+        decode = msgspec.json.decode
+        for row in self.audit:
+            tape.add(
+                Effect(
+                    n=tape.n, t=t, s=row.subtask, id=row.id, token=row.token, seq=row.seq, j=row.j, v=decode(row.v)
+                )
+            )
+
+    @property
+    def audit(self) -> Sequence[OutputRow]:
+        """What the database's triggers wrote down."""
+        return self.tables.audit
+
+    # --------------------------------------------------------------------------------------------- crashes
+
+    def dies(self, attempt: SimulatedAttempt, crash: Crash) -> None:
+        """For an attempt that is where it is planned to die: does not return."""
+        tape = self.tape
+        tape.add(FaultEvent(n=tape.n, t=tape.t, f=crash.fault, phase="begin"))
+        death = _Death(crash=crash, attempt=attempt.number, at_ms=self.hub.now_ms)
+        self._deaths.setdefault(attempt.subtask, []).append(death)
+        if crash.how == "exception":
+            raise InjectedFailure(f"fault {crash.fault} at {crash.phase} #{crash.hit}")
+        attempt.actor.kill()
+
+    def started(self, attempt: SimulatedAttempt) -> None:
+        """An attempt has begun: the kills of those before it have their evidence."""
+        tape = self.tape
+        for death in self._deaths.pop(attempt.subtask, []):
+            evidence = {
+                "subtask": attempt.subtask,
+                "phase": death.crash.phase,
+                "hit": death.crash.hit,
+                "how": death.crash.how,
+                "attempt": death.attempt,
+                "next_attempt": attempt.number,
+                "restart_ms": self.hub.now_ms - death.at_ms,
+            }
+            tape.add(FaultEvent(n=tape.n, t=tape.t, f=death.crash.fault, phase="end", evidence=evidence))

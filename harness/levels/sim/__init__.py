@@ -1,0 +1,1 @@
+"""Level `sim`: whole runs in virtual time, thousands of them."""

@@ -16,7 +16,6 @@ import pytest
 
 if TYPE_CHECKING:
     from harness.engine.stage import Stage
-    from harness.runs.order import Order
     from harness.runs.outcome import RunOutcome
     from harness.scenario import Scenario
 
@@ -156,6 +155,7 @@ class Shared:
     def __init__(self, config: pytest.Config) -> None:
         from harness.choices import fresh_seed
         from harness.engine.stage import StagePlan
+        from harness.levels.named import level_named
         from harness.runs.order import new_run_id
 
         seed, report = config.getoption("--floodmark-seed"), config.getoption("--floodmark-report")
@@ -164,7 +164,9 @@ class Shared:
         self._folder = Path("reports", "out", run_id) if report is None else report
         self._world = config.getoption("--floodmark-world")
         self._proxy = config.getoption("--floodmark-proxy")
-        self._plan = StagePlan(run_id=run_id, report=self._folder, world=self._world, proxy=self._proxy)
+        self._plan = StagePlan(
+            run_id=run_id, report=self._folder, levels=level_named, world=self._world, proxy=self._proxy
+        )
         self._stack = ExitStack()
         self._stage: Stage | None = None
         self._outcomes: list[RunOutcome] = []
@@ -193,7 +195,7 @@ class Shared:
         ]
         order = Order(scenario=scenario, level=level, seed=self.seed, again=shlex.join(words))
         try:
-            outcome = self._simulated(order) if level == "sim" else self._opened().run(order)
+            outcome = self._opened().run(order)
         except WorldError:
             self.environment_failed = True
             self.not_proven += 1
@@ -202,19 +204,13 @@ class Shared:
         self.not_proven += outcome.judgement.outcome is not Outcome.PASS
         return outcome
 
-    def _simulated(self, order: Order) -> RunOutcome:
-        from harness.sim.perform import perform
-
-        name = f"{self._plan.run_id}-sim-{len(self._outcomes) + 1:03d}"
-        return perform(order, run_id=name, folder=self._folder / "runs" / name)
-
     @property
     def world(self) -> str:
         """Which world the runs had, and why that one."""
         return "; ".join(dict.fromkeys(outcome.world.why for outcome in self._outcomes))
 
     def _opened(self) -> Stage:
-        """The stage, opened by the first run: what keeps it from opening is that run's failure."""
+        """The stage, opened by the first run; its world by the first run that needs one, whose failure it is."""
         from harness.engine.observer import Observer, Stop
         from harness.engine.stage import open_stage
 
@@ -243,5 +239,5 @@ class Shared:
 
         self._stack.close()
         if self._outcomes:
-            secrets = [] if self._stage is None else self._stage.secrets
+            secrets = () if self._stage is None else self._stage.secrets
             self.page = write_report(self._outcomes, self._folder, title="pytest", secrets=secrets)

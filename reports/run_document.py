@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.runs import outcome as outcome_values
 from harness.errors import HistoryError
+from harness.runs import outcome as outcome_values
 from harness.runs.outcome import FaultRecord, RunOutcome
 from harness.verdict import InvariantVerdict
 from harness.visible import without_credentials

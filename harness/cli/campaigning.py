@@ -1,4 +1,4 @@
-"""What `run` and `demo` do alike: carry the campaign out, write the report, print it.
+"""What `run`, `demo` and `mutants` do alike, at every level: carry the campaign out, write the report, print it.
 
 Invariant: what was asked for and its seeds are printed before the first run; the report is written however
 the campaign ended, as long as one run left something to report.
@@ -6,25 +6,34 @@ the campaign ended, as long as one run left something to report.
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
+from rich import box
+from rich.console import Console
+from rich.table import Table
 
 from harness.cli.interrupt import stop_on_interrupt
 from harness.cli.progress import observing
 from harness.engine.campaign import Finished, carry_out
-from harness.engine.stage import Keep, StagePlan, abilities_needed
+from harness.engine.stage import Keep, StagePlan
+from harness.engine.tally import Tally
 from harness.errors import NothingRan
+from harness.levels.named import level_named
 from harness.runs.order import Order, new_run_id
-from harness.world.proxy_choice import PACKETS
+from harness.verdict import Outcome
 from reports.machine import render
 from reports.pretty import print_outcomes, terminal
 from reports.write import write_report
 
 __all__ = ["go"]
+
+_COLUMNS = (Outcome.PASS, Outcome.FAIL, Outcome.UNKNOWN, Outcome.VACUOUS)
 
 
 def go(
@@ -33,7 +42,7 @@ def go(
     title: str,
     world: str,
     proxy: str = "auto",
-    jobs: int = 1,
+    jobs: int | None = None,
     report: Path | None,
     keep: Keep,
     budget: float | None,
@@ -43,17 +52,17 @@ def go(
     verbose: bool,
     no_color: bool,
 ) -> Finished:
-    """Carry `orders` out, write their report, print it. Raises NothingRan if there is nothing to report."""
+    """Carry `orders`, all of one level, out; write their report, print it. Raises NothingRan if there is none."""
     run_id = new_run_id()
     folder = report if report is not None else Path("reports") / "out" / run_id
+    counts = level_named(orders[0].level).repeatable
     plan = StagePlan(
         run_id=run_id,
         report=folder,
+        levels=level_named,
         world=world,
         proxy=proxy,
-        # A proxy that some run needs serves them all; what changes the server is for the runs that need it.
-        needs=frozenset().union(*[abilities_needed(order) for order in orders]) & {PACKETS},
-        lanes=min(jobs, len(orders)),
+        lanes=min(jobs or ((os.cpu_count() or 1) if counts else 1), len(orders)),
         keep=keep,
         offline=offline,
     )
@@ -66,18 +75,75 @@ def go(
         raise NothingRan(message, fix="give a larger --budget")
     page = write_report(finished.outcomes, folder, title=title, secrets=finished.secrets)
     if form == "pretty":
-        print_outcomes(finished.outcomes, console=terminal(sys.stdout, color=False if no_color else None))
+        console = terminal(sys.stdout, color=False if no_color else None)
+        print_outcomes(finished.outcomes, console=console)
+        if finished.ran > len(finished.outcomes):
+            _print_table(finished, console)
         click.echo(f"report   {page}")
     else:
-        click.echo(render(finished.outcomes, form, title=title), nl=False)
+        click.echo(_document(finished, form, title=title, counts=counts), nl=False)
     _say_what_is_missing(finished)
     return finished
+
+
+def _document(finished: Finished, form: Any, *, title: str, counts: bool) -> str:
+    """What a program reads; where runs may be counted only, with their counts."""
+    text = render(finished.outcomes, form, title=title)
+    if form == "json":
+        if not counts:
+            return text
+        tallies = [_as_json(tally) for tally in finished.tallies]
+        return json.dumps({**json.loads(text), "simulated": tallies}) + "\n"
+    return text + _markdown_table(finished) if finished.ran > len(finished.outcomes) else text
+
+
+def _print_table(finished: Finished, console: Console) -> None:
+    table = Table(box=box.SIMPLE_HEAD)
+    for heading in _headings():
+        table.add_column(heading, justify="left" if heading == "scenario" else "right")
+    for tally in finished.tallies:
+        table.add_row(*_cells(tally))
+    console.print(table)
+    kept = len(finished.outcomes)
+    console.print(
+        f"{finished.ran} runs in {finished.took_s:.1f} s, judged by all invariants; {kept} of them above"
+    )
+    for tally in finished.tallies:
+        if tally.first is not None:
+            console.print(f"first    {tally.first.again}", soft_wrap=True)
+
+
+def _markdown_table(finished: Finished) -> str:
+    rows = [_headings(), ["---"] * len(_headings()), *map(_cells, finished.tallies)]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _headings() -> list[str]:
+    return ["scenario", "runs", *map(str, _COLUMNS), "not as expected", "events"]
+
+
+def _cells(tally: Tally) -> list[str]:
+    name = f"{tally.scenario} with {tally.mutant}" if tally.mutant else tally.scenario
+    counts = [str(tally.counts.get(outcome, 0)) for outcome in _COLUMNS]
+    return [name, str(tally.runs), *counts, str(tally.unexpected), str(tally.events)]
+
+
+def _as_json(tally: Tally) -> dict[str, Any]:
+    return {
+        "scenario": tally.scenario,
+        "mutant": tally.mutant,
+        "runs": tally.runs,
+        **{str(outcome): tally.counts.get(outcome, 0) for outcome in _COLUMNS},
+        "unexpected": tally.unexpected,
+        "events": tally.events,
+        "first": tally.first.again if tally.first else None,
+    }
 
 
 def _say_what_is_missing(finished: Finished) -> None:
     for sentence in finished.left_out:
         click.echo(f"floodmark: {sentence}", err=True)
-    missing = finished.asked - len(finished.outcomes)
+    missing = finished.asked - finished.ran
     if missing:
         here = "this world has no means for them" if finished.left_out else "the budget is over"
         why = "interrupted" if finished.interrupted else finished.error or here

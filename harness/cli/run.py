@@ -5,7 +5,6 @@ Invariant: everything that can be wrong with what was asked for is said before a
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,21 @@ if TYPE_CHECKING:
     from harness.scenario import Scenario
 
 __all__ = ["run"]
+
+_CAMPAIGN = (
+    "world",
+    "proxy",
+    "jobs",
+    "report",
+    "keep",
+    "budget",
+    "offline",
+    "form",
+    "quiet",
+    "verbose",
+    "no_color",
+)
+"""The options that say how, and not what."""
 
 
 @click.command()
@@ -47,6 +61,7 @@ def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], tags: tuple[st
     """
     from harness.catalogue import resolve
     from harness.choices import fresh_seed
+    from harness.cli.campaigning import go
     from harness.scenario_file import apply_settings, load_many
 
     selected = _selected(
@@ -54,7 +69,7 @@ def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], tags: tuple[st
     )
     files = [file for file, _ in selected]
     loaded = [apply_settings(scenario, settings) for _, scenario in selected]
-    _check_level(loaded, asked["level"], asked["world"])
+    refuse_no_world(asked["level"], asked["world"])
     _check_sut(asked["sut"], asked["mutant"], asked["level"])
     seed = asked["seed"] if asked["seed"] is not None else fresh_seed()
     orders = [
@@ -63,7 +78,7 @@ def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], tags: tuple[st
         for order in _orders(scenario, file, seed, settings, asked)
     ]
     title = ", ".join(scenario.scenario for scenario in loaded)
-    return _go(orders, title=title, asked=asked)
+    return go(orders, title=title, **{name: asked[name] for name in _CAMPAIGN}).exit_code
 
 
 def _selected(
@@ -93,38 +108,7 @@ def _selected(
 
 
 def _runs_at(scenario: Scenario, level: str) -> bool:
-    """In virtual time any scenario makes sense, unless one of its faults has none there."""
-    able = all(level in fault.form.levels for fault in scenario.faults)
-    return able and level in {"sim", *scenario.levels}
-
-
-def _go(orders: Sequence[Order], *, title: str, asked: dict[str, Any]) -> int:
-    """At level sim without a world; the others' modules are not even imported."""
-    shared = ("jobs", "report", "budget", "form", "quiet", "verbose", "no_color")
-    options = {name: asked[name] for name in shared}
-    options["jobs"] = asked["jobs"] or ((os.cpu_count() or 1) if asked["level"] == "sim" else 1)
-    if asked["level"] == "sim":
-        from harness.cli import simulating
-
-        return simulating.go(orders, title=title, **options).exit_code
-    from harness.cli import campaigning
-
-    of_a_world = {name: asked[name] for name in ("world", "proxy", "keep", "offline")}
-    return campaigning.go(orders, title=title, **options, **of_a_world).exit_code
-
-
-def _check_level(scenarios: Sequence[Scenario], level: str, world: str) -> None:
-    from harness.errors import UsageError
-    from harness.faults.refusals import refuse_at_level
-
-    refuse_no_world(level, world)
-    for scenario in scenarios:
-        refuse_at_level(scenario, level)
-        if level not in {"sim", *scenario.levels}:  # in virtual time any scenario makes sense
-            message = f"scenario {scenario.scenario} does not run at level {level}"
-            raise UsageError(
-                message, fix=f"choose --level {' or '.join(dict.fromkeys(('sim', *scenario.levels)))}"
-            )
+    return level in scenario.levels and all(level in fault.form.levels for fault in scenario.faults)
 
 
 def _check_sut(sut: str, mutant: str | None, level: str) -> None:

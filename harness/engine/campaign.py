@@ -1,24 +1,31 @@
 """A campaign: all runs of one command, and what came of them.
 
 Invariant: a run that was asked for and did not happen is missed, never passed over: it costs the command its
-exit code of success.
+exit code of success. Every run counts for the exit code, whether or not it is kept whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Final
 
-from harness.clock import Deadline
+from harness.clock import Deadline, monotonic_us
+from harness.engine.level import Level, refuse
 from harness.engine.observer import Observer, Stop
 from harness.engine.stage import Stage, StagePlan, open_stage
+from harness.engine.tally import Counted, Tally, count, tallies, worth_keeping
 from harness.errors import CannotHere, Exit, WorldError
 from harness.runs.order import Order
 from harness.runs.outcome import RunOutcome
 from harness.verdict import worst
 
-__all__ = ["Finished", "carry_out"]
+__all__ = ["KEPT_MAX", "Finished", "carry_out"]
+
+KEPT_MAX: Final = 12
+"""Runs in the report, of however many that can be run again."""
+_TELL_EVERY = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,9 +33,13 @@ class Finished:
     """What came of a campaign."""
 
     outcomes: tuple[RunOutcome, ...]
+    """Of the runs that are kept whole."""
+    tallies: tuple[Tally, ...]
+    """Of all runs."""
     asked: int
-    """How many runs were asked for; fewer outcomes mean that some never ran."""
+    """How many runs were asked for."""
     interrupted: bool
+    took_s: float = 0.0
     left_out: tuple[str, ...] = ()
     """Why some could not be run in this world, a sentence each."""
     error: WorldError | None = None
@@ -37,16 +48,26 @@ class Finished:
     """Passwords that no report may show."""
 
     @property
+    def ran(self) -> int:
+        """How many there were; fewer than asked: some never ran."""
+        return sum(tally.runs for tally in self.tallies)
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether all ran, and every reference passed and every defect was convicted."""
+        return self.ran == self.asked and not any(tally.unexpected for tally in self.tallies)
+
+    @property
     def exit_code(self) -> Exit:
         """A violation beats an interruption, that beats unknown, and unknown beats the environment."""
-        code = worst(outcome.judgement.outcome for outcome in self.outcomes).exit_code
+        code = worst(outcome for tally in self.tallies for outcome in tally.counts).exit_code
         if code is Exit.VIOLATION:
             return code
         if self.interrupted:
             return Exit.INTERRUPTED
         if self.error is not None and code is Exit.HOLD:
             return self.error.exit_code
-        return code if len(self.outcomes) == self.asked else Exit.UNDECIDED
+        return code if self.ran == self.asked else Exit.UNDECIDED
 
 
 def carry_out(
@@ -57,75 +78,120 @@ def carry_out(
     stop: Stop,
     budget_s: float | None = None,
 ) -> Finished:
-    """Run every order, unless `stop` or the budget comes first, or the environment breaks.
+    """Run every order, all of one level, unless `stop` or the budget comes first, or the environment breaks.
 
-    Raises WorldError where it breaks before the first run has ended, and CannotHere where no run could be made.
+    Raises UsageError where an order cannot be run at its level, WorldError where the environment breaks before the
+    first run has ended, and CannotHere where no run could be made.
     """
-    outcomes: dict[int, RunOutcome] = {}
-    left_out: dict[int, CannotHere] = {}
-    broke: WorldError | None = None
+    level = plan.levels(orders[0].level)
+    for order in orders:
+        refuse(order, level)
+    began_us = monotonic_us()
+    campaign = _Campaign(orders, level, plan=plan, observer=observer, stop=stop, budget_s=budget_s)
     with open_stage(plan, observer=observer, stop=stop) as stage:
-        observer.phase("plan", _in_words(orders, plan))
-        try:
-            _run_all(
-                orders,
-                stage,
-                lanes=plan.lanes,
-                stop=stop,
-                budget_s=budget_s,
-                outcomes=outcomes,
-                left_out=left_out,
-            )
-        except WorldError as error:
-            if not outcomes:
-                raise
-            broke = error
-    if not outcomes and left_out:
-        raise left_out[min(left_out)]
-    in_order = tuple(outcomes[number] for number in sorted(outcomes))
+        campaign.go(stage)
     return Finished(
-        outcomes=in_order,
+        outcomes=tuple(campaign.outcomes[number] for number in sorted(campaign.outcomes)),
+        tallies=tuple(tallies(orders, campaign.counted())),
         asked=len(orders),
         interrupted=stop.is_set(),
-        left_out=tuple(dict.fromkeys(left_out[number].what for number in sorted(left_out))),
-        error=broke,
-        secrets=tuple(stage.secrets),
+        took_s=(monotonic_us() - began_us) / 1e6,
+        left_out=tuple(dict.fromkeys(campaign.left_out[number].what for number in sorted(campaign.left_out))),
+        error=campaign.error,
+        secrets=stage.secrets,
     )
 
 
-def _in_words(orders: Sequence[Order], plan: StagePlan) -> str:
-    """What will run, with all that was drawn: before it runs."""
-    names = ", ".join(dict.fromkeys(order.scenario.scenario for order in orders))
-    seeds = sorted({order.seed for order in orders})
-    span = f"{seeds[0]}..{seeds[-1]}" if len(seeds) > 1 else f"{seeds[0]}"
-    return f"{plan.run_id}: {len(orders)} {'run' if len(orders) == 1 else 'runs'} of {names}, seed {span}"
+class _Campaign:
+    """One campaign under way. Mutable: `outcomes` and `left_out` grow, by the order's number."""
 
+    def __init__(
+        self,
+        orders: Sequence[Order],
+        level: Level,
+        *,
+        plan: StagePlan,
+        observer: Observer,
+        stop: Stop,
+        budget_s: float | None,
+    ) -> None:
+        self._orders = orders
+        self._level = level
+        self._plan = plan
+        self._observer = observer
+        self._stop = stop
+        self._budget = None if budget_s is None else Deadline(budget_s)
+        self._counted: list[Counted] | None = None
+        self.outcomes: dict[int, RunOutcome] = {}
+        self.left_out: dict[int, CannotHere] = {}
+        self.error: WorldError | None = None
 
-def _run_all(
-    orders: Sequence[Order],
-    stage: Stage,
-    *,
-    lanes: int,
-    stop: Stop,
-    budget_s: float | None,
-    outcomes: dict[int, RunOutcome],
-    left_out: dict[int, CannotHere],
-) -> None:
-    """Into `outcomes` or `left_out`, by the order's number, as lanes are free. Raises the first WorldError."""
-    budget = None if budget_s is None else Deadline(budget_s)
+    def go(self, stage: Stage) -> None:
+        """Run what is to be run; of very many that can be run again, only those worth keeping are kept whole."""
+        if self._level.needs_world:
+            from harness.engine.worlds import shared_needs  # noqa: PLC0415 - pulls in a database's client
 
-    def run(number: int) -> None:
-        if stop.is_set() or (budget is not None and budget.passed):
-            return
-        limit_s = None if budget is None else budget.left_s
+            # Which world it is, is the first thing to know.
+            stage.worlds().open_one(shared_needs(self._orders))
+        self._observer.phase("plan", self._in_words())
+        numbers: Sequence[int] = range(len(self._orders))
+        if self._level.repeatable and len(self._orders) > KEPT_MAX:
+            self._counted = list(self._count())
+            numbers = worth_keeping(self._counted, at_most=KEPT_MAX)
         try:
-            outcomes[number] = stage.run(orders[number], limit_s=limit_s)
-        except CannotHere as sentence:
-            left_out[number] = sentence
+            self._run_all(stage, numbers)
+        except WorldError as error:
+            if not self.outcomes:
+                raise
+            self.error = error
+        if not self.outcomes and self.left_out:
+            raise self.left_out[min(self.left_out)]
 
-    if lanes == 1:
-        for number in range(len(orders)):
-            run(number)
-        return
-    with ThreadPoolExecutor(max_workers=lanes) as pool:
-        list(pool.map(run, range(len(orders))))
+    def counted(self) -> list[Counted]:
+        """Every run, as far as it is counted."""
+        if self._counted is not None:
+            return self._counted
+        return [Counted.of(number, self.outcomes[number]) for number in sorted(self.outcomes)]
+
+    def _goes_on(self) -> bool:
+        return not self._stop.is_set() and (self._budget is None or not self._budget.passed)
+
+    def _in_words(self) -> str:
+        """What will run, with all that was drawn: before it runs."""
+        orders = self._orders
+        names = ", ".join(dict.fromkeys(order.scenario.scenario for order in orders))
+        seeds = sorted({order.seed for order in orders})
+        span = f"{seeds[0]}..{seeds[-1]}" if len(seeds) > 1 else f"{seeds[0]}"
+        runs = f"{len(orders)} {'run' if len(orders) == 1 else 'runs'}"
+        return f"{self._plan.run_id}: {runs} of {names} at level {self._level.name}, seed {span}"
+
+    def _count(self) -> Iterator[Counted]:
+        unexpected = 0
+        runs = count(self._orders, self._level, jobs=self._plan.lanes, goes_on=self._goes_on)
+        for done, run in enumerate(runs, start=1):
+            unexpected += not run.as_expected
+            if done % _TELL_EVERY == 0:
+                text = f"{done} of {len(self._orders)}, {unexpected} not as expected"
+                self._observer.phase("run", text)
+            yield run
+
+    def _run_all(self, stage: Stage, numbers: Sequence[int]) -> None:
+        """As lanes are free. Raises the first WorldError."""
+        # What has been counted already is only run again, and nothing of it is left out.
+        goes_on: Callable[[], bool] = self._goes_on if self._counted is None else lambda: True
+
+        def run(number: int) -> None:
+            if not goes_on():
+                return
+            limit_s = None if self._budget is None else self._budget.left_s
+            try:
+                self.outcomes[number] = stage.run(self._orders[number], limit_s=limit_s)
+            except CannotHere as sentence:
+                self.left_out[number] = sentence
+
+        if self._plan.lanes == 1 or not self._level.needs_world:
+            for number in numbers:
+                run(number)
+            return
+        with ThreadPoolExecutor(max_workers=self._plan.lanes) as pool:
+            list(pool.map(run, numbers))

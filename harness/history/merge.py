@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Leftovers", "Line", "merge", "read_leftovers", "write_history"]
+__all__ = ["Leftovers", "Line", "history_text", "merge", "read_leftovers"]
 
 Line = dict[str, Any]
 
@@ -118,10 +118,8 @@ def _is_lost_commit(
     return epoch not in recorded and committed.get(epoch) == line["a"]
 
 
-def write_history(path: Path, header: Mapping[str, Any], events: Sequence[Line]) -> None:
-    """Write the text form; `path` ends in `.jsonl`."""
+def history_text(header: Mapping[str, Any], events: Sequence[Line]) -> bytes:
+    """The text form, as `read.open_text` takes it."""
     encode = msgspec.json.Encoder().encode
-    with path.open("wb") as file:
-        file.write(encode(header) + b"\n")
-        for event in events:
-            file.write(encode({"n": event["n"], "t": event["t"], "k": event["k"], **event}) + b"\n")
+    lines = [header, *({"n": event["n"], "t": event["t"], "k": event["k"], **event} for event in events)]
+    return b"".join(encode(line) + b"\n" for line in lines)

@@ -17,13 +17,12 @@ from typing import Final
 import click
 
 from harness.catalogue import catalogue, catalogue_folder
+from harness.engine.tally import Counted, count
 from harness.errors import Exit
-from harness.mutants.variants import variant_of
+from harness.levels.sim.level import SimulatedLevel
 from harness.runs.order import Order
 from harness.scenario import Scenario
 from harness.scenario_file import load
-from harness.sim.tally import Counted, Planted, Plants, count
-from harness.sut.mutants import find_mutant
 
 __all__ = ["Trial", "main", "page_text", "try_catalogue"]
 
@@ -66,8 +65,7 @@ def try_catalogue(paths: Sequence[Path], *, seeds: int = _SEEDS, jobs: int = 1) 
     """Run all of `paths`, each with seeds 1 to `seeds`."""
     scenarios = [load(path) for path in paths]
     orders = [order for scenario in scenarios for order in _orders(scenario, seeds)]
-    plants: Plants = {mutant: _planted(mutant) for mutant in dict.fromkeys(order.mutant for order in orders)}
-    counted = list(count(orders, plants, jobs=jobs, goes_on=lambda: True))
+    counted = list(count(orders, SimulatedLevel(), jobs=jobs))
     return [
         _trial(scenario, path.parent.name, orders, counted, seeds)
         for scenario, path in zip(scenarios, paths, strict=True)
@@ -83,12 +81,6 @@ def _orders(scenario: Scenario, seeds: int) -> list[Order]:
         for mutant in suspects
         for seed in range(1, seeds + 1)
     ]
-
-
-def _planted(mutant: str | None) -> Planted:
-    if mutant is None:
-        return Planted()
-    return Planted(variant=variant_of(mutant), convicts=find_mutant(mutant).convicted_by)
 
 
 def _trial(

@@ -18,12 +18,13 @@ import click
 
 from harness.catalogue import resolve
 from harness.choices import Choices
+from harness.engine.tally import Counted, count
 from harness.errors import Exit
+from harness.levels.sim.level import SimulatedLevel
 from harness.runs.order import Order
 from harness.scenario import Scenario
 from harness.scenario_file import dump, load
 from harness.scenario_triggers import PHASES, PhaseName
-from harness.sim.tally import Counted, Planted, count
 from harness.workloads.inputs import Inputs
 from harness.workloads.lookups import LookupSource
 from harness.workloads.sessions import session_stamps
@@ -147,7 +148,7 @@ def try_phases(
     """Each phase of each of `scenarios`, if it is `among` those asked for, with seeds 1 to `seeds`, at level sim."""
     kinds = [(scenario, phase) for scenario in scenarios for phase in phases_of(scenario) if phase in among]
     orders = [order for scenario, phase in kinds for order in _orders(scenario, phase, seeds)]
-    counted = list(count(orders, {None: Planted()}, jobs=jobs, goes_on=lambda: True))
+    counted = list(count(orders, SimulatedLevel(), jobs=jobs))
     return [
         _trial(scenario, phase, counted[number * seeds : (number + 1) * seeds])
         for number, (scenario, phase) in enumerate(kinds)

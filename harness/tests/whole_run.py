@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+from harness.engine.in_world import record_in_world
+from harness.engine.level import Site
 from harness.engine.observer import Observer, Stop
 from harness.engine.perform import perform
 from harness.levels.live.supervisor import LiveRunner
@@ -39,14 +42,15 @@ def whole_run(
     folder.mkdir()
     return perform(
         Order(scenario=scenario, level="live", seed=seed, **order),
-        run_id=run_id,
-        world=world,
-        runner=LiveRunner(note_process=world.enrol),
-        folder=folder,
-        observer=observer or Observer(),
-        stop=stop or Stop(),
-        limit_s=limit_s,
-        inspect=inspect,
+        play=partial(record_in_world, runner=LiveRunner(note_process=world.enrol), inspect=inspect),
+        site=Site(
+            run_id=run_id,
+            folder=folder,
+            world=world,
+            observer=observer or Observer(),
+            stop=stop or Stop(),
+            limit_s=limit_s,
+        ),
     )
 
 

@@ -27,6 +27,7 @@ def folder(tmp_path: Path) -> Path:
         ("quick-one", "gate", "sim, live", ""),
         ("slow-one", "nightly", "sim, live", ""),
         ("spark-one", "nightly", "spark", _SPARK_ONLY),
+        ("unlisted-one", "nightly", "live", ""),
     ):
         text = _TEXT.format(name=name, tags=tags, levels=levels, faults=faults)
         (tmp_path / f"{name}.yaml").write_text(text)
@@ -44,7 +45,7 @@ def test_of_a_folder_what_cannot_be_at_the_level_is_left_out_and_named(
 
     told = capsys.readouterr()
     assert code == 0
-    assert "not at level sim, and left out: spark-one" in told.err
+    assert "not at level sim, and left out: spark-one, unlisted-one" in told.err
     assert "quick-one" in told.out
     assert "slow-one" in told.out
 
@@ -56,6 +57,17 @@ def test_what_is_named_by_itself_and_cannot_be_is_refused(
 
     assert code == 4
     assert "choose --level spark" in capsys.readouterr().err
+
+
+def test_a_level_that_the_file_does_not_list_is_refused_at_sim_too(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = _run(str(folder / "unlisted-one.yaml"), report=tmp_path / "report")
+
+    assert code == 4
+    told = capsys.readouterr().err
+    assert "scenario unlisted-one does not run at level sim" in told
+    assert "choose --level live" in told
 
 
 def test_a_tag_takes_only_what_has_it(

@@ -26,8 +26,8 @@ def nothing_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def opened(*_: Any, **__: Any) -> Any:
         pytest.fail("a world was opened")
 
-    monkeypatch.setattr("harness.engine.stage.open_world", opened)
-    monkeypatch.setattr("harness.engine.stage.Ledger.open", opened)
+    monkeypatch.setattr("harness.engine.worlds.open_world", opened)
+    monkeypatch.setattr("harness.engine.worlds.Ledger.open", opened)
     monkeypatch.chdir(tmp_path)
 
 
@@ -90,7 +90,7 @@ def test_a_level_that_a_scenario_does_not_run_at_is_refused(
 ) -> None:
     assert main(["run", CALM, "--set", "levels=[live]", "--level", "spark"]) == Exit.USAGE
 
-    assert "--level sim or live" in capsys.readouterr().err
+    assert "choose --level live\n" in capsys.readouterr().err
 
 
 def test_an_empty_folder_has_nothing_to_run(tmp_path: Path) -> None:

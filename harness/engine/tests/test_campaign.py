@@ -8,11 +8,15 @@ from pathlib import Path
 import pytest
 
 from harness.engine.campaign import Finished
+from harness.engine.tally import Counted, tallies
 from harness.errors import Exit, WorldError
+from harness.runs.order import Order
 from harness.runs.outcome import RunOutcome, WorldDescription
+from harness.scenario_file import load_many
 from harness.verdict import Judgement, Outcome
 
 PASS, VACUOUS, UNKNOWN, FAIL = Outcome.PASS, Outcome.VACUOUS, Outcome.UNKNOWN, Outcome.FAIL
+ORDER = Order(scenario=load_many(["calm"])[0], level="live", seed=1)
 BROKE = WorldError("the server went away")
 
 
@@ -74,6 +78,12 @@ def test_the_exit_code_of(
 ) -> None:
     finished = Finished(
         outcomes=tuple(outcome(verdict) for verdict in verdicts),
+        tallies=tuple(
+            tallies(
+                [ORDER] * len(verdicts),
+                [Counted.of(number, outcome(verdict)) for number, verdict in enumerate(verdicts)],
+            )
+        ),
         asked=len(verdicts) + missing,
         interrupted=interrupted,
         error=error,
@@ -83,6 +93,6 @@ def test_the_exit_code_of(
 
 
 def test_the_secrets_of_a_campaign_are_not_in_its_text() -> None:
-    finished = Finished(outcomes=(), asked=0, interrupted=False, secrets=("hunter2",))
+    finished = Finished(outcomes=(), tallies=(), asked=0, interrupted=False, secrets=("hunter2",))
 
     assert "hunter2" not in repr(finished)

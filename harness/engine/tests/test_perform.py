@@ -5,20 +5,38 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness import checkers
-from harness.engine.perform import _judge
+from harness.engine.level import Record
+from harness.engine.perform import judged
+from harness.history.read import read_whole
+from harness.runs.outcome import WorldDescription
 from harness.verdict import Outcome
 
 PAGE = Path(checkers.__file__).parent / "tests" / "catalogue" / "page"
 
 
+def record(history: Path, *, whole: bool) -> Record:
+    """A run that left this history."""
+    header, events = read_whole(history)
+    return Record(
+        header=header,
+        events=events,
+        whole=whole,
+        error=None,
+        ran_us=0,
+        world=WorldDescription(kind="local", why="", server="", proxy="", ready_s=0.0),
+        faults=(),
+        accounting={},
+    )
+
+
 def test_a_passing_history_passes_only_if_nothing_of_it_is_missing() -> None:
     history = PAGE / "the_same_passes_with_rollback.jsonl"
 
-    assert _judge(history, whole=True).outcome is Outcome.PASS
-    assert _judge(history, whole=False).outcome is Outcome.UNKNOWN
+    assert judged(record(history, whole=True)).outcome is Outcome.PASS
+    assert judged(record(history, whole=False)).outcome is Outcome.UNKNOWN
 
 
 def test_a_violation_stays_one_even_if_something_is_missing() -> None:
     history = PAGE / "a_duplicate_after_a_restore_with_append.jsonl"
 
-    assert _judge(history, whole=False).outcome is Outcome.FAIL
+    assert judged(record(history, whole=False)).outcome is Outcome.FAIL

@@ -11,10 +11,9 @@ from harness.kill_matrix.suspect import find_suspect
 from harness.kill_matrix.trial import try_suspect
 from harness.runs.order import Order
 from harness.scenario_file import load
-from harness.sim.perform import judged
-from harness.sim.scenario_run import simulate_scenario
 from harness.sut.keyed_mutants import KEYED_MUTANTS
 from harness.sut.mutant import Mutant
+from harness.tests.simulated_run import verdict_on
 from harness.verdict import Judgement, Outcome
 
 SHORT = shortened(load(catalogue()["sessions-of-the-slower-input"]), sink="atomic")
@@ -27,9 +26,9 @@ def test_it_is_convicted_where_the_reference_passes(mutant: Mutant) -> None:
     variant = find_suspect(name).variant
     runs = [Order(scenario=killed_at(SHORT, "accept", seed=seed), level="sim", seed=seed) for seed in SEEDS]
 
-    convicted = next(run for run in runs if _convicts(judged(simulate_scenario(run, variant=variant)), meant))
+    convicted = next(run for run in runs if _convicts(verdict_on(run, variant=variant), meant))
 
-    assert judged(simulate_scenario(convicted)).outcome is Outcome.PASS
+    assert verdict_on(convicted).outcome is Outcome.PASS
 
 
 def _convicts(judgement: Judgement, meant: tuple[str, ...]) -> bool:

@@ -14,8 +14,7 @@ from harness.runs.order import Order
 from harness.scenario import Scenario
 from harness.scenario_file import load, load_many
 from harness.scenario_triggers import PHASES
-from harness.sim.perform import judged
-from harness.sim.scenario_run import simulate_scenario
+from harness.tests.simulated_run import verdict_on
 from harness.verdict import Outcome
 
 SHIPPED = load(catalogue()["sessions-calm"])
@@ -38,7 +37,7 @@ def test_a_worker_with_keyed_state_that_dies_at_any_phase_loses_nothing(sink: st
     """The run is vacuous, and does not pass, if the kill met nobody."""
     killed = killed_at(SHORT[sink], phase, seed=11)
 
-    judgement = judged(simulate_scenario(Order(scenario=killed, level="sim", seed=11)))
+    judgement = verdict_on(Order(scenario=killed, level="sim", seed=11))
 
     assert judgement.outcome is Outcome.PASS, judgement
 

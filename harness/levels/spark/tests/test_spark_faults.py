@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness.engine.observer import Observer, Stop
+from harness.engine.in_world import record_in_world
+from harness.engine.level import Site
 from harness.engine.perform import perform
 from harness.levels.live.tests.faulty_scenario import faulty, what_bit
 from harness.runs.order import Order
@@ -54,12 +56,8 @@ def performed(world: World, runner: SparkRunner, tmp_path: Path) -> Performed:
     def run(scenario: Scenario) -> RunOutcome:
         return perform(
             Order(scenario=scenario, level="spark", seed=7),
-            run_id=f"spark-fault-{next(_numbers):03d}",
-            world=world,
-            runner=runner,
-            folder=tmp_path,
-            observer=Observer(),
-            stop=Stop(),
+            play=partial(record_in_world, runner=runner),
+            site=Site(run_id=f"spark-fault-{next(_numbers):03d}", folder=tmp_path, world=world),
         )
 
     return run

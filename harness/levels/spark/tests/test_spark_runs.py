@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,8 @@ import pytest
 
 from harness.catalogue import catalogue
 from harness.choices import Choices, fresh_seed
-from harness.engine.observer import Observer, Stop
+from harness.engine.in_world import record_in_world
+from harness.engine.level import Site
 from harness.engine.perform import perform
 from harness.history.event import Failed, Start
 from harness.history.read import read_whole
@@ -82,13 +84,8 @@ def performed(world: World, runner: SparkRunner, tmp_path: Path) -> Performed:
     ) -> RunOutcome:
         return perform(
             Order(scenario=scenario, level="spark", seed=seed, **order),
-            run_id=f"spark-{next(_numbers):03d}",
-            world=world,
-            runner=runner,
-            folder=tmp_path,
-            observer=Observer(),
-            stop=Stop(),
-            inspect=inspect,
+            play=partial(record_in_world, runner=runner, inspect=inspect),
+            site=Site(run_id=f"spark-{next(_numbers):03d}", folder=tmp_path, world=world),
         )
 
     return run

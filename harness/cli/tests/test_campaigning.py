@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli.main import main
-from harness.cli.simulating import KEPT_MAX
+from harness.engine.campaign import KEPT_MAX
 from harness.errors import Exit
 
 SMALL = [

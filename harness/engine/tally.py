@@ -1,4 +1,4 @@
-"""A tally: very many simulated runs of a few scenarios, counted; only those that matter are kept whole.
+"""A tally: very many runs of a few scenarios, counted; only those that matter are kept whole.
 
 Invariant: every order is run and judged once, whatever the number of processes; a run is worth keeping if it is not
 as it should be. Runs are deterministic, so one that is to be kept is simply run again.
@@ -10,33 +10,24 @@ import gc
 import multiprocessing
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
+from harness.engine.level import Level, Opening, Play, Site, refuse
+from harness.engine.perform import convicts_of, judged
 from harness.runs.order import Order
-from harness.runs.outcome import seen_as_expected
-from harness.sim.perform import judged
-from harness.sim.scenario_run import simulate_scenario
-from harness.sim.variant import HONEST, Variant
+from harness.runs.outcome import RunOutcome, seen_as_expected
 from harness.verdict import Outcome
 
-__all__ = ["Counted", "Planted", "Plants", "Tally", "count", "tallies", "worth_keeping"]
+__all__ = ["Counted", "Tally", "count", "tallies", "worth_keeping"]
 
 _CHUNK: Final = 8
 _COLLECT_EVERY: Final = 25
 """Runs between two collections: a run's objects hold each other, and none of them outlives it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Planted:
-    """What runs in the reference's place."""
-
-    variant: Variant = HONEST
-    convicts: tuple[str, ...] = ()
-    """The invariants meant for it; none: it is to pass."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +39,16 @@ class Counted:
     outcome: Outcome
     as_expected: bool
     events: int
+
+    @classmethod
+    def of(cls, number: int, outcome: RunOutcome) -> Counted:
+        """A run that was kept whole."""
+        return cls(
+            order=number,
+            outcome=outcome.judgement.outcome,
+            as_expected=outcome.as_expected,
+            events=outcome.judgement.accounting.get("events", 0),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,53 +69,60 @@ class Tally:
         return sum(self.counts.values())
 
 
-Plants = Mapping[str | None, Planted]
-"""By the mutant's name that an order gives."""
-
-
 def count(
-    orders: Sequence[Order], planted: Plants, *, jobs: int, goes_on: Callable[[], bool]
+    orders: Sequence[Order], level: Level, *, jobs: int = 1, goes_on: Callable[[], bool] = lambda: True
 ) -> Iterator[Counted]:
-    """Run and judge `orders` in their order, as long as it `goes_on`."""
+    """Run and judge `orders` in their order at a repeatable level, as long as it `goes_on`."""
+    assert level.repeatable, f"runs of level {level.name} take place once, and are kept whole"
+    for order in orders:
+        refuse(order, level)
     chunks = [range(start, min(start + _CHUNK, len(orders))) for start in range(0, len(orders), _CHUNK)]
-    if jobs == 1 or len(chunks) == 1:
-        with _uncollected():
-            for number in range(len(orders)):
+    with level.open(Opening()) as play:
+        if jobs == 1 or len(chunks) == 1:
+            yield from _count_here(orders, play, goes_on)
+            return
+        context = multiprocessing.get_context("fork")
+        with ProcessPoolExecutor(
+            max_workers=min(jobs, len(chunks)),
+            mp_context=context,
+            initializer=_share,
+            initargs=(orders, play),
+        ) as pool:
+            for counted in pool.map(_count_chunk, chunks):
+                yield from counted
                 if not goes_on():
+                    pool.shutdown(cancel_futures=True)
                     return
-                yield _counted(orders[number], number, planted)
-                if number % _COLLECT_EVERY == 0:
-                    gc.collect()
-        return
-    context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(
-        max_workers=min(jobs, len(chunks)), mp_context=context, initializer=_share, initargs=(orders, planted)
-    ) as pool:
-        for counted in pool.map(_count_chunk, chunks):
-            yield from counted
+
+
+def _count_here(orders: Sequence[Order], play: Play, goes_on: Callable[[], bool]) -> Iterator[Counted]:
+    with _uncollected():
+        for number, order in enumerate(orders):
             if not goes_on():
-                pool.shutdown(cancel_futures=True)
                 return
+            yield _counted(order, number, play)
+            if number % _COLLECT_EVERY == 0:
+                gc.collect()
 
 
 class _Shared:
     """What a worker was forked with. Mutable once."""
 
     orders: Sequence[Order] = ()
-    planted: Plants = {}  # noqa: RUF012 - set once, in the worker
+    play: Play
 
 
-def _share(orders: Sequence[Order], planted: Plants) -> None:
+def _share(orders: Sequence[Order], play: Play) -> None:
     """By fork and not by pickle: a variant holds functions. Ctrl-C is for the parent, who stops asking."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    _Shared.orders, _Shared.planted = orders, planted
+    _Shared.orders, _Shared.play = orders, staticmethod(play)
     gc.freeze()
     gc.disable()
 
 
 def _count_chunk(chunk: range) -> list[Counted]:
-    counted = [_counted(_Shared.orders[number], number, _Shared.planted) for number in chunk]
+    counted = [_counted(_Shared.orders[number], number, _Shared.play) for number in chunk]
     gc.collect()
     return counted
 
@@ -132,15 +140,15 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _counted(order: Order, number: int, plants: Plants) -> Counted:
-    planted = plants[order.mutant]
-    simulated = simulate_scenario(order, variant=planted.variant)
-    judgement = judged(simulated, variant=planted.variant)
+def _counted(order: Order, number: int, play: Play) -> Counted:
+    """Nothing is written, so the run needs no folder."""
+    record = play(order, Site(run_id=f"counted-{number}", folder=Path()))
+    judgement = judged(record)
     return Counted(
         order=number,
         outcome=judgement.outcome,
-        as_expected=seen_as_expected(judgement, planted.convicts),
-        events=len(simulated.events),
+        as_expected=seen_as_expected(judgement, convicts_of(order)),
+        events=len(record.events),
     )
 
 

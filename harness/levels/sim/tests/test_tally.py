@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from harness.mutants.variants import variant_of
+from harness.engine.tally import Counted, count, tallies, worth_keeping
+from harness.levels.sim.level import SimulatedLevel
 from harness.runs.order import Order
 from harness.scenario_file import apply_settings, load_many
-from harness.sim.tally import Counted, Planted, count, tallies, worth_keeping
 from harness.verdict import Outcome
-
-PLANTS: dict[str | None, Planted] = {
-    None: Planted(),
-    "watermarks-at-once": Planted(variant=variant_of("watermarks-at-once"), convicts=("V5",)),
-}
 
 
 def orders(*, mutant: str | None = None, runs: int = 10) -> list[Order]:
@@ -28,15 +23,11 @@ def orders(*, mutant: str | None = None, runs: int = 10) -> list[Order]:
     ]
 
 
-def always() -> bool:
-    return True
-
-
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_tally_does_not_depend_on_the_number_of_processes(jobs: int) -> None:
     asked = [*orders(), *orders(mutant="watermarks-at-once")]
 
-    counted = list(count(asked, PLANTS, jobs=jobs, goes_on=always))
+    counted = list(count(asked, SimulatedLevel(), jobs=jobs))
     reference, planted = tallies(asked, counted)
 
     assert [run.order for run in counted] == list(range(20))
@@ -49,12 +40,9 @@ def test_a_tally_does_not_depend_on_the_number_of_processes(jobs: int) -> None:
 
 
 def test_the_first_run_that_is_not_as_it_should_be_is_named() -> None:
-    asked = orders(mutant="watermarks-at-once")
-    never: dict[str | None, Planted] = {
-        "watermarks-at-once": Planted(variant=variant_of("watermarks-at-once"))
-    }
+    asked = orders(mutant="segment-leak")  # which shows in unordered operators only
 
-    [tally] = tallies(asked, list(count(asked, never, jobs=1, goes_on=always)))
+    [tally] = tallies(asked, list(count(asked, SimulatedLevel())))
 
     assert (tally.unexpected, tally.first) == (10, asked[0])
 
@@ -62,7 +50,7 @@ def test_the_first_run_that_is_not_as_it_should_be_is_named() -> None:
 def test_a_count_that_is_stopped_ends_early() -> None:
     turns = iter([True, True, False])
 
-    counted = list(count(orders(), PLANTS, jobs=1, goes_on=lambda: next(turns)))
+    counted = list(count(orders(), SimulatedLevel(), goes_on=lambda: next(turns)))
 
     assert len(counted) == 2
 

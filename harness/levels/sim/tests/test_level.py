@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from harness.checkers.judge import judge_file
+from harness.engine.level import Opening, Site
+from harness.engine.perform import perform
 from harness.history.event import Call
+from harness.levels.sim.level import SimulatedLevel
 from harness.runs.order import Order
+from harness.runs.outcome import RunOutcome
 from harness.scenario import Scenario
 from harness.scenario_file import apply_settings, load_many
 from harness.sim.buffer_journal import BufferJournal
-from harness.sim.perform import perform
 from harness.sim.variant import Variant
 from harness.verdict import Judgement, Outcome
 
@@ -33,8 +36,14 @@ def order() -> Order:
     return Order(scenario=scenario(), level="sim", seed=4, again="again")
 
 
+def performed(folder: Path, *, variant: Variant | None = None) -> RunOutcome:
+    """A run kept whole, in a folder of its own."""
+    with SimulatedLevel(variant=variant).open(Opening()) as play:
+        return perform(order(), play=play, site=Site(run_id="run", folder=folder / "run"))
+
+
 def test_the_stored_history_gives_the_same_verdict_again(tmp_path: Path) -> None:
-    outcome = perform(order(), run_id="run", folder=tmp_path / "run")
+    outcome = performed(tmp_path)
 
     judged_again = judge_file(outcome.history)
     assert isinstance(judged_again, Judgement)
@@ -43,7 +52,7 @@ def test_the_stored_history_gives_the_same_verdict_again(tmp_path: Path) -> None
 
 
 def test_an_outcome_tells_of_the_fault_and_of_the_tables(tmp_path: Path) -> None:
-    outcome = perform(order(), run_id="run", folder=tmp_path / "run")
+    outcome = performed(tmp_path)
 
     [spike] = outcome.faults
     assert spike.bites
@@ -68,7 +77,7 @@ class _Forgetful(BufferJournal):
 def test_a_recording_with_gaps_is_never_a_pass(tmp_path: Path) -> None:
     variant = Variant(journal=lambda _: _Forgetful)
 
-    outcome = perform(order(), run_id="run", folder=tmp_path / "run", variant=variant)
+    outcome = performed(tmp_path, variant=variant)
 
     assert outcome.judgement.outcome in {Outcome.UNKNOWN, Outcome.FAIL}
     assert any("gaps" in threat for threat in outcome.threats)

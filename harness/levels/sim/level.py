@@ -1,0 +1,131 @@
+"""Level `sim`: whole runs in virtual time in one thread, their database simulated.
+
+Invariant: equal orders give equal bytes. A run writes nothing: its events are a tape in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import ClassVar
+
+from harness.checkers.judge import judge
+from harness.clock import monotonic_us
+from harness.engine.level import Opening, Play, Record, Site
+from harness.errors import UsageError
+from harness.history.event import Effect, Event, FaultEvent
+from harness.runs.order import Order
+from harness.runs.outcome import FaultRecord, FaultTime, WorldDescription
+from harness.sim.fault_schedule import Noted
+from harness.sim.scenario_run import Simulated, simulate_scenario
+from harness.sim.variant import HONEST, Variant
+from harness.sut.registry import REFERENCE_EMITTER
+
+__all__ = ["SIMULATED_WORLD", "SimulatedLevel"]
+
+SIMULATED_WORLD = WorldDescription(
+    kind="simulated",
+    why="--level sim needs no other",
+    server="simulated database",
+    proxy="simulated proxy",
+    ready_s=0.0,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedLevel:
+    """A `Level`."""
+
+    name: ClassVar[str] = "sim"
+    needs_world: ClassVar[bool] = False
+    repeatable: ClassVar[bool] = True
+    variant: Variant | None = None
+    """In place of the one that an order's mutant names."""
+
+    def refuse(self, order: Order) -> None:
+        """Virtual time has one thread."""
+        if order.sut == REFERENCE_EMITTER:
+            message = (
+                f"--sut {REFERENCE_EMITTER} emits from a thread of its own, and virtual time has only one"
+            )
+            raise UsageError(message, fix="run it with --level live")
+
+    @contextmanager
+    def open(self, opening: Opening) -> Iterator[Play]:
+        """Nothing but the run itself."""
+        del opening
+        yield self._play
+
+    def _play(self, order: Order, site: Site) -> Record:
+        del site  # a run leaves nothing in a folder, and is too short to be watched or limited
+        variant = self.variant or _variant_of(order)
+        simulated = simulate_scenario(order, variant=variant)
+        lost = simulated.numbered - len(simulated.events)
+        return Record(
+            header=simulated.header,
+            events=simulated.events,
+            whole=simulated.error is None and not lost,
+            error=simulated.error,
+            ran_us=monotonic_us(),
+            world=SIMULATED_WORLD,
+            faults=_faults(order, simulated),
+            accounting=_counted(order, simulated.events),
+            threats=(f"the recording has gaps: {lost} events are missing",) if lost else (),
+            judge=variant.judge(judge),
+        )
+
+
+def _variant_of(order: Order) -> Variant:
+    if order.mutant is None:
+        return HONEST
+    from harness.mutants.variants import variant_of  # noqa: PLC0415 - most runs plant nothing
+
+    return variant_of(order.mutant)
+
+
+def _faults(order: Order, simulated: Simulated) -> tuple[FaultRecord, ...]:
+    """What was planned, when it acted, and what it left."""
+    acted = [event for event in simulated.events if isinstance(event, FaultEvent)]
+    return tuple(
+        FaultRecord(
+            id=fault.id,
+            kind=fault.do,
+            plan=fault.model_dump(mode="json", by_alias=True, exclude_none=True),
+            times=_times(
+                [event for event in acted if event.f == fault.id], simulated.noted.get(fault.id, ())
+            ),
+        )
+        for fault in order.scenario.faults
+    )
+
+
+def _times(acted: Sequence[FaultEvent], noted: Sequence[Noted]) -> tuple[FaultTime, ...]:
+    """Each beginning with its end; what an attempt did to itself has no more than these."""
+    begins = [event.t for event in acted if event.phase == "begin"]
+    ends = [event for event in acted if event.phase == "end"]
+    return tuple(
+        FaultTime(
+            planned_us=note.planned_us if note else None,
+            armed_us=begun_us,
+            measured_us=note.measured_us if note else None,
+            healed_us=end.t if end else None,
+            evidence=end.evidence if end and isinstance(end.evidence, dict) else {},
+        )
+        for begun_us, end, note in zip_longest(begins, ends, noted)
+    )
+
+
+def _counted(order: Order, events: Sequence[Event]) -> dict[str, int]:
+    """What the simulated tables hold, counted beside the checkers."""
+    workload = order.scenario.workload
+    rows = [(event.id, event.j) for event in events if isinstance(event, Effect)]
+    offered, records = workload.records * workload.subtasks, len({id_ for id_, _ in rows})
+    return {
+        "offered": offered,
+        "rows": len(rows),
+        "records": records,
+        "doubled": len(rows) - len(set(rows)),
+        "missing": max(0, offered - records),
+    }

@@ -1,0 +1,42 @@
+"""Level `spark`: each subtask is a task of one Spark job, in a real world; one session for all runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+from harness.engine.in_world import record_in_world
+from harness.engine.level import Opening, Play
+from harness.runs.order import Order
+
+__all__ = ["SparkLevel"]
+
+_SUBTASKS_MAX = 16
+"""Of one run; the session has a slot for each, whatever the machine's cores."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkLevel:
+    """A `Level`."""
+
+    name: ClassVar[str] = "spark"
+    needs_world: ClassVar[bool] = True
+    repeatable: ClassVar[bool] = False
+
+    def refuse(self, order: Order) -> None:
+        """Whatever its scenario lists can be run."""
+
+    @contextmanager
+    def open(self, opening: Opening) -> Iterator[Play]:
+        """A session."""
+        from harness.levels.spark.job import SparkRunner  # noqa: PLC0415 - pulls in pyspark
+        from harness.levels.spark.session import spark_session  # noqa: PLC0415
+
+        opening.announce("starting a session")
+        with spark_session(
+            slots=_SUBTASKS_MAX * opening.lanes, folder=opening.folder, note_process=opening.note_process
+        ) as session:
+            yield partial(record_in_world, runner=SparkRunner(session))

@@ -21,6 +21,7 @@ from harness.database.audit import AuditRow, TableAudit, read_audit
 from harness.database.coordinator import coordinated
 from harness.database.schema import prepare_database, run_database
 from harness.database.server_counts import ServerCounter, ServerCounts
+from harness.defects import find_defect, variant_of
 from harness.errors import HarnessError, WorldError
 from harness.execution import LevelRunner
 from harness.faults.findings import fault_events, findings
@@ -34,7 +35,6 @@ from harness.pitfalls.finding import find_pitfalls
 from harness.pitfalls.seen import RunSeen
 from harness.plan import Endpoint, RunPlan
 from harness.scenario import Scenario
-from harness.sut.mutants import MUTANTS, Mutant
 from harness.verdict import Judgement, Outcome, worst
 from harness.versions import versions
 from harness.watch import Ending, Watch
@@ -87,7 +87,7 @@ def perform(
             root,
             subtasks=scenario.workload.subtasks,
             rows=rows,
-            keyed=scenario.sink == "idempotent",
+            keyed=scenario.sink == "idempotent" and variant_of(order.mutant).has_output_key,
         )
         plan = _plan(order, run_id=run_id, world=world, database=name, raw=raw, rows=rows)
         server = ServerCounter(root)
@@ -138,7 +138,7 @@ def _outcome(order: Order, *, run_id: str, world: World, folder: Path, ran: _Ran
         seed=order.seed,
         sut=order.sut,
         mutant=order.mutant,
-        convicts=MUTANTS[order.mutant].convicted_by if order.mutant else (),
+        convicts=find_defect(order.mutant).convicted_by if order.mutant else (),
         world=world.description,
         judgement=replace(judgement, outcome=worst([judgement.outcome, Outcome.VACUOUS]))
         if unnamed
@@ -187,8 +187,7 @@ def _root(world: World, database: str) -> Endpoint:
 def _plan(
     order: Order, *, run_id: str, world: World, database: str, raw: Path, rows: list[list[Any]]
 ) -> RunPlan:
-    mutant = _mutant(order)
-    lookups = world.direct if mutant is not None and mutant.bypasses_proxy else world.links["lookups"]
+    lookups = world.direct if variant_of(order.mutant).bypasses_proxy else world.links["lookups"]
     return RunPlan(
         run_id=run_id,
         scenario=order.scenario.model_dump(mode="json", by_alias=True),
@@ -205,16 +204,11 @@ def _plan(
     )
 
 
-def _mutant(order: Order) -> Mutant | None:
-    return MUTANTS[order.mutant] if order.mutant else None
-
-
 def _acts(order: Order) -> Scenario:
     """The scenario as it is acted out: without its faults, if that is the planted defect."""
-    mutant = _mutant(order)
-    return (
-        order.scenario.model_copy(update={"faults": ()}) if mutant and mutant.arms_nothing else order.scenario
-    )
+    if variant_of(order.mutant).arms_faults:
+        return order.scenario
+    return order.scenario.model_copy(update={"faults": ()})
 
 
 def _merge(

@@ -122,10 +122,10 @@ def _refuse_threads(orders: Sequence[Order]) -> None:
 def _planted(mutant: str | None) -> Planted:
     if mutant is None:
         return Planted()
-    from harness.mutants.variants import variant_of  # most runs plant nothing
-    from harness.sut.mutants import find_mutant
+    from harness.defects import find_defect  # most runs plant nothing
+    from harness.mutants.variants import variant_of
 
-    return Planted(variant=variant_of(mutant), convicts=find_mutant(mutant).convicted_by)
+    return Planted(variant=variant_of(mutant), convicts=find_defect(mutant).convicted_by)
 
 
 def _in_words(orders: Sequence[Order], run_id: str) -> str:

@@ -17,13 +17,13 @@ from typing import Final
 import click
 
 from harness.catalogue import catalogue, catalogue_folder
+from harness.defects import find_defect
 from harness.errors import Exit
 from harness.mutants.variants import variant_of
 from harness.order import Order
 from harness.scenario import Scenario
 from harness.scenario_file import load
 from harness.sim.tally import Counted, Planted, Plants, count
-from harness.sut.mutants import find_mutant
 
 __all__ = ["Trial", "main", "page_text", "try_catalogue"]
 
@@ -88,7 +88,7 @@ def _orders(scenario: Scenario, seeds: int) -> list[Order]:
 def _planted(mutant: str | None) -> Planted:
     if mutant is None:
         return Planted()
-    return Planted(variant=variant_of(mutant), convicts=find_mutant(mutant).convicted_by)
+    return Planted(variant=variant_of(mutant), convicts=find_defect(mutant).convicted_by)
 
 
 def _trial(

@@ -25,20 +25,18 @@ from harness.sut.enrichment import JournalProbe
 from harness.sut.function_under_test import FunctionUnderTest
 from harness.sut.inside.crash import InjectedFailure
 from harness.sut.inside.inside_faults import InsideFaults
-from harness.sut.keyed_task.defects import KEYED_DEFECTS
 from harness.sut.keyed_task.keyed_task import KeyedTask, wired
-from harness.sut.keyed_task.parts import HONEST_PARTS
-from harness.sut.mutants import build_timers, operator_builder
+from harness.sut.keyed_task.parts import KeyedParts
 from harness.sut.phases import Phases
 from harness.sut.positions import Replay, SubtaskSource, named, restored
 from harness.sut.registry import SUTS
 from harness.sut.sink_choice import ChosenSink
+from harness.sut.variant import HONEST, Variant, operator_builder
 from harness.workloads.inputs import Inputs
 from harness.workloads.lookups import Lookup, LookupSource, expected_results
 from harness.workloads.sessions import expect_stamped, session_stamps
 from reference_impl.errors import OperatorError, StreamElementFailed
 from reference_impl.loops import real_loop
-from reference_impl.mailbox import Mailbox
 from reference_impl.mailbox_executor import MailboxExecutor
 from reference_impl.mailbox_processor import MailboxProcessor
 from reference_impl.retry import FixedDelay, RetryStrategy, any_error
@@ -54,10 +52,10 @@ class AttemptFailed(Exception):
     """The attempt reported its failure and is over; another may start."""
 
 
-def run_attempt(plan: RunPlan, subtask: int) -> int:
+def run_attempt(plan: RunPlan, subtask: int, *, variant: Variant = HONEST) -> int:
     """Be the next attempt of `subtask`, to the end; its number. Raises `AttemptFailed`."""
     scenario = Scenario.model_validate(plan.scenario)
-    chosen = ChosenSink(plan, scenario, subtask=subtask)
+    chosen = ChosenSink(plan, scenario, subtask=subtask, variant=variant)
     lost: list[int | str] = []
     met: list[int | str] = []
     try:
@@ -65,7 +63,7 @@ def run_attempt(plan: RunPlan, subtask: int) -> int:
         attempt = chosen.take_over(now_ms=monotonic_us() // 1000)
         path = attempt_file(Path(plan.folder), subtask=subtask, attempt=attempt.number)
         with Recorder(path) as recorder:
-            journal = Journal(recorder, subtask=subtask, attempt=attempt.number)
+            journal = variant.journal(Journal)(recorder, subtask=subtask, attempt=attempt.number)
             for code in lost:  # while it took over, which gave it the number that its journal needs
                 journal.lost_connection("sink", code)
             for code in met:
@@ -74,7 +72,7 @@ def run_attempt(plan: RunPlan, subtask: int) -> int:
                 on_loss=partial(journal.lost_connection, "sink"),
                 on_error=partial(journal.server_error, "sink"),
             )
-            _live(plan, scenario, subtask, attempt, chosen=chosen, journal=journal)
+            _live(plan, scenario, subtask, attempt, chosen=chosen, journal=journal, variant=variant)
     except (OperatorError, Fenced, SinkLost, InjectedFailure) as error:
         raise AttemptFailed(_in_words(error)) from error
     finally:
@@ -90,6 +88,7 @@ def _live(
     *,
     chosen: ChosenSink,
     journal: Journal,
+    variant: Variant,
 ) -> None:
     """From `start` to `close`, or to `failed`."""
     saved = attempt.saved
@@ -120,7 +119,15 @@ def _live(
             inside.phases.reach("open")
             checkpoint = None if saved is None else _restored(saved, journal, inside.phases)
             task = _Task(
-                plan, scenario, subtask, attempt, chosen=chosen, journal=journal, inside=inside, loop=loop
+                plan,
+                scenario,
+                subtask,
+                attempt,
+                chosen=chosen,
+                journal=journal,
+                inside=inside,
+                loop=loop,
+                variant=variant,
             )
             task.run(checkpoint)
     except Exception as error:
@@ -152,18 +159,22 @@ class _Task:
         journal: Journal,
         inside: InsideFaults,
         loop: asyncio.AbstractEventLoop,
+        variant: Variant,
     ) -> None:
+        self._linger_ms = variant.linger_ms
+        self._loop = loop
         self._under_test = FunctionUnderTest(
-            plan, scenario.operator, journal=journal, inside=inside, loop=loop
+            plan, scenario.operator, journal=journal, inside=inside, loop=loop, variant=variant
         )
-        self._mailbox = Mailbox(loop=loop)
+        self._mailbox = variant.build_mailbox(loop=loop)
         executor = MailboxExecutor(self._mailbox, _PRIORITY)
-        timers = build_timers(plan.mutant, loop, executor, inside.wall_clock)
+        timers_of = partial(variant.timers, loop, wall_ns=inside.wall_clock.now_ns)
+        timers = timers_of(executor)
         mailbox_processor = MailboxProcessor(self._mailbox)
         elements = LookupSource(
             workload=scenario.workload, seed=plan.seed, subtask=subtask, faults=inside.shaping
         )
-        keyed = _keyed(plan, scenario, elements, subtask)
+        keyed = _keyed(plan, scenario, elements, subtask, variant.keyed)
         coordination = chosen.coordination(
             journal=journal,
             phases=inside.phases,
@@ -172,7 +183,7 @@ class _Task:
             restored=attempt.saved.epoch if attempt.saved else 0,
         )
         lookups = partial(
-            operator_builder(plan.mutant, sut=plan.sut),
+            operator_builder(variant, sut=plan.sut),
             mode=scenario.operator.mode,
             capacity=scenario.operator.capacity,
             function=self._under_test.function,
@@ -183,17 +194,17 @@ class _Task:
         parts = wired(
             keyed,
             lookups=lookups,
-            source=_source(scenario.workload, elements, attempt, inside),
+            source=variant.source(_source(scenario.workload, elements, attempt, inside)),
             coordination=coordination,
             phases=inside.phases,
             mailbox=self._mailbox,
             executor=executor,
             timers=timers,
-            timers_of=lambda of: build_timers(plan.mutant, loop, of, inside.wall_clock),
+            timers_of=timers_of,
             fail=mailbox_processor.report_throwable,
         )
         self._operator = parts.operator
-        self._task = SourceTask(
+        self._task = variant.task(SourceTask)(
             loop=loop,
             mailbox_processor=mailbox_processor,
             timers=timers,
@@ -210,16 +221,19 @@ class _Task:
         finally:
             self._operator.close()
             self._mailbox.close()
+            if self._linger_ms:
+                self._loop.run_until_complete(asyncio.sleep(self._linger_ms / 1000))
             self._under_test.close()
 
 
-def _keyed(plan: RunPlan, scenario: Scenario, elements: LookupSource, subtask: int) -> KeyedTask | None:
+def _keyed(
+    plan: RunPlan, scenario: Scenario, elements: LookupSource, subtask: int, parts: KeyedParts
+) -> KeyedTask | None:
     """What the scenario's `task:` puts in front of the lookups."""
     task = scenario.task
     if task is None:
         return None
     inputs = Inputs(task, elements, seed=plan.seed, subtask=subtask)
-    parts = KEYED_DEFECTS.get(plan.mutant or "", HONEST_PARTS)
     return KeyedTask(inputs=inputs, gap_ms=task.gap, parts=parts)
 
 

@@ -14,13 +14,13 @@ from harness.database.pool import ConnectionPool
 from harness.history.journal import Journal
 from harness.plan import RunPlan
 from harness.scenario import Operator
-from harness.sut.careless_clients import CARELESS_LOOKUPS
 from harness.sut.clients import CLIENTS, SilentTimeouts
 from harness.sut.dead_letter import DeadLetterFunction
 from harness.sut.enrichment import answer_timeouts, enrich
 from harness.sut.inside.inside_faults import InsideFaults
 from harness.sut.loop_watch import LoopWatch, code_of
 from harness.sut.registry import LookupFunction, load_lookup
+from harness.sut.variant import Variant
 from reference_impl.async_function import AsyncFunction
 from reference_impl.coroutine_function import from_coroutine
 
@@ -41,19 +41,21 @@ class FunctionUnderTest:
         journal: Journal,
         inside: InsideFaults,
         loop: asyncio.AbstractEventLoop,
+        variant: Variant,
     ) -> None:
-        self._journal = journal
-        self._client = _client(plan, settings, journal)
-        lookup = _lookup(plan)
+        self.journal = journal
+        self._client = _client(plan, settings, journal, variant.pool(ConnectionPool))
+        lookup = variant.lookup(load_lookup(plan.sut))
         self.watch = LoopWatch(loop, journal, function=code_of(lookup))
-        self.function = _around(lookup, self._client, settings, inside=inside, loop=loop)
+        function = _around(lookup, self._client, settings, inside=inside, loop=loop)
+        self.function = variant.function(function, self)
 
     def close(self) -> None:
         """Give the client up, and write down what its pool counted."""
         self._client.close()
         if isinstance(self._client, ConnectionPool):
             pool = self._client
-            self._journal.used_pool(
+            self.journal.used_pool(
                 size=pool.size,
                 opened=pool.opened,
                 waited=pool.waited,
@@ -61,11 +63,11 @@ class FunctionUnderTest:
             )
 
 
-def _client(plan: RunPlan, settings: Operator, journal: Journal) -> Any:
+def _client(plan: RunPlan, settings: Operator, journal: Journal, pool: type[ConnectionPool]) -> Any:
     """The pool, or a client with a mistake that the scenario asks for."""
     if settings.client is not None:
         return CLIENTS[settings.client](plan.lookups)
-    return ConnectionPool(
+    return pool(
         plan.lookups,
         size=settings.connections or min(settings.capacity, _CONNECTIONS_MAX),
         seed=plan.seed,
@@ -91,10 +93,3 @@ def _around(
     function: AsyncFunction = SilentTimeouts(lifted) if on_timeout == "nothing" else lifted
     function = inside.around_calls(function)
     return DeadLetterFunction(function) if settings.on_error == "dead-letter" else function
-
-
-def _lookup(plan: RunPlan) -> LookupFunction:
-    """The lookup under test, careless if that is the planted defect."""
-    lookup = load_lookup(plan.sut)
-    careless = CARELESS_LOOKUPS.get(plan.mutant or "")
-    return lookup if careless is None else careless(lookup)

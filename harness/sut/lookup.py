@@ -33,7 +33,11 @@ _QUERY = (
 
 
 class ForeignAnswer(Exception):
-    """The database's answer carries another request's nonce."""
+    """The database's answer carries another request's nonce; `values` is what it would have been taken for."""
+
+    def __init__(self, message: str, values: list[dict[str, Any]]) -> None:
+        super().__init__(message)
+        self.values = values
 
 
 async def lookup(record: Lookup, pool: ConnectionPool) -> list[dict[str, Any]]:
@@ -61,8 +65,9 @@ async def _ask_again(record: Lookup, pool: ConnectionPool) -> list[dict[str, Any
 async def _ask(record: Lookup, pool: ConnectionPool) -> list[dict[str, Any]]:
     nonce = next(_nonces)
     rows = await pool.fetch_all(_QUERY, (record.row_bytes, nonce, record.service_ms / 1000, record.key))
+    values = [{"name": row[0], "city": row[1], "tier": row[2]} for row in rows if row[0] is not None]
     for row in rows:
         if int(row[3]) != nonce:
             message = f"asked for record {record.id} with nonce {nonce}, answered with nonce {row[3]}"
-            raise ForeignAnswer(message)
-    return [{"name": row[0], "city": row[1], "tier": row[2]} for row in rows if row[0] is not None]
+            raise ForeignAnswer(message, values)
+    return values

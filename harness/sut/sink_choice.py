@@ -6,7 +6,7 @@ elsewhere keeps them in the store; the atomic one keeps them in its own transact
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,28 +14,35 @@ from harness.checkpoint_store import CheckpointStore, checkpoint_folder
 from harness.database.coordinated_sink import CoordinatedSink
 from harness.database.epoch import Attempt
 from harness.database.idempotent_sink import IdempotentSink
-from harness.database.sink import EpochSink, SplitSink
+from harness.database.sink import EpochSink
 from harness.database.two_phase_sink import TwoPhaseSink
 from harness.history.journal import Journal
 from harness.plan import RunPlan
 from harness.scenario import Scenario
-from harness.sut.careless_clients import CARELESS_SINKS
 from harness.sut.coordination import Coordination
-from harness.sut.mutants import MUTANTS
 from harness.sut.phases import Phases
 from harness.sut.prepared_coordination import Later, PreparedCoordination, TwoPhaseCoordination
+from harness.sut.variant import HONEST, Variant
 
 __all__ = ["AnySink", "ChosenSink"]
 
 AnySink = EpochSink | CoordinatedSink
 
+_SINKS: Mapping[str, type[AnySink]] = {
+    "atomic": EpochSink,
+    "idempotent": IdempotentSink,
+    "two-phase": TwoPhaseSink,
+}
+"""By the name that a scenario's `sink` has."""
+
 
 class ChosenSink:
     """One attempt's sink and store."""
 
-    def __init__(self, plan: RunPlan, scenario: Scenario, *, subtask: int) -> None:
-        self.sink = _sink(plan, scenario, subtask)
-        self.store = CheckpointStore(
+    def __init__(self, plan: RunPlan, scenario: Scenario, *, subtask: int, variant: Variant = HONEST) -> None:
+        self._variant = variant
+        self.sink: AnySink = variant.sink(_SINKS[scenario.sink])(plan.sink, subtask=subtask, seed=plan.seed)
+        self.store = variant.store(CheckpointStore)(
             checkpoint_folder(Path(plan.folder), subtask=subtask), subtask=subtask, seed=plan.seed
         )
 
@@ -57,31 +64,16 @@ class ChosenSink:
         """Who coordinates; what earlier attempts left in the sink is settled, `restored` being their checkpoint."""
         match self.sink:
             case TwoPhaseSink() as sink:
-                coordination = TwoPhaseCoordination(
+                coordination = self._variant.coordination(TwoPhaseCoordination)(
                     journal=journal, sink=sink, phases=phases, expect=expect, store=self.store, timers=timers
                 )
                 coordination.recovers(restored)
                 return coordination
             case CoordinatedSink() as sink:
-                return PreparedCoordination(
+                return self._variant.coordination(PreparedCoordination)(
                     journal=journal, sink=sink, phases=phases, expect=expect, store=self.store, timers=timers
                 )
             case sink:
-                return Coordination(journal=journal, sink=sink, phases=phases, expect=expect)
-
-
-def _sink(plan: RunPlan, scenario: Scenario, subtask: int) -> AnySink:
-    match scenario.sink:
-        case "two-phase":
-            return TwoPhaseSink(plan.sink, subtask=subtask, seed=plan.seed)
-        case "idempotent":
-            return IdempotentSink(plan.sink, subtask=subtask, seed=plan.seed)
-        case "atomic":
-            return _atomic(plan.mutant)(plan.sink, subtask=subtask, seed=plan.seed)
-
-
-def _atomic(mutant: str | None) -> type[EpochSink]:
-    """The reference's, or the one with the planted defect."""
-    if mutant is None:
-        return EpochSink
-    return SplitSink if MUTANTS[mutant].writes_at_once else CARELESS_SINKS.get(mutant, EpochSink)
+                return self._variant.coordination(Coordination)(
+                    journal=journal, sink=sink, phases=phases, expect=expect
+                )

@@ -6,6 +6,8 @@ import pytest
 
 from harness.catalogue import catalogue
 from harness.clock import Deadline
+from harness.defects import Defect
+from harness.defects.keyed import OF_KEYED_TASKS
 from harness.kill_matrix.phase_trial import killed_at, shortened
 from harness.kill_matrix.suspect import find_suspect
 from harness.kill_matrix.trial import try_suspect
@@ -13,17 +15,15 @@ from harness.order import Order
 from harness.scenario_file import load
 from harness.sim.perform import judged
 from harness.sim.scenario_run import simulate_scenario
-from harness.sut.keyed_mutants import KEYED_MUTANTS
-from harness.sut.mutant import Mutant
 from harness.verdict import Judgement, Outcome
 
 SHORT = shortened(load(catalogue()["sessions-of-the-slower-input"]), sink="atomic")
 SEEDS = range(1, 7)
 
 
-@pytest.mark.parametrize("mutant", KEYED_MUTANTS, ids=lambda mutant: mutant.name)
-def test_it_is_convicted_where_the_reference_passes(mutant: Mutant) -> None:
-    name, meant = mutant.name, mutant.convicted_by
+@pytest.mark.parametrize("defect", OF_KEYED_TASKS, ids=lambda defect: defect.name)
+def test_it_is_convicted_where_the_reference_passes(defect: Defect) -> None:
+    name, meant = defect.name, defect.convicted_by
     variant = find_suspect(name).variant
     runs = [Order(scenario=killed_at(SHORT, "accept", seed=seed), level="sim", seed=seed) for seed in SEEDS]
 

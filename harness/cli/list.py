@@ -94,17 +94,18 @@ def _suts() -> Sequence[Row]:
 
 
 def _mutants() -> Sequence[Row]:
-    from harness.sut.mutants import MUTANTS
+    from harness.defects import DEFECTS
 
     return [
         {
-            "name": mutant.name,
-            "about": mutant.about,
-            "number": mutant.label,
-            "convicted_by": list(mutant.convicted_by),
-            "scenario": mutant.scenario,
+            "name": defect.name,
+            "about": defect.about,
+            "number": defect.label,
+            "convicted_by": list(defect.convicted_by),
+            "scenario": defect.scenario,
+            "levels": list(defect.levels),
         }
-        for mutant in MUTANTS.values()
+        for defect in DEFECTS.values()
     ]
 
 

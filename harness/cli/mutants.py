@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from harness.kill_matrix.matrix import Matrix
     from harness.runs.order import Order
+    from harness.scenario_parts import Level
 
 __all__ = ["mutants"]
 
@@ -38,7 +39,7 @@ _BUDGET_S = 3600.0
 @click.option("--write", "page", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path),
               help="Write the page of the mutants with this matrix: docs/mutants.md.")  # fmt: skip
 @run_options
-def mutants(level: str, *, names: tuple[str, ...], runs: int, page: Path | None, **asked: Any) -> int:
+def mutants(level: Level, *, names: tuple[str, ...], runs: int, page: Path | None, **asked: Any) -> int:
     """Try every planted defect, and the reference, against every invariant.
 
     At level sim the situations are drawn from the seed (default: 1, so that the table is the same everywhere); a
@@ -101,32 +102,32 @@ def _shown(matrix: Matrix, form: str) -> str:
             return f"{as_markdown(matrix)}\n\n{summary(matrix)}"
 
 
-def _at_level(level: str, names: tuple[str, ...], *, asked: dict[str, Any]) -> int:
+def _at_level(level: Level, names: tuple[str, ...], *, asked: dict[str, Any]) -> int:
     """In its own scenario each, as `floodmark run --mutant` does it."""
     from harness.choices import fresh_seed
     from harness.cli.campaigning import go
+    from harness.defects import DEFECTS
     from harness.errors import Exit
-    from harness.sut.mutants import MUTANTS
 
     seed = fresh_seed() if asked["seed"] is None else asked["seed"]
-    chosen = names or tuple(mutant.name for mutant in MUTANTS.values() if mutant.scenario)
+    chosen = names or tuple(name for name, defect in DEFECTS.items() if defect.scenario_at(level))
     orders = [_order(name, level, seed, asked["world"]) for name in chosen]
     options = ("world", "jobs", "report", "keep", "budget", "offline", "form", "quiet", "verbose", "no_color")
     finished = go(orders, title=f"mutants at level {level}", **{name: asked[name] for name in options})
-    if finished.as_expected:
+    if len(finished.outcomes) == finished.asked and all(o.as_expected for o in finished.outcomes):
         return Exit.HOLD
     return Exit.VIOLATION if finished.error is None and not finished.interrupted else finished.exit_code
 
 
-def _order(name: str, level: str, seed: int, world: str) -> Order:
+def _order(name: str, level: Level, seed: int, world: str) -> Order:
+    from harness.defects import find_defect
     from harness.errors import UsageError
     from harness.runs.order import Order
     from harness.scenario_file import load_many
-    from harness.sut.mutants import find_mutant
 
-    mutant = find_mutant(name)
-    if mutant.scenario is None:
+    meant = find_defect(name).scenario_at(level)
+    if meant is None:
         raise UsageError(f"the mutant {name} shows at level sim only", fix="floodmark mutants --level sim")
-    (scenario,) = load_many([mutant.scenario])
-    again = f"floodmark run {mutant.scenario} --level {level} --world {world} --seed {seed} --mutant {name}"
+    (scenario,) = load_many([meant])
+    again = f"floodmark run {meant} --level {level} --world {world} --seed {seed} --mutant {name}"
     return Order(scenario=scenario, level=level, seed=seed, mutant=name, again=again)

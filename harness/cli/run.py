@@ -115,18 +115,18 @@ def _check_sut(sut: str, mutant: str | None, level: str) -> None:
     """Load both now: a name that does not exist must not cost a world."""
     import sys
 
+    from harness.defects import find_defect
     from harness.errors import UsageError
-    from harness.sut.mutants import find_mutant
     from harness.sut.registry import REFERENCE, load_lookup
 
     sys.path.insert(0, str(Path.cwd()))
     load_lookup(sut)
     if mutant is not None:
-        planted = find_mutant(mutant)
+        planted = find_defect(mutant)
         if not planted.shows_in_a_run:
             message = f"--mutant {mutant} is a defect of who records or judges: no run shows it"
             raise UsageError(message, fix=f"floodmark mutants --mutant {mutant}")
-        if planted.scenario is None and level != "sim":
+        if level not in planted.levels:
             message = f"--mutant {mutant} shows at level sim only"
             raise UsageError(message, fix="add --level sim, or choose another: floodmark list mutants")
         if sut != REFERENCE:

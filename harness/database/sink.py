@@ -11,10 +11,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from harness.database.epoch import Attempt, SavedEpoch, Visible
+from harness.database.epoch import Attempt, SavedEpoch
 from harness.database.subtask_writer import SubtaskWriter
 
-__all__ = ["EpochSink", "SplitSink"]
+__all__ = ["EpochSink"]
 
 
 class EpochSink(SubtaskWriter):
@@ -58,18 +58,4 @@ class EpochSink(SubtaskWriter):
         self.write_rows(cursor, epoch)
         self.write_epoch(cursor, epoch, position, json.dumps(list(elements)))
         self.reach("commit.pre")
-        cursor.connection.commit()
-
-
-class SplitSink(EpochSink):
-    """A planted defect: outputs are committed one by one as they come, only the snapshot at the checkpoint."""
-
-    def add(self, row: Visible) -> None:
-        """Make the output visible at once."""
-        super().add(row)
-        self.insist(self._write_at_once, "write an output")
-        self.forget_rows()
-
-    def _write_at_once(self, cursor: Any) -> None:
-        self.write_rows(cursor, 0)
         cursor.connection.commit()

@@ -18,6 +18,7 @@ from harness.database.audit import AuditRow, TableAudit, read_audit
 from harness.database.coordinator import coordinated
 from harness.database.schema import prepare_database, run_database
 from harness.database.server_counts import ServerCounter
+from harness.defects import variant_of
 from harness.engine.execution import LevelRunner
 from harness.engine.level import Record, Site
 from harness.engine.watch import Ending, Watch
@@ -36,7 +37,6 @@ from harness.runs.order import Order, planned_crashes, planned_inside
 from harness.runs.outcome import FaultRecord
 from harness.runs.plan import Endpoint, RunPlan
 from harness.scenario import Scenario
-from harness.sut.mutants import MUTANTS, Mutant
 from harness.workloads.lookups import customer_rows, offered_records
 from harness.world.world import DATABASE, World
 
@@ -67,7 +67,7 @@ def record_in_world(
             root,
             subtasks=scenario.workload.subtasks,
             rows=rows,
-            keyed=scenario.sink == "idempotent",
+            keyed=scenario.sink == "idempotent" and variant_of(order.mutant).has_output_key,
         )
         plan = _plan(order, run_id=site.run_id, world=world, database=name, raw=raw, rows=rows)
         server = ServerCounter(root)
@@ -125,8 +125,7 @@ def _root(world: World, database: str) -> Endpoint:
 def _plan(
     order: Order, *, run_id: str, world: World, database: str, raw: Path, rows: list[list[Any]]
 ) -> RunPlan:
-    mutant = _mutant(order)
-    lookups = world.direct if mutant is not None and mutant.bypasses_proxy else world.links["lookups"]
+    lookups = world.direct if variant_of(order.mutant).bypasses_proxy else world.links["lookups"]
     return RunPlan(
         run_id=run_id,
         scenario=order.scenario.model_dump(mode="json", by_alias=True),
@@ -143,16 +142,11 @@ def _plan(
     )
 
 
-def _mutant(order: Order) -> Mutant | None:
-    return MUTANTS[order.mutant] if order.mutant else None
-
-
 def _acts(order: Order) -> Scenario:
     """The scenario as it is acted out: without its faults, if that is the planted defect."""
-    mutant = _mutant(order)
-    return (
-        order.scenario.model_copy(update={"faults": ()}) if mutant and mutant.arms_nothing else order.scenario
-    )
+    if variant_of(order.mutant).arms_faults:
+        return order.scenario
+    return order.scenario.model_copy(update={"faults": ()})
 
 
 def _history(

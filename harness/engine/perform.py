@@ -31,9 +31,9 @@ def convicts_of(order: Order) -> tuple[str, ...]:
     """The invariants that must convict the planted defect; none: the run must pass."""
     if order.mutant is None:
         return ()
-    from harness.sut.mutants import find_mutant  # noqa: PLC0415 - most runs plant nothing
+    from harness.defects import find_defect  # noqa: PLC0415 - most runs plant nothing
 
-    return find_mutant(order.mutant).convicted_by
+    return find_defect(order.mutant).convicted_by
 
 
 def perform(order: Order, *, play: Play, site: Site) -> RunOutcome:

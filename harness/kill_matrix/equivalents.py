@@ -13,12 +13,12 @@ import msgspec
 
 from harness.checkers.judge import judge
 from harness.clock import Deadline
-from harness.mutants.variants import PLANTED
+from harness.mutants.variants import variant_of
 from harness.sim.scenario_run import Simulated
 from harness.sim.situation import Situation
 from harness.sim.situation_drawing import draw_situation
 from harness.sim.situation_run import simulate
-from harness.sim.variant import HONEST, Variant
+from harness.sut.variant import HONEST, Variant
 from reference_impl.mutants import MAILBOXES
 
 __all__ = ["EQUIVALENTS", "Equivalent", "Sameness", "compare"]
@@ -83,7 +83,7 @@ def _mailboxes() -> list[Equivalent]:
 
 
 def _elsewhere(name: str, where: str, because: str, applies: Callable[[Situation], bool]) -> Equivalent:
-    return Equivalent(name=name, where=where, because=because, variant=PLANTED[name].variant, applies=applies)
+    return Equivalent(name=name, where=where, because=because, variant=variant_of(name), applies=applies)
 
 
 EQUIVALENTS: Sequence[Equivalent] = (
@@ -130,7 +130,7 @@ EQUIVALENTS: Sequence[Equivalent] = (
         name="answers-after-close",
         where="everywhere",
         because="the client of `emits-after-close` alone: an answer may come when nobody listens any more",
-        variant=Variant(client=PLANTED["emits-after-close"].variant.client),
+        variant=Variant(client=variant_of("emits-after-close").client),
         applies=lambda situation: situation.operator.on_error == "fail" or bool(situation.crashes),
     ),
     *_mailboxes(),

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 from harness.checkers.judge import judge
 from harness.clock import Deadline
+from harness.defects.canaries import overlooked
 from harness.errors import Exit, HarnessError
 from harness.kill_matrix.equivalents import EQUIVALENTS, Sameness, compare
 from harness.kill_matrix.suspect import Suspect, find_suspect
 from harness.kill_matrix.trial import Acquittal, Trial, hear_the_reference, try_suspect
-from harness.mutants.canaries import overlooked
 
 __all__ = ["Charge", "Matrix", "Row", "fill"]
 

@@ -6,11 +6,11 @@ stands above the matrix is a function of the code alone, so a test can compare i
 
 from __future__ import annotations
 
+from harness.defects import HARNESS_CHECKS
 from harness.kill_matrix.equivalents import Sameness
 from harness.kill_matrix.matrix import Matrix
 from harness.kill_matrix.suspect import OURS, Suspect, find_suspect
 from harness.kill_matrix.table import as_markdown, summary
-from harness.sut.mutants import HARNESS_CHECKS
 
 __all__ = ["opening", "page_text"]
 
@@ -23,7 +23,7 @@ A checker that never convicts proves nothing by its silence. So there are plante
 sink, its client, its task or the harness itself with one thing wrong, and names the invariants that must convict it.
 `floodmark mutants` tries each in random situations at level sim, until it is convicted by all of those, and the
 honest reference in as many; `floodmark run SCENARIO --mutant NAME` shows one. Your own: `floodmark mutants --mutant
-MODULE:ATTR`, a `harness.sim.variant.Variant` or a `build_operator` like the reference's.
+MODULE:ATTR`, a `harness.sut.variant.Variant` or a `build_operator` like the reference's.
 
 A defect of a task with keyed state shows in no situation, but in the scenario that is named, which is run instead. M28
 of the catalogue needs an operator that keeps the order of keys; there is none here. Two checks are none of an

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from harness.defects import DEFECTS
 from harness.errors import SutError, UsageError
-from harness.mutants.variants import PLANTED
+from harness.mutants.variants import simulated
 from harness.sim.situation import Situation
-from harness.sim.variant import Variant
-from harness.sut.mutants import MUTANTS
 from harness.sut.registry import load_attribute
+from harness.sut.variant import Variant
 
 __all__ = ["OURS", "Suspect", "find_suspect"]
 
@@ -40,31 +40,31 @@ class Suspect:
 
 
 def _ours(name: str) -> Suspect:
-    mutant, planted = MUTANTS[name], PLANTED[name]
+    defect = DEFECTS[name]
     return Suspect(
         name=name,
-        label=mutant.label,
-        about=mutant.about,
-        mirrors=mutant.mirrors,
-        named=mutant.convicted_by,
-        where=planted.where,
-        applies=planted.applies,
-        variant=planted.variant,
-        scenario=planted.scenario,
+        label=defect.label,
+        about=defect.about,
+        mirrors=defect.mirrors,
+        named=defect.convicted_by,
+        where=defect.where,
+        applies=defect.applies,
+        variant=simulated(name, defect.variant),
+        scenario=defect.tried_in,
     )
 
 
-OURS = tuple(MUTANTS)
+OURS = tuple(DEFECTS)
 """The names of all that are planted here, in the order of their numbers."""
 
 
 def find_suspect(name: str) -> Suspect:
     """The planted defect `name`, or a user's own: `MODULE:ATTR`, a `Variant` or a `build_operator`."""
-    if name in MUTANTS:
+    if name in DEFECTS:
         return _ours(name)
     if ":" not in name:
         message = f"there is no mutant called {name!r}"
-        raise UsageError(message, fix=f"MODULE:ATTR for your own, or one of: {', '.join(MUTANTS)}")
+        raise UsageError(message, fix=f"MODULE:ATTR for your own, or one of: {', '.join(DEFECTS)}")
     return Suspect(
         name=name,
         label="",
@@ -83,4 +83,4 @@ def _variant(found: Any, name: str) -> Variant:
     if callable(found):
         return Variant(build_operator=found)
     message = f"--mutant {name} is {type(found).__name__}, neither a Variant nor a build_operator"
-    raise SutError(message, fix="see harness/sim/variant.py for what a defect may replace")
+    raise SutError(message, fix="see harness/sut/variant.py for what a defect may replace")

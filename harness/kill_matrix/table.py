@@ -10,10 +10,10 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from harness.defects import HARNESS_CHECKS
 from harness.invariants import INVARIANTS
 from harness.kill_matrix.equivalents import Sameness
 from harness.kill_matrix.matrix import Matrix, Row
-from harness.sut.mutants import HARNESS_CHECKS
 
 __all__ = ["as_json", "as_markdown", "as_text", "summary"]
 

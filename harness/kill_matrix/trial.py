@@ -13,8 +13,8 @@ from functools import partial
 from harness.catalogue import catalogue
 from harness.checkers.judge import judge
 from harness.clock import Deadline
+from harness.defects.canaries import overlooked
 from harness.kill_matrix.suspect import Suspect
-from harness.mutants.canaries import overlooked
 from harness.runs.order import Order
 from harness.scenario_file import load
 from harness.sim.scenario_run import Simulated, simulate_scenario

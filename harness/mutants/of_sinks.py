@@ -7,16 +7,12 @@ has, but for the one thing that its name says; of a kind that has no such thing,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
-from harness.database.epoch import Attempt as TakenOver
 from harness.database.epoch import SavedEpoch, Visible
 from harness.sim.atomic_sink import AtomicSink
 from harness.sim.client import Work
-from harness.sim.database import Database
-from harness.sim.effects import EffectTable
 from harness.sim.sinks.ledger import Transaction
 from harness.sim.sinks.open_sink import RollbackSink
 from harness.sim.sinks.two_phase import TwoPhaseSink
@@ -25,15 +21,11 @@ from harness.sim.wire import TAKE_OVER, Statement
 __all__ = [
     "assuming_committed",
     "checking_before",
-    "checking_table_before",
     "committing_again",
     "committing_at_snapshot",
     "committing_blindly",
     "keeping_output",
-    "reading_backwards",
     "unfenced",
-    "unfenced_table",
-    "without_key",
     "writing_at_once",
 ]
 
@@ -58,18 +50,6 @@ def unfenced(sink: Kind) -> Kind:
 
         return UnfencedTwoPhase
     return sink
-
-
-@cache
-def unfenced_table(table: type[EffectTable]) -> type[EffectTable]:
-    """`table`, to which anybody writes."""
-
-    class UnfencedTable(table):  # type: ignore[misc, valid-type]
-        def check_fence(self, subtask: int, token: int) -> None:
-            """Whoever it is."""
-
-    unfenced: type[EffectTable] = UnfencedTable
-    return unfenced
 
 
 def _as_holder(sink: Any, transact: Callable[[], Any]) -> Any:
@@ -112,26 +92,6 @@ def checking_before(sink: Kind) -> Kind:
 
 
 @cache
-def checking_table_before(table: type[EffectTable]) -> type[EffectTable]:
-    """`table`, which acts on what an attempt's last write saw of the fence, and looks again for the next."""
-
-    class HastyTable(table):  # type: ignore[misc, valid-type]
-        def __init__(self, database: Database) -> None:
-            super().__init__(database)
-            self._fences = database.fence
-            self._was_fenced: dict[tuple[int, int], bool] = {}
-
-        def check_fence(self, subtask: int, token: int) -> None:
-            was_fenced = self._was_fenced.get((subtask, token), False)
-            self._was_fenced[subtask, token] = self._fences(subtask).token != token
-            if was_fenced:
-                super().check_fence(subtask, token)
-
-    hasty: type[EffectTable] = HastyTable
-    return hasty
-
-
-@cache
 def keeping_output(sink: Kind) -> Kind:
     """`sink`, from which a restart takes nothing back."""
     if not issubclass(sink, RollbackSink):
@@ -141,21 +101,6 @@ def keeping_output(sink: Kind) -> Kind:
         kind = "append"
 
     return KeepingSink
-
-
-@cache
-def reading_backwards(sink: Kind) -> Kind:
-    """`sink`, from which a snapshot comes back in reverse."""
-
-    class BackwardSink(sink):  # type: ignore[misc]
-        def take_over(self) -> TakenOver:
-            taken: TakenOver = super().take_over()
-            if taken.saved is None:
-                return taken
-            saved = replace(taken.saved, elements=taken.saved.elements[::-1])
-            return replace(taken, saved=saved)
-
-    return BackwardSink
 
 
 @cache
@@ -234,16 +179,3 @@ def assuming_committed(sink: Kind) -> Kind:
             return self.ask(work, says).value
 
     return HopefulSink
-
-
-@cache
-def without_key(table: type[EffectTable]) -> type[EffectTable]:
-    """`table`, in which a write made again is a second row."""
-
-    class KeylessTable(table):  # type: ignore[misc, valid-type]
-        def has(self, id: Any) -> bool:
-            del id
-            return False
-
-    keyless: type[EffectTable] = KeylessTable
-    return keyless

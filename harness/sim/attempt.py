@@ -176,7 +176,8 @@ class Attempt:
         self.coordination = variant.coordination(self.job.coordination)(
             journal=journal, sink=self.sink, phases=self.crashes, expect=self.job.expect
         )
-        timers, mailbox_processor = variant.timers(loop, self.executor), MailboxProcessor(self.mailbox)
+        timers = variant.timers(loop, self.executor, wall_ns=loop.wall_ns)
+        mailbox_processor = MailboxProcessor(self.mailbox)
         parts = wired(
             None if self.job.keyed is None else self.job.keyed(self.subtask),
             lookups=self._build_operator,
@@ -186,7 +187,7 @@ class Attempt:
             mailbox=self.mailbox,
             executor=self.executor,
             timers=timers,
-            timers_of=lambda executor: variant.timers(loop, executor),
+            timers_of=lambda executor: variant.timers(loop, executor, wall_ns=loop.wall_ns),
             fail=mailbox_processor.report_throwable,
         )
         self.operator = parts.operator

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from harness.catalogue import catalogue
+from harness.defects import DEFECTS
 from harness.engine.observer import Observer, Stop
 from harness.errors import Exit
 from harness.history.event import Failed, GiveUp, Kill, Start
@@ -21,7 +22,6 @@ from harness.history.read import read_whole
 from harness.runs.outcome import RunOutcome
 from harness.scenario import Scenario
 from harness.scenario_file import apply_settings, load
-from harness.sut.mutants import MUTANTS
 from harness.tests.whole_run import links_are_free, told, whole_run
 from harness.verdict import Outcome
 from harness.world.world import World
@@ -29,8 +29,8 @@ from harness.world.world import World
 pytestmark = pytest.mark.real
 
 _numbers = count(1)
-MEANT = {mutant.name: mutant.scenario for mutant in MUTANTS.values() if mutant.scenario}
-"""The mutants that show at level live too, and where."""
+MEANT = {name: meant for name, defect in DEFECTS.items() if (meant := defect.scenario_at("live"))}
+"""The defects that show at level live too, and where."""
 
 RUNS_AT_MOST = {"late-results": 20}
 """It needs an answer and its timeout in one turn of the loop, so a single run may not show it."""
@@ -105,9 +105,9 @@ def test_the_reference_passes_where_its_mutants_are_meant_to_fail(performed: Per
     assert wrong == {"doubled": 0, "missing": 0, "disordered": 0}
 
 
-@pytest.mark.parametrize("name", [name for name in MEANT if "V23" not in MUTANTS[name].convicted_by])
+@pytest.mark.parametrize("name", [name for name in MEANT if "V23" not in DEFECTS[name].convicted_by])
 def test_a_planted_defect_is_convicted_by_an_invariant_meant_for_it(performed: Performed, name: str) -> None:
-    mutant = MUTANTS[name]
+    mutant = DEFECTS[name]
     runs = (performed(shipped(MEANT[name]), mutant=name) for _ in range(RUNS_AT_MOST.get(name, 1)))
 
     for outcome in runs:
@@ -121,7 +121,7 @@ def test_a_planted_defect_is_convicted_by_an_invariant_meant_for_it(performed: P
     assert all(fault.bites for fault in outcome.faults)
 
 
-@pytest.mark.parametrize("name", [name for name in MEANT if "V23" in MUTANTS[name].convicted_by])
+@pytest.mark.parametrize("name", [name for name in MEANT if "V23" in DEFECTS[name].convicted_by])
 def test_a_harness_whose_faults_touch_nobody_is_vacuous(performed: Performed, name: str) -> None:
     outcome = performed(shipped(MEANT[name]), mutant=name)
 

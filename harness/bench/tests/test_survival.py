@@ -14,8 +14,8 @@ from harness.bench.survival import Survived
 from harness.bench.survival_cell import SINKS, Counted, survive
 from harness.database.pool import ConnectionPool
 from harness.database.sink import EpochSink
+from harness.defects.sinks import assuming_committed, committing_blindly
 from harness.scenario_fault_kinds import FaultName, kinds_by
-from harness.sut.careless_clients import AssumingSink, BlindSink
 from harness.sut.lookup import ReferenceLookup, own_nonces
 from harness.tests.real_world import real_world
 from harness.workloads.lookups import Lookup
@@ -60,7 +60,7 @@ def test_the_reference_survives_at_thirty_seeds(world: World, tmp_path: Path, ki
 def test_a_sink_that_does_not_ask_for_its_epoch_row_is_counted_as_doubled(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(survival_cell, "EpochSink", BlindSink)
+    monkeypatch.setattr(survival_cell, "EpochSink", committing_blindly(EpochSink))
 
     assert any(cell(world, "lost_commit_reply", seed=seed, folder=tmp_path).doubled for seed in SEEDS)
 
@@ -68,7 +68,7 @@ def test_a_sink_that_does_not_ask_for_its_epoch_row_is_counted_as_doubled(
 def test_a_sink_that_takes_an_error_for_a_commit_is_counted_as_lost(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(survival_cell, "EpochSink", AssumingSink)
+    monkeypatch.setattr(survival_cell, "EpochSink", assuming_committed(EpochSink))
 
     assert any(cell(world, "lost_commit", seed=seed, folder=tmp_path).lost for seed in SEEDS)
 

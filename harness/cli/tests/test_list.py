@@ -9,8 +9,8 @@ from click.testing import CliRunner
 
 from harness.catalogue import catalogue
 from harness.cli.list import list_
+from harness.defects import HARNESS_CHECKS
 from harness.invariants import INVARIANTS
-from harness.sut.mutants import HARNESS_CHECKS
 
 KINDS = ["scenarios", "faults", "invariants", "suts", "mutants"]
 

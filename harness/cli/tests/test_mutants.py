@@ -42,9 +42,9 @@ def test_a_machine_gets_the_same_as_json(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_a_survivor_is_a_violation(capsys: pytest.CaptureFixture[str]) -> None:
     """The reference, planted as if it were a user's mutant."""
-    assert main(["mutants", "--mutant", "harness.sim.variant:HONEST", "--runs", "1"]) == Exit.VIOLATION
+    assert main(["mutants", "--mutant", "harness.sut.variant:HONEST", "--runs", "1"]) == Exit.VIOLATION
 
-    assert "survivor: harness.sim.variant:HONEST" in capsys.readouterr().out
+    assert "survivor: harness.sut.variant:HONEST" in capsys.readouterr().out
 
 
 def test_what_the_budget_left_no_time_for_was_not_shown(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from harness.clock import Deadline, wait_until
 from harness.database.audit import read_audit
 from harness.database.driver import MySqlDriver
 from harness.database.epoch import Fenced, SavedEpoch, SinkLost, Visible
-from harness.database.sink import EpochSink, SplitSink
+from harness.database.sink import EpochSink
 from harness.database.tests.conftest import RunDatabase
 from harness.faults.fault import Toxic
 
@@ -304,23 +304,3 @@ def test_a_servers_own_error_is_passed_on_at_once(database: RunDatabase, sink: E
 
     assert refused.value.args[0] == 1146
     assert list(lost) == []
-
-
-@pytest.mark.parametrize(("kind", "doubled"), [(EpochSink, 0), (SplitSink, 2)], ids=["whole", "split"])
-def test_only_a_sink_outside_the_transaction_doubles_what_a_crash_repeats(
-    database: RunDatabase, kind: type[EpochSink], doubled: int
-) -> None:
-    """The planted defect: the first attempt dies after two outputs, before their checkpoint."""
-    dies = kind(MySqlDriver(database.sink), subtask=1)
-    dies.take_over(now_ms=1)
-    add(dies, 1, 3)
-    dies.close()
-
-    goes_on = kind(MySqlDriver(database.sink), subtask=1)
-    goes_on.take_over(now_ms=1)
-    add(goes_on, 1, 3, 5)
-    goes_on.commit(1, position=3, elements=[])
-    goes_on.close()
-
-    counts = read_audit(database.root, offered=3, ordered=True).counts
-    assert (counts["doubled"], counts["missing"], counts["rows"]) == (doubled, 0, 3 + doubled)

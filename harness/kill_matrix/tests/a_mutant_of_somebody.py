@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.sim.variant import Variant
+from harness.sut.variant import Variant
 from reference_impl.mutants import BUILDERS
 
 __all__ = ["NEITHER", "build_operator", "variant"]

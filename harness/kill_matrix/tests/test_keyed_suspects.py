@@ -6,13 +6,13 @@ import pytest
 
 from harness.catalogue import catalogue
 from harness.clock import Deadline
+from harness.defects import Defect
+from harness.defects.keyed import OF_KEYED_TASKS
 from harness.kill_matrix.phase_trial import killed_at, shortened
 from harness.kill_matrix.suspect import find_suspect
 from harness.kill_matrix.trial import try_suspect
 from harness.runs.order import Order
 from harness.scenario_file import load
-from harness.sut.keyed_mutants import KEYED_MUTANTS
-from harness.sut.mutant import Mutant
 from harness.tests.simulated_run import verdict_on
 from harness.verdict import Judgement, Outcome
 
@@ -20,9 +20,9 @@ SHORT = shortened(load(catalogue()["sessions-of-the-slower-input"]), sink="atomi
 SEEDS = range(1, 7)
 
 
-@pytest.mark.parametrize("mutant", KEYED_MUTANTS, ids=lambda mutant: mutant.name)
-def test_it_is_convicted_where_the_reference_passes(mutant: Mutant) -> None:
-    name, meant = mutant.name, mutant.convicted_by
+@pytest.mark.parametrize("defect", OF_KEYED_TASKS, ids=lambda defect: defect.name)
+def test_it_is_convicted_where_the_reference_passes(defect: Defect) -> None:
+    name, meant = defect.name, defect.convicted_by
     variant = find_suspect(name).variant
     runs = [Order(scenario=killed_at(SHORT, "accept", seed=seed), level="sim", seed=seed) for seed in SEEDS]
 

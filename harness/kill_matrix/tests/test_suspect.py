@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from harness.defects import DEFECTS
 from harness.errors import SutError, UsageError
 from harness.kill_matrix.suspect import OURS, find_suspect
 from harness.kill_matrix.tests import a_mutant_of_somebody
-from harness.sut.mutants import MUTANTS
 
 THEIRS = a_mutant_of_somebody.__name__
 
 
 def test_ours_are_all_that_are_named() -> None:
-    assert tuple(MUTANTS) == OURS
+    assert tuple(DEFECTS) == OURS
     assert find_suspect("segment-leak").label == "M9"
 
 

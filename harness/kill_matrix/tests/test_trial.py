@@ -13,7 +13,7 @@ from harness.kill_matrix.suspect import OURS, Suspect, find_suspect
 from harness.kill_matrix.trial import Trial, hear_the_reference, try_suspect
 from harness.mutants.variants import variant_of
 from harness.sim.buffer_journal import BufferJournal
-from harness.sim.variant import HONEST, Variant
+from harness.sut.variant import HONEST, Variant
 
 
 def tried(suspect: Suspect, *, runs: int = 20, seconds: float = 60) -> Trial:

@@ -31,9 +31,9 @@ from reference_impl.loops import real_loop
 __all__ = ["RealPlace", "real_parts"]
 
 
-def real_parts(plan: RunPlan, subtask: int) -> AttemptParts:
+def real_parts(plan: RunPlan, subtask: int, *, variant: Variant) -> AttemptParts:
     """The parts of the next attempt of `subtask`, in this process."""
-    scenario, variant = Scenario.model_validate(plan.scenario), Variant()
+    scenario = Scenario.model_validate(plan.scenario)
     place = RealPlace(plan, scenario, subtask, variant)
     return AttemptParts(plan=plan, scenario=scenario, subtask=subtask, place=place, variant=variant)
 

@@ -27,11 +27,12 @@ def main() -> int:
     plan = decode_plan(pipe.readline())
     threading.Thread(target=_end_with_harness, args=(pipe.fileno(),), daemon=True).start()
     sys.path[:0] = plan.path
-    from harness.engine.attempt import AttemptFailed, run_attempt  # noqa: PLC0415 - after the path is set
+    from harness.defects import variant_of  # noqa: PLC0415 - after the path is set
+    from harness.engine.attempt import AttemptFailed, run_attempt  # noqa: PLC0415
     from harness.levels.live.place import real_parts  # noqa: PLC0415
 
     try:
-        run_attempt(real_parts(plan, subtask))
+        run_attempt(real_parts(plan, subtask, variant=variant_of(plan.mutant)))
     except AttemptFailed as failure:
         sys.stderr.write(f"subtask {subtask}: {failure}\n")
         return FAILED

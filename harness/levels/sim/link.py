@@ -44,7 +44,17 @@ _HANDSHAKE_MS = 2
 class Connection:
     """One connection of a client. Mutable: its client's end dies once, its server's end maybe later."""
 
-    __slots__ = ("alive", "flight", "fresh", "idle_since_ms", "is_automatic", "is_root", "link", "number", "session")
+    __slots__ = (
+        "alive",
+        "flight",
+        "fresh",
+        "idle_since_ms",
+        "is_automatic",
+        "is_root",
+        "link",
+        "number",
+        "session",
+    )
 
     def __init__(self, link: Link, number: int, *, is_automatic: bool, is_root: bool) -> None:
         self.link = link

@@ -75,9 +75,7 @@ class SimulatedPlace:
         self._attempt = attempt
         self.clock = SimulatedClock(run.hub, actor=lambda: attempt.actor, catch_up=attempt.catch_up)
         self.process: ProcessIdentity = SIMULATED_PROCESS
-        self.sink = BlockingDriver(
-            run.links["sink"], actor=lambda: attempt.actor, catch_up=attempt.catch_up
-        )
+        self.sink = BlockingDriver(run.links["sink"], actor=lambda: attempt.actor, catch_up=attempt.catch_up)
         self.files: MemoryFiles = run.files[attempt.subtask]
 
     @contextmanager
@@ -125,7 +123,9 @@ class SimulatedPlace:
         for trouble in list(self._run.store_troubles):
             trouble.meets(self._attempt, self.clock)
 
-    def watching(self, loop: asyncio.AbstractEventLoop, journal: Any, lookup: Any) -> AbstractContextManager[None]:
+    def watching(
+        self, loop: asyncio.AbstractEventLoop, journal: Any, lookup: Any
+    ) -> AbstractContextManager[None]:
         """See `Place`; virtual time stands while code runs, so nothing blocks the loop."""
         del loop, journal, lookup
         return nullcontext()

@@ -19,10 +19,10 @@ from typing import Any, Final
 from msgspec import Struct
 
 from harness.levels.sim.customers import Failed
+from harness.levels.sim.hub import Due, Hub
 from harness.levels.sim.locks import Locks, cycle
 from harness.levels.sim.statements import STATEMENTS, Result, TableStatement
 from harness.levels.sim.tables import Effects, Tables, Transaction
-from harness.levels.sim.hub import Due, Hub
 
 __all__ = [
     "LOOKUP",

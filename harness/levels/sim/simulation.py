@@ -22,7 +22,6 @@ from harness.database.coordinator import Coordinator
 from harness.engine.attempt import AttemptParts, run_attempt
 from harness.engine.execution import ATTEMPTS_MAX
 from harness.history.event import Commit, Done, Effect, FaultEvent, GiveUp, Retire
-from harness.levels.sim.clock import SimulatedClock
 from harness.levels.sim.customers import Customers
 from harness.levels.sim.drivers import BlockingDriver
 from harness.levels.sim.hub import Actor, Hub
@@ -286,7 +285,14 @@ class Simulation:
         for row in self.audit:
             tape.add(
                 Effect(
-                    n=tape.n, t=t, s=row.subtask, id=row.id, token=row.token, seq=row.seq, j=row.j, v=decode(row.v)
+                    n=tape.n,
+                    t=t,
+                    s=row.subtask,
+                    id=row.id,
+                    token=row.token,
+                    seq=row.seq,
+                    j=row.j,
+                    v=decode(row.v),
                 )
             )
 

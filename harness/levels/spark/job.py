@@ -35,12 +35,13 @@ def _be_subtasks(plan: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.
     """The body of a task: be the subtask whose number is in the partition's one row."""
     orders = decode_plan(plan)
     sys.path[:0] = [folder for folder in orders.path if folder not in sys.path]  # workers live for many tasks
-    from harness.engine.attempt import run_attempt  # noqa: PLC0415 - after the path is set
+    from harness.defects import variant_of  # noqa: PLC0415 - after the path is set
+    from harness.engine.attempt import run_attempt  # noqa: PLC0415
     from harness.levels.live.place import real_parts  # noqa: PLC0415
 
     for batch in batches:
         for subtask in batch.column(0).to_pylist():
-            number = run_attempt(real_parts(orders, subtask))
+            number = run_attempt(real_parts(orders, subtask, variant=variant_of(orders.mutant)))
             yield pa.RecordBatch.from_arrays(
                 [pa.array([subtask], pa.int64()), pa.array([number], pa.int32())],
                 names=["subtask", "attempt"],

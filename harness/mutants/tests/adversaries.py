@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from harness.sim.sinks.two_phase import TwoPhaseSink
-from harness.sim.variant import Variant
+from harness.sut.variant import Variant
 from reference_impl.async_wait import AsyncWaitOperator
 from reference_impl.async_wait_build import operator_around, queue_for
 from reference_impl.elements import QueueElement, Record

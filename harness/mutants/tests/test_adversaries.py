@@ -9,7 +9,7 @@ from harness.sim import patience
 from harness.sim.situation_drawing import draw_situation
 from harness.sim.situation_run import simulate
 from harness.sim.sweep import judged
-from harness.sim.variant import HONEST, Variant
+from harness.sut.variant import HONEST, Variant
 
 _SEEDS = 15
 

@@ -1,10 +1,10 @@
-"""Claims about the planted defects at level sim: each differs from the reference, and can show somewhere."""
+"""Claims about the defects of simulated sinks: each differs from the honest sink where it is concerned, and nowhere else."""
 
 from __future__ import annotations
 
 import pytest
 
-from harness.catalogue import catalogue
+from harness.defects import DEFECTS
 from harness.mutants.of_sinks import (
     checking_before,
     committing_again,
@@ -13,42 +13,16 @@ from harness.mutants.of_sinks import (
     unfenced,
     writing_at_once,
 )
-from harness.mutants.of_tasks import omitting_blocked
-from harness.mutants.variants import PLANTED, variant_of
-from harness.scenario_file import load
+from harness.mutants.variants import variant_of
 from harness.sim.atomic_sink import AtomicSink
-from harness.sim.mail_task import MailTask
 from harness.sim.sinks.open_sink import AppendSink, RollbackSink
 from harness.sim.sinks.two_phase import TwoPhaseSink
-from harness.sim.situation_drawing import draw_situation
-from harness.sim.variant import HONEST
-from harness.sut.mutants import MUTANTS
-from reference_impl.source_task import SourceTask
-
-EACH = pytest.mark.parametrize("name", MUTANTS)
+from harness.sut.variant import HONEST
 
 
-def test_every_mutant_that_is_named_is_planted() -> None:
-    assert set(PLANTED) == set(MUTANTS)
-
-
-@EACH
+@pytest.mark.parametrize("name", DEFECTS)
 def test_a_mutant_is_not_the_reference(name: str) -> None:
     assert variant_of(name) != HONEST
-
-
-@pytest.mark.parametrize("name", [name for name in MUTANTS if PLANTED[name].scenario is None])
-def test_some_of_three_hundred_situations_lets_a_mutant_show(name: str) -> None:
-    assert any(PLANTED[name].applies(draw_situation(seed)) for seed in range(300))
-
-
-@pytest.mark.parametrize("name", [name for name in MUTANTS if PLANTED[name].scenario is not None])
-def test_a_mutant_that_no_situation_can_show_is_named_by_the_scenario_that_does(name: str) -> None:
-    scenario = PLANTED[name].scenario
-    assert scenario is not None
-
-    assert load(catalogue()[scenario]).mutant == name
-    assert not any(PLANTED[name].applies(draw_situation(seed)) for seed in range(10))
 
 
 @pytest.mark.parametrize(
@@ -66,11 +40,6 @@ def test_a_defect_of_a_sink_leaves_other_kinds_of_sinks_alone(defect: object, co
     assert callable(defect)
     for sink in (AtomicSink, TwoPhaseSink, RollbackSink, AppendSink):
         assert (defect(sink) is not sink) == (sink in concerned)
-
-
-def test_what_is_not_blocked_is_not_omitted() -> None:
-    assert omitting_blocked(SourceTask) is SourceTask
-    assert omitting_blocked(MailTask) is not MailTask
 
 
 def test_the_class_of_a_defect_is_made_once() -> None:

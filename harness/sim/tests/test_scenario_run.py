@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from harness.database.connection_lost import ConnectionLost
+from harness.defects import find_defect as find_mutant
 from harness.history.event import FaultEvent
 from harness.mutants.variants import variant_of
 from harness.runs.order import Order
@@ -16,7 +17,6 @@ from harness.scenario_file import apply_settings, load_many
 from harness.sim.perform import judged
 from harness.sim.scenario_run import Simulated, simulate_scenario
 from harness.sim.variant import HONEST, Variant
-from harness.sut.mutants import find_mutant
 from harness.verdict import Outcome
 
 NAMES = (

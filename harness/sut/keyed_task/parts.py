@@ -1,6 +1,6 @@
 """The parts of a keyed task that a planted defect may replace; the default of each is the honest one.
 
-Answers to mutation testing, as `harness.sim.variant` does for level sim; these parts are the same at every level.
+Answers to mutation testing, as `harness.sut.variant`, of which these parts are one.
 Invariant: a part changes what is under test and never draws, so equal seeds stay equal runs.
 """
 

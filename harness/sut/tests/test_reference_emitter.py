@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.sut.mutants import operator_builder
 from harness.sut.registry import REFERENCE, REFERENCE_EMITTER, SUTS, load_lookup
+from harness.sut.variant import HONEST, operator_builder
 from reference_impl.async_wait_build import build_operator
 from reference_impl.emitter import build_operator as build_emitter_operator
 
@@ -17,6 +17,6 @@ def test_its_lookup_is_the_references() -> None:
 
 
 def test_its_operator_is_its_own() -> None:
-    assert operator_builder(None, sut=REFERENCE_EMITTER) is build_emitter_operator
-    assert operator_builder(None, sut=REFERENCE) is build_operator
-    assert operator_builder(None, sut="module:function") is build_operator
+    assert operator_builder(HONEST, sut=REFERENCE_EMITTER) is build_emitter_operator
+    assert operator_builder(HONEST, sut=REFERENCE) is build_operator
+    assert operator_builder(HONEST, sut="module:function") is build_operator

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from harness.checkers.judge import judge
+from harness.defects.canaries import CANARIES, HONEST, Canary, overlooked
+from harness.defects.harness import skipping_last_attempt
 from harness.errors import HarnessError
 from harness.invariants import INVARIANTS
-from harness.mutants.canaries import CANARIES, HONEST, Canary, overlooked
-from harness.mutants.of_the_harness import skipping_last_attempt
 from harness.verdict import Outcome
 
 

@@ -1,20 +1,23 @@
-"""Planted defects of a keyed task: what each replaces, the same at every level.
+"""Defects of a task with state by key, timers and two inputs.
 
-Answers to the bugs that a task with state and timers had in Flink; what each stands for is said in
-`harness.sut.mutants`. Invariant: but for what its name says the task is the honest one.
+Answers to the bugs that such a task had in Flink. Each shows in a scenario of the catalogue with a `task:`, where every
+later record of a key tells what became of its state: so a loss is a wrong value, V8. Invariant: but for what its name
+says the task is the honest one, and the scenario that an entry names, names the defect.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable
 from typing import Any
 
 from msgspec.structs import replace
 
+from harness.defects.defect import EVERY_LEVEL, Defect
+from harness.defects.situations import NEVER
 from harness.sut.keyed_task.kept_state import KeptState
 from harness.sut.keyed_task.parts import Keeping, KeyedParts
 from harness.sut.keyed_task.session_counter import BY_INPUT
+from harness.sut.variant import Variant
 from reference_impl.barriers.input_channel_info import InputChannelInfo
 from reference_impl.barriers.single_checkpoint_barrier_handler import SingleCheckpointBarrierHandler
 from reference_impl.checkpoint_metadata import CheckpointMetaData, CheckpointMetrics
@@ -29,7 +32,7 @@ from reference_impl.state.keyed_state_handle import KeyedStateHandle
 from reference_impl.state.snapshot_future import SnapshotFuture
 from reference_impl.timers import Timers
 
-__all__ = ["KEYED_DEFECTS"]
+__all__ = ["OF_KEYED_TASKS"]
 
 
 class _OmitsKeyedState(Keeping):
@@ -207,19 +210,136 @@ def _keeping(kind: type[Keeping]) -> KeyedParts:
     return KeyedParts(keeping=kind)
 
 
-KEYED_DEFECTS: Mapping[str, KeyedParts] = MappingProxyType(
-    {
-        "snapshot-omits-keyed-state": _keeping(_OmitsKeyedState),
-        "state-one-checkpoint-old": _keeping(_OneCheckpointOld),
-        "state-shared-with-snapshot": KeyedParts(backend=_SharingBackend, keeping=_LateKeeping),
-        "restores-one-state-of-two": _keeping(_RestoresOneOfTwo),
-        "key-group-off-by-one": _keeping(_LosesLastKeyGroup),
-        "timers-lost-on-restore": _keeping(_LosesTimers),
-        "timers-one-checkpoint-old": _keeping(_TimersOneCheckpointOld),
-        "snapshot-keeps-deleted-timers": KeyedParts(timer_services=_UndeletedTimerServices),
-        "timer-of-another-key": KeyedParts(timers_key_context=_AnyKey),
-        "min-watermark-lost": KeyedParts(valve=_HighestValve),
-        "snapshot-at-first-barrier": KeyedParts(barrier_handler=_FirstBarrierHandler.aligned),
-    }
+OF_KEYED_TASKS = (
+    Defect(
+        number=26,
+        name="min-watermark-lost",
+        about="of several inputs the highest watermark counts, not the lowest",
+        mirrors="FLINK-40517, FLINK-18934",
+        convicted_by=("V8",),
+        variant=Variant(keyed=KeyedParts(valve=_HighestValve)),
+        where="`sessions-of-the-slower-input`",
+        applies=NEVER,
+        scenario="sessions-of-the-slower-input",
+        levels=EVERY_LEVEL,
+    ),
+    Defect(
+        number=None,
+        name="snapshot-omits-keyed-state",
+        about="a snapshot holds timers and elements, but no keyed state",
+        mirrors="an operator whose backend nobody asks",
+        convicted_by=("V8",),
+        variant=Variant(keyed=_keeping(_OmitsKeyedState)),
+        where="`sessions-at-snapshot`",
+        applies=NEVER,
+        scenario="sessions-at-snapshot",
+        levels=EVERY_LEVEL,
+    ),
+    Defect(
+        number=None,
+        name="state-one-checkpoint-old",
+        about="a checkpoint holds the keyed state of the one before it",
+        mirrors="FLINK-26968, a copy with the wrong version",
+        convicted_by=("V8",),
+        variant=Variant(keyed=_keeping(_OneCheckpointOld)),
+        where="`sessions-after-commit`",
+        applies=NEVER,
+        scenario="sessions-after-commit",
+        levels=EVERY_LEVEL,
+    ),
+    Defect(
+        number=None,
+        name="state-shared-with-snapshot",
+        about="a snapshot shares its keyed state with the task, which goes on writing to it",
+        mirrors="FLINK-10567, FLINK-26968",
+        convicted_by=("V8",),
+        variant=Variant(keyed=KeyedParts(backend=_SharingBackend, keeping=_LateKeeping)),
+        where="`sessions-two-phase`",
+        applies=NEVER,
+        scenario="sessions-two-phase",
+    ),
+    Defect(
+        number=None,
+        name="restores-one-state-of-two",
+        about="of two states of one operator one is read back, the other begins anew",
+        mirrors="FLINK-17218, a state that is registered too late",
+        convicted_by=("V8",),
+        variant=Variant(keyed=_keeping(_RestoresOneOfTwo)),
+        where="`sessions-crash-loop`",
+        applies=NEVER,
+        scenario="sessions-crash-loop",
+        levels=EVERY_LEVEL,
+    ),
+    Defect(
+        number=None,
+        name="key-group-off-by-one",
+        about="the last key group of a range is not restored",
+        mirrors="a range that is taken for half open",
+        convicted_by=("V8",),
+        variant=Variant(keyed=_keeping(_LosesLastKeyGroup)),
+        where="`sessions-idempotent`",
+        applies=NEVER,
+        scenario="sessions-idempotent",
+        levels=EVERY_LEVEL,
+    ),
+    Defect(
+        number=None,
+        name="timers-lost-on-restore",
+        about="timers are saved and not restored",
+        mirrors="a session that never ends",
+        convicted_by=("V8",),
+        variant=Variant(keyed=_keeping(_LosesTimers)),
+        where="`sessions-at-timer`",
+        applies=NEVER,
+        scenario="sessions-at-timer",
+        levels=EVERY_LEVEL,
+    ),
+    Defect(
+        number=None,
+        name="timers-one-checkpoint-old",
+        about="a checkpoint holds the timers of the one before it: those that have fired since fire again",
+        mirrors="a timer that fires twice after a restore",
+        convicted_by=("V8",),
+        variant=Variant(keyed=_keeping(_TimersOneCheckpointOld)),
+        where="`sessions-full-queue`",
+        applies=NEVER,
+        scenario="sessions-full-queue",
+        levels=EVERY_LEVEL,
+    ),
+    Defect(
+        number=None,
+        name="snapshot-keeps-deleted-timers",
+        about="a timer that was deleted is in the next snapshot, and fires once that is restored",
+        mirrors="a deletion that only the heap hears of",
+        convicted_by=("V8",),
+        variant=Variant(keyed=KeyedParts(timer_services=_UndeletedTimerServices)),
+        where="`sessions-in-restore`",
+        applies=NEVER,
+        scenario="sessions-in-restore",
+        levels=EVERY_LEVEL,
+    ),
+    Defect(
+        number=None,
+        name="timer-of-another-key",
+        about="a timer fires while the key of the last record is still the current one",
+        mirrors="a key context that is set for records only",
+        convicted_by=("V8",),
+        variant=Variant(keyed=KeyedParts(timers_key_context=_AnyKey)),
+        where="`sessions-calm`",
+        applies=NEVER,
+        scenario="sessions-calm",
+        levels=EVERY_LEVEL,
+    ),
+    Defect(
+        number=None,
+        name="snapshot-at-first-barrier",
+        about="the snapshot is taken at the first barrier of a checkpoint, before those of other inputs have come",
+        mirrors="FLINK-24068, an alignment that does not wait",
+        convicted_by=("V10",),
+        variant=Variant(keyed=KeyedParts(barrier_handler=_FirstBarrierHandler.aligned)),
+        where="`sessions-while-aligning`",
+        applies=NEVER,
+        scenario="sessions-while-aligning",
+        levels=EVERY_LEVEL,
+    ),
 )
-"""By the mutant's name."""

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness.defects.harness import Judge
 from harness.errors import HarnessError
 from harness.history.event import Event
 from harness.history.header import Header
 from harness.history.read import open_text
-from harness.mutants.of_the_harness import Judge
 from harness.verdict import Outcome
 
 __all__ = ["CANARIES", "HONEST", "Canary", "overlooked"]

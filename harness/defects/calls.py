@@ -1,0 +1,241 @@
+"""Defects of calls: how often one is made, how often it counts, and what becomes of a record whose call went wrong.
+
+Answers to a handle without a guard, to a bare `except`, and to a record that is routed twice. Invariant: whatever the
+call did, only what is made of its outcome differs from the honest one, or what a call that writes does to its row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Unpack
+
+from harness.defects.defect import EVERY_LEVEL, Defect
+from harness.defects.pools import cancelling_nothing
+from harness.defects.situations import (
+    both,
+    calls_once,
+    has_dead_letters,
+    has_no_timeout,
+    retries,
+    timeouts_cancel_nothing,
+)
+from harness.sut.dead_letter import DeadLetterFunction
+from harness.sut.enrichment import Enriched
+from harness.sut.variant import HasJournal, Kind, Variant
+from reference_impl.async_function import AsyncFunction
+from reference_impl.async_wait import AsyncWaitOperator
+from reference_impl.async_wait_build import Mode, Parts
+from reference_impl.mutants import BUILDERS, swallows_errors
+from reference_impl.result import ResultHandle
+
+__all__ = [
+    "OF_CALLS",
+    "build_quiet_operator",
+    "failing_letters",
+    "failing_too",
+    "quiet_letters",
+    "table_checking_before",
+    "table_without_key",
+    "unfenced_table",
+]
+
+
+def build_quiet_operator(*, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> AsyncWaitOperator:
+    """An operator for which a failed lookup is an empty one."""
+    return swallows_errors.build_operator(mode=mode, capacity=capacity, default=_nothing_known, **parts)
+
+
+def _nothing_known(lookup: Any) -> list[Enriched]:
+    return [Enriched(id=lookup.id, j=0, value=None)]
+
+
+@cache
+def failing_too(dead_letters: Kind) -> Kind:
+    """`dead_letters`, which lets the task fail as well."""
+
+    class DoubleRouting(dead_letters):  # type: ignore[misc]
+        def route(self, handle: ResultHandle, lookup: Any, error: BaseException) -> None:
+            super().route(_NoHandle(handle), lookup, error)
+            handle.fail(error)
+
+    return DoubleRouting
+
+
+def failing_letters(honest: AsyncFunction, attempt: HasJournal) -> AsyncFunction:
+    """`honest`, whose dead letters fail the task as well; where it writes none, the honest one."""
+    if not isinstance(honest, DeadLetterFunction):
+        return honest
+    return _Rerouted(honest.function, lambda value, handle: _FailsToo(value, handle, attempt))
+
+
+def quiet_letters(honest: AsyncFunction, attempt: HasJournal) -> AsyncFunction:
+    """`honest`, whose dead letters are default values; where it writes none, the honest one."""
+    del attempt
+    if not isinstance(honest, DeadLetterFunction):
+        return honest
+    return _Rerouted(honest.function, _Quiet)
+
+
+class _Rerouted:
+    """`function`, whose failures go another way."""
+
+    def __init__(self, function: AsyncFunction, way: Callable[[Any, ResultHandle], Any]) -> None:
+        self._function = function
+        self._way = way
+
+    def invoke(self, value: Any, handle: ResultHandle) -> None:
+        self._function.invoke(value, self._way(value, handle))
+
+    def timeout(self, value: Any, handle: ResultHandle) -> None:
+        self._function.timeout(value, self._way(value, handle))
+
+
+class _Handle:
+    """`handle`, with another end for a failure."""
+
+    def __init__(self, value: Any, handle: ResultHandle) -> None:
+        self._value = value
+        self._handle = handle
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._handle, name)
+
+
+class _Quiet(_Handle):
+    def fail(self, error: BaseException) -> None:
+        del error
+        self._handle.complete(_nothing_known(self._value))
+
+
+class _FailsToo(_Handle):
+    def __init__(self, value: Any, handle: ResultHandle, attempt: HasJournal) -> None:
+        super().__init__(value, handle)
+        self._attempt = attempt
+
+    def fail(self, error: BaseException) -> None:
+        self._attempt.journal.dead(id=self._value.id)
+        self._handle.fail(error)
+
+
+class _NoHandle:
+    """`handle`, which nobody completes through it."""
+
+    def __init__(self, handle: ResultHandle) -> None:
+        self._handle = handle
+
+    def complete(self, results: Any) -> None:
+        """Not yet: the failure is the outcome."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._handle, name)
+
+
+@cache
+def unfenced_table(table: Kind) -> Kind:
+    """`table`, to which calls of a superseded attempt write, too."""
+
+    class UnfencedTable(table):  # type: ignore[misc]
+        def check_fence(self, subtask: int, token: int) -> None:
+            """Whoever it is."""
+
+    return UnfencedTable
+
+
+@cache
+def table_checking_before(table: Kind) -> Kind:
+    """`table`, which acts on what an attempt's last write saw of the fence, and looks again for the next."""
+
+    class HastyTable(table):  # type: ignore[misc]
+        def __init__(self, database: Any) -> None:
+            super().__init__(database)
+            self._fences = database.fence
+            self._was_fenced: dict[tuple[int, int], bool] = {}
+
+        def check_fence(self, subtask: int, token: int) -> None:
+            was_fenced = self._was_fenced.get((subtask, token), False)
+            self._was_fenced[subtask, token] = self._fences(subtask).token != token
+            if was_fenced:
+                super().check_fence(subtask, token)
+
+    return HastyTable
+
+
+@cache
+def table_without_key(table: Kind) -> Kind:
+    """`table`, in which a write made again is a second row."""
+
+    class KeylessTable(table):  # type: ignore[misc]
+        def has(self, id: Any) -> bool:
+            del id
+            return False
+
+    return KeylessTable
+
+
+OF_CALLS = (
+    Defect(
+        number=6,
+        name="loses-completions",
+        about="of a thousand calls that go well, three are never heard of again",
+        mirrors="FLINK-40456",
+        convicted_by=("V16",),
+        variant=Variant(build_operator=BUILDERS["loses-completions"]),
+        where="no timeout",
+        applies=has_no_timeout,
+    ),
+    Defect(
+        number=7,
+        name="settles-twice",
+        about="a completion is delivered twice, and counts twice",
+        mirrors="a handle without a guard",
+        convicted_by=("V8", "V15"),
+        variant=Variant(build_operator=BUILDERS["settles-twice"]),
+        where="calls are made once",
+        applies=calls_once,
+        scenario="latency-spike-ordered",
+        levels=EVERY_LEVEL,
+    ),
+    Defect(
+        number=10,
+        name="retries-after-timeout",
+        about="a record that has timed out is asked for again",
+        mirrors="FLINK-30477, FLINK-38082",
+        convicted_by=("V15",),
+        variant=Variant(build_operator=BUILDERS["retries-after-timeout"]),
+        where="calls are made again",
+        applies=retries,
+    ),
+    Defect(
+        number=11,
+        name="late-results",
+        about="a result that comes after the record's timeout leaves too",
+        mirrors="a timeout that shuts no door",
+        convicted_by=("V8", "V15"),
+        variant=Variant(build_operator=BUILDERS["late-results"], pool=cancelling_nothing),
+        where="calls are made once; a timeout is answered, and cancels nothing",
+        applies=both(calls_once, timeouts_cancel_nothing),
+        scenario="loop-stall",
+        levels=EVERY_LEVEL,
+    ),
+    Defect(
+        number=20,
+        name="swallows-errors",
+        about="a call's error is swallowed, and a default value leaves",
+        mirrors="a bare except",
+        convicted_by=("V20", "V8"),
+        variant=Variant(build_operator=build_quiet_operator, function=quiet_letters),
+        where="calls are made once",
+        applies=calls_once,
+    ),
+    Defect(
+        number=29,
+        name="dead-letter-and-failure",
+        about="a record goes to the dead letters, and fails its task as well",
+        mirrors="double routing",
+        convicted_by=("V20",),
+        variant=Variant(dead_letters=failing_too, function=failing_letters),
+        where="there are dead letters",
+        applies=has_dead_letters,
+    ),
+)

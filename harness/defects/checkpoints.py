@@ -1,0 +1,142 @@
+"""Defects of checkpoints: what a snapshot holds, from where the source resumes, in which order state is replayed.
+
+Answers to FLINK-7949, and to a barrier in the wrong place. Invariant: but for that, task, operator and sink are the
+honest ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from harness.database.epoch import Attempt
+from harness.defects.defect import EVERY_LEVEL, Defect
+from harness.defects.situations import claims_checkpoint_gap, has_hard_back_pressure, is_restored
+from harness.sut.variant import Kind, Variant
+from reference_impl.mutants import BUILDERS
+
+__all__ = ["OF_CHECKPOINTS", "omitting_blocked", "one_early", "one_late", "reading_backwards"]
+
+
+@cache
+def omitting_blocked(task: Kind) -> Kind:
+    """`task`, whose snapshots hold what is in the queue, and not what waits to get in."""
+    if not hasattr(task, "_blocked"):
+        return task  # it takes nothing from the source before there is room
+
+    class ForgetfulTask(task):  # type: ignore[misc]  # whatever kind of it it is
+        def _blocked(self) -> Sequence[Any]:
+            return ()
+
+    return ForgetfulTask
+
+
+@cache
+def reading_backwards(sink: Kind) -> Kind:
+    """`sink`, from which the elements of a snapshot come back in reverse."""
+
+    class BackwardSink(sink):  # type: ignore[misc]
+        def take_over(self, **how: Any) -> Attempt:
+            taken: Attempt = super().take_over(**how)
+            if taken.saved is None:
+                return taken
+            saved = replace(taken.saved, elements=taken.saved.elements[::-1])
+            return replace(taken, saved=saved)
+
+    return BackwardSink
+
+
+@cache
+def one_early(coordination: Kind) -> Kind:
+    """`coordination`, whose checkpoints resume at the element before."""
+    return _shifted(coordination, by=-1)
+
+
+@cache
+def one_late(coordination: Kind) -> Kind:
+    """`coordination`, whose checkpoints resume at the element behind."""
+    return _shifted(coordination, by=1)
+
+
+def _shifted(coordination: Kind, *, by: int) -> Kind:
+    class ShiftedCoordination(coordination):  # type: ignore[misc]
+        def completes(self, checkpoint: Any) -> None:
+            super().completes(replace(checkpoint, position=max(0, checkpoint.position + by)))
+
+    return ShiftedCoordination
+
+
+_RESTORED = "an attempt is killed, or superseded"
+
+OF_CHECKPOINTS = (
+    Defect(
+        number=1,
+        name="snapshot-omits-blocked",
+        about="the snapshot leaves out the element that waits for a slot in a full queue",
+        mirrors="FLINK-7949",
+        convicted_by=("V10", "V8"),
+        variant=Variant(task=omitting_blocked),
+        where="hard back pressure, checkpoints by mail",
+        applies=has_hard_back_pressure,
+    ),
+    Defect(
+        number=2,
+        name="snapshot-omits-completed",
+        about="the snapshot leaves out entries that are completed but not yet emitted",
+        mirrors="state that is only what is still pending",
+        convicted_by=("V10", "V8"),
+        variant=Variant(build_operator=BUILDERS["snapshot-omits-completed"]),
+        scenario="kill-between-snapshot-and-commit",
+        levels=EVERY_LEVEL,
+    ),
+    Defect(
+        number=3,
+        name="restores-reversed",
+        about="a restored snapshot is replayed from its last element to its first",
+        mirrors="state in a container without an order",
+        convicted_by=("V1", "V2"),
+        variant=Variant(build_operator=BUILDERS["restores-reversed"]),
+        where=_RESTORED,
+        applies=is_restored,
+        scenario="kill-between-snapshot-and-commit",
+        levels=EVERY_LEVEL,
+    ),
+    Defect(
+        number=3,
+        name="state-read-backwards",
+        about="the elements of a snapshot are read back in reverse, and replayed as they were read",
+        mirrors="state in a container without an order",
+        convicted_by=("V11",),
+        variant=Variant(sink=reading_backwards),
+        where=_RESTORED,
+        applies=is_restored,
+    ),
+    Defect(
+        number=4,
+        name="offset-one-early",
+        about="a checkpoint stores the source position before the one that comes next",
+        mirrors="a barrier in the wrong place",
+        convicted_by=("V10", "V8"),
+        variant=Variant(coordination=one_early),
+    ),
+    Defect(
+        number=4,
+        name="offset-one-late",
+        about="a checkpoint stores the source position behind the one that comes next",
+        mirrors="a barrier in the wrong place",
+        convicted_by=("V10", "V8"),
+        variant=Variant(coordination=one_late),
+    ),
+    Defect(
+        number=27,
+        name="snapshot-awaits-empty-queue",
+        about="a snapshot is taken only once the queue is empty",
+        mirrors="checkpoints that starve behind slow calls",
+        convicted_by=("V18",),
+        variant=Variant(build_operator=BUILDERS["snapshot-awaits-empty-queue"]),
+        where="a bound on the time between checkpoints is claimed",
+        applies=claims_checkpoint_gap,
+    ),
+)

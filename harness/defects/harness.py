@@ -1,0 +1,101 @@
+"""Defects of the harness itself: faults that touch nobody, a recorder that loses events, a judge that looks away.
+
+Answers to a green that means nothing (M30). Invariant: faults that touch nobody make a run vacuous; the other two no
+invariant can tell, for the history, or who reads it, is what is wrong: the recording's numbers and the canaries do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any
+
+from harness.defects.defect import EVERY_LEVEL, Defect
+from harness.defects.situations import is_disturbed, network_is_disturbed
+from harness.history.event import Event
+from harness.history.header import Header
+from harness.sut.variant import Kind, Variant
+from harness.verdict import Judgement
+
+__all__ = ["OF_THE_HARNESS", "Judge", "dropping", "skipping_last_attempt"]
+
+Judge = Callable[[Header, Iterable[Event]], Judgement]
+
+_ONE_IN = 1000
+
+
+@cache
+def dropping(journal: Kind) -> Kind:
+    """`journal`, which loses the events whose number one in a thousand has."""
+
+    class LeakyJournal(journal):  # type: ignore[misc]  # whatever kind of journal it is
+        def _write(self, event: Event) -> None:
+            if (event.n * 2_654_435_761 >> 7) % _ONE_IN:  # spread over all numbers, and no draw
+                super()._write(event)
+
+    return LeakyJournal
+
+
+def skipping_last_attempt(judge: Judge) -> Judge:
+    """`judge`, who is not shown what the last attempt of each subtask did."""
+
+    def judge_the_others(header: Header, events: Iterable[Event]) -> Judgement:
+        listed = list(events)
+        last: dict[Any, int] = {}
+        for event in listed:
+            attempt = getattr(event, "a", None)
+            if isinstance(attempt, int):
+                subtask = getattr(event, "s", None)
+                last[subtask] = max(attempt, last.get(subtask, 0))
+        return judge(header, [event for event in listed if not _is_of(event, last)])
+
+    return judge_the_others
+
+
+def _is_of(event: Event, last: dict[Any, int]) -> bool:
+    attempt = getattr(event, "a", None)
+    return isinstance(attempt, int) and last.get(getattr(event, "s", None)) == attempt
+
+
+OF_THE_HARNESS = (
+    Defect(
+        number=30,
+        name="proxy-bypassed",
+        about="the lookups go past the proxy, so network faults act on nobody (a defect of the harness)",
+        mirrors="etcd#17775",
+        convicted_by=("V23",),
+        variant=Variant(bypasses_proxy=True),
+        where="something disturbs the network",
+        applies=network_is_disturbed,
+        scenario="latency-spike-ordered",
+        levels=EVERY_LEVEL,
+    ),
+    Defect(
+        number=30,
+        name="faults-do-nothing",
+        about="no fault is ever armed (a defect of the harness)",
+        mirrors="a test that passes because nothing was done",
+        convicted_by=("V23",),
+        variant=Variant(arms_faults=False),
+        where="something disturbs the run",
+        applies=is_disturbed,
+        scenario="latency-spike-ordered",
+        levels=EVERY_LEVEL,
+    ),
+    Defect(
+        number=30,
+        name="recorder-drops",
+        about="the recorder loses one event in a thousand (a defect of the harness)",
+        mirrors="a history with holes in it, which looks whole",
+        convicted_by=("recording",),
+        variant=Variant(journal=dropping),
+    ),
+    Defect(
+        number=30,
+        name="judge-skips-last-attempt",
+        about="the judge does not look at each subtask's last attempt (a defect of the harness)",
+        mirrors="a check that stops too early",
+        convicted_by=("canary",),
+        variant=Variant(judge=skipping_last_attempt),
+    ),
+)

@@ -1,0 +1,154 @@
+"""Defects of the pool of connections: one reuses what is not free yet, one takes a loss for an answer, one cannot stop.
+
+Answers to a defect that asyncmy's pool once had, and to clients that ignore a cancellation. Invariant: each is the
+honest pool but for what becomes of a call that was cancelled or lost, and knows nothing of the driver: it uses what a
+user of the pool uses (`connection`, `fetch_all`), and where a connection is given back or hung up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
+from typing import Any
+
+from harness.database.connection_lost import MayAskAgain
+from harness.defects.defect import EVERY_LEVEL, Defect
+from harness.defects.situations import calls_are_lost_or_fail, cancels_calls_with_nonces
+from harness.sut.lookup import ForeignAnswer
+from harness.sut.registry import LookupFunction
+from harness.sut.variant import Kind, Variant
+
+__all__ = ["OF_POOLS", "cancelling_nothing", "losing_rows", "reusing_cancelled", "trusting"]
+
+Rows = list[tuple[Any, ...]]
+
+
+async def _ask(connection: Any, sql: str, args: Sequence[Any]) -> Rows:
+    async with connection.cursor() as cursor:
+        await cursor.execute(sql, args)
+        return list(await cursor.fetchall())
+
+
+@cache
+def reusing_cancelled(pool: Kind) -> Kind:
+    """`pool`, whose cancelled connections go back to it, with an answer still to be read.
+
+    Answers come in the order of the statements, so the next statement on such a connection is answered with the rows
+    of the one before it, and leaves its own rows to the one after it.
+    """
+
+    class MixedUpPool(pool):  # type: ignore[misc]  # whatever kind of it it is
+        def __init__(self, *args: Any, **parts: Any) -> None:
+            super().__init__(*args, **parts)
+            self._unread: dict[Any, deque[asyncio.Task[Rows]]] = {}
+            """Of each connection: what was asked on it and is not read yet, the oldest first."""
+
+        async def fetch_all(self, sql: str, args: Sequence[Any] = ()) -> Rows:
+            async with self.connection() as connection:
+                unread = self._unread.setdefault(connection, deque())
+                before = unread[-1] if unread else None
+                unread.append(asyncio.ensure_future(_ask_after(before, connection, sql, args)))
+                rows = await asyncio.shield(unread[0])  # cancelled, it stays the oldest that nobody has read
+                unread.popleft()
+                return rows
+
+        def _hang_up(self, connection: Any) -> None:
+            unread = self._unread.get(connection)
+            if unread and not unread[0].done():  # whoever waited for it was cancelled
+                if self._is_closed:
+                    for answer in unread:
+                        answer.cancel()
+                else:
+                    self._give_back(connection)
+                    return
+            self._unread.pop(connection, None)
+            super()._hang_up(connection)
+
+    return MixedUpPool
+
+
+async def _ask_after(
+    before: asyncio.Task[Rows] | None, connection: Any, sql: str, args: Sequence[Any]
+) -> Rows:
+    """A server does one statement of a connection after the other."""
+    if before is not None:
+        with suppress(Exception):  # it is told to whoever reads that answer
+            await asyncio.shield(before)
+    return await _ask(connection, sql, args)
+
+
+def trusting(lookup: LookupFunction) -> LookupFunction:
+    """`lookup`, which takes an answer for its own without a look at the nonce."""
+
+    async def trustful(record: Any, pool: Any) -> Any:
+        try:
+            return await lookup(record, pool)
+        except ForeignAnswer as foreign:
+            return foreign.values
+
+    return trustful
+
+
+@cache
+def losing_rows(pool: Kind) -> Kind:
+    """`pool`, for which a lost connection, or a statement that the server ended, is an answer without rows."""
+
+    class CarelessPool(pool):  # type: ignore[misc]
+        async def fetch_all(self, sql: str, args: Sequence[Any] = ()) -> Rows:
+            try:
+                rows: Rows = await super().fetch_all(sql, args)
+            except MayAskAgain:
+                return []
+            return rows
+
+    return CarelessPool
+
+
+@cache
+def cancelling_nothing(pool: Kind) -> Kind:
+    """`pool`, whose calls go on when they are cancelled, and are answered: a client that cannot stop. No defect by itself."""
+
+    class DoggedPool(pool):  # type: ignore[misc]
+        async def fetch_all(self, sql: str, args: Sequence[Any] = ()) -> Rows:
+            asked: asyncio.Task[Rows] = asyncio.ensure_future(super().fetch_all(sql, args))
+            while not asked.done():
+                try:
+                    await asyncio.shield(asked)
+                except asyncio.CancelledError:
+                    if self._is_closed:  # its connection is gone, and nothing will come
+                        asked.cancel()
+                        raise
+                except Exception:  # noqa: BLE001 - raised below
+                    break
+            return asked.result()
+
+    return DoggedPool
+
+
+OF_POOLS = (
+    Defect(
+        number=None,
+        name="loss-is-no-row",
+        about="a lost connection, or a statement that the server ended, is taken for an answer without rows",
+        mirrors="an error that looks like nothing found",
+        convicted_by=("V8",),
+        variant=Variant(pool=losing_rows),
+        where="calls end with an error, or are lost; what they should give is told",
+        applies=calls_are_lost_or_fail,
+        scenario="connections-cut",
+        levels=EVERY_LEVEL,
+    ),
+    Defect(
+        number=19,
+        name="cancelled-connection-reused",
+        about="a connection whose request was cancelled goes back to the pool, with the answer still to come",
+        mirrors="asyncmy#103",
+        convicted_by=("V19",),
+        variant=Variant(pool=reusing_cancelled, lookup=trusting),
+        where="calls have nonces; a timeout cancels its call",
+        applies=cancels_calls_with_nonces,
+    ),
+)

@@ -1,0 +1,386 @@
+"""Defects of the sinks: who may write, when what is written is visible, how often, and what is done about an error.
+
+Answers to `TwoPhaseCommitSinkFunction` done wrong. Invariant: each is a subclass of the sink that the run calls for, and
+differs in the one thing that its name says; of a sink that has no such thing, it is that sink itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import cache
+from typing import Any
+
+from harness.database.epoch import DeadRow, Fenced, Part, Visible
+from harness.database.idempotent_sink import IdempotentSink
+from harness.database.sink import EpochSink
+from harness.database.subtask_writer import INSERT_OUTPUT, SubtaskWriter
+from harness.database.two_phase_sink import TwoPhaseSink
+from harness.defects.calls import table_checking_before, table_without_key, unfenced_table
+from harness.defects.defect import EVERY_LEVEL, Defect
+from harness.defects.situations import (
+    both,
+    can_be_superseded,
+    commit_replies_are_lost,
+    has_audit_log,
+    is_restored,
+    lookups_write,
+    sink_is,
+    sink_link_is_cut,
+)
+from harness.sut.prepared_coordination import TwoPhaseCoordination
+from harness.sut.variant import Kind, Variant
+
+__all__ = [
+    "OF_SINKS",
+    "assuming_committed",
+    "checking_before",
+    "committing_again",
+    "committing_at_snapshot",
+    "committing_blindly",
+    "keeping_output",
+    "notified_twice",
+    "unfenced",
+    "without_key",
+    "writing_at_once",
+]
+
+
+@cache
+def unfenced(sink: Kind) -> Kind:
+    """`sink`, which compares no token: neither in a transaction, nor before it ends its successor's session."""
+    assert issubclass(sink, SubtaskWriter)
+
+    class UnfencedSink(sink):  # type: ignore[misc]  # whatever kind of it it is
+        def check_fence(self, cursor: Any) -> None:
+            """Whoever it is."""
+
+        def _check_newest(self, cursor: Any) -> None:
+            """Whoever it is."""
+
+    return UnfencedSink
+
+
+@cache
+def checking_before(sink: Kind) -> Kind:
+    """`sink`, which acts on what its last transaction saw of the fence, and looks again, without a lock, for the next."""
+    assert issubclass(sink, SubtaskWriter)
+
+    class HastySink(sink):  # type: ignore[misc]
+        _refusal: Fenced | None = None
+        """What the last look at the fence called for."""
+
+        def check_fence(self, cursor: Any) -> None:
+            refusal, self._refusal = self._refusal, None
+            if refusal is not None:
+                cursor.connection.rollback()
+                raise refusal
+            try:
+                super()._check_newest(cursor)
+            except Fenced as fenced:  # which rolls back; the transaction begins after the look
+                self._refusal = fenced
+            else:
+                cursor.connection.rollback()
+
+        def _check_newest(self, cursor: Any) -> None:
+            if self._refusal is not None:
+                cursor.connection.rollback()
+                raise self._refusal
+
+    return HastySink
+
+
+@cache
+def keeping_output(sink: Kind) -> Kind:
+    """`sink`, which lets what no checkpoint holds become visible, where it should be rolled back.
+
+    The atomic one writes what is still in its open epoch when it is closed, and the two-phase one commits every branch
+    that an earlier attempt left.
+    """
+    if issubclass(sink, EpochSink):
+
+        class FlushingSink(sink):  # type: ignore[misc]
+            def close(self) -> None:
+                if self._rows and self.token:
+                    with suppress(Fenced):
+                        self.transactions.once(self._flush)
+                super().close()
+
+            def _flush(self, cursor: Any) -> None:
+                self.check_fence(cursor)
+                self.write_rows(cursor, 0)
+                cursor.connection.commit()
+
+        return FlushingSink
+    if issubclass(sink, TwoPhaseSink):
+
+        class KeepingSink(sink):  # type: ignore[misc]
+            def settle_leftovers(self, restored: int) -> list[Part]:
+                for part in sorted(self.prepared(), key=lambda part: part.epoch):
+                    if part.epoch > restored:
+                        self.show(part)
+                left: list[Part] = super().settle_leftovers(restored)
+                return left
+
+        return KeepingSink
+    return sink
+
+
+@cache
+def committing_again(sink: Kind) -> Kind:
+    """`sink`, which writes the outputs of an epoch once more when it is told again that its checkpoint is complete."""
+    if not issubclass(sink, TwoPhaseSink):
+        return sink
+
+    class RepeatingSink(sink):  # type: ignore[misc]
+        def __init__(self, *args: Any, **parts: Any) -> None:
+            super().__init__(*args, **parts)
+            self._prepared: dict[int, tuple[list[Visible], list[DeadRow]]] = {}
+
+        def prepare(self, epoch: int) -> None:
+            held = (list(self._rows), list(self._dead))
+            super().prepare(epoch)
+            self._prepared[epoch] = held
+
+        def show(self, part: Part) -> None:
+            if self.insist(lambda cursor: self._is_shown(cursor, part.epoch), "look for the epoch"):
+                self.insist(lambda cursor: self._write_again(cursor, part.epoch), "commit the epoch again")
+            else:
+                super().show(part)
+
+        def _is_shown(self, cursor: Any, epoch: int) -> bool:
+            is_shown = self.has_epoch(cursor, epoch)
+            cursor.connection.rollback()
+            return bool(is_shown)
+
+        def _write_again(self, cursor: Any, epoch: int) -> None:
+            self.check_fence(cursor)
+            open_epoch = self._rows, self._dead
+            self._rows, self._dead = self._prepared.get(epoch, ([], []))
+            try:
+                self.write_rows(cursor, epoch)
+            finally:
+                self._rows, self._dead = open_epoch
+            cursor.connection.commit()
+
+    return RepeatingSink
+
+
+@cache
+def committing_blindly(sink: Kind) -> Kind:
+    """`sink`, which writes an epoch again whose COMMIT was not answered, and does not ask for its row."""
+    if not issubclass(sink, EpochSink):
+        return sink
+
+    class BlindSink(sink):  # type: ignore[misc]
+        def has_epoch(self, cursor: Any, epoch: int) -> bool:
+            del cursor, epoch
+            return False
+
+        def write_epoch(self, cursor: Any, epoch: int, position: int, elements: str) -> None:
+            """Over the one that may be there."""
+            cursor.execute("DELETE FROM epoch WHERE subtask = %s AND epoch = %s", (self.subtask, epoch))
+            super().write_epoch(cursor, epoch, position, elements)
+
+    return BlindSink
+
+
+@cache
+def assuming_committed(sink: Kind) -> Kind:
+    """`sink`, which tries a commit once, and takes it for made, whatever was answered."""
+    if not issubclass(sink, EpochSink):
+        return sink
+
+    class AssumingSink(sink):  # type: ignore[misc]
+        def commit(self, epoch: int, *, position: int, elements: Sequence[dict[str, Any]]) -> None:
+            """Raises `Fenced` still."""
+            self.transactions.once(lambda cursor: self.write(cursor, epoch, position, elements))
+            self.forget_rows()
+
+    return AssumingSink
+
+
+@cache
+def writing_at_once(sink: Kind) -> Kind:
+    """`sink`, which commits each output when it is added, and only the snapshot at the checkpoint."""
+    if not issubclass(sink, EpochSink):
+        return sink
+
+    class SplitSink(sink):  # type: ignore[misc]
+        def add(self, row: Visible) -> None:
+            super().add(row)
+            self.insist(self._write_at_once, "write an output")
+            self.forget_rows()
+
+        def _write_at_once(self, cursor: Any) -> None:
+            self.write_rows(cursor, 0)
+            cursor.connection.commit()
+
+    return SplitSink
+
+
+@cache
+def without_key(sink: Kind) -> Kind:
+    """`sink`, whose inserts are plain ones: with a table that has no key, a row written again is a second row."""
+    if not issubclass(sink, IdempotentSink):
+        return sink
+
+    class KeylessSink(sink):  # type: ignore[misc]
+        def write_rows(self, cursor: Any, epoch: int, *, insert: str = INSERT_OUTPUT) -> None:
+            del insert
+            super().write_rows(cursor, epoch, insert=INSERT_OUTPUT)
+
+    return KeylessSink
+
+
+@cache
+def committing_at_snapshot(coordination: Kind) -> Kind:
+    """`coordination`, which commits an epoch as soon as it is prepared, before its checkpoint is complete."""
+    if not issubclass(coordination, TwoPhaseCoordination):
+        return coordination
+
+    class EarlyCoordination(coordination):  # type: ignore[misc]
+        def __init__(self, **parts: Any) -> None:
+            super().__init__(**parts)
+            self._epochs = _ShowsWhatIsPrepared(self._epochs, self.shows)
+            self._shown: set[int] = set()
+
+        def shows(self, part: Part) -> None:
+            """Once: later, the epoch is committed already."""
+            if part.epoch not in self._shown:
+                self._shown.add(part.epoch)
+                super().shows(part)
+
+    return EarlyCoordination
+
+
+class _ShowsWhatIsPrepared:
+    """`sink`, with `shows` called for each epoch that it has prepared."""
+
+    def __init__(self, sink: Any, shows: Callable[[Part], None]) -> None:
+        self._sink = sink
+        self._shows = shows
+
+    def prepare(self, epoch: int) -> None:
+        self._sink.prepare(epoch)
+        self._shows(Part(epoch=epoch, token=self._sink.token, file=""))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sink, name)
+
+
+@cache
+def notified_twice(coordination: Kind) -> Kind:
+    """`coordination`, which commits the epoch of each completed checkpoint twice."""
+    if not issubclass(coordination, TwoPhaseCoordination):
+        return coordination
+
+    class RepeatingCoordination(coordination):  # type: ignore[misc]
+        def shows(self, part: Part) -> None:
+            super().shows(part)
+            super().shows(part)
+
+    return RepeatingCoordination
+
+
+_SUPERSEDED = "a superseded attempt, or a call of its, goes on; a sink with tokens, or calls that write"
+_RESTORED = "an attempt is killed, or superseded"
+
+OF_SINKS = (
+    Defect(
+        number=5,
+        name="output-not-rolled-back",
+        about="what was emitted after the restored snapshot stays visible",
+        mirrors="a sink without transactions",
+        convicted_by=("V8",),
+        variant=Variant(sink=keeping_output),
+        where=f"a sink that rolls back; {_RESTORED}",
+        applies=both(sink_is("rollback"), is_restored),
+    ),
+    Defect(
+        number=14,
+        name="zombie-accepted",
+        about="the sink takes what a superseded attempt commits, for it compares no token",
+        mirrors="an attempt whose number is not checked",
+        convicted_by=("V13", "V8"),
+        variant=Variant(sink=unfenced, effects=unfenced_table),
+        where=_SUPERSEDED,
+        applies=can_be_superseded,
+    ),
+    Defect(
+        number=15,
+        name="fence-checked-before",
+        about="the fencing token is compared before the transaction begins, not inside it",
+        mirrors="check, then act",
+        convicted_by=("V13",),
+        variant=Variant(sink=checking_before, effects=table_checking_before),
+        where=_SUPERSEDED,
+        applies=can_be_superseded,
+    ),
+    Defect(
+        number=16,
+        name="insert-without-key",
+        about="a write that is made again after a lost answer has no key by which the first would be known",
+        mirrors="a retry after a lost acknowledgement",
+        convicted_by=("V9",),
+        variant=Variant(sink=without_key, has_output_key=False, effects=table_without_key),
+        where="calls write",
+        applies=lookups_write,
+    ),
+    Defect(
+        number=17,
+        name="commits-at-snapshot",
+        about="an epoch becomes visible with its snapshot, before its checkpoint is complete",
+        mirrors="early visibility",
+        convicted_by=("V12",),
+        variant=Variant(coordination=committing_at_snapshot),
+        where="a two-phase sink",
+        applies=sink_is("two-phase"),
+    ),
+    Defect(
+        number=18,
+        name="commits-again",
+        about="a repeated notification commits the epoch a second time",
+        mirrors="a notification that is not idempotent",
+        convicted_by=("V12", "V9"),
+        variant=Variant(sink=committing_again, coordination=notified_twice),
+        where="a two-phase sink",
+        applies=sink_is("two-phase"),
+    ),
+    Defect(
+        number=None,
+        name="commits-blindly",
+        about="a transaction whose COMMIT was not answered is written again, and nobody asks for its epoch row",
+        mirrors="a retry after a lost acknowledgement",
+        convicted_by=("V9", "V8", "V12"),
+        variant=Variant(sink=committing_blindly),
+        where="an atomic sink with an audit log; answers to its commits are lost",
+        applies=both(sink_is("atomic"), has_audit_log, commit_replies_are_lost),
+        scenario="lost-commit-reply",
+        levels=EVERY_LEVEL,
+    ),
+    Defect(
+        number=None,
+        name="assumes-committed",
+        about="a commit that ended with an error is taken for one that was made",
+        mirrors="an error that is logged and forgotten",
+        convicted_by=("V9", "V8", "V12"),
+        variant=Variant(sink=assuming_committed),
+        where="an atomic sink; its link is disturbed",
+        applies=both(sink_is("atomic"), sink_link_is_cut),
+        scenario="lost-commit",
+        levels=EVERY_LEVEL,
+    ),
+    Defect(
+        number=None,
+        name="sink-outside-transaction",
+        about="the sink writes each output at once, outside the epoch's transaction",
+        mirrors="output and state that do not commit together",
+        convicted_by=("V9",),
+        variant=Variant(sink=writing_at_once),
+        where=f"an atomic sink with an audit log; {_RESTORED}",
+        applies=both(sink_is("atomic"), has_audit_log, is_restored),
+        scenario="kill-between-snapshot-and-commit",
+        levels=EVERY_LEVEL,
+    ),
+)

@@ -1,37 +1,70 @@
 """Defects of a task and of its timers at level sim.
 
-Answers to FLINK-7949, and to a task that tells the time by the wrong clock. Invariant: but for what a snapshot holds,
-or for the clock, the task is the honest one.
+Answers to FLINK-7949, to a barrier that is handled before or after the element at which it stands, and to a task that
+tells the time by the wrong clock. Invariant: but for what a checkpoint holds, or for the clock, the task is the honest
+one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from harness.sim.mail_task import MailTask
+from harness.engine.subtask import Coordination, Subtask
 from harness.sim.subtask_loop import SubtaskLoop
-from reference_impl.elements import QueueElement
+from harness.workloads.source import Checkpoint
 from reference_impl.mailbox_executor import MailboxExecutor
 from reference_impl.mutants.wall_clock_timers import WallClockTimers
-from reference_impl.source_task import SourceTask
 
-__all__ = ["TimersByTheWall", "omitting_blocked"]
+__all__ = ["TimersByTheWall", "omitting_blocked", "one_early", "one_late"]
 
 
 @cache
-def omitting_blocked(task: type[SourceTask]) -> type[SourceTask]:
+def omitting_blocked(task: type[Subtask]) -> type[Subtask]:
     """`task`, whose snapshots hold what is in the queue, and not what waits to get in."""
-    if not issubclass(task, MailTask):
-        return task  # it takes nothing from the source before there is room
 
-    class ForgetfulTask(task):  # type: ignore[misc, valid-type]  # whatever kind of it it is
-        def _blocked(self) -> Sequence[QueueElement]:
+    class ForgetfulTask(task):  # type: ignore[misc, valid-type]  # a class made of a class
+        def _blocked(self, entering: tuple[Any, ...]) -> tuple[Any, ...]:
+            del entering
             return ()
 
-    forgetful: type[Any] = ForgetfulTask
-    return forgetful
+    return ForgetfulTask
+
+
+@cache
+def one_early(task: type[Subtask]) -> type[Subtask]:
+    """`task`, whose checkpoints resume at the element before: it is replayed though its results may have left."""
+    return _shifted(task, by=-1)
+
+
+@cache
+def one_late(task: type[Subtask]) -> type[Subtask]:
+    """`task`, whose checkpoints resume at the element behind: one is never read again."""
+    return _shifted(task, by=1)
+
+
+def _shifted(task: type[Subtask], *, by: int) -> type[Subtask]:
+    class ShiftedTask(task):  # type: ignore[misc, valid-type]  # a class made of a class
+        def __init__(self, *, coordination: Coordination, **parts: Any) -> None:
+            super().__init__(coordination=_ShiftedCoordination(coordination, by=by), **parts)
+
+    return ShiftedTask
+
+
+class _ShiftedCoordination:
+    """`coordination`, which gets each checkpoint as if it had been taken `by` positions later."""
+
+    def __init__(self, coordination: Coordination, *, by: int) -> None:
+        self._coordination = coordination
+        self._by = by
+
+    def completes(self, checkpoint: Checkpoint) -> None:
+        shifted = replace(checkpoint, position=max(0, checkpoint.position + self._by))
+        self._coordination.completes(shifted)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._coordination, name)
 
 
 class TimersByTheWall(WallClockTimers):

@@ -31,7 +31,7 @@ from harness.mutants.of_sinks import (
     without_key,
     writing_at_once,
 )
-from harness.mutants.of_tasks import TimersByTheWall, omitting_blocked
+from harness.mutants.of_tasks import TimersByTheWall, omitting_blocked, one_early, one_late
 from harness.mutants.of_the_harness import dropping, skipping_last_attempt
 from harness.sim.situation import Situation
 from harness.sim.situation_run import header_of
@@ -39,7 +39,6 @@ from harness.sim.variant import Variant
 from harness.sut.keyed_mutants import KEYED_MUTANTS
 from harness.sut.keyed_task.defects import KEYED_DEFECTS
 from reference_impl.mutants import BUILDERS
-from reference_impl.mutants.offset_shifted import one_early, one_late
 
 __all__ = ["PLANTED", "Defect", "variant_of"]
 

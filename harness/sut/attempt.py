@@ -15,6 +15,7 @@ from typing import Any, NotRequired, TypedDict
 
 from harness.clock import monotonic_us
 from harness.database.epoch import Attempt, Fenced, SavedEpoch, SinkLost
+from harness.engine.subtask import Subtask
 from harness.history.journal import Journal
 from harness.history.recorder import Recorder, attempt_file
 from harness.plan import RunPlan
@@ -26,7 +27,7 @@ from harness.sut.function_under_test import FunctionUnderTest
 from harness.sut.inside.crash import InjectedFailure
 from harness.sut.inside.inside_faults import InsideFaults
 from harness.sut.keyed_task.defects import KEYED_DEFECTS
-from harness.sut.keyed_task.keyed_task import KeyedTask, wired
+from harness.sut.keyed_task.keyed_task import KeyedTask
 from harness.sut.keyed_task.parts import HONEST_PARTS
 from harness.sut.mutants import build_timers, operator_builder
 from harness.sut.phases import Phases
@@ -36,18 +37,15 @@ from harness.sut.sink_choice import ChosenSink
 from harness.workloads.inputs import Inputs
 from harness.workloads.lookups import Lookup, LookupSource, expected_results
 from harness.workloads.sessions import expect_stamped, session_stamps
+from harness.workloads.source import Checkpoint, Source
 from reference_impl.errors import OperatorError, StreamElementFailed
 from reference_impl.loops import real_loop
-from reference_impl.mailbox import Mailbox
+from reference_impl.mailbox import MAX_PRIORITY, Mailbox
 from reference_impl.mailbox_executor import MailboxExecutor
-from reference_impl.mailbox_processor import MailboxProcessor
 from reference_impl.retry import FixedDelay, RetryStrategy, any_error
-from reference_impl.source_task import Checkpoint, Source, SourceTask
+from reference_impl.timers import Timers
 
 __all__ = ["AttemptFailed", "run_attempt"]
-
-_PRIORITY = 0
-"""The operator's place in its chain; it is alone."""
 
 
 class AttemptFailed(Exception):
@@ -156,10 +154,11 @@ class _Task:
         self._under_test = FunctionUnderTest(
             plan, scenario.operator, journal=journal, inside=inside, loop=loop
         )
-        self._mailbox = Mailbox(loop=loop)
-        executor = MailboxExecutor(self._mailbox, _PRIORITY)
-        timers = build_timers(plan.mutant, loop, executor, inside.wall_clock)
-        mailbox_processor = MailboxProcessor(self._mailbox)
+        mailbox = Mailbox(loop=loop)
+
+        def timers(executor: MailboxExecutor) -> Timers:
+            return build_timers(plan.mutant, loop, executor, inside.wall_clock)
+
         elements = LookupSource(
             workload=scenario.workload, seed=plan.seed, subtask=subtask, faults=inside.shaping
         )
@@ -168,7 +167,7 @@ class _Task:
             journal=journal,
             phases=inside.phases,
             expect=_expectation(plan, elements, keyed),
-            timers=timers,
+            timers=timers(MailboxExecutor(mailbox, MAX_PRIORITY)),
             restored=attempt.saved.epoch if attempt.saved else 0,
         )
         lookups = partial(
@@ -180,26 +179,14 @@ class _Task:
             probe=JournalProbe(journal, inside.phases),
             **_retry(scenario.operator),
         )
-        parts = wired(
-            keyed,
-            lookups=lookups,
-            source=_source(scenario.workload, elements, attempt, inside),
-            coordination=coordination,
-            phases=inside.phases,
-            mailbox=self._mailbox,
-            executor=executor,
-            timers=timers,
-            timers_of=lambda of: build_timers(plan.mutant, loop, of, inside.wall_clock),
-            fail=mailbox_processor.report_throwable,
-        )
-        self._operator = parts.operator
-        self._task = SourceTask(
+        self._task = Subtask(
             loop=loop,
-            mailbox_processor=mailbox_processor,
+            mailbox=mailbox,
             timers=timers,
-            operator=parts.operator,
-            source=parts.source,
-            coordinator=parts.coordinator,
+            source=_source(scenario.workload, elements, attempt, inside),
+            lookups=lookups,
+            coordination=coordination,
+            head=None if keyed is None else keyed.head(coordination, phases=inside.phases),
         )
 
     def run(self, checkpoint: Checkpoint | None) -> None:
@@ -208,8 +195,7 @@ class _Task:
             with self._under_test.watch.watching():
                 self._task.run(checkpoint)
         finally:
-            self._operator.close()
-            self._mailbox.close()
+            self._task.close()
             self._under_test.close()
 
 

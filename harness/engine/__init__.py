@@ -1,0 +1,1 @@
+"""The engine: what runs one scenario, the same at every level."""

@@ -6,7 +6,6 @@ honest ones.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -23,11 +22,10 @@ __all__ = ["OF_CHECKPOINTS", "omitting_blocked", "one_early", "one_late", "readi
 @cache
 def omitting_blocked(task: Kind) -> Kind:
     """`task`, whose snapshots hold what is in the queue, and not what waits to get in."""
-    if not hasattr(task, "_blocked"):
-        return task  # it takes nothing from the source before there is room
 
-    class ForgetfulTask(task):  # type: ignore[misc]  # whatever kind of it it is
-        def _blocked(self) -> Sequence[Any]:
+    class ForgetfulTask(task):  # type: ignore[misc]  # a class made of a class
+        def _blocked(self, entering: tuple[Any, ...]) -> tuple[Any, ...]:
+            del entering
             return ()
 
     return ForgetfulTask

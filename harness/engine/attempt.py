@@ -17,6 +17,7 @@ from harness.checkpoint_store import CheckpointStore, Files
 from harness.clock import Clock
 from harness.database.driver import AsyncDriver, Driver
 from harness.database.epoch import Attempt, Fenced, SavedEpoch, SinkLost
+from harness.engine.subtask import Subtask
 from harness.process_identity import ProcessIdentity
 from harness.runs.plan import RunPlan
 from harness.scenario import Fault, Operator, Scenario
@@ -24,7 +25,7 @@ from harness.sut.dead_letter import is_dead_letter
 from harness.sut.enrichment import JournalProbe
 from harness.sut.function_under_test import FunctionUnderTest
 from harness.sut.inside.crash import InjectedFailure
-from harness.sut.keyed_task.keyed_task import KeyedTask, wired
+from harness.sut.keyed_task.keyed_task import KeyedTask
 from harness.sut.phases import Phases
 from harness.sut.positions import Replay, SubtaskSource, named, restored
 from harness.sut.registry import SUTS
@@ -33,17 +34,14 @@ from harness.sut.variant import HONEST, Variant, operator_builder
 from harness.workloads.inputs import Inputs
 from harness.workloads.lookups import Lookup, LookupSource, expected_results
 from harness.workloads.sessions import expect_stamped, session_stamps
+from harness.workloads.source import Checkpoint, Source
 from reference_impl.async_function import AsyncFunction
 from reference_impl.errors import OperatorError, StreamElementFailed
+from reference_impl.mailbox import MAX_PRIORITY
 from reference_impl.mailbox_executor import MailboxExecutor
-from reference_impl.mailbox_processor import MailboxProcessor
 from reference_impl.retry import FixedDelay, RetryStrategy, any_error
-from reference_impl.source_task import Checkpoint, Source, SourceTask
 
 __all__ = ["AttemptFailed", "AttemptParts", "Inside", "Place", "run_attempt"]
-
-_PRIORITY = 0
-"""The operator's place in its chain; it is alone."""
 
 
 class AttemptFailed(Exception):
@@ -238,18 +236,15 @@ class _Task:
             loop=loop,
             variant=variant,
         )
-        self._mailbox = variant.build_mailbox(loop=loop)
-        executor = MailboxExecutor(self._mailbox, _PRIORITY)
+        mailbox = variant.build_mailbox(loop=loop)
         timers = partial(variant.timers, loop, wall_ns=inside.wall_ns)
-        own_timers = timers(executor)
-        mailbox_processor = MailboxProcessor(self._mailbox)
         elements = place.elements(parts.subtask, inside.shaping)
         keyed = _keyed(parts, elements)
         coordination = chosen.coordination(
             journal=journal,
             phases=inside.phases,
             expect=_expectation(plan, elements, keyed),
-            timers=own_timers,
+            timers=timers(MailboxExecutor(mailbox, MAX_PRIORITY)),
             restored=attempt.saved.epoch if attempt.saved else 0,
         )
         lookups = partial(
@@ -264,26 +259,14 @@ class _Task:
         source = SubtaskSource(
             elements, checkpoint_every=scenario.workload.checkpoint_every, origin_ms=attempt.origin_ms
         )
-        wires = wired(
-            keyed,
-            lookups=lookups,
-            source=variant.source(inside.around_source(source, elements)),
-            coordination=coordination,
-            phases=inside.phases,
-            mailbox=self._mailbox,
-            executor=executor,
-            timers=own_timers,
-            timers_of=timers,
-            fail=mailbox_processor.report_throwable,
-        )
-        self._operator = wires.operator
-        self._task = variant.task(SourceTask)(
+        self._task = variant.task(Subtask)(
             loop=loop,
-            mailbox_processor=mailbox_processor,
-            timers=own_timers,
-            operator=wires.operator,
-            source=wires.source,
-            coordinator=wires.coordinator,
+            mailbox=mailbox,
+            timers=timers,
+            source=variant.source(inside.around_source(source, elements)),
+            lookups=lookups,
+            coordination=coordination,
+            head=None if keyed is None else keyed.head(coordination, phases=inside.phases),
         )
 
     @property
@@ -298,8 +281,7 @@ class _Task:
                 with self._place.watching(self._loop, self._journal, self._under_test.lookup):
                     self._task.run(checkpoint)
             finally:
-                self._operator.close()
-                self._mailbox.close()
+                self._task.close()
             self._journal.closed()
             if self._linger_ms:
                 self._place.linger(self._loop, self._linger_ms)

@@ -15,6 +15,8 @@ from harness.database.backoff import Backoff
 from harness.database.circuit import Circuit
 from harness.database.epoch import Attempt as TakenOver
 from harness.database.epoch import SavedEpoch
+from harness.engine.lookups_link import LookupOperator
+from harness.engine.subtask import Subtask
 from harness.levels.sim.hub import Actor
 from harness.levels.sim.subtask_loop import SubtaskLoop
 from harness.sim.buffer_journal import BufferJournal
@@ -22,18 +24,17 @@ from harness.sim.client import Client
 from harness.sim.link import LoopAlarm
 from harness.sut.coordination import Coordination
 from harness.sut.enrichment import JournalProbe
-from harness.sut.keyed_task.keyed_task import KeyedTask, wired
+from harness.sut.keyed_task.keyed_task import KeyedTask
 from harness.sut.positions import Replay, named, restored
+from harness.workloads.source import Checkpoint, Source
 from reference_impl.async_function import AsyncFunction
 from reference_impl.async_wait_build import Mode
 from reference_impl.elements import OperatorInput
 from reference_impl.errors import StreamElementFailed
 from reference_impl.mailbox import Mailbox
 from reference_impl.mailbox_executor import MailboxExecutor
-from reference_impl.mailbox_processor import MailboxProcessor
 from reference_impl.queues.availability import Availability
 from reference_impl.retry import NO_RETRY, RetryStrategy
-from reference_impl.source_task import Checkpoint, ClosableOperator, Source, SourceTask
 from reference_impl.timers import Timers
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Attempt", "Job"]
 
-_PRIORITY = 0
 _MS_PER_S = 1000
 
 
@@ -65,7 +65,8 @@ class Job:
     connections: int = 50
     breaks_circuit: bool = False
     """Whether connects that fail in a row are followed by none for a while."""
-    task: type[SourceTask] = SourceTask
+    is_hard: bool = False
+    """Whether elements enter though the queue is full, and wait inside the operator."""
     coordination: type[Coordination] = Coordination
     copy_value: Callable[[Any], Any] | None = None
     saved_elements: Callable[[SavedEpoch], tuple[Any, ...]] = lambda saved: tuple(
@@ -102,9 +103,8 @@ class Attempt:
         self.loop: SubtaskLoop | None = None
         self.mailbox: Mailbox
         self.executor: MailboxExecutor
-        self.operator: ClosableOperator
         self.client: Client
-        self.task: SourceTask
+        self.task: Subtask
         self.coordination: Any = None
         self.ended = False
         """Whether all its input has been emitted and committed."""
@@ -171,33 +171,20 @@ class Attempt:
         variant = self.run.variant
         loop = self.loop = SubtaskLoop(self.actor, journal)
         self.mailbox = variant.build_mailbox(loop=loop)
-        self.executor = MailboxExecutor(self.mailbox, _PRIORITY)
         self.client = self._build_client(loop)
         self.coordination = variant.coordination(self.job.coordination)(
             journal=journal, sink=self.sink, phases=self.crashes, expect=self.job.expect
         )
-        timers = variant.timers(loop, self.executor, wall_ns=loop.wall_ns)
-        mailbox_processor = MailboxProcessor(self.mailbox)
-        parts = wired(
-            None if self.job.keyed is None else self.job.keyed(self.subtask),
-            lookups=self._build_operator,
-            source=variant.source(self.job.source(self.subtask, origin_ms)),
-            coordination=self.coordination,
-            phases=self.crashes,
-            mailbox=self.mailbox,
-            executor=self.executor,
-            timers=timers,
-            timers_of=lambda executor: variant.timers(loop, executor, wall_ns=loop.wall_ns),
-            fail=mailbox_processor.report_throwable,
-        )
-        self.operator = parts.operator
-        self.task = variant.task(self.job.task)(
+        keyed = None if self.job.keyed is None else self.job.keyed(self.subtask)
+        self.task = variant.task(Subtask)(
             loop=loop,
-            mailbox_processor=mailbox_processor,
-            timers=timers,
-            operator=parts.operator,
-            source=parts.source,
-            coordinator=parts.coordinator,
+            mailbox=self.mailbox,
+            timers=lambda executor: variant.timers(loop, executor, wall_ns=loop.wall_ns),
+            source=variant.source(self.job.source(self.subtask, origin_ms)),
+            lookups=self._build_operator,
+            coordination=self.coordination,
+            head=None if keyed is None else keyed.head(self.coordination, phases=self.crashes),
+            is_hard=self.job.is_hard,
         )
 
     def _leave(self, journal: BufferJournal) -> None:
@@ -207,8 +194,7 @@ class Attempt:
             if self.actor.killed:
                 journal.cut()
                 self.client.close()
-            self.operator.close()
-            self.mailbox.close()
+            self.task.close()
             if not self.actor.killed:
                 journal.closed()
                 linger_ms = max(self.job.linger_ms, self.run.variant.linger_ms)
@@ -238,7 +224,7 @@ class Attempt:
         timers: Timers,
         emit: Callable[[OperatorInput], None],
         fail: Callable[[BaseException], None],
-    ) -> ClosableOperator:
+    ) -> LookupOperator:
         """The operator that calls, in its place of the chain."""
         job, variant = self.job, self.run.variant
         assert self.journal is not None, "an attempt has its journal before its operator"

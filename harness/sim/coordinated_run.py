@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from harness.database.epoch import Visible
 from harness.history.event import Abort, Commit, Done, Retire
 from harness.sim.attempt import Attempt, Job
 from harness.sim.checkpoint_store import SimulatedStore
 from harness.sim.coordinator import Coordinator, Part, Word
-from harness.sim.mail_task import CoordinatedTask
 from harness.sim.simulation import Simulation
 from harness.sim.sinks.ledger import Ledger, Transaction
 
@@ -128,7 +127,7 @@ class RegionalRun(CoordinatedRun):
 
 def _notify(attempt: Attempt, *, number: int) -> None:
     """Checkpoint `number` is complete."""
-    cast("CoordinatedTask", attempt.task).notify(number)
+    attempt.task.notify_complete(number)
 
 
 def _deliver(attempt: Attempt, letter: Any) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from reference_impl.source_task import Checkpoint
+from harness.workloads.source import Checkpoint
 
 __all__ = ["Coordinator", "Part", "Word"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from harness.sim.coordinator import Part
-from harness.sut.coordination import Coordination
-from reference_impl.source_task import Checkpoint
+from harness.sut.coordination import JournalledSubtask
+from harness.workloads.source import Checkpoint
 
 if TYPE_CHECKING:
     from harness.sim.coordinated_run import CoordinatedRun
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["GlobalCoordination"]
 
 
-class GlobalCoordination(Coordination):
+class GlobalCoordination(JournalledSubtask):
     """One attempt's. Mutable: knows which checkpoint is its last. `sink` is a `TwoPhaseSink`, or of its shape."""
 
     def __init__(self, *, sink: Any, **parts: Any) -> None:
@@ -28,14 +28,11 @@ class GlobalCoordination(Coordination):
         self.cuts_at_end = self._run.cuts_at_end
         """See `GlobalCoordinator`."""
         self._is_finishing = False
-        self._final: int | None = None
 
     def completes(self, checkpoint: Checkpoint) -> None:
         """The subtask's part: snapshot and outputs, durable but not visible."""
         elements = self.snapped(checkpoint)
         state = self._epochs.prepare(checkpoint.number)
-        if self._is_finishing and self._final is None:
-            self._final = checkpoint.number
         attempt = self._epochs.attempt
         part = Part(
             subtask=attempt.subtask,
@@ -60,10 +57,13 @@ class GlobalCoordination(Coordination):
         self._run.ends(attempt.subtask, attempt.number)
         self._phases.reach("close")
 
-    def is_settled(self, number: int) -> bool:
-        """Checkpoint `number` is complete: commit what it holds; whether that was all."""
+    def declines(self, number: int) -> None:
+        """The job gives the checkpoint up."""
+        self._run.coordinator.give_up(number)
+
+    def completed(self, number: int) -> None:
+        """Checkpoint `number` is complete: commit what it holds."""
         self._phases.reach("notify")
         self._epochs.completed(number)
         if self._epochs.shows_when_complete:
             self._phases.reach("commit.post")
-        return self._final is not None and number >= self._final

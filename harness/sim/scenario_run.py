@@ -24,7 +24,6 @@ from harness.sim.attempt import Attempt, Job
 from harness.sim.coordinated_run import RegionalRun
 from harness.sim.fault_schedule import FaultSchedule, Noted
 from harness.sim.global_coordination import GlobalCoordination
-from harness.sim.mail_task import CoordinatedTask
 from harness.sim.pool import MemoryTables, SimulatedPool
 from harness.sim.prepared_source import DueElement, PreparedSource
 from harness.sim.reference_lookup import ReferenceLookup
@@ -44,7 +43,6 @@ from harness.workloads.sessions import Stamp, expect_stamped, session_stamps
 from reference_impl.async_function import AsyncFunction
 from reference_impl.coroutine_function import from_coroutine
 from reference_impl.retry import NO_RETRY, FixedDelay, RetryStrategy, any_error
-from reference_impl.source_task import SourceTask
 
 __all__ = ["Simulated", "simulate_scenario"]
 
@@ -165,7 +163,6 @@ def _job(order: Order, scenario: Scenario, run: Simulation, schedule: FaultSched
         retry=_retry(operator),
         nonces=is_ours,
         breaks_circuit=True,
-        task=SourceTask if scenario.sink == "atomic" else CoordinatedTask,
         coordination=Coordination if scenario.sink == "atomic" else GlobalCoordination,
         keyed=None if keyed is None else keyed.__getitem__,
     )

@@ -7,7 +7,7 @@ Invariant: a superseded attempt is killed, or is a zombie that was paused on pur
 from __future__ import annotations
 
 from functools import partial
-from typing import ClassVar, Final, cast
+from typing import ClassVar, Final
 
 from harness.levels.sim.hub import Actor
 from harness.runs.plan import Crash
@@ -16,7 +16,6 @@ from harness.sim.coordinated_run import CoordinatedRun
 from harness.sim.disturbances import Disturbances
 from harness.sim.effects import EffectTable
 from harness.sim.lossy_link import LossyLink
-from harness.sim.mail_task import MailTask
 from harness.sim.situation import Situation
 from harness.sim.variant import Variant
 from harness.sim.weather import Weather
@@ -138,7 +137,7 @@ class SituatedRun(CoordinatedRun):
         self.hub.at(now_ms + (_SLOWER_MS if quiet_ms > _SLOWER_AFTER_MS else every_ms), self._tick)
         if not self.situation.restarts_together:
             for attempt in self.going_on():
-                cast("MailTask", attempt.task).trigger_next()
+                attempt.task.trigger_next()
                 attempt.actor.wake()
             return
         number = self.coordinator.trigger()
@@ -152,4 +151,4 @@ class SituatedRun(CoordinatedRun):
 
 
 def _trigger(attempt: Attempt, *, number: int) -> None:
-    cast("MailTask", attempt.task).trigger(number)
+    attempt.task.trigger(number)

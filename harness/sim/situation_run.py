@@ -17,7 +17,6 @@ from harness.sim.atomic_sink import AtomicSink
 from harness.sim.attempt import Job
 from harness.sim.downstream import Downstream
 from harness.sim.global_coordination import GlobalCoordination
-from harness.sim.mail_task import CoordinatedTask, HardCoordinatedTask, HardTask, MailTask
 from harness.sim.reference_lookup import LookupFailed
 from harness.sim.scenario_run import Simulated
 from harness.sim.sinks.open_sink import AppendSink, RollbackSink
@@ -69,7 +68,6 @@ def simulate(situation: Situation, *, seed: int, variant: Variant = HONEST) -> S
 def _job(situation: Situation, seed: int) -> Job:
     operator, stream, points = situation.operator, situation.stream, situation.checkpoints
     elements = [elements_of(situation, seed=seed, subtask=subtask) for subtask in range(stream.subtasks)]
-    is_hard = operator.back_pressure == "hard"
     together = situation.restarts_together
     return Job(
         mode=operator.mode,
@@ -86,19 +84,11 @@ def _job(situation: Situation, seed: int) -> Job:
         nonces=situation.lookups.nonces,
         connections=situation.lookups.connections,
         linger_ms=situation.linger_ms,
-        task=_TASKS[together, is_hard],
+        is_hard=operator.back_pressure == "hard",
         coordination=GlobalCoordination if together else Coordination,
         downstream=_downstream(situation),
         copy_value=copy.copy if stream.reuses_objects else None,
     )
-
-
-_TASKS: Final[dict[tuple[bool, bool], type[MailTask]]] = {
-    (False, False): MailTask,
-    (False, True): HardTask,
-    (True, False): CoordinatedTask,
-    (True, True): HardCoordinatedTask,
-}
 
 
 def _downstream(situation: Situation) -> Callable[[Attempt], Downstream] | None:

@@ -7,15 +7,15 @@ first, sink second, so that nothing can be visible that was not written down.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from harness.database.epoch import OpenEpoch, Sink, Visible
 from harness.sut.dead_letter import DeadLetter
 from harness.sut.enrichment import Enriched
 from harness.sut.phases import Phases
 from harness.sut.positions import named, saved
+from harness.workloads.source import Checkpoint
 from reference_impl.elements import OperatorInput, Record, Watermark
-from reference_impl.source_task import Checkpoint
 
 __all__ = ["Coordination", "JournalledSubtask", "TaskJournal"]
 
@@ -42,6 +42,11 @@ class JournalledSubtask:
     `expect` says which results a lookup should give; None: not known.
     """
 
+    is_complete_at_once: ClassVar[bool] = False
+    """Whether a checkpoint is complete when `completes` returns."""
+    cuts_at_end = True
+    """Whether the task takes its last checkpoint itself, or waits to be asked for it."""
+
     def __init__(
         self,
         *,
@@ -54,6 +59,9 @@ class JournalledSubtask:
         self._sink = sink
         self._phases = phases
         self._expect = expect
+
+    def listens(self, notify: Callable[[int], None]) -> None:
+        """`notify` sends the task the mail that a checkpoint is complete; nothing here needs it."""
 
     def takes(self, element: OperatorInput) -> None:
         """An element enters the operator."""
@@ -110,6 +118,15 @@ class JournalledSubtask:
         self._journal.source_exhausted()
         self._phases.reach("drain")
 
+    def finishing(self) -> None:
+        """Everything has left; the next checkpoint is the last."""
+
+    def declines(self, number: int) -> None:
+        """The task takes no part in checkpoint `number`."""
+
+    def completed(self, number: int) -> None:
+        """Checkpoint `number` is complete."""
+
     def drained(self) -> None:
         """Everything has left and is committed."""
         self._journal.drained()
@@ -117,8 +134,9 @@ class JournalledSubtask:
 
 
 class Coordination(JournalledSubtask):
-    """One attempt's, with an atomic sink; a `reference_impl.source_task.Coordinator`."""
+    """One attempt's, with an atomic sink; a `harness.engine.subtask.Coordination`."""
 
+    is_complete_at_once: ClassVar[bool] = True
     _sink: Sink
 
     def __init__(self, *, sink: Sink, **parts: Any) -> None:

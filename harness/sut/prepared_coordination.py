@@ -16,7 +16,7 @@ from harness.database.epoch import Part, SinkLost
 from harness.database.two_phase_sink import TwoPhaseSink
 from harness.sut.coordination import JournalledSubtask, TaskJournal
 from harness.sut.phases import Phases
-from reference_impl.source_task import Checkpoint
+from harness.workloads.source import Checkpoint
 
 __all__ = ["Later", "PreparedCoordination", "PreparedJournal", "TwoPhaseCoordination", "TwoPhaseJournal"]
 
@@ -70,8 +70,15 @@ class PreparedCoordination(JournalledSubtask):
         self._timers = timers
         self._clock = clock
         self._open: list[Part] = []
+        self._notify: Callable[[int], None]
         self._is_looking = False
         self._is_finishing = False
+        self._last: Deadline | None = None
+        """Until when the last checkpoint must be complete."""
+
+    def listens(self, notify: Callable[[int], None]) -> None:
+        """`notify` sends the task the mail that a checkpoint is complete."""
+        self._notify = notify
 
     def recovers(self, restored: int) -> None:
         """Before anything is written: nothing that earlier attempts left has to be settled."""
@@ -80,7 +87,7 @@ class PreparedCoordination(JournalledSubtask):
         """The subtask's part: snapshot and outputs, durable, and handed in."""
         number = checkpoint.number
         elements = self.snapped(checkpoint)
-        self._wait_until(lambda: len(self._open) < _OPEN_MAX, "an earlier checkpoint")
+        self._wait_for_others()
         self._epochs.prepare(number)
         token = self._epochs.token
         file = self._store.write(number, attempt=token, position=checkpoint.position, elements=elements)
@@ -88,13 +95,11 @@ class PreparedCoordination(JournalledSubtask):
         self._open.append(Part(epoch=number, token=token, file=file))
         self._phases.reach("ack")
         if self._is_finishing:
-            self._wait_until(lambda: not self._open, f"checkpoint {number}, its last")
-        else:
-            self._look_later()
+            self._last = Deadline(_COMPLETE_S, clock=self._clock)
+        self._look_later()
 
-    def source_exhausted(self) -> None:
-        """As ever; the next checkpoint is the last."""
-        super().source_exhausted()
+    def finishing(self) -> None:
+        """The next checkpoint is the last."""
         self._is_finishing = True
 
     def drained(self) -> None:
@@ -102,23 +107,9 @@ class PreparedCoordination(JournalledSubtask):
         super().drained()
         self._epochs.end()
 
-    def _look_later(self) -> None:
-        if not self._is_looking:
-            self._is_looking = True
-            self._timers.register(_LOOK_MS, self._look_by_mail)
-
-    def _look_by_mail(self) -> None:
-        self._is_looking = False
-        self._look()
-        if self._open:
-            self._look_later()
-
-    def _look(self) -> None:
-        """Whether checkpoints are complete now; what they hold is then made visible, in order."""
-        newest = self._epochs.newest_completed()
-        if newest is None:
-            return
-        for part in [part for part in self._open if part.epoch <= newest]:
+    def completed(self, number: int) -> None:
+        """Make visible what checkpoint `number` and earlier ones hold, in order."""
+        for part in [part for part in self._open if part.epoch <= number]:
             self._phases.reach("notify")
             self.shows(part)
             self._open.remove(part)
@@ -128,17 +119,42 @@ class PreparedCoordination(JournalledSubtask):
         """The checkpoint is complete; its outputs were visible before."""
         self._journal.heard_complete(part.epoch)
 
-    def _wait_until(self, holds: Callable[[], bool], what: str) -> None:
-        """Stand still until the others have handed their parts in. Raises `SinkLost`."""
+    # ------------------------------------------------------------- looking whether checkpoints are complete
+
+    def _look_later(self) -> None:
+        if not self._is_looking:
+            self._is_looking = True
+            self._timers.register(_LOOK_MS, self._look_by_mail)
+
+    def _look_by_mail(self) -> None:
+        self._is_looking = False
+        newest = self._newest_complete()
+        if newest is not None:
+            self._notify(newest)
+        if self._open:
+            if self._last is not None and self._last.passed:
+                raise _missing(f"checkpoint {self._open[-1].epoch}, its last")
+            self._look_later()
+
+    def _newest_complete(self) -> int | None:
+        """Of the checkpoints handed in, the newest that is complete now."""
+        newest = self._epochs.newest_completed()
+        return max((part.epoch for part in self._open if part.epoch <= (newest or 0)), default=None)
+
+    def _wait_for_others(self) -> None:
+        """Block while too many checkpoints are not complete. Raises `SinkLost`."""
         deadline = Deadline(_COMPLETE_S, clock=self._clock)
-        while not holds():
+        while len(self._open) >= _OPEN_MAX:
             if deadline.passed:
-                message = (
-                    f"{what} was not complete after {_COMPLETE_S:.0f} s: another subtask's part is missing"
-                )
-                raise SinkLost(message)
+                raise _missing("an earlier checkpoint")
             self._clock.pause(_LOOK_MS / 1000)
-            self._look()
+            newest = self._newest_complete()
+            if newest is not None:
+                self.completed(newest)
+
+
+def _missing(what: str) -> SinkLost:
+    return SinkLost(f"{what} was not complete after {_COMPLETE_S:.0f} s: another subtask's part is missing")
 
 
 class TwoPhaseCoordination(PreparedCoordination):

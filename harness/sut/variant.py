@@ -22,7 +22,6 @@ from reference_impl.emitter.build import build_operator as build_emitter_operato
 from reference_impl.mailbox import Mailbox
 from reference_impl.mailbox_executor import MailboxExecutor
 from reference_impl.mutants.mailbox_eras import BuildMailbox
-from reference_impl.source_task import ClosableOperator
 from reference_impl.timers import Timers
 
 __all__ = ["HONEST", "BuildTaskOperator", "Kind", "Variant", "operator_builder", "same"]
@@ -35,7 +34,7 @@ Kind = type[Any]
 class BuildTaskOperator(Protocol):
     """Builds an operator that a task can drive, of whatever design."""
 
-    def __call__(self, *, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> ClosableOperator:
+    def __call__(self, *, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> Any:
         """An operator of that mode and capacity."""
 
 
@@ -81,7 +80,7 @@ class Variant:
     build_mailbox: BuildMailbox = Mailbox
     timers: BuildTimers = _monotonic_timers
     task: Callable[[Kind], Kind] = same
-    """Of the task that drives the operator."""
+    """Of `harness.engine.subtask.Subtask`."""
     coordination: Callable[[Kind], Kind] = same
     """Of `harness.sut.coordination.Coordination`, or of the one that the sink calls for."""
     sink: Callable[[Kind], Kind] = same

@@ -28,6 +28,7 @@ from reference_impl.task.stream_operator import (
     StreamOperatorFactory,
     TwoInputStreamOperator,
     WithRoom,
+    can,
 )
 from reference_impl.task.stream_operator_wrapper import OperatorStateHandler, StreamOperatorWrapper
 from reference_impl.timers import Timers
@@ -232,16 +233,17 @@ class FinishedOperatorChain(OperatorChain):
         """It had ended."""
 
 
-def _doors(head: StreamOperator | TwoInputStreamOperator) -> list[Emit]:
+def _doors(head: Any) -> list[Emit]:
     """Where each input's elements go in."""
-    return [head.process1, head.process2] if isinstance(head, TwoInputStreamOperator) else [head.process]
+    return [head.process1, head.process2] if can(head, TwoInputStreamOperator) else [head.process]
 
 
-def _door(link: OperatorLink, operator: StreamOperator | TwoInputStreamOperator) -> Emit:
+def _door(link: OperatorLink, operator: Any) -> Emit:
     """Of an operator that is not the head."""
-    if isinstance(operator, TwoInputStreamOperator):
+    if can(operator, TwoInputStreamOperator):
         raise TypeError(f"the operator {link.operator_id!r} has two inputs: put it at the head of its chain")
-    return operator.process
+    process: Emit = operator.process
+    return process
 
 
 def _room_of(
@@ -249,7 +251,7 @@ def _room_of(
 ) -> Callable[[], Availability] | None:
     """One that holds nothing has room if the next has."""
     return (
-        partial(getattr, operator, "room") if isinstance(operator, WithRoom) else otherwise
+        partial(getattr, operator, "room") if can(operator, WithRoom) else otherwise
     )  # asked once a record
 
 

@@ -2,14 +2,15 @@
 
 Answers to Flink's `StreamOperator`, `Input`, `TwoInputStreamOperator`, `BoundedOneInput`, `BoundedMultiInput` and
 `StreamOperatorFactory`. Invariant: one method is obligatory; each ability is a protocol of its own, which the
-chain looks for once, when it is built. An operator emits through the `emit` that it was built with, and may do so
+chain looks for once a type. An operator emits through the `emit` that it was built with, and may do so
 up to `finish`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from functools import cache
+from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 from reference_impl.elements import OperatorInput
 from reference_impl.mailbox_executor import MailboxExecutor
@@ -31,7 +32,10 @@ __all__ = [
     "StreamOperatorFactory",
     "TwoInputStreamOperator",
     "WithRoom",
+    "can",
 ]
+
+T = TypeVar("T")
 
 Emit = Callable[[OperatorInput], None]
 
@@ -149,3 +153,13 @@ class StreamOperatorFactory(Protocol):
         downstream: Callable[[], Availability] | None,
     ) -> StreamOperator | TwoInputStreamOperator:
         """The operator at this place: its mail, its timers, who takes what it emits, and whether that one has room."""
+
+
+def can(operator: object, ability: type[T]) -> TypeGuard[T]:
+    """Whether `operator` has `ability`, one of the protocols here; by its class, so that it is looked for once a type."""
+    return _has(type(operator), ability)
+
+
+@cache
+def _has(kind: type, ability: type) -> bool:
+    return all(hasattr(kind, name) for name in vars(ability) if not name.startswith("_"))

@@ -25,6 +25,7 @@ from reference_impl.task.stream_operator import (
     PreparesSnapshot,
     StreamOperator,
     TwoInputStreamOperator,
+    can,
 )
 from reference_impl.timers import Timers
 
@@ -80,22 +81,22 @@ class StreamOperatorWrapper:
     def emits_on_final_checkpoint(self) -> bool:
         """Whether the end of data must wait for it (FLINK-38614)."""
         operator = self.operator
-        return isinstance(operator, EmitsOnFinalCheckpoint) and operator.emits_on_final_checkpoint
+        return can(operator, EmitsOnFinalCheckpoint) and operator.emits_on_final_checkpoint
 
     def initialize_state_and_open(self) -> None:
         """State first (C45)."""
         if self._state_handler is not None:
             self._state_handler.initialize_operator_state(self.operator)
-        if isinstance(self.operator, Opening):
+        if can(self.operator, Opening):
             self.operator.open()
 
     def end_input(self, input_id: int = 1) -> None:
         """Input `input_id` of the operator has ended."""
         operator = self.operator
-        if isinstance(operator, TwoInputStreamOperator):
-            if isinstance(operator, BoundedMultiInput):
+        if can(operator, TwoInputStreamOperator):
+            if can(operator, BoundedMultiInput):
                 operator.end_input(input_id)
-        elif isinstance(operator, BoundedOneInput):
+        elif can(operator, BoundedOneInput):
             operator.end_input()
 
     def finish(self, mode: StopMode) -> None:
@@ -105,7 +106,7 @@ class StreamOperatorWrapper:
             self.end_input()
         self.timers.quiesce()
         self._run_own_mail()
-        if drains and isinstance(self.operator, Finishing):
+        if drains and can(self.operator, Finishing):
             self.operator.finish()
         self._run_own_mail()
 
@@ -116,7 +117,7 @@ class StreamOperatorWrapper:
 
     def prepare_snapshot_pre_barrier(self, checkpoint_id: int) -> None:
         """Before the barrier (C3)."""
-        if isinstance(self.operator, PreparesSnapshot) and not self.is_closed:
+        if can(self.operator, PreparesSnapshot) and not self.is_closed:
             self.operator.prepare_snapshot_pre_barrier(checkpoint_id)
 
     def snapshot_state(
@@ -133,14 +134,14 @@ class StreamOperatorWrapper:
         """Not if it is closed (C13)."""
         if self.is_closed:
             return
-        if isinstance(self.operator, HearsOfComplete):
+        if can(self.operator, HearsOfComplete):
             self.operator.notify_checkpoint_complete(checkpoint_id)
         if self._state_handler is not None:
             self._state_handler.notify_checkpoint_complete(checkpoint_id)
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
         """Even if it is closed (C13)."""
-        if isinstance(self.operator, HearsOfAborted):
+        if can(self.operator, HearsOfAborted):
             self.operator.notify_checkpoint_aborted(checkpoint_id)
         if self._state_handler is not None:
             self._state_handler.notify_checkpoint_aborted(checkpoint_id)
@@ -157,7 +158,7 @@ class StreamOperatorWrapper:
             self._is_released = True
             self.timers.quiesce()
             try:
-                if isinstance(self.operator, Closing):
+                if can(self.operator, Closing):
                     self.operator.close()
             finally:
                 if self._state_handler is not None:

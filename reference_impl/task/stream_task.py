@@ -54,7 +54,9 @@ class UnfinishedChannels(Protocol):
 class StreamTask:
     """One subtask; `restore`, `invoke`, `clean_up`. Mutable. Its collaborators come ready made, of one mailbox.
 
-    `channels` is None for a task that reads from no other one, `checkpoints` for one of a job without.
+    `channels` is None for a task that reads from no other one, `checkpoints` for one of a job without. With a
+    `checkpoint_priority` above the lowest, checkpoints that come by call are taken while an operator waits for room,
+    as before Flink had a mailbox, when such a wait released the checkpoint lock.
     """
 
     task_checkpoints: ClassVar[type[TaskCheckpoints]] = TaskCheckpoints
@@ -70,6 +72,7 @@ class StreamTask:
         environment: TaskEnvironment,
         checkpoints: SubtaskCheckpoints | None = None,
         channels: UnfinishedChannels | None = None,
+        checkpoint_priority: int = MIN_PRIORITY,
     ) -> None:
         self.mailbox_processor = mailbox_processor
         self.operator_chain = operator_chain
@@ -84,6 +87,7 @@ class StreamTask:
         self._changelog = environment.changelog
         self._ask_for_room = operator_chain.ask_for_room
         self._channels = channels
+        self._checkpoint_priority = checkpoint_priority
         self._is_restored = False
         self._end_of_data: StopMode | None = None
         self._savepoint_after_end: ReportedCall[bool] | None = None
@@ -205,6 +209,7 @@ class StreamTask:
         """All of it, but for the clean-up. Raises what failed the task, or `CancelTaskException` (M47, M49)."""
         self.restore()
         self._ensure_not_canceled()
+        self._wait_unless_more(_MORE)  # what was replayed may fill the chain, and nothing is read without room (A33)
         self.mailbox_processor.run_mailbox_loop(self.process_input)
         self._ensure_not_canceled()
         self.after_invoke()
@@ -295,7 +300,9 @@ class StreamTask:
         The future says whether the task takes part. A savepoint that ends the task first stops its sources (C17).
         """
         call: ReportedCall[bool] = ReportedCall(lambda: self._stop_or_trigger(call, metadata, options))
-        executor = self.mailbox_processor.mailbox_executor(MIN_PRIORITY, urgent=options.is_unaligned)
+        executor = self.mailbox_processor.mailbox_executor(
+            self._checkpoint_priority, urgent=options.is_unaligned
+        )
         try:
             executor.execute(call.run, f"trigger checkpoint {metadata.checkpoint_id}")
         except MailboxClosed:

@@ -1,0 +1,170 @@
+"""The asynchronous operator as the last one of a chain, of whatever design, with the elements that its state is.
+
+Answers to an `AsyncWaitOperatorFactory` with a `StreamOperatorStateHandler`. Invariant: a snapshot holds the elements
+as they are, not serialised; whoever stores the checkpoint writes each of them once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+from reference_impl.checkpoint_metadata import CheckpointMetaData
+from reference_impl.checkpoint_options import CheckpointOptions
+from reference_impl.elements import OperatorInput, QueueElement
+from reference_impl.mailbox_executor import MailboxExecutor
+from reference_impl.queues.availability import Availability
+from reference_impl.snapshots.operator_snapshot_futures import OperatorSnapshotFutures
+from reference_impl.state.snapshot_future import SnapshotFuture
+from reference_impl.task.operator_chain import OperatorLink
+from reference_impl.timers import Timers
+
+__all__ = ["LOOKUPS", "BuildLookups", "LookupOperator", "Lookups", "PatientLookups", "lookups_link"]
+
+LOOKUPS = "lookups"
+"""The operator's id."""
+
+
+class LookupOperator(Protocol):
+    """An operator that calls, of whatever design."""
+
+    @property
+    def room(self) -> Availability:
+        """Whether an element would be admitted at once (A33)."""
+
+    def open(self, restored: Iterable[QueueElement] = ()) -> None:
+        """Replay a snapshot (A61)."""
+
+    def process(self, element: OperatorInput) -> None:
+        """Take an element in (A27)."""
+
+    def snapshot(self) -> Sequence[QueueElement]:
+        """What has not left (A56)."""
+
+    def end_input(self) -> None:
+        """Drain (A66)."""
+
+    def close(self) -> None:
+        """Release what it holds."""
+
+
+class BuildLookups(Protocol):
+    """Builds the operator that calls, in its place of the chain."""
+
+    def __call__(
+        self,
+        *,
+        executor: MailboxExecutor,
+        timers: Timers,
+        emit: Callable[[OperatorInput], None],
+        fail: Callable[[BaseException], None],
+    ) -> LookupOperator:
+        """The operator."""
+
+
+class PatientLookups:
+    """The operator, fed though its queue is full: it waits inside `process`, and mail runs meanwhile. Mutable.
+
+    The queue of Flink before FLINK-39835. `entering` is what waits for a slot; it belongs to a snapshot (FLINK-7949).
+    """
+
+    def __init__(self, operator: LookupOperator, restored: Iterable[QueueElement]) -> None:
+        self._operator = operator
+        self._restored = restored
+        self.entering: tuple[Any, ...] = ()
+        self.snapshot = operator.snapshot
+
+    def open(self) -> None:
+        """Replay."""
+        restored, self._restored = self._restored, ()
+        self._operator.open(restored)
+
+    def process(self, element: OperatorInput) -> None:
+        """It may wait here."""
+        self.entering = (element,)
+        self._operator.process(element)
+        self.entering = ()
+
+    def end_input(self) -> None:
+        """Drain."""
+        self._operator.end_input()
+
+    def close(self) -> None:
+        """Release what it holds."""
+        self._operator.close()
+
+
+class Lookups:
+    """The operator, fed only while it has room."""
+
+    entering = ()
+
+    def __init__(self, operator: LookupOperator, restored: Iterable[QueueElement]) -> None:
+        self._operator = operator
+        self._restored = restored
+        self.process = operator.process
+        self.snapshot = operator.snapshot
+
+    def open(self) -> None:
+        """Replay."""
+        restored, self._restored = self._restored, ()
+        self._operator.open(restored)
+
+    @property
+    def room(self) -> Availability:
+        """Whether an element would be admitted at once (A33)."""
+        return self._operator.room
+
+    def end_input(self) -> None:
+        """Drain."""
+        self._operator.end_input()
+
+    def close(self) -> None:
+        """Release what it holds."""
+        self._operator.close()
+
+
+def lookups_link(
+    build: BuildLookups, *, restored: Iterable[QueueElement], is_hard: bool, blocked: Callable[[Any], Any]
+) -> OperatorLink:
+    """The link; `blocked` says what a snapshot holds of an element that waits for a slot."""
+    kind = PatientLookups if is_hard else Lookups
+
+    def built(*, downstream: object, **parts: Any) -> Lookups | PatientLookups:
+        del downstream  # the sink always has room
+        return kind(build(**parts), restored)
+
+    return OperatorLink(operator_id=LOOKUPS, build=built, state_handler=partial(_Elements, blocked=blocked))
+
+
+class _Elements:
+    """An `OperatorStateHandler`: the elements are the state, and were replayed by `open`."""
+
+    def __init__(self, operator: Lookups | PatientLookups, timers: Timers, *, blocked: Any) -> None:
+        del timers
+        self._operator = operator
+        self._blocked = blocked
+
+    def initialize_operator_state(self, operator: Any) -> None:
+        """See `open`."""
+
+    def snapshot_state(
+        self, operator: Any, metadata: CheckpointMetaData, options: CheckpointOptions
+    ) -> OperatorSnapshotFutures:
+        """They are frozen values: there is nothing to copy, nor an asynchronous part."""
+        del operator, metadata, options
+        elements = (*self._operator.snapshot(), *self._blocked(self._operator.entering))
+        return OperatorSnapshotFutures(managed_operator_state=SnapshotFuture.of(elements))
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """Nothing is shared between checkpoints."""
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """Nothing is shared between checkpoints."""
+
+    def notify_checkpoint_subsumed(self, checkpoint_id: int) -> None:
+        """Nothing is shared between checkpoints."""
+
+    def close(self) -> None:
+        """Nothing is held."""

@@ -1,0 +1,274 @@
+"""The task of one subtask, at any level: a `StreamTask` between a source that is read by position and a sink.
+
+Answers to what the constructor of Flink's `SourceOperatorStreamTask` builds. Its parts:
+
+    source -> PositionedInput -> [keyed operator ->] lookups -> the coordination's `emit`
+
+Invariant: a checkpoint is `StreamTask`'s own, by barrier or by mail, and goes to the coordination in the task's frame;
+the task ends when the last checkpoint, which begins after the end of its data, is complete (C18).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+from harness.engine.lookups_link import LOOKUPS, BuildLookups, lookups_link
+from harness.engine.positioned_input import DueTime, PositionedInput, Reader
+from harness.engine.subtask_checkpoints import HandedCheckpoints
+from harness.workloads.source import Checkpoint, Source
+from reference_impl.checkpoint_failure import CheckpointException
+from reference_impl.checkpoint_metadata import CheckpointMetaData, CheckpointMetrics
+from reference_impl.checkpoint_options import CheckpointOptions
+from reference_impl.elements import OperatorInput
+from reference_impl.mailbox import MAX_PRIORITY, MIN_PRIORITY, Mailbox
+from reference_impl.mailbox_executor import MailboxExecutor
+from reference_impl.mailbox_processor import MailboxProcessor
+from reference_impl.snapshots.task_state_snapshot import TaskStateSnapshot
+from reference_impl.task.input_processor import StreamInputProcessor, StreamOneInputProcessor
+from reference_impl.task.operator_chain import OperatorChain, OperatorLink
+from reference_impl.task.record_writer import LocalRecordWriter
+from reference_impl.task.stream_task import StreamTask
+from reference_impl.task.task_environment import TaskEnvironment
+from reference_impl.timers import Timers
+
+__all__ = ["Coordination", "Head", "HeadInput", "Subtask"]
+
+
+class Coordination(Reader, Protocol):
+    """What takes the task's output and its checkpoints; told before the effect."""
+
+    @property
+    def is_complete_at_once(self) -> bool:
+        """Whether a checkpoint is complete when `completes` returns; else the task is notified."""
+
+    @property
+    def cuts_at_end(self) -> bool:
+        """Whether the task takes its last checkpoint itself, as with barriers, or waits to be asked."""
+
+    def listens(self, notify: Callable[[int], None]) -> None:
+        """`notify` sends the task the mail that a checkpoint is complete."""
+
+    def emit(self, element: OperatorInput) -> None:
+        """An element leaves the last operator."""
+
+    def completes(self, checkpoint: Checkpoint) -> None:
+        """The subtask's part: make it durable, and with an atomic sink visible too, or raise."""
+
+    def declines(self, number: int) -> None:
+        """The task takes no part in checkpoint `number`: it is not running yet, or no more."""
+
+    def finishing(self) -> None:
+        """Everything has left; the next checkpoint is the last."""
+
+    def completed(self, number: int) -> None:
+        """Checkpoint `number` is complete: make visible what it holds."""
+
+    def drained(self) -> None:
+        """The last checkpoint is complete, and the operators are closed."""
+
+
+class HeadInput(StreamInputProcessor, Protocol):
+    """The inputs in front of a head: an input processor that knows where barriers stand."""
+
+    def cut_at(self, checkpoint: int) -> int:
+        """The position at which `checkpoint` resumes."""
+
+
+class Head(Protocol):
+    """An operator with state of its own in front of the lookups, and the inputs that feed it."""
+
+    def link(self, replayed: Iterator[Any]) -> OperatorLink:
+        """The operator at the head, with the state that stands first in `replayed`."""
+
+    def elements(self, states: Any) -> tuple[Any, ...]:
+        """The operator's state, as it stands in front of a checkpoint's elements."""
+
+    def inputs(
+        self,
+        source: Source,
+        *,
+        task: Subtask,
+        chain: OperatorChain,
+        position: int,
+        due: DueTime,
+        timers: Timers,
+        executor: MailboxExecutor,
+    ) -> HeadInput:
+        """What splits `source` and feeds `chain`; its barriers trigger checkpoints of `task`."""
+
+
+class Subtask:
+    """`run`, then `close`. Mutable: has its task from `run` on. Its collaborators come ready made, of one mailbox."""
+
+    def __init__(
+        self,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        mailbox: Mailbox,
+        timers: Callable[[MailboxExecutor], Timers],
+        source: Source,
+        lookups: BuildLookups,
+        coordination: Coordination,
+        head: Head | None = None,
+        is_hard: bool = False,
+    ) -> None:
+        """`is_hard`: elements enter though the queue is full, and checkpoints go on while one waits for its slot."""
+        self.mailbox_processor = MailboxProcessor(mailbox)
+        self._loop = loop
+        self._mailbox = mailbox
+        self._timers = timers
+        self._source = source
+        self._lookups = lookups
+        self._coordination = coordination
+        self._head = head
+        self._is_hard = is_hard
+        self._last_checkpoint = 0
+        self._is_asked = False
+        self._cut_at: Callable[[int], int]
+        self._task: StreamTask | None = None
+
+    # ---------------------------------------------------------------------------------------------- life
+
+    def run(self, checkpoint: Checkpoint | None = None) -> None:
+        """Restore `checkpoint`, then read to the end. Raises what failed the task."""
+        task = self._task = self._build(checkpoint)
+        self._coordination.listens(self.notify_complete)
+        task.invoke()
+        self._coordination.drained()
+
+    def close(self) -> None:
+        """Close operators and mailbox, also after a failure, or if it never ran."""
+        if self._task is None:
+            self.mailbox_processor.close()
+        else:
+            self._task.clean_up()
+
+    def _build(self, checkpoint: Checkpoint | None) -> StreamTask:
+        replayed = iter(() if checkpoint is None else checkpoint.elements)
+        position = 0 if checkpoint is None else checkpoint.position
+        self._last_checkpoint = 0 if checkpoint is None else checkpoint.number
+        writer = LocalRecordWriter(self._coordination.emit)
+        chain = OperatorChain(
+            self._links(replayed),
+            mailbox=self._mailbox,
+            timers=self._timers,
+            record_writer=writer,
+            fail=self.mailbox_processor.report_throwable,
+        )
+        processor = self._input_processor(chain, position)
+        checkpoints = HandedCheckpoints(
+            task_name=_NAME,
+            fail=self.mailbox_processor.report_throwable,
+            hand_over=self._hand_over,
+            completed=self._coordination.completed,
+        )
+        return StreamTask(
+            loop=self._loop,
+            mailbox_processor=self.mailbox_processor,
+            operator_chain=chain,
+            input_processor=processor,
+            record_writer=writer,
+            environment=TaskEnvironment(
+                task_name=_NAME,
+                decline_checkpoint=self._declines,
+                notify_end_of_data=self._end_of_data,
+                restored_checkpoint_id=None if checkpoint is None else checkpoint.number,
+            ),
+            checkpoints=checkpoints,
+            checkpoint_priority=MAX_PRIORITY if self._is_hard else MIN_PRIORITY,
+        )
+
+    def _links(self, replayed: Iterator[Any]) -> Sequence[OperatorLink]:
+        heads = [] if self._head is None else [self._head.link(replayed)]
+        lookups = lookups_link(self._lookups, restored=replayed, is_hard=self._is_hard, blocked=self._blocked)
+        return [*heads, lookups]
+
+    def _input_processor(self, chain: OperatorChain, position: int) -> StreamInputProcessor:
+        executor = self.mailbox_processor.main_mailbox_executor
+        timers = self._timers(executor)
+        due = DueTime(loop=self._loop, timers=timers)
+        if self._head is None:
+            positioned = PositionedInput(
+                self._source, position=position, reader=self._coordination, induce=self._induce, due=due
+            )
+            self._cut_at = positioned.cut_at
+            return StreamOneInputProcessor(positioned, operator_chain=chain)
+        inputs = self._head.inputs(
+            self._source,
+            task=self,
+            chain=chain,
+            position=position,
+            due=due,
+            timers=timers,
+            executor=executor,
+        )
+        self._cut_at = inputs.cut_at
+        return inputs
+
+    def _blocked(self, entering: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What a snapshot holds of the element that waits for a slot."""
+        return entering
+
+    # --------------------------------------------------------------------------------------- checkpoints
+
+    def _induce(self, number: int) -> None:
+        self.trigger_checkpoint_on_barrier(
+            CheckpointMetaData(checkpoint_id=number), CheckpointOptions(), CheckpointMetrics()
+        )
+
+    def trigger_checkpoint_on_barrier(
+        self, metadata: CheckpointMetaData, options: CheckpointOptions, metrics: CheckpointMetrics
+    ) -> None:
+        """The barriers have come: take the checkpoint here and now."""
+        assert self._task is not None, "only a task that runs reads barriers"
+        self._task.trigger_checkpoint_on_barrier(metadata, options, metrics)
+
+    def abort_checkpoint_on_barrier(self, checkpoint_id: int, exception: CheckpointException) -> None:
+        """Barriers come in the order of their numbers, over every input: nothing gives one up."""
+        raise AssertionError(f"checkpoint {checkpoint_id} was given up: {exception}") from exception
+
+    def trigger(self, number: int) -> None:
+        """Send the mail that takes checkpoint `number`."""
+        if self._task is None:
+            self._coordination.declines(number)
+        else:
+            metadata = CheckpointMetaData(checkpoint_id=number)
+            self._task.trigger_checkpoint_async(metadata, CheckpointOptions())
+
+    def trigger_next(self) -> None:
+        """Send the mail that takes the next checkpoint, unless one is on its way."""
+        if not self._is_asked:
+            self._is_asked = True
+            self.trigger(self._last_checkpoint + 1)
+
+    def _hand_over(self, number: int, snapshot: TaskStateSnapshot, *, is_last: bool) -> None:
+        self._last_checkpoint = number
+        self._is_asked = False
+        states = snapshot.operator_states
+        elements = states[LOOKUPS].managed_operator_state
+        if self._head is not None:
+            elements = (*self._head.elements(states), *elements)
+        position = self._cut_at(number)
+        self._coordination.completes(Checkpoint(number=number, position=position, elements=elements))
+        if is_last and self._coordination.is_complete_at_once:
+            self.notify_complete(number)
+
+    def _declines(self, number: int, cause: CheckpointException) -> None:
+        del cause
+        self._is_asked = False
+        self._coordination.declines(number)
+
+    def notify_complete(self, number: int) -> None:
+        """Send the mail that says that checkpoint `number` is complete."""
+        assert self._task is not None, "only a task that runs takes part in checkpoints"
+        self._task.notify_checkpoint_complete_async(number)
+
+    def _end_of_data(self) -> None:
+        self._coordination.finishing()
+        if self._coordination.cuts_at_end:
+            self.trigger_next()
+
+
+_NAME = "the subtask"

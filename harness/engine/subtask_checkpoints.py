@@ -1,0 +1,107 @@
+"""The checkpoints of one subtask: the task's own machinery, and the hand-over to the harness's coordination.
+
+Answers to Flink's `SubtaskCheckpointCoordinatorImpl` with a `CheckpointResponder`. Invariant: the coordination gets the
+snapshot once the task has acknowledged it, in the frame of the task, so what it raises (fenced, sink lost) fails the
+task. Inside the acknowledgement it would decline the checkpoint, and the task would go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from reference_impl.checkpoint_failure import CheckpointException
+from reference_impl.checkpoint_metadata import CheckpointMetaData, CheckpointMetrics
+from reference_impl.checkpoint_options import CheckpointOptions
+from reference_impl.snapshots.checkpointed_chain import CheckpointedChain
+from reference_impl.snapshots.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
+from reference_impl.snapshots.task_state_snapshot import TaskStateSnapshot
+from reference_impl.snapshots.task_state_store import TaskStateStore
+
+__all__ = ["HandOver", "HandedCheckpoints"]
+
+
+class HandOver(Protocol):
+    """What happens with a snapshot that was acknowledged, and with a checkpoint that is complete."""
+
+    def __call__(self, number: int, snapshot: TaskStateSnapshot, *, is_last: bool) -> None:
+        """The subtask's part of checkpoint `number`; `is_last`: its data have ended. What it raises fails the task."""
+
+
+class HandedCheckpoints(SubtaskCheckpointCoordinator):
+    """Its asynchronous part runs at once: a checkpoint is one step of the task. Mutable."""
+
+    def __init__(
+        self,
+        *,
+        task_name: str,
+        fail: Callable[[BaseException], None],
+        hand_over: HandOver,
+        completed: Callable[[int], None],
+    ) -> None:
+        """`completed` hears of each completed checkpoint once."""
+        super().__init__(
+            task_name=task_name,
+            task_state_store=TaskStateStore(responder=self),
+            executor=_run_at_once,
+            fail=fail,
+        )
+        self._hand_over = hand_over
+        self._completed = completed
+        self._acknowledged: TaskStateSnapshot | None = None
+        self._declined: CheckpointException | None = None
+
+    def checkpoint_state(
+        self,
+        metadata: CheckpointMetaData,
+        options: CheckpointOptions,
+        metrics: CheckpointMetrics,
+        *,
+        operator_chain: CheckpointedChain,
+        is_task_finished: bool,
+        is_running: Callable[[], bool],
+    ) -> None:
+        """Take the snapshot, and hand it over."""
+        super().checkpoint_state(
+            metadata,
+            options,
+            metrics,
+            operator_chain=operator_chain,
+            is_task_finished=is_task_finished,
+            is_running=is_running,
+        )
+        declined, self._declined = self._declined, None
+        if declined is not None:
+            raise declined.__cause__ or declined  # nothing here tries the checkpoint again
+        acknowledged, self._acknowledged = self._acknowledged, None
+        if acknowledged is not None:
+            self._hand_over(metadata.checkpoint_id, acknowledged, is_last=is_task_finished)
+
+    def notify_checkpoint_complete(
+        self, checkpoint_id: int, *, operator_chain: CheckpointedChain, is_running: Callable[[], bool]
+    ) -> None:
+        """Operators first, then the coordination, whose sink stands behind them."""
+        super().notify_checkpoint_complete(
+            checkpoint_id, operator_chain=operator_chain, is_running=is_running
+        )
+        if is_running():
+            self._completed(checkpoint_id)
+
+    # ----------------------------------------------------------------------------- a `CheckpointResponder`
+
+    def acknowledge_checkpoint(
+        self, checkpoint_id: int, metrics: CheckpointMetrics, snapshot: TaskStateSnapshot | None
+    ) -> None:
+        """Kept until the machinery returns."""
+        del metrics
+        assert snapshot is not None, f"the lookups have state in every checkpoint, {checkpoint_id} too"
+        self._acknowledged = snapshot
+
+    def decline_checkpoint(self, checkpoint_id: int, cause: CheckpointException) -> None:
+        """Kept until the machinery returns."""
+        del checkpoint_id
+        self._declined = cause
+
+
+def _run_at_once(action: Callable[[], Any]) -> None:
+    action()

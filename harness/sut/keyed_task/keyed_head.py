@@ -1,0 +1,175 @@
+"""The keyed head: the operator with state by key in front of the lookups, and what a checkpoint keeps of it.
+
+Answers to the head of an `OperatorChain` that is a `KeyedCoProcessOperator`. Invariant: a checkpoint holds the head's
+state and its timers in front of the elements of the lookups, all of one instant between two elements; so it goes
+wherever elements go, into the same transaction, and is taken over before the first of them is replayed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from harness.engine.positioned_input import DueTime, Reader
+from harness.sut.keyed_task.gated_inputs import GatedInputs
+from harness.sut.keyed_task.kept_state import KeptState
+from harness.sut.keyed_task.parts import Keeping, KeyedParts
+from harness.sut.keyed_task.session_counter import SessionCounter
+from harness.sut.phases import Phases
+from harness.sut.positions import TaskState
+from harness.workloads.inputs import Inputs
+from harness.workloads.lookups import Lookup
+from harness.workloads.source import Source
+from reference_impl.barriers.checkpoint_barrier_handler import CheckpointableTask
+from reference_impl.checkpoint_metadata import CheckpointMetaData
+from reference_impl.checkpoint_options import CheckpointOptions
+from reference_impl.elements import OperatorInput
+from reference_impl.functions.keyed_co_process_operator import KeyedCoProcessOperator
+from reference_impl.internal_timers.internal_timer_services import InternalTimerServices
+from reference_impl.mailbox_executor import MailboxExecutor
+from reference_impl.snapshots.operator_snapshot_futures import OperatorSnapshotFutures
+from reference_impl.snapshots.stream_operator_state_handler import StreamOperatorStateHandler
+from reference_impl.snapshots.task_state_snapshot import OperatorSubtaskState
+from reference_impl.state.key_groups import KeyGroupRange
+from reference_impl.state.keyed_state_backend import KeyedStateBackend
+from reference_impl.state.keyed_state_store import KeyedStateStore
+from reference_impl.state.snapshot_future import SnapshotFuture
+from reference_impl.task.operator_chain import OperatorChain, OperatorLink
+from reference_impl.timers import Timers
+
+__all__ = ["KeyedHead"]
+
+_MAX_PARALLELISM = 8
+"""Key groups, all of them this subtask's: few, so that each holds several keys."""
+_SESSIONS = "sessions"
+"""The operator's id."""
+
+
+class KeyedHead:
+    """A `harness.engine.subtask.Head`. Mutable: has its state from `link` on, and its parts from their building on."""
+
+    def __init__(
+        self, *, function: SessionCounter, inputs: Inputs, parts: KeyedParts, reader: Reader, phases: Phases
+    ) -> None:
+        self._function = function
+        self._inputs = inputs
+        self._parts = parts
+        self._reader = reader
+        self._phases = phases
+        self._keeping = parts.keeping()
+        self._kept: KeptState | None = None
+        self._backend: KeyedStateBackend
+        self._services: InternalTimerServices
+
+    def link(self, replayed: Iterator[Any]) -> OperatorLink:
+        """The operator, with the state that stands in front of the lookups' elements (C45)."""
+        first = next(replayed, None)
+        if isinstance(first, TaskState):
+            self._kept = self._keeping.state(first.text)
+        elif first is not None:
+            raise AssertionError(f"a snapshot of a keyed task begins with its state, not with {first!r}")
+        return OperatorLink(
+            operator_id=_SESSIONS, build=self._built_operator, state_handler=self._built_state_handler
+        )
+
+    def elements(self, states: Mapping[str, OperatorSubtaskState]) -> tuple[TaskState]:
+        """The state as it is stored."""
+        return (TaskState(text=states[_SESSIONS].raw_operator_state),)
+
+    def inputs(
+        self,
+        source: Source,
+        *,
+        task: CheckpointableTask,
+        chain: OperatorChain,
+        position: int,
+        due: DueTime,
+        timers: Timers,
+        executor: MailboxExecutor,
+    ) -> GatedInputs:
+        """The gate in front of the operator."""
+        return GatedInputs(
+            source,
+            inputs=self._inputs,
+            parts=self._parts,
+            phases=self._phases,
+            reader=self._reader,
+            task=task,
+            chain=chain,
+            position=position,
+            due=due,
+            timers=timers,
+            executor=executor,
+        )
+
+    # ------------------------------------------------------------------------------------------- its parts
+
+    def _built_operator(
+        self, *, timers: Timers, emit: Callable[[OperatorInput], None], **parts: Any
+    ) -> KeyedCoProcessOperator:
+        """With what was kept."""
+        del parts
+        all_groups = KeyGroupRange(start=0, end=_MAX_PARALLELISM - 1)
+        self._backend = self._parts.backend(
+            operator=_SESSIONS, key_group_range=all_groups, max_parallelism=_MAX_PARALLELISM, key_type=int
+        )
+        self._services = self._parts.timer_services(
+            timers=timers,
+            key_context=self._parts.timers_key_context(self._backend),
+            key_group_range=all_groups,
+            max_parallelism=_MAX_PARALLELISM,
+        )
+        if self._kept is not None and self._kept.keyed is not None:
+            self._backend.restore([self._kept.keyed])
+        if self._kept is not None and self._kept.timers is not None:
+            self._services.restore([self._kept.timers])
+        return KeyedCoProcessOperator(
+            function=self._function,
+            key_selectors=(_key_of, _key_of),
+            key_context=self._backend,
+            timer_services=self._services,
+            emit=emit,
+        )
+
+    def _built_state_handler(self, operator: Any, timers: Timers) -> _KeptStateHandler:
+        del operator
+        handler = StreamOperatorStateHandler(
+            operator_id=_SESSIONS,
+            restored_checkpoint_id=None if self._kept is None else 0,
+            keyed_state_backend=self._backend,
+            keyed_state_store=KeyedStateStore(self._backend),
+            timer_services=self._services,
+            timers=timers,
+        )
+        return _KeptStateHandler(handler, self._keeping)
+
+
+class _KeptStateHandler:
+    """`handler`, whose asynchronous part also writes the state down as text."""
+
+    def __init__(self, handler: StreamOperatorStateHandler, keeping: Keeping) -> None:
+        self._handler = handler
+        self._keeping = keeping
+        self.initialize_operator_state = handler.initialize_operator_state
+        self.notify_checkpoint_complete = handler.notify_checkpoint_complete
+        self.notify_checkpoint_aborted = handler.notify_checkpoint_aborted
+        self.notify_checkpoint_subsumed = handler.notify_checkpoint_subsumed
+        self.close = handler.close
+
+    def snapshot_state(
+        self, operator: Any, metadata: CheckpointMetaData, options: CheckpointOptions
+    ) -> OperatorSnapshotFutures:
+        """The synchronous part is the handler's."""
+        futures = self._handler.snapshot_state(operator, metadata, options)
+        text = SnapshotFuture.calling(lambda: self._keeping.text(lambda: _finished(futures)))
+        return OperatorSnapshotFutures(raw_operator_state=text)
+
+
+def _key_of(lookup: Lookup) -> int:
+    return lookup.key
+
+
+def _finished(futures: OperatorSnapshotFutures) -> KeptState:
+    """The asynchronous part."""
+    state = futures.finalize()
+    return KeptState(keyed=state.managed_keyed_state, timers=state.raw_keyed_state)

@@ -14,7 +14,7 @@ from harness.checkpoint_store import CheckpointStore, MemoryFiles
 from harness.errors import HarnessError
 from harness.levels.sim.clock import SimulatedClock
 from harness.levels.sim.drivers import AsyncDriver, BlockingDriver
-from harness.levels.sim.hub import Actor, Hub
+from harness.levels.sim.hub import Actor
 from harness.levels.sim.subtask_loop import SubtaskLoop
 from harness.process_identity import ProcessIdentity
 from harness.sim.buffer_journal import SIMULATED_PROCESS, BufferJournal
@@ -35,7 +35,8 @@ __all__ = ["SimulatedAttempt", "SimulatedPlace"]
 class SimulatedAttempt:
     """One attempt, as the simulation and its faults see it. Mutable: has its parts from its beginning on."""
 
-    def __init__(self, *, subtask: int, crashes: Crashes, hub: Hub) -> None:
+    def __init__(self, run: Simulation, *, subtask: int, crashes: Crashes) -> None:
+        self.run = run
         self.subtask = subtask
         self.crashes = crashes
         self.number = 0
@@ -44,7 +45,6 @@ class SimulatedAttempt:
         self.journal: BufferJournal | None = None
         self.loop: SubtaskLoop | None = None
         self.store: CheckpointStore | None = None
-        self._hub = hub
 
     def wait(self) -> None:
         """Block until somebody wakes the attempt."""

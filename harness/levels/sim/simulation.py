@@ -173,7 +173,7 @@ class Simulation:
 
     def begin(self, subtask: int, *, at_ms: int) -> SimulatedAttempt:
         """The next attempt of `subtask`, at that instant."""
-        attempt = SimulatedAttempt(subtask=subtask, crashes=self._crashers[subtask], hub=self.hub)
+        attempt = SimulatedAttempt(self, subtask=subtask, crashes=self._crashers[subtask])
         self.attempts[subtask] = attempt
         self._tries[subtask] = self._tries.get(subtask, 0) + 1
         parts = AttemptParts(
@@ -275,8 +275,8 @@ class Simulation:
     def completed(self, subtask: int) -> frozenset[int]:
         """The checkpoints of `subtask` that are committed, or complete."""
         if self.scenario.sink == "atomic":
-            return frozenset(epoch for of, epoch in self.tables.epoch.sorted_keys() if of == subtask)
-        return frozenset(self.tables.completed.sorted_keys())
+            return frozenset(epoch for of, epoch in self.tables.epoch.keys() if of == subtask)
+        return frozenset(self.tables.completed.keys())
 
     def _read_audit(self) -> None:
         """After the run: the audit log becomes the history's `effect` events."""

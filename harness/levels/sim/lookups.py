@@ -80,17 +80,16 @@ def _wait_for_customers(session: Session, sql: str, args: Any, done: Done) -> No
     server = session.server
     waiting = server.customers_queue
 
+    def leave() -> None:
+        if go_on in waiting:
+            waiting.remove(go_on)
+
+    running = session.wait(sql, done, end_wait=leave, limit_ms=session.statement_ms, late=refused(TOO_LONG))
+
     def go_on() -> None:
         if session.running is running:
             running.end_wait = None
             session.stop(running)
             select(session, sql, args, done)
 
-    def leave() -> None:
-        if go_on in waiting:
-            waiting.remove(go_on)
-
-    session.wait_for(sql, done, end_wait=leave, limit_ms=session.statement_ms, late=refused(TOO_LONG))
-    running = session.running
-    assert running is not None, "it waits"
     waiting.append(go_on)

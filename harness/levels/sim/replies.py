@@ -24,6 +24,7 @@ __all__ = [
     "SYNTAX",
     "TOO_LONG",
     "TOO_MANY",
+    "XA_DEADLOCK",
     "XA_DUPLICATE",
     "XA_OUTSIDE",
     "XA_STATE",
@@ -54,6 +55,7 @@ XA_UNKNOWN: Final = 1397
 XA_STATE: Final = 1399
 XA_OUTSIDE: Final = 1400
 XA_DUPLICATE: Final = 1440
+XA_DEADLOCK: Final = 1614
 
 MESSAGES: Mapping[int, str] = MappingProxyType(
     {
@@ -72,6 +74,7 @@ MESSAGES: Mapping[int, str] = MappingProxyType(
         OFFLINE: "The server is currently in offline mode",
         XA_UNKNOWN: "XAER_NOTA: Unknown XID",
         XA_OUTSIDE: "XAER_OUTSIDE: Some work is done outside global transaction",
+        XA_DEADLOCK: "XA_RBDEADLOCK: Transaction branch was rolled back: deadlock was detected",
         XA_DUPLICATE: "XAER_DUPID: The XID already exists",
     }
 )

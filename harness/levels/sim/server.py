@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from harness.levels.sim.controls import control_of
 from harness.levels.sim.locks import Locks
@@ -138,9 +138,11 @@ class SimulatedServer:
         return hit
 
     def restart(self) -> None:
-        """Every session ends. What is committed stays, and so does what is prepared."""
+        """Every session ends, before any gets what another held. What is committed stays, and what is prepared."""
+        self._is_settling = True
         for session in list(self.sessions.values()):
             session.be_ended(SHUTDOWN)
+        self._is_settling = False
         self.settle()
 
     def forget(self, session: Session) -> None:
@@ -232,7 +234,7 @@ class SimulatedServer:
         elif seconds <= 0:
             session.ok(done, [(0,)])
         else:
-            answer = session.wait_for(
+            running = session.wait(
                 sql,
                 done,
                 end_wait=partial(self.names.leave, session),
@@ -242,7 +244,7 @@ class SimulatedServer:
 
             def granted() -> None:
                 self._times[key] = 1
-                self.ready.append(partial(answer, Reply(rows=[(1,)], affected=1)))
+                self.ready.append(partial(session.wait_ended, running, Reply(rows=[(1,)], affected=1)))
 
             self.names.wait(session, name, granted)
 

@@ -58,7 +58,7 @@ class Running(Struct, eq=False):
 
 
 class Session:
-    """One client's session, as the server has it. Mutable. One statement at a time: `running` is the one that waits for a lock.
+    """One client's session, as the server has it. Mutable. `running`: its statement, if that waits for a lock.
 
     `on_end(code)` is called when the server ends it: by KILL (1927), a restart (1053), a packet that is too large
     (1153), silence (4031); not by `end`. `on_interrupt(reply)` is called when a statement is killed whose answer
@@ -319,28 +319,26 @@ class Session:
             self.server.hub.cancel(running.due)
             running.due = None
 
-    def wait_for(
+    def wait(
         self, sql: str, done: Done, *, end_wait: Callable[[], None], limit_ms: int | None, late: Reply
-    ) -> Done:
-        """The statement waits, `limit_ms` at most, when it is answered `late`; what is called when it need not."""
+    ) -> Running:
+        """The statement waits, `limit_ms` at most: then it is answered `late`."""
         running = self.running = Running(sql=sql, done=done, end_wait=end_wait)
-        server = self.server
 
         def give_up() -> None:
             running.due = None
-            self.stop(running)
-            self._answer(done, late)
-            server.settle()
-
-        def answer(reply: Reply) -> None:
-            if self.running is running:
-                running.end_wait = None
-                self.stop(running)
-                self._answer(done, reply)
+            self.wait_ended(running, late)
+            self.server.settle()
 
         if limit_ms is not None:
-            running.due = server.hub.at(server.hub.now_ms + limit_ms, give_up)
-        return answer
+            running.due = self.server.hub.at(self.server.hub.now_ms + limit_ms, give_up)
+        return running
+
+    def wait_ended(self, running: Running, reply: Reply) -> None:
+        """Answer it, if it did not end meanwhile."""
+        if self.running is running:
+            self.stop(running)
+            self._answer(running.done, reply)
 
     # Ends of transactions
 

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from harness.levels.sim.replies import (
     READ_ONLY,
+    XA_DEADLOCK,
     XA_DUPLICATE,
     XA_OUTSIDE,
     XA_STATE,
@@ -87,6 +88,11 @@ def _xa_commit(match: re.Match[str]) -> Control:
     xid, needed = (match["gtrid"], match["bqual"] or ""), "IDLE" if match["phase"] else "PREPARED"
 
     def run(session: Session, _args: Any, done: Done) -> None:
+        own = session.branch
+        if own is not None and own.xid == xid and own.state == "ROLLBACK ONLY":
+            session.roll_back()
+            session.refuse(done, XA_DEADLOCK)
+            return
         branch = _branch_to_end(session, xid, done, own_states=(needed,))
         if branch is None:
             return

@@ -427,7 +427,7 @@ SCRIPTS: Mapping[str, Sequence[Step]] = MappingProxyType(
             Ask("l", LOOKUP, (3, 77, 0, 2)),
             Ask("l", LOOKUP, (0, 78, 0, 999)),
             Ask("l", "SELECT name, city FROM customer WHERE k = %s", (2,)),
-            Ask("l", "SELECT nothing FROM customer WHERE k = %s", (2,)),
+            Ask("l", "SELECT colour FROM customer WHERE k = %s", (2,)),
             Ask("l", "SELECT name FROM nowhere"),
             Ask("l", "SELECT name FROM customer WHERE WHERE"),
         ],

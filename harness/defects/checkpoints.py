@@ -112,6 +112,8 @@ OF_CHECKPOINTS = (
         variant=Variant(sink=reading_backwards),
         where=_RESTORED,
         applies=is_restored,
+        scenario="newest-missing",
+        levels=EVERY_LEVEL,
     ),
     Defect(
         number=4,
@@ -120,6 +122,8 @@ OF_CHECKPOINTS = (
         mirrors="a barrier in the wrong place",
         convicted_by=("V10", "V8"),
         variant=Variant(coordination=one_early),
+        scenario="kill-after-commit",
+        levels=EVERY_LEVEL,
     ),
     Defect(
         number=4,
@@ -128,6 +132,8 @@ OF_CHECKPOINTS = (
         mirrors="a barrier in the wrong place",
         convicted_by=("V10", "V8"),
         variant=Variant(coordination=one_late),
+        scenario="at-accept",
+        levels=EVERY_LEVEL,
     ),
     Defect(
         number=27,

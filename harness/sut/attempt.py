@@ -167,7 +167,7 @@ class _Task:
             journal=journal,
             phases=inside.phases,
             expect=_expectation(plan, elements, keyed),
-            timers=timers(MailboxExecutor(mailbox, MAX_PRIORITY)),
+            timers=Timers(loop, MailboxExecutor(mailbox, MAX_PRIORITY)),
             restored=attempt.saved.epoch if attempt.saved else 0,
         )
         lookups = partial(

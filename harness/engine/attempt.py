@@ -40,6 +40,7 @@ from reference_impl.errors import OperatorError, StreamElementFailed
 from reference_impl.mailbox import MAX_PRIORITY
 from reference_impl.mailbox_executor import MailboxExecutor
 from reference_impl.retry import FixedDelay, RetryStrategy, any_error
+from reference_impl.timers import Timers
 
 __all__ = ["AttemptFailed", "AttemptParts", "Inside", "Place", "run_attempt"]
 
@@ -244,7 +245,7 @@ class _Task:
             journal=journal,
             phases=inside.phases,
             expect=_expectation(plan, elements, keyed),
-            timers=timers(MailboxExecutor(mailbox, MAX_PRIORITY)),
+            timers=Timers(loop, MailboxExecutor(mailbox, MAX_PRIORITY)),  # the harness's own, no defect's
             restored=attempt.saved.epoch if attempt.saved else 0,
         )
         lookups = partial(

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, Final
 
 from harness.levels.sim.controls import control_of
+from harness.levels.sim.hub import Hub
 from harness.levels.sim.locks import Locks
 from harness.levels.sim.lookups import LOOKUP
 from harness.levels.sim.replies import (
@@ -33,7 +34,6 @@ from harness.levels.sim.replies import (
 from harness.levels.sim.session import Control, Session
 from harness.levels.sim.tables import Effects, Tables, Transaction
 from harness.levels.sim.xa import Branch
-from harness.levels.sim.hub import Hub
 
 __all__ = ["LOOKUP", "ConnectRefused", "Reply", "Session", "SimulatedServer", "UnknownStatement"]
 

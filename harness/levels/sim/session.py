@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from harness.levels.sim.customers import Failed
+from harness.levels.sim.hub import Due
 from harness.levels.sim.locks import cycle
 from harness.levels.sim.lookups import LOOKUP, look_up, select
 from harness.levels.sim.replies import (
@@ -32,7 +33,6 @@ from harness.levels.sim.replies import (
 )
 from harness.levels.sim.statements import STATEMENTS, TableStatement
 from harness.levels.sim.tables import Transaction
-from harness.levels.sim.hub import Due
 
 if TYPE_CHECKING:
     from harness.levels.sim.server import SimulatedServer

@@ -15,13 +15,13 @@ from harness.choices import Draw
 from harness.database import subtask_writer
 from harness.levels.sim.controls import control_of
 from harness.levels.sim.customers import Customers
+from harness.levels.sim.hub import Hub
 from harness.levels.sim.lookups import LOOKUP
 from harness.levels.sim.server import ConnectRefused, Reply, Session, SimulatedServer, UnknownStatement
 from harness.levels.sim.statements import STATEMENTS
 from harness.levels.sim.tables import Effects, Tables
 from harness.levels.sim.tests.scripts import KEYED_SCRIPTS, SCRIPTS
 from harness.levels.sim.tests.two_servers import ROWS, on_simulated
-from harness.levels.sim.hub import Hub
 from harness.sut import lookup
 
 OUTPUT = subtask_writer.INSERT_OUTPUT

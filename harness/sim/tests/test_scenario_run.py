@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from harness.database.connection_lost import ConnectionLost
+from harness.defects import find_defect
 from harness.history.event import FaultEvent
 from harness.mutants.variants import variant_of
 from harness.order import Order
@@ -16,7 +17,6 @@ from harness.scenario_file import apply_settings, load_many
 from harness.sim.perform import judged
 from harness.sim.scenario_run import Simulated, simulate_scenario
 from harness.sim.variant import HONEST, Variant
-from harness.sut.mutants import find_mutant
 from harness.verdict import Outcome
 
 NAMES = (
@@ -80,7 +80,7 @@ def test_the_reference_passes_a_scenario_of_the_catalogue(name: str) -> None:
     ],
 )
 def test_a_planted_defect_is_convicted_in_its_scenario_by_what_is_meant_for_it(mutant: str) -> None:
-    planted, variant = find_mutant(mutant), variant_of(mutant)
+    planted, variant = find_defect(mutant), variant_of(mutant)
     assert planted.scenario is not None
 
     judgements = [

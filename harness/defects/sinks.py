@@ -44,6 +44,9 @@ __all__ = [
     "writing_at_once",
 ]
 
+_Held = tuple[list[Visible], list[DeadRow]]
+"""What an epoch holds."""
+
 
 @made_once
 def unfenced(sink: Kind) -> Kind:
@@ -132,12 +135,15 @@ def committing_again(sink: Kind) -> Kind:
         return sink
 
     class RepeatingSink(sink):  # type: ignore[misc]
+        _rows: list[Visible]
+        _dead: list[DeadRow]
+
         def __init__(self, *args: Any, **parts: Any) -> None:
             super().__init__(*args, **parts)
-            self._prepared: dict[int, tuple[list[Visible], list[DeadRow]]] = {}
+            self._prepared: dict[int, _Held] = {}
 
         def prepare(self, epoch: int) -> None:
-            held = (list(self._rows), list(self._dead))
+            held: _Held = (list(self._rows), list(self._dead))
             super().prepare(epoch)
             self._prepared[epoch] = held
 
@@ -239,6 +245,8 @@ def committing_at_snapshot(coordination: Kind) -> Kind:
         return coordination
 
     class EarlyCoordination(coordination):  # type: ignore[misc]
+        _epochs: Any
+
         def __init__(self, **parts: Any) -> None:
             super().__init__(**parts)
             self._epochs = _ShowsWhatIsPrepared(self._epochs, self.shows)

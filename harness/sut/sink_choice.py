@@ -62,18 +62,20 @@ class ChosenSink:
         restored: int,
     ) -> Coordination | PreparedCoordination:
         """Who coordinates; what earlier attempts left in the sink is settled, `restored` being their checkpoint."""
+        coordination: Coordination | PreparedCoordination
         match self.sink:
             case TwoPhaseSink() as sink:
-                coordination = self._variant.coordination(TwoPhaseCoordination)(
+                two_phase: TwoPhaseCoordination = self._variant.coordination(TwoPhaseCoordination)(
                     journal=journal, sink=sink, phases=phases, expect=expect, store=self.store, timers=timers
                 )
-                coordination.recovers(restored)
-                return coordination
+                two_phase.recovers(restored)
+                coordination = two_phase
             case CoordinatedSink() as sink:
-                return self._variant.coordination(PreparedCoordination)(
+                coordination = self._variant.coordination(PreparedCoordination)(
                     journal=journal, sink=sink, phases=phases, expect=expect, store=self.store, timers=timers
                 )
             case sink:
-                return self._variant.coordination(Coordination)(
+                coordination = self._variant.coordination(Coordination)(
                     journal=journal, sink=sink, phases=phases, expect=expect
                 )
+        return coordination

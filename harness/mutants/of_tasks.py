@@ -13,9 +13,9 @@ from typing import Any
 
 from harness.engine.subtask import Coordination, Subtask
 from harness.sim.subtask_loop import SubtaskLoop
-from harness.workloads.source import Checkpoint
 from reference_impl.mailbox_executor import MailboxExecutor
 from reference_impl.mutants.wall_clock_timers import WallClockTimers
+from reference_impl.task.positioned_input import Checkpoint
 
 __all__ = ["TimersByTheWall", "omitting_blocked", "one_early", "one_late"]
 

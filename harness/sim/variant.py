@@ -13,11 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack
 
-from harness.engine.lookups_link import LookupOperator
 from harness.sut.keyed_task.parts import HONEST_PARTS, KeyedParts
 from reference_impl.async_wait_build import Mode, Parts, build_operator
 from reference_impl.mailbox import Mailbox
 from reference_impl.mutants.mailbox_eras import BuildMailbox
+from reference_impl.task.async_link import AsyncOperator
 from reference_impl.timers import Timers
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ T = TypeVar("T")
 class BuildTaskOperator(Protocol):
     """Builds an operator that a task can drive, of whatever design."""
 
-    def __call__(self, *, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> LookupOperator:
+    def __call__(self, *, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> AsyncOperator:
         """An operator of that mode and capacity."""
 
 

@@ -37,12 +37,12 @@ from harness.sut.sink_choice import ChosenSink
 from harness.workloads.inputs import Inputs
 from harness.workloads.lookups import Lookup, LookupSource, expected_results
 from harness.workloads.sessions import expect_stamped, session_stamps
-from harness.workloads.source import Checkpoint, Source
 from reference_impl.errors import OperatorError, StreamElementFailed
 from reference_impl.loops import real_loop
 from reference_impl.mailbox import MAX_PRIORITY, Mailbox
 from reference_impl.mailbox_executor import MailboxExecutor
 from reference_impl.retry import FixedDelay, RetryStrategy, any_error
+from reference_impl.task.positioned_input import Checkpoint, Source
 from reference_impl.timers import Timers
 
 __all__ = ["AttemptFailed", "run_attempt"]

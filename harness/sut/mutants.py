@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol, Unpack
 
-from harness.engine.lookups_link import LookupOperator
 from harness.errors import UsageError
 from harness.sut.inside.wall_clock import WallClock
 from harness.sut.keyed_mutants import KEYED_MUTANTS
@@ -21,6 +20,7 @@ from reference_impl.emitter.build import build_operator as build_emitter_operato
 from reference_impl.mailbox_executor import MailboxExecutor
 from reference_impl.mutants import BUILDERS
 from reference_impl.mutants.wall_clock_timers import WallClockTimers
+from reference_impl.task.async_link import AsyncOperator
 from reference_impl.timers import Timers
 
 __all__ = [
@@ -37,7 +37,7 @@ __all__ = [
 class BuildTaskOperator(Protocol):
     """Builds an operator that a task can drive, of whatever design."""
 
-    def __call__(self, *, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> LookupOperator:
+    def __call__(self, *, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> AsyncOperator:
         """An operator of that mode and capacity."""
 
 

@@ -156,7 +156,7 @@ class StreamOperatorFactory(Protocol):
 
 
 def can(operator: object, ability: type[T]) -> TypeGuard[T]:
-    """Whether `operator` has `ability`, one of the protocols here; by its class, so that it is looked for once a type."""
+    """Whether `operator` has `ability`, a protocol of methods; judged by its class, once a class."""
     return _has(type(operator), ability)
 
 

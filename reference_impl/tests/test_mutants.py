@@ -13,19 +13,15 @@ import pytest
 from reference_impl.async_wait_build import BuildOperator, Mode, build_operator, operator_around, queue_for
 from reference_impl.elements import Record
 from reference_impl.loops import NS_PER_MS
-from reference_impl.mailbox_processor import MailboxProcessor
 from reference_impl.mutants import BUILDERS
 from reference_impl.mutants.end_at_once import FINAL_WATERMARK
 from reference_impl.mutants.loses_completions import build_operator as build_losing
 from reference_impl.mutants.loses_completions import three_in_a_thousand
-from reference_impl.mutants.offset_shifted import one_early, one_late
 from reference_impl.mutants.own_settlement import OperatorOfSettlements
 from reference_impl.mutants.swallows_errors import build_operator as build_quiet
 from reference_impl.mutants.wall_clock_timers import WallClockTimers
 from reference_impl.retry import FixedDelay, any_error
-from reference_impl.source_task import Checkpoint, SourceTask
 from reference_impl.tests.rig import HandFunction, open_virtual, record, shown, substitute, watermark
-from reference_impl.tests.test_source_task import ListSource
 
 TIMEOUT_MS = 10
 RETRY = FixedDelay(max_retries=3, delay_ms=8, on_error=any_error)
@@ -284,40 +280,3 @@ def test_a_timer_on_the_wall_clock_fires_when_that_says_so(jump_ms: int, fires_a
             rig.advance(now_ms)
 
         assert fired == [fires_at_ms]
-
-
-class _Coordinator:
-    """Keeps what it is told of checkpoints."""
-
-    def __init__(self) -> None:
-        self.positions: list[int] = []
-
-    def takes(self, element: Any) -> None: ...
-
-    def completes(self, checkpoint: Checkpoint) -> None:
-        self.positions.append(checkpoint.position)
-
-    def source_exhausted(self) -> None: ...
-
-    def drained(self) -> None: ...
-
-
-@pytest.mark.parametrize(
-    ("kind", "positions"),
-    [(SourceTask, [2, 3]), (one_early(SourceTask), [1, 2]), (one_late(SourceTask), [3, 4])],
-)
-def test_a_shifted_offset_is_one_off(kind: type[SourceTask], positions: list[int]) -> None:
-    coordinator = _Coordinator()
-    with open_virtual(function=HandFunction(invoke=lambda value, handle: handle.complete([value]))) as rig:
-        task = kind(
-            loop=rig.loop,
-            mailbox_processor=MailboxProcessor(rig.mailbox),
-            timers=rig.timers,
-            operator=rig.operator,
-            source=ListSource([record(1), record(2), record(3)], barriers=[2]),
-            coordinator=coordinator,
-        )
-        task.run()
-
-    assert coordinator.positions == positions
-    assert rig.values() == [1, 2, 3]

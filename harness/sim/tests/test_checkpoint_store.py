@@ -13,7 +13,7 @@ from harness.sim.faults.tests.fault_samples import sample, simulated
 from harness.sim.scenario_run import Simulated
 from harness.tests.simulated_run import judgement_of
 from harness.verdict import Outcome
-from reference_impl.source_task import Checkpoint
+from reference_impl.task.positioned_input import Checkpoint
 
 
 def parts(*numbers: int) -> list[Part]:

@@ -8,20 +8,45 @@ the element in front of the barrier, so a full queue does not delay it (A33).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
-from harness.workloads.source import Source
 from reference_impl.data_input_status import DataInputStatus
-from reference_impl.elements import EndOfInput, OperatorInput
+from reference_impl.elements import EndOfInput, OperatorInput, StreamElement
+from reference_impl.events import CheckpointBarrier
 from reference_impl.loops import now_ms
 from reference_impl.queues.availability import AVAILABLE, Availability
 from reference_impl.task.input_processor import MAX_WATERMARK, DataOutput
 from reference_impl.timers import Timers
 
-__all__ = ["DueTime", "PositionedInput", "Reader"]
+__all__ = ["Checkpoint", "DueTime", "PositionedInput", "Reader", "Source"]
 
 _MORE = DataInputStatus.MORE_AVAILABLE
+
+
+class Source(Protocol):
+    """A deterministic source that can be read from any position: the same one gives the same element."""
+
+    def read(self, position: int) -> StreamElement:
+        """The element at `position`; `EndOfInput` behind the last."""
+
+    def barrier_before(self, position: int) -> CheckpointBarrier | None:
+        """The barrier that cuts the stream just before `position`."""
+
+    def due_ms(self, position: int) -> int:
+        """When `position` may be read, on the loop's clock."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """A subtask's part of a checkpoint: where its source resumes, and what is replayed first."""
+
+    number: int
+    position: int
+    """The next source position to read after a restore."""
+    elements: Sequence[Any]
+    """The state of the operators in front, if they have any, then the elements that have not left (A56)."""
 
 
 class Reader(Protocol):
@@ -57,7 +82,7 @@ class PositionedInput:
     """A `StreamTaskInput`. Mutable: knows its position. `induce` takes the checkpoint of that number."""
 
     current_watermark = MAX_WATERMARK.timestamp
-    """The workload ends with the watermark that it wants, so the task adds none."""
+    """The source ends with the watermark that it wants, so the task adds none (M44)."""
 
     def __init__(
         self,
@@ -91,7 +116,7 @@ class PositionedInput:
         if not self._due.has_come(self._source.due_ms(position)):
             return DataInputStatus.NOTHING_AVAILABLE
         element = self._source.read(position)
-        if type(element) is EndOfInput:
+        if isinstance(element, EndOfInput):
             return self._end()
         self._reader.takes(element)
         self.position = position + 1

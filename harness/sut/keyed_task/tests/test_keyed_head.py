@@ -1,4 +1,4 @@
-"""The chain counts what the fold says, and what it saves and takes over is all of one instant (S9, T15, C45)."""
+"""The head counts what the fold says, and what it saves and takes over is all of one instant (S9, T15, C45)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_what_is_restored_goes_on_as_if_nothing_had_been(seed: int, cuts: list[i
         rig.open()
         for position in sorted(set(cuts)):
             rig.read_to(position)
-            kept = json.dumps([saved(element) for element in rig.chain.snapshot()])
+            kept = json.dumps([saved(element) for element in rig.snapshot()])
             rig = KeyedRig(loop, seed=seed)
             rig.open([restored(element) for element in json.loads(kept)], position=position)
         rig.read_to(len(rig.elements))
@@ -56,13 +56,13 @@ def test_a_snapshot_is_not_changed_by_what_comes_after_it_c7(loop: VirtualLoop) 
     rig = KeyedRig(loop)
     rig.open()
     rig.read_to(40)
-    state, *_ = rig.chain.snapshot()
+    state, *_ = rig.snapshot()
     text = state.text
 
     rig.read_to(80)
 
     assert state == TaskState(text=text)
-    assert rig.chain.snapshot()[0] != state
+    assert rig.snapshot()[0] != state
 
 
 def test_the_state_stands_in_front_of_the_elements(loop: VirtualLoop) -> None:
@@ -70,7 +70,7 @@ def test_the_state_stands_in_front_of_the_elements(loop: VirtualLoop) -> None:
     rig.open()
     rig.read_to(20)
 
-    state, *elements = rig.chain.snapshot()
+    state, *elements = rig.snapshot()
 
     assert isinstance(state, TaskState)
     assert elements == rig.lookups.taken
@@ -80,7 +80,7 @@ def test_before_its_first_record_a_task_keeps_nothing_c10(loop: VirtualLoop) -> 
     rig = KeyedRig(loop)
     rig.open()
 
-    kept = decoded(rig.chain.snapshot()[0].text)
+    kept = decoded(rig.snapshot()[0].text)
 
     assert (kept.keyed, kept.timers) == (None, None)
 
@@ -105,7 +105,7 @@ def test_a_state_that_was_altered_on_its_way_is_refused(
     rig = KeyedRig(loop)
     rig.open()
     rig.read_to(20)
-    text = rig.chain.snapshot()[0].text
+    text = rig.snapshot()[0].text
 
     with pytest.raises(KeptStateAltered, match="torn"):
         KeyedRig(loop).open([TaskState(text=damage(text))])
@@ -133,15 +133,11 @@ def test_at_the_end_the_lookups_drain_and_everything_is_closed_m45(loop: Virtual
     rig.open()
     rig.read_to(len(rig.elements))
 
-    rig.chain.end_input()
-    rig.chain.close()
+    rig.end()
+    rig.chain.close_all_operators()
 
     assert rig.lookups.ended
     assert rig.lookups.closed
-
-
-def test_a_chain_that_was_never_opened_closes(loop: VirtualLoop) -> None:
-    KeyedRig(loop).chain.close()
 
 
 def test_the_lookups_stand_behind_the_operator_with_state_m25(loop: VirtualLoop) -> None:

@@ -1,7 +1,7 @@
-"""The asynchronous operator as the last one of a chain, of whatever design, with the elements that its state is.
+"""An asynchronous operator, of whatever design, as the last link of a chain; its state is its elements.
 
 Answers to an `AsyncWaitOperatorFactory` with a `StreamOperatorStateHandler`. Invariant: a snapshot holds the elements
-as they are, not serialised; whoever stores the checkpoint writes each of them once.
+as they are, not serialised, so that whoever stores the checkpoint writes each of them once.
 """
 
 from __future__ import annotations
@@ -20,14 +20,11 @@ from reference_impl.state.snapshot_future import SnapshotFuture
 from reference_impl.task.operator_chain import OperatorLink
 from reference_impl.timers import Timers
 
-__all__ = ["LOOKUPS", "BuildLookups", "LookupOperator", "Lookups", "PatientLookups", "lookups_link"]
-
-LOOKUPS = "lookups"
-"""The operator's id."""
+__all__ = ["AsyncOperator", "BuildAsyncOperator", "Fed", "PatientlyFed", "async_link"]
 
 
-class LookupOperator(Protocol):
-    """An operator that calls, of whatever design."""
+class AsyncOperator(Protocol):
+    """What every design has."""
 
     @property
     def room(self) -> Availability:
@@ -49,7 +46,7 @@ class LookupOperator(Protocol):
         """Release what it holds."""
 
 
-class BuildLookups(Protocol):
+class BuildAsyncOperator(Protocol):
     """Builds the operator that calls, in its place of the chain."""
 
     def __call__(
@@ -59,17 +56,17 @@ class BuildLookups(Protocol):
         timers: Timers,
         emit: Callable[[OperatorInput], None],
         fail: Callable[[BaseException], None],
-    ) -> LookupOperator:
+    ) -> AsyncOperator:
         """The operator."""
 
 
-class PatientLookups:
+class PatientlyFed:
     """The operator, fed though its queue is full: it waits inside `process`, and mail runs meanwhile. Mutable.
 
     The queue of Flink before FLINK-39835. `entering` is what waits for a slot; it belongs to a snapshot (FLINK-7949).
     """
 
-    def __init__(self, operator: LookupOperator, restored: Iterable[QueueElement]) -> None:
+    def __init__(self, operator: AsyncOperator, restored: Iterable[QueueElement]) -> None:
         self._operator = operator
         self._restored = restored
         self.entering: tuple[Any, ...] = ()
@@ -95,12 +92,12 @@ class PatientLookups:
         self._operator.close()
 
 
-class Lookups:
+class Fed:
     """The operator, fed only while it has room."""
 
     entering = ()
 
-    def __init__(self, operator: LookupOperator, restored: Iterable[QueueElement]) -> None:
+    def __init__(self, operator: AsyncOperator, restored: Iterable[QueueElement]) -> None:
         self._operator = operator
         self._restored = restored
         self.process = operator.process
@@ -125,23 +122,30 @@ class Lookups:
         self._operator.close()
 
 
-def lookups_link(
-    build: BuildLookups, *, restored: Iterable[QueueElement], is_hard: bool, blocked: Callable[[Any], Any]
+def async_link(
+    build: BuildAsyncOperator,
+    *,
+    operator_id: str,
+    restored: Iterable[QueueElement],
+    is_hard: bool,
+    blocked: Callable[[tuple[Any, ...]], tuple[Any, ...]],
 ) -> OperatorLink:
-    """The link; `blocked` says what a snapshot holds of an element that waits for a slot."""
-    kind = PatientLookups if is_hard else Lookups
+    """The link. `is_hard`: fed without room; `blocked`: what a snapshot holds of the element that waits for a slot."""
+    kind = PatientlyFed if is_hard else Fed
 
-    def built(*, downstream: object, **parts: Any) -> Lookups | PatientLookups:
+    def built(*, downstream: object, **parts: Any) -> Fed | PatientlyFed:
         del downstream  # the sink always has room
         return kind(build(**parts), restored)
 
-    return OperatorLink(operator_id=LOOKUPS, build=built, state_handler=partial(_Elements, blocked=blocked))
+    return OperatorLink(
+        operator_id=operator_id, build=built, state_handler=partial(_ElementState, blocked=blocked)
+    )
 
 
-class _Elements:
+class _ElementState:
     """An `OperatorStateHandler`: the elements are the state, and were replayed by `open`."""
 
-    def __init__(self, operator: Lookups | PatientLookups, timers: Timers, *, blocked: Any) -> None:
+    def __init__(self, operator: Fed | PatientlyFed, timers: Timers, *, blocked: Any) -> None:
         del timers
         self._operator = operator
         self._blocked = blocked

@@ -21,10 +21,10 @@ from harness.database.audit import AuditRow, TableAudit, read_audit
 from harness.database.coordinator import coordinated
 from harness.database.schema import prepare_database, run_database
 from harness.database.server_counts import ServerCounter, ServerCounts
+from harness.engine.findings import fault_events, findings
+from harness.engine.refusals import refuse_in_world
 from harness.errors import HarnessError, WorldError
 from harness.execution import LevelRunner
-from harness.faults.findings import fault_events, findings
-from harness.faults.refusals import refuse_in_world
 from harness.history.merge import Leftovers, Line, merge, read_leftovers, write_history
 from harness.history.recorder import HARNESS_FILE, Recorder
 from harness.observer import Observer, Stop
@@ -122,7 +122,7 @@ def _outcome(order: Order, *, run_id: str, world: World, folder: Path, ran: _Ran
     """Merge what was recorded, judge it, and put the two beside each other."""
     scenario, audit = order.scenario, ran.audit
     leftovers = read_leftovers(folder / "raw")
-    faults = findings(scenario, leftovers.lines, seed=order.seed)
+    faults = findings(scenario, leftovers.lines)
     history = folder / "history.jsonl"
     _merge(order, leftovers, faults, audit, history)
     judgement = _judge(history, whole=ran.ending.error is None and not leftovers.missing)

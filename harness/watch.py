@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.clock import Deadline, monotonic_us, pause
+from harness.engine.schedule import Schedule
 from harness.execution import Execution, ExecutionState, LevelRunner
-from harness.faults.schedule import Schedule
 from harness.history.follower import AttemptView, Follower, Progress
 from harness.history.recorder import Recorder
 from harness.observer import Observer, Stop

@@ -94,7 +94,7 @@ def _selected(
 
 def _runs_at(scenario: Scenario, level: str) -> bool:
     """In virtual time any scenario makes sense, unless one of its faults has none there."""
-    able = all(level in fault.form.levels for fault in scenario.faults)
+    able = all(level in fault.levels for fault in scenario.faults)
     return able and level in {"sim", *scenario.levels}
 
 
@@ -114,8 +114,8 @@ def _go(orders: Sequence[Order], *, title: str, asked: dict[str, Any]) -> int:
 
 
 def _check_level(scenarios: Sequence[Scenario], level: str, world: str) -> None:
+    from harness.engine.refusals import refuse_at_level
     from harness.errors import UsageError
-    from harness.faults.refusals import refuse_at_level
 
     refuse_no_world(level, world)
     for scenario in scenarios:

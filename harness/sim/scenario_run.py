@@ -12,8 +12,8 @@ from typing import Any, Final, TypedDict
 
 from harness.choices import Choices
 from harness.claims import header_of
+from harness.engine.refusals import refuse_at_level
 from harness.errors import HarnessError
-from harness.faults.refusals import refuse_at_level
 from harness.history.event import Event
 from harness.history.header import Header, parse_header
 from harness.order import REFERENCE, Order, planned_crashes

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from harness.choices import Draw
 from harness.execution import ATTEMPTS_MAX
+from harness.faults.kill_worker import InjectedFailure
 from harness.history.event import FaultEvent, GiveUp
 from harness.plan import Crash
 from harness.sim.attempt import Attempt, Job
@@ -23,7 +24,6 @@ from harness.sim.hub import Actor, Hub
 from harness.sim.link import Link
 from harness.sim.patience import patience
 from harness.sim.variant import HONEST, Variant
-from harness.sut.inside.crash import InjectedFailure
 
 __all__ = ["Simulation"]
 

@@ -15,6 +15,7 @@ from typing import Any, NotRequired, TypedDict
 
 from harness.clock import monotonic_us
 from harness.database.epoch import Attempt, Fenced, SavedEpoch, SinkLost
+from harness.faults.kill_worker import InjectedFailure
 from harness.history.journal import Journal
 from harness.history.recorder import Recorder, attempt_file
 from harness.plan import RunPlan
@@ -23,7 +24,6 @@ from harness.scenario import Operator, Scenario, Workload
 from harness.sut.dead_letter import is_dead_letter
 from harness.sut.enrichment import JournalProbe
 from harness.sut.function_under_test import FunctionUnderTest
-from harness.sut.inside.crash import InjectedFailure
 from harness.sut.inside.inside_faults import InsideFaults
 from harness.sut.keyed_task.defects import KEYED_DEFECTS
 from harness.sut.keyed_task.keyed_task import KeyedTask, wired

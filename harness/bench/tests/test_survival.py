@@ -14,7 +14,7 @@ from harness.bench.survival import Survived
 from harness.bench.survival_cell import SINKS, Counted, survive
 from harness.database.pool import ConnectionPool
 from harness.database.sink import EpochSink
-from harness.scenario_fault_kinds import FaultName, kinds_by
+from harness.faults.model.registry import FaultName, kinds_by
 from harness.sut.careless_clients import AssumingSink, BlindSink
 from harness.sut.lookup import lookup
 from harness.tests.real_world import real_world

@@ -15,7 +15,7 @@ from harness.database.audit import read_audit
 from harness.database.epoch import Fenced, SavedEpoch, SinkLost, Visible
 from harness.database.sink import EpochSink, SplitSink
 from harness.database.tests.conftest import RunDatabase
-from harness.faults.fault import Toxic
+from harness.faults.real.fault_site import Toxic
 
 pytestmark = pytest.mark.real
 

@@ -9,9 +9,9 @@ from harness.history.event import Done, Effect, Restore, Retire, Start
 from harness.scenario import Scenario
 from harness.sim.checkpoint_store import SimulatedStore
 from harness.sim.coordinator import Part
-from harness.sim.faults.tests.fault_samples import sample, simulated
 from harness.sim.perform import judged
 from harness.sim.scenario_run import Simulated
+from harness.sim.tests.fault_samples import sample, simulated
 from harness.verdict import Outcome
 from reference_impl.source_task import Checkpoint
 

@@ -1,0 +1,1 @@
+"""The one engine that runs a scenario at every level."""

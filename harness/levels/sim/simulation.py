@@ -33,7 +33,7 @@ from harness.runs.plan import Crash, RunPlan
 from harness.scenario import Scenario
 from harness.sim.buffer_journal import Tape
 from harness.sim.crashes import Crashes
-from harness.sut.inside.crash import InjectedFailure
+from harness.faults.kill_worker import InjectedFailure
 from harness.sut.variant import Variant
 from harness.workloads.lookups import LookupSource
 

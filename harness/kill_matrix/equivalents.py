@@ -13,7 +13,7 @@ import msgspec
 
 from harness.checkers.judge import judge
 from harness.clock import Deadline
-from harness.mutants.variants import variant_of
+from harness.defects import variant_of
 from harness.sim.scenario_run import Simulated
 from harness.sim.situation import Situation
 from harness.sim.situation_drawing import draw_situation

@@ -17,11 +17,11 @@ from harness.defects.canaries import overlooked
 from harness.kill_matrix.suspect import Suspect
 from harness.runs.order import Order
 from harness.scenario_file import load
-from harness.sim.scenario_run import Simulated, simulate_scenario
+from harness.levels.sim.run import Simulated, simulate_scenario
 from harness.sim.situation import Situation
 from harness.sim.situation_drawing import draw_situation
 from harness.sim.situation_run import simulate
-from harness.sim.variant import HONEST, Variant
+from harness.sut.variant import HONEST, Variant
 from harness.verdict import Outcome
 
 __all__ = ["RUNS_LEAST", "Acquittal", "Trial", "hear_the_reference", "try_suspect"]

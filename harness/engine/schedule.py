@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from harness.drawn_times import instant_ms
 from harness.engine.acting import Acting, NoteTaker
-from harness.faults.model.fault import Fault, OutsideFault
+from harness.engine.moments import Moments, due_us
+from harness.faults.model.fault import OutsideFault
 from harness.faults.real.fault_site import Control
 from harness.faults.real.seen import Evidence, Seen
 from harness.faults.real.server_control import ServerControl
 from harness.faults.real.workers import Workers
 from harness.history.follower import Progress
-from harness.scenario import Call, CheckpointDone, Phase, RecordTaken, Scenario
+from harness.scenario import Scenario
 
 __all__ = ["Schedule"]
 
@@ -36,8 +36,6 @@ class _Planned:
     """One fault and where it stands; mutable, for the schedule only."""
 
     fault: OutsideFault
-    at_ms: int | None
-    """When it is due by the clock; None: by its trigger."""
     first_us: int | None = None
     """When it was due first; None: its trigger has not come."""
     begun: int = 0
@@ -48,10 +46,10 @@ class _Planned:
     tells: bool = False
     """Whether its healing is still to be told."""
 
-    def due_us(self, progress: Progress, now_us: int) -> int | None:
+    def due_us(self, moments: Moments, *, seed: int, now_us: int) -> int | None:
         """When its next time is due, if that is known by now."""
         if self.first_us is None:
-            self.first_us = _due_us(self.fault, self.at_ms, progress, now_us)
+            self.first_us = due_us(self.fault, moments, seed=seed, now_us=now_us)
         if self.first_us is None or self.begun >= self.fault.comes:
             return None
         return self.first_us + self.begun * self.fault.every_ms * 1000
@@ -91,7 +89,7 @@ class Schedule:
     def __post_init__(self) -> None:
         for fault in self.scenario.faults:
             if isinstance(fault, OutsideFault):
-                self._planned.append(_Planned(fault=fault, at_ms=instant_ms(fault, seed=self.seed)))
+                self._planned.append(_Planned(fault=fault))
 
     def active(self) -> dict[str, bool]:
         """The faults that act now, and whether each has left evidence by now."""
@@ -112,7 +110,7 @@ class Schedule:
         acting = planned.acting
         if acting is None or acting.ended:
             self._tell_healed(planned)
-            due_us = planned.due_us(self._progress, self._now_us)
+            due_us = planned.due_us(Moments.of(self._progress), seed=self.seed, now_us=self._now_us)
             if due_us is not None and self._now_us >= due_us:
                 self._begin(planned, due_us)
             return
@@ -194,37 +192,6 @@ class Schedule:
         trace: TracebackType | None,
     ) -> None:
         self._stack.close()
-
-
-def _due_us(fault: Fault, at_ms: int | None, progress: Progress, now_us: int) -> int | None:
-    """When it is due for the first time; None: its trigger has not come."""
-    if at_ms is not None:
-        first_us = progress.first_record_us
-        return None if first_us is None else first_us + at_ms * 1000
-    return now_us if _has_come(fault, progress) else None
-
-
-def _has_come(fault: Fault, progress: Progress) -> bool:
-    match fault.when:
-        case CheckpointDone(checkpoint=checkpoint, subtask=subtask):
-            return any(c == checkpoint and subtask in {None, s} for s, c in progress.commits)
-        case Call(call=call, subtask=subtask):
-            return _reaches(progress.calls, call, subtask, whole=True)
-        case RecordTaken(record=record, subtask=subtask):
-            return _reaches(
-                progress.taken, record, fault.of_subtask if subtask is None else subtask, whole=False
-            )
-        case Phase():
-            return fault.id in progress.stopped
-        case _:
-            return False
-
-
-def _reaches(counts: Mapping[int, int], wanted: int, subtask: int | None, *, whole: bool) -> bool:
-    """Whether the count of `subtask` is that high; of none named: that of all together, or of any."""
-    if subtask is not None:
-        return counts.get(subtask, 0) >= wanted
-    return (sum(counts.values()) if whole else max(counts.values(), default=0)) >= wanted
 
 
 def _in_words(evidence: Mapping[str, Any]) -> str:

@@ -6,18 +6,16 @@ run is over, and both are in the history, the end with what the fault itself cou
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from harness.drawn_times import instant_ms
+from harness.engine.moments import Moments, due_us, shown_by
 from harness.faults.kill_worker import KillWorker
 from harness.faults.model.fault import Fault
 from harness.faults.simulated.act import Act, Evidence
 from harness.history.event import FaultEvent, In
-from harness.scenario import Call, CheckpointDone, Phase, RecordTaken, Scenario
+from harness.scenario import At, Between, Scenario
 from harness.sim.hub import Due
 from harness.sim.simulation import Simulation
 from harness.sim.workload_faults import WorkloadFaults
@@ -78,10 +76,8 @@ class FaultSchedule:
     _planned: list[_Planned] = field(default_factory=list)
     _acted: list[_Acting] = field(default_factory=list)
     _waiting: list[Due] = field(default_factory=list)
-    _calls: Counter[int | None] = field(default_factory=Counter)
-    _hits: Counter[tuple[int, str]] = field(default_factory=Counter)
+    _moments: Moments = field(default_factory=Moments)
     _listens_to: frozenset[str] = frozenset()
-    _began: bool = False
 
     def __post_init__(self) -> None:
         self.workload = WorkloadFaults(self.scenario, self.run, seed=self.seed)
@@ -91,8 +87,7 @@ class FaultSchedule:
             if fault.by != "workload" and not isinstance(fault, KillWorker)
         ]
         self._planned = [_Planned(fault=fault) for fault in faults]
-        whens = [fault.when for fault in faults]
-        self._listens_to = frozenset(when.phase for when in whens if isinstance(when, Phase))
+        self._listens_to = frozenset(shown_by(fault.when) for fault in faults)
 
     @property
     def has_any(self) -> bool:
@@ -103,45 +98,42 @@ class FaultSchedule:
 
     def reached(self, subtask: int, phase: str) -> None:
         """An attempt of `subtask` is at `phase`."""
-        match phase:
-            case "call":
-                self._calls[None] += 1
-                self._calls[subtask] += 1
-                self._come(subtask, lambda fault: _has_called(fault, self._calls))
-            case "commit.post":
-                done = self.run.completed(subtask)
-                self._come(subtask, lambda fault: _is_committed(fault, subtask, done))
-            case "accept":
-                self.workload.accepted(subtask)
-                self._accepted(subtask)
-        if phase in self._listens_to:
-            self._hits[subtask, phase] += 1
-            hit = self._hits[subtask, phase]
-            self._come(subtask, lambda fault: _is_reached(fault, subtask, phase, hit))
+        moments = self._moments
+        if phase == "accept":
+            self.workload.accepted(subtask)
+            self._accepted(subtask)
+        if phase not in self._listens_to:
+            return
+        moments.reach(subtask, phase)
+        if phase == "commit.post":
+            moments.commits.update((subtask, checkpoint) for checkpoint in self.run.completed(subtask))
+        self._come(subtask, phase)
 
     def _accepted(self, subtask: int) -> None:
-        if not self._began:
-            self._began = True
-            for planned in self._planned:
-                after_ms = instant_ms(planned.fault, seed=self.seed)
-                if after_ms is not None:
-                    self._due_at(planned, self.run.hub.now_ms + after_ms)
+        """Of what the tape tells last."""
+        if self._moments.first_record_us is None:
+            self._moments.first_record_us = self.run.hub.now_ms * 1000
         taken = self.run.tape.events[-1] if self.run.tape.events else None
         if isinstance(taken, In) and isinstance(taken.id, int):
             record = taken.id // self.scenario.workload.subtasks + 1
-            self._come(subtask, lambda fault: _is_taken(fault, subtask, record))
+            self._moments.taken[subtask] = max(record, self._moments.taken[subtask])
 
-    def _come(self, subtask: int, is_due: Callable[[Fault], bool]) -> None:
+    def _come(self, subtask: int, phase: str) -> None:
         """Begin those whose trigger this is; what an attempt does to itself, it does here and now."""
         now_ms = self.run.hub.now_ms
         for planned in self._planned:
-            if planned.first_ms is None and is_due(planned.fault):
-                own = planned.fault.attempts_own and planned.fault.of_subtask in {None, subtask}
-                if own:
-                    planned.first_ms = now_ms
-                    self._begin(planned, now_ms)
-                else:  # a cut connection would be told to a loop that is in the middle of a call
-                    self._due_at(planned, now_ms)
+            fault = planned.fault
+            if planned.first_ms is not None or shown_by(fault.when) != phase:
+                continue
+            instant_us = due_us(fault, self._moments, seed=self.seed, now_us=now_ms * 1000)
+            if instant_us is None:
+                continue
+            by_time = isinstance(fault.when, At | Between)
+            if fault.attempts_own and not by_time and fault.of_subtask in {None, subtask}:
+                planned.first_ms = now_ms
+                self._begin(planned, now_ms)
+            else:  # a cut connection would be told to a loop that is in the middle of a call
+                self._due_at(planned, instant_us // 1000)
 
     def _due_at(self, planned: _Planned, instant_ms: int) -> None:
         if planned.first_ms is None:
@@ -228,31 +220,3 @@ class FaultSchedule:
         acting.is_told = True
         self._measure(acting, evidence)
         tape.add(FaultEvent(n=tape.n, t=tape.t, f=acting.fault.id, phase="end", evidence=evidence))
-
-
-def _has_called(fault: Fault, calls: Counter[int | None]) -> bool:
-    when = fault.when
-    if not isinstance(when, Call):
-        return False
-    of = fault.of_subtask if when.subtask is None and fault.attempts_own else when.subtask
-    return calls[of] >= when.call
-
-
-def _is_committed(fault: Fault, subtask: int, done: frozenset[int]) -> bool:
-    when = fault.when
-    return isinstance(when, CheckpointDone) and when.subtask in {None, subtask} and when.checkpoint in done
-
-
-def _is_taken(fault: Fault, subtask: int, record: int) -> bool:
-    when = fault.when
-    if not isinstance(when, RecordTaken):
-        return False
-    of = fault.of_subtask if when.subtask is None else when.subtask
-    return of in {None, subtask} and record >= when.record
-
-
-def _is_reached(fault: Fault, subtask: int, phase: str, hit: int) -> bool:
-    when = fault.when
-    if not isinstance(when, Phase):
-        return False
-    return fault.of_subtask in {None, subtask} and when.phase == phase and when.hit == hit

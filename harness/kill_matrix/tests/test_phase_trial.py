@@ -11,9 +11,9 @@ from click.testing import CliRunner
 from harness.catalogue import catalogue
 from harness.kill_matrix.phase_trial import killed_at, main, phases_of, shortened, try_phases
 from harness.order import Order
+from harness.phases import PHASES
 from harness.scenario import Scenario
 from harness.scenario_file import load, load_many
-from harness.scenario_triggers import PHASES
 from harness.sim.perform import judged
 from harness.sim.scenario_run import simulate_scenario
 from harness.verdict import Outcome

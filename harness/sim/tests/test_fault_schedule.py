@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from harness.drawn_times import instant_ms
+from harness.engine.moments import instant_ms
 from harness.history.event import Call, FaultEvent, In, Kill, Snap, Start
+from harness.phases import PHASES
 from harness.scenario import Scenario
-from harness.scenario_triggers import PHASES
 from harness.sim.perform import judged
 from harness.sim.scenario_run import Simulated
 from harness.sim.tests.fault_samples import sample, simulated

@@ -26,8 +26,9 @@ UNTIL_EFFECTIVE_US: Final = 10_000_000
 class Acting(Protocol):
     """One time that a fault acts. Mutable."""
 
-    bitten: bool
-    """Whether its evidence was seen."""
+    @property
+    def bitten(self) -> bool:
+        """Whether its evidence was seen."""
 
     @property
     def armed_us(self) -> int | None:
@@ -41,7 +42,7 @@ class Acting(Protocol):
         """Arm it. Where an attempt does it to itself, this may return only when it is over."""
 
     def look(self) -> None:
-        """Whether it has left evidence by now; sets `bitten`."""
+        """Whether it has left evidence by now; `bitten` says so from then on."""
 
     def end(self) -> None:
         """Let it heal; does not wait."""
@@ -54,9 +55,10 @@ class Acting(Protocol):
 
 
 A = TypeVar("A", bound=Acting)
+A_co = TypeVar("A_co", bound=Acting, covariant=True)
 
 
-class Place(Protocol[A]):
+class Place(Protocol[A_co]):
     """Where faults act, and in whose time."""
 
     watches_to_the_end: bool
@@ -78,7 +80,7 @@ class Place(Protocol[A]):
     def lasts_ms(self, fault: Fault) -> int | None:
         """How long it acts; None: until its evidence is there."""
 
-    def begins(self, fault: Fault, *, cycle: int, due_us: int) -> A:
+    def begins(self, fault: Fault, *, cycle: int, due_us: int) -> A_co:
         """One time of it begins."""
 
 

@@ -18,13 +18,13 @@ from harness.clock import Clock
 from harness.database.driver import AsyncDriver, Driver
 from harness.database.epoch import Attempt, Fenced, SavedEpoch, SinkLost
 from harness.engine.subtask import Subtask
+from harness.faults.kill_worker import InjectedFailure
 from harness.process_identity import ProcessIdentity
 from harness.runs.plan import RunPlan
 from harness.scenario import Fault, Operator, Scenario
 from harness.sut.dead_letter import is_dead_letter
 from harness.sut.enrichment import JournalProbe
 from harness.sut.function_under_test import FunctionUnderTest
-from harness.faults.kill_worker import InjectedFailure
 from harness.sut.keyed_task.keyed_task import KeyedTask
 from harness.sut.phases import Phases
 from harness.sut.positions import Replay, SubtaskSource, named, restored

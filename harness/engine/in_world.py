@@ -20,11 +20,11 @@ from harness.database.schema import prepare_database, run_database
 from harness.database.server_counts import ServerCounter
 from harness.defects import variant_of
 from harness.engine.execution import LevelRunner
+from harness.engine.findings import fault_events, findings
 from harness.engine.level import Record, Site
+from harness.engine.refusals import refuse_in_world
 from harness.engine.watch import Ending, Watch
 from harness.errors import HarnessError, WorldError
-from harness.engine.findings import fault_events, findings
-from harness.engine.refusals import refuse_in_world
 from harness.history.event import Event
 from harness.history.header import Header
 from harness.history.merge import Leftovers, Line, history_text, merge, read_leftovers

@@ -15,9 +15,9 @@ from harness.checkers.judge import judge
 from harness.clock import Deadline
 from harness.defects.canaries import overlooked
 from harness.kill_matrix.suspect import Suspect
+from harness.levels.sim.run import Simulated, simulate_scenario
 from harness.runs.order import Order
 from harness.scenario_file import load
-from harness.levels.sim.run import Simulated, simulate_scenario
 from harness.sim.situation import Situation
 from harness.sim.situation_drawing import draw_situation
 from harness.sim.situation_run import simulate

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.history.header import Effects, Mode, Sink
+from harness.phases import SIMULATED, PhaseName
 
 __all__ = [
     "PHASES",
@@ -26,43 +27,9 @@ __all__ = [
     "Zombie",
 ]
 
-Phase = Literal[
-    "open",
-    "restore.begin",
-    "restore.mid",
-    "accept",
-    "wm",
-    "call",
-    "result",
-    "emit",
-    "snap.begin",
-    "snap.end",
-    "ack",
-    "commit.post",
-    "notify",
-    "drain",
-    "close",
-    "instant",
-]
-PHASES: tuple[Phase, ...] = (
-    "open",
-    "restore.begin",
-    "restore.mid",
-    "accept",
-    "wm",
-    "call",
-    "result",
-    "emit",
-    "snap.begin",
-    "snap.end",
-    "ack",
-    "commit.post",
-    "notify",
-    "drain",
-    "close",
-    "instant",
-)
-"""Where an attempt can be stopped: see `harness.levels.sim.crashes`; `instant` is any instant, and its hit the ms."""
+Phase = PhaseName | Literal["instant"]
+PHASES: tuple[Phase, ...] = (*SIMULATED, "instant")
+"""Where an attempt can be stopped: see `harness.sim.crashes`; `instant` is any instant, and its hit the ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,13 +26,14 @@ from harness.scenario_triggers import TRIGGER_FORMS, TRIGGERS
 __all__ = ["Mistake", "dotted", "meant", "validated"]
 
 _SHOWN_MAX = 40
-_TAGS = frozenset({"<fail>", "<nothing>", "<results>", *(f"<{name}>" for name in TRIGGERS)})
+_TAGS = frozenset({"<fail>", "<nothing>", "<dead-letter>", "<results>", *(f"<{name}>" for name in TRIGGERS)})
 """Steps in the place of an error that choose a form and are no field."""
 _SAME_BUT_PLAIN = {
     "a valid tuple": "a list",
     "a valid list": "a list",
     "a valid integer": "a whole number",
     "a valid string": "a text",
+    "a valid boolean": "true or false",
 }
 
 

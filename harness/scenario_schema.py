@@ -19,14 +19,22 @@ from pydantic_core import PydanticUndefined
 from harness.scenario import Scenario
 from harness.scenario_fault_kinds import FAULT_FORMS, OWN_FIELDS, FaultName
 from harness.scenario_faults import Fault
-from harness.scenario_parts import Expectations, Operator, Part, Task, Workload
+from harness.scenario_parts import Downstream, Expectations, Operator, Part, Task, Workload
 from harness.scenario_triggers import TRIGGERS
 
 __all__ = ["SCHEMA_FILE", "main", "scenario_schema", "schema_text"]
 
 SCHEMA_FILE = Path(__file__).resolve().parent / "schemas" / "scenario.v1.json"
 
-_PARTS: tuple[type[Part], ...] = (Operator, Workload, Task, *TRIGGERS.values(), Fault, Expectations)
+_PARTS: tuple[type[Part], ...] = (
+    Operator,
+    Downstream,
+    Workload,
+    Task,
+    *TRIGGERS.values(),
+    Fault,
+    Expectations,
+)
 
 
 def schema_text() -> str:

@@ -131,8 +131,9 @@ def lookups_link(
     """The link; `blocked` says what a snapshot holds of an element that waits for a slot."""
     kind = PatientLookups if is_hard else Lookups
 
-    def built(*, downstream: object, **parts: Any) -> Lookups | PatientLookups:
-        del downstream  # the sink always has room
+    def built(*, downstream: Callable[[], Availability] | None, **parts: Any) -> Lookups | PatientLookups:
+        if downstream is not None:  # not every design knows it
+            parts["downstream"] = downstream
         return kind(build(**parts), restored)
 
     return OperatorLink(operator_id=LOOKUPS, build=built, state_handler=partial(_Elements, blocked=blocked))

@@ -40,7 +40,11 @@ def header_of(order: Order, *, audited: bool) -> Mapping[str, Any]:
             "timeout_ms": 0 if operator.on_timeout == "nothing" else operator.timeout,
             "max_tries": operator.tries,
         },
-        "bounds": {"timeout_slack": _timeout_slack_ms(scenario), "recover": _RECOVER_MS},
+        "bounds": {
+            "timeout_slack": _timeout_slack_ms(scenario),
+            "recover": _RECOVER_MS,
+            **_checkpoint_gap(scenario),
+        },
         "sink": _SINKS[scenario.sink],
         **({"effects": "outputs"} if audited else {}),
         "fenced": True,
@@ -54,6 +58,14 @@ def header_of(order: Order, *, audited: bool) -> Mapping[str, Any]:
             "mutant": order.mutant,
         },
     }
+
+
+def _checkpoint_gap(scenario: Scenario) -> Mapping[str, int]:
+    """Claimed of checkpoints by time, where no fault holds them up."""
+    interval_ms = scenario.workload.checkpoint_interval
+    if interval_ms is None or scenario.faults:
+        return {}
+    return {"checkpoint_gap": 2 * interval_ms + _MACHINE_SLACK_MS}
 
 
 def _timeout_slack_ms(scenario: Scenario) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import force_setattr
 
 from harness.choices import Draw
-from harness.sim.buffer_journal import END_OF_TIME
+from harness.history.values import END_OF_TIME
 from harness.sim.situation import Checkpoints, Situation, Stream
 from harness.workloads.lookups import Lookup
 from reference_impl.elements import EndOfInput, QueueElement, Record, StreamElement, Watermark

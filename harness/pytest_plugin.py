@@ -155,7 +155,7 @@ class Shared:
     def __init__(self, config: pytest.Config) -> None:
         from harness.choices import fresh_seed
         from harness.engine.stage import StagePlan
-        from harness.levels.named import level_named
+        from harness.levels import level_named
         from harness.runs.order import new_run_id
 
         seed, report = config.getoption("--floodmark-seed"), config.getoption("--floodmark-report")

@@ -103,7 +103,7 @@ def _spark_rows() -> Iterator[Row | NotMeasured]:
 
     _progress("Spark")
     try:
-        from harness.levels.spark.bench import spark_rows
+        from harness.bench.spark_rows import spark_rows
 
         with tempfile.TemporaryDirectory(prefix="floodmark-bench-") as folder:
             yield from spark_rows(Path(folder))

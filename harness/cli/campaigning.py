@@ -24,7 +24,7 @@ from harness.engine.campaign import Finished, carry_out
 from harness.engine.stage import Keep, StagePlan
 from harness.engine.tally import Tally
 from harness.errors import NothingRan
-from harness.levels.named import level_named
+from harness.levels import level_named
 from harness.runs.order import Order, new_run_id
 from harness.verdict import Outcome
 from reports.machine import render

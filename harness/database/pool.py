@@ -9,8 +9,7 @@ used again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from harness.choices import Choices
@@ -31,6 +30,24 @@ _HUNG_UP = 2006
 
 def _nothing(code: int | str) -> None:
     """Default callback: ignores the error code."""
+
+
+class _Lease:
+    """A connection while a block lasts. A class, for a generator would cost more than all the rest of a lookup."""
+
+    __slots__ = ("_connection", "_limit", "_pool")
+
+    def __init__(self, pool: ConnectionPool) -> None:
+        self._pool = pool
+        self._limit = asyncio.timeout(pool.query_s)
+        self._connection: Any = None
+
+    async def __aenter__(self) -> Any:
+        self._connection = await self._pool.lend(self._limit)
+        return self._connection
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        await self._pool.take_back(self._connection, self._limit, error)
 
 
 class ConnectionPool:
@@ -56,7 +73,7 @@ class ConnectionPool:
         self._errors = (*driver.errors, TimeoutError)
         self.size = size
         self._connect_s = connect_s
-        self._query_s = query_s
+        self.query_s = query_s
         self._slot_s = slot_s
         self._on_loss = on_loss
         self._on_error = on_error
@@ -87,23 +104,38 @@ class ConnectionPool:
             await cursor.execute(sql, args)
             return list(await cursor.fetchall())
 
-    @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Any]:
-        """A connection for one call; the whole block is bounded by the query limit."""
+    def connection(self) -> _Lease:
+        """A connection for one call (`async with`); the whole block is bounded by the query limit."""
+        return _Lease(self)
+
+    async def lend(self, limit: asyncio.Timeout) -> Any:
+        """For a lease: wait for a slot, then a connection within `limit`. Raises as `fetch_all`."""
         await self._take_slot()
+        await limit.__aenter__()
         try:
-            async with asyncio.timeout(self._query_s):
-                connection = self._idle() or await self._connect()
-                try:
-                    yield connection
-                except BaseException:
-                    self._hang_up(connection)
-                    raise
-                self._give_back(connection)
-        except self._errors as error:
-            self._raise(error)
+            return self._idle() or await self._connect()
+        except BaseException as error:
+            await self._end(limit, error)
+            raise
+
+    async def take_back(self, connection: Any, limit: asyncio.Timeout, error: BaseException | None) -> None:
+        """For a lease: its block has ended, with `error` if not well. Raises as `fetch_all`."""
+        if error is None:
+            self._give_back(connection)
+        else:
+            self._hang_up(connection)
+        await self._end(limit, error)
+
+    async def _end(self, limit: asyncio.Timeout, error: BaseException | None) -> None:
+        """Raises what a database's error, or the limit, means to a lookup."""
+        try:
+            await limit.__aexit__(None if error is None else type(error), error, None)
+        except TimeoutError as late:
+            error = late
         finally:
             self._slots.release()
+        if isinstance(error, self._errors):
+            self._raise(error)
 
     async def _take_slot(self) -> None:
         if not self._slots.locked():
@@ -167,7 +199,7 @@ class ConnectionPool:
 
     def _session_limits(self) -> str:
         """A server does not stop when its client gives up: what it may still do for it has a limit of its own."""
-        statement_s = round(self._query_s) + 1
+        statement_s = round(self.query_s) + 1
         return (
             f"SET SESSION wait_timeout = CAST(LEAST(@@GLOBAL.wait_timeout, {_IDLE_S}) AS UNSIGNED)"
             f"/*M!100100 , max_statement_time = {statement_s}*/"

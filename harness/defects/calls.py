@@ -205,6 +205,8 @@ OF_CALLS = (
         variant=Variant(build_operator=BUILDERS["retries-after-timeout"]),
         where="calls are made again",
         applies=retries,
+        scenario="timeout-and-retry",
+        levels=EVERY_LEVEL,
     ),
     Defect(
         number=11,
@@ -227,6 +229,8 @@ OF_CALLS = (
         variant=Variant(build_operator=build_quiet_operator, function=quiet_letters),
         where="calls are made once",
         applies=calls_once,
+        scenario="schema-change",
+        levels=EVERY_LEVEL,
     ),
     Defect(
         number=29,
@@ -237,5 +241,7 @@ OF_CALLS = (
         variant=Variant(dead_letters=failing_too, function=failing_letters),
         where="there are dead letters",
         applies=has_dead_letters,
+        scenario="poison-raises",
+        levels=EVERY_LEVEL,
     ),
 )

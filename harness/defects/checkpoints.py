@@ -110,6 +110,8 @@ OF_CHECKPOINTS = (
         variant=Variant(sink=reading_backwards),
         where=_RESTORED,
         applies=is_restored,
+        scenario="newest-missing",
+        levels=EVERY_LEVEL,
     ),
     Defect(
         number=4,
@@ -118,6 +120,8 @@ OF_CHECKPOINTS = (
         mirrors="a barrier in the wrong place",
         convicted_by=("V10", "V8"),
         variant=Variant(coordination=one_early),
+        scenario="kill-after-commit",
+        levels=EVERY_LEVEL,
     ),
     Defect(
         number=4,
@@ -126,6 +130,8 @@ OF_CHECKPOINTS = (
         mirrors="a barrier in the wrong place",
         convicted_by=("V10", "V8"),
         variant=Variant(coordination=one_late),
+        scenario="at-accept",
+        levels=EVERY_LEVEL,
     ),
     Defect(
         number=27,

@@ -12,7 +12,7 @@ from harness.defects.situations import NEVER, Applies, anywhere
 from harness.scenario_parts import Level
 from harness.sut.variant import Variant
 
-__all__ = ["EVERY_LEVEL", "HARNESS_CHECKS", "SIM_ONLY", "Defect"]
+__all__ = ["EVERY_LEVEL", "HARNESS_CHECKS", "SIM_AND_LIVE", "SIM_ONLY", "Defect"]
 
 HARNESS_CHECKS = {
     "recording": "Every event that was made stands in the history: its numbers have no gap, up to the last.",
@@ -21,6 +21,8 @@ HARNESS_CHECKS = {
 """Who convicts a defect of the recorder or of the judge, which no invariant can: the history has lost what would."""
 
 SIM_ONLY: tuple[Level, ...] = ("sim",)
+SIM_AND_LIVE: tuple[Level, ...] = ("sim", "live")
+"""Where its scenario is one of level sim and live."""
 EVERY_LEVEL: tuple[Level, ...] = ("sim", "live", "spark")
 
 
@@ -43,7 +45,7 @@ class Defect:
     scenario: str | None = None
     """The scenario of the catalogue that is meant for it."""
     levels: tuple[Level, ...] = SIM_ONLY
-    """At which levels it was seen to be convicted: at live and spark in its scenario."""
+    """Where it is convicted by who is meant for it; at live and spark in its scenario."""
 
     @property
     def label(self) -> str:

@@ -71,6 +71,8 @@ OF_OPERATORS = (
         mirrors="a permit given back too early",
         convicted_by=("V14",),
         variant=Variant(build_operator=BUILDERS["frees-slot-on-call"]),
+        scenario="head-of-line-ordered",
+        levels=EVERY_LEVEL,
     ),
     Defect(
         number=22,
@@ -105,6 +107,7 @@ OF_OPERATORS = (
         ),
         where="calls are made once",
         applies=calls_once,
+        scenario="results-after-close",
     ),
     Defect(
         number=25,

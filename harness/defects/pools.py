@@ -109,7 +109,7 @@ def losing_rows(pool: Kind) -> Kind:
 
 @cache
 def cancelling_nothing(pool: Kind) -> Kind:
-    """`pool`, whose calls go on when they are cancelled, and are answered: a client that cannot stop. No defect by itself."""
+    """`pool`, whose calls go on when they are cancelled, and are answered; no defect by itself."""
 
     class DoggedPool(pool):  # type: ignore[misc]
         async def fetch_all(self, sql: str, args: Sequence[Any] = ()) -> Rows:

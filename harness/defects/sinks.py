@@ -1,7 +1,7 @@
 """Defects of the sinks: who may write, when what is written is visible, how often, and what is done about an error.
 
-Answers to `TwoPhaseCommitSinkFunction` done wrong. Invariant: each is a subclass of the sink that the run calls for, and
-differs in the one thing that its name says; of a sink that has no such thing, it is that sink itself.
+Answers to `TwoPhaseCommitSinkFunction` done wrong. Invariant: each is a subclass of the sink that the run calls for,
+and differs in the one thing that its name says; of a sink that has no such thing, it is that sink itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from harness.database.sink import EpochSink
 from harness.database.subtask_writer import INSERT_OUTPUT, SubtaskWriter
 from harness.database.two_phase_sink import TwoPhaseSink
 from harness.defects.calls import table_checking_before, table_without_key, unfenced_table
-from harness.defects.defect import EVERY_LEVEL, Defect
+from harness.defects.defect import EVERY_LEVEL, SIM_AND_LIVE, Defect
 from harness.defects.situations import (
     both,
     can_be_superseded,
@@ -63,7 +63,7 @@ def unfenced(sink: Kind) -> Kind:
 
 @cache
 def checking_before(sink: Kind) -> Kind:
-    """`sink`, which acts on what its last transaction saw of the fence, and looks again, without a lock, for the next."""
+    """`sink`, which acts on what its last transaction saw of the fence; the look takes no lock."""
     assert issubclass(sink, SubtaskWriter)
 
     class HastySink(sink):  # type: ignore[misc]
@@ -306,6 +306,8 @@ OF_SINKS = (
         variant=Variant(sink=unfenced, effects=unfenced_table),
         where=_SUPERSEDED,
         applies=can_be_superseded,
+        scenario="zombie",
+        levels=SIM_AND_LIVE,
     ),
     Defect(
         number=15,
@@ -316,6 +318,8 @@ OF_SINKS = (
         variant=Variant(sink=checking_before, effects=table_checking_before),
         where=_SUPERSEDED,
         applies=can_be_superseded,
+        scenario="zombie",
+        levels=SIM_AND_LIVE,
     ),
     Defect(
         number=16,
@@ -326,6 +330,8 @@ OF_SINKS = (
         variant=Variant(sink=without_key, has_output_key=False, effects=table_without_key),
         where="calls write",
         applies=lookups_write,
+        scenario="newest-missing",
+        levels=EVERY_LEVEL,
     ),
     Defect(
         number=17,
@@ -336,6 +342,8 @@ OF_SINKS = (
         variant=Variant(coordination=committing_at_snapshot),
         where="a two-phase sink",
         applies=sink_is("two-phase"),
+        scenario="crash-at-notification",
+        levels=EVERY_LEVEL,
     ),
     Defect(
         number=18,
@@ -346,6 +354,8 @@ OF_SINKS = (
         variant=Variant(sink=committing_again, coordination=notified_twice),
         where="a two-phase sink",
         applies=sink_is("two-phase"),
+        scenario="commit-lost",
+        levels=EVERY_LEVEL,
     ),
     Defect(
         number=None,

@@ -42,6 +42,7 @@ from reference_impl.errors import OperatorError, StreamElementFailed
 from reference_impl.mailbox import MAX_PRIORITY
 from reference_impl.mailbox_executor import MailboxExecutor
 from reference_impl.retry import FixedDelay, RetryStrategy, any_error
+from reference_impl.timers import Timers
 
 __all__ = ["AttemptFailed", "AttemptParts", "Inside", "Place", "run_attempt"]
 
@@ -246,7 +247,7 @@ class _Task:
             journal=journal,
             phases=inside.phases,
             expect=_expectation(parts, elements, keyed),
-            timers=timers(MailboxExecutor(mailbox, MAX_PRIORITY)),
+            timers=Timers(loop, MailboxExecutor(mailbox, MAX_PRIORITY)),  # the harness's own, no defect's
             restored=attempt.saved.epoch if attempt.saved else 0,
         )
         operator, workload = scenario.operator, scenario.workload

@@ -200,7 +200,7 @@ class Subtask:
 
     def _input_processor(self, chain: OperatorChain, position: int) -> StreamInputProcessor:
         executor = self.mailbox_processor.main_mailbox_executor
-        timers = self._timers(executor)
+        timers = chain.timers[0]  # a source is chained to the head, and counts on its clock
         due = DueTime(loop=self._loop, timers=timers)
         if self._head is None:
             positioned = PositionedInput(

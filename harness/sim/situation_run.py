@@ -169,4 +169,14 @@ def _checkpoint_gap_ms(situation: Situation) -> int | None:
     fails |= operator.timeout_ms > 0 and operator.on_timeout == "fail"
     if points.style == "barriers" or situation.is_disturbed or points.reply_lost_share or fails:
         return None
-    return 2 * points.every + 5 * points.round_trip_ms[1] + 30
+    return 2 * points.every + 5 * points.round_trip_ms[1] + 30 + _drain_ms(situation)
+
+
+def _drain_ms(situation: Situation) -> int:
+    """How long a task takes no checkpoint because it drains; one under hard back pressure takes them meanwhile."""
+    operator, lookups = situation.operator, situation.lookups
+    if operator.back_pressure == "hard":
+        return 0
+    call_ms = lookups.latency_ms[1] + (lookups.slow_ms if lookups.slow_share else 0)
+    drain_ms = call_ms * min(operator.max_tries, 2)  # the call that is under way, and a last one
+    return min(drain_ms, operator.timeout_ms) if operator.timeout_ms else drain_ms

@@ -4,17 +4,36 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.engine.level import Opening, Site
+from harness.checkers.judge import judge
+from harness.engine.level import Opening, Record, Site
 from harness.engine.perform import judged
-from harness.levels.sim.level import SimulatedLevel
+from harness.levels.sim.level import SIMULATED_WORLD, SimulatedLevel
 from harness.runs.order import Order
-from harness.sim.variant import Variant
+from harness.sim.scenario_run import Simulated
+from harness.sim.variant import HONEST, Variant
 from harness.verdict import Judgement
 
-__all__ = ["verdict_on"]
+__all__ = ["judgement_of", "verdict_on"]
 
 
 def verdict_on(order: Order, *, variant: Variant | None = None) -> Judgement:
     """The judgement of `order`, with `variant` in the place of what its mutant names."""
     with SimulatedLevel(variant=variant).open(Opening()) as play:
         return judged(play(order, Site(run_id="test", folder=Path())))
+
+
+def judgement_of(ran: Simulated, *, variant: Variant = HONEST) -> Judgement:
+    """The judgement of a run that a test has made, and looks into."""
+    return judged(
+        Record(
+            header=ran.header,
+            events=ran.events,
+            whole=ran.whole,
+            error=ran.error,
+            ran_us=0,
+            world=SIMULATED_WORLD,
+            faults=(),
+            accounting={},
+            judge=variant.judge(judge),
+        )
+    )

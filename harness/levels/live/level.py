@@ -16,7 +16,7 @@ from harness.runs.order import Order
 __all__ = ["LiveLevel"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LiveLevel:
     """A `Level`."""
 

@@ -1,14 +1,13 @@
 """Drivers of level sim: connections of the forms of PyMySQL and asyncmy, over a simulated link.
 
-Invariant: a blocking call stops its actor, and with it everything of its attempt, until the answer lands; an awaited one
-stops its task only. Errors carry the numbers that PyMySQL and asyncmy would give.
+Invariant: a blocking call stops its actor, and with it everything of its attempt, until the answer lands; an awaited
+one stops its task only. Errors carry the numbers that PyMySQL and asyncmy would give.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Self
 
 from harness.levels.sim.hub import Actor
@@ -268,10 +267,9 @@ class _AsyncConnection:
             raise _raised(flight)
         return [] if flight.reply is None else flight.reply.rows or []
 
-    @asynccontextmanager
-    async def cursor(self) -> AsyncIterator[_AsyncCursor]:
-        """A cursor while the block lasts."""
-        yield _AsyncCursor(self)
+    def cursor(self) -> _AsyncCursor:
+        """A cursor, for `async with`."""
+        return _AsyncCursor(self)
 
     async def query(self, sql: str) -> None:
         """Run it, and ask for no rows."""
@@ -303,12 +301,20 @@ class _Settle:
 
 
 class _AsyncCursor:
-    """One statement at a time. Mutable: holds its rows."""
+    """As asyncmy's: one statement at a time. Mutable: holds its rows."""
+
+    __slots__ = ("_connection", "_next", "_rows")
 
     def __init__(self, connection: _AsyncConnection) -> None:
         self._connection = connection
         self._rows: list[tuple[Any, ...]] = []
         self._next = 0
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._rows = []
 
     async def execute(self, sql: str, args: Sequence[Any] = ()) -> int:
         """Run it; how many rows it gives. Raises `SimulatedError`."""

@@ -23,7 +23,7 @@ from harness.sim.scenario_run import Simulated, simulate_scenario
 from harness.sim.variant import HONEST, Variant
 from harness.sut.registry import REFERENCE_EMITTER
 
-__all__ = ["SIMULATED_WORLD", "SimulatedLevel"]
+__all__ = ["SIMULATED_WORLD", "SimulatedLevel", "record_of"]
 
 SIMULATED_WORLD = WorldDescription(
     kind="simulated",
@@ -61,20 +61,24 @@ class SimulatedLevel:
     def _play(self, order: Order, site: Site) -> Record:
         del site  # a run leaves nothing in a folder, and is too short to be watched or limited
         variant = self.variant or _variant_of(order)
-        simulated = simulate_scenario(order, variant=variant)
-        lost = simulated.numbered - len(simulated.events)
-        return Record(
-            header=simulated.header,
-            events=simulated.events,
-            whole=simulated.error is None and not lost,
-            error=simulated.error,
-            ran_us=monotonic_us(),
-            world=SIMULATED_WORLD,
-            faults=_faults(order, simulated),
-            accounting=_counted(order, simulated.events),
-            threats=(f"the recording has gaps: {lost} events are missing",) if lost else (),
-            judge=variant.judge(judge),
-        )
+        return record_of(order, simulate_scenario(order, variant=variant), variant=variant)
+
+
+def record_of(order: Order, simulated: Simulated, *, variant: Variant = HONEST) -> Record:
+    """What the simulated run of `order` left."""
+    lost = simulated.numbered - len(simulated.events)
+    return Record(
+        header=simulated.header,
+        events=simulated.events,
+        whole=simulated.whole,
+        error=simulated.error,
+        ran_us=monotonic_us(),
+        world=SIMULATED_WORLD,
+        faults=_faults(order, simulated),
+        accounting=_counted(order, simulated.events),
+        threats=(f"the recording has gaps: {lost} events are missing",) if lost else (),
+        judge=variant.judge(judge),
+    )
 
 
 def _variant_of(order: Order) -> Variant:

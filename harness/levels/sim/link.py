@@ -101,8 +101,8 @@ class HubAlarm:
 class Flight(Struct, eq=False):
     """One statement on a connection, and its answer. Mutable: faults move `due_ms`, or doom it.
 
-    `sql` is empty for the handshake. `works` says whether the server will execute it; `landed(flight)` is called when the
-    answer is there, or what the client takes for one. `code` is an error's.
+    `sql` is empty for the handshake. `works` says whether the server will execute it; `landed(flight)` is called when
+    the answer is there, or what the client takes for one. `code` is an error's.
     """
 
     connection: Connection

@@ -299,7 +299,7 @@ class Simulation:
     @property
     def audit(self) -> Sequence[OutputRow]:
         """What the database's triggers wrote down."""
-        return self.tables.audit
+        return self.tables.output
 
     # --------------------------------------------------------------------------------------------- crashes
 

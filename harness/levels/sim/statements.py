@@ -39,7 +39,7 @@ class TableStatement(Struct, frozen=True, kw_only=True):
     run: Callable[[Tables, Transaction, Any], Result]
     locks: Callable[[Tables, Any], Iterable[Key]] | None = None
     writes: bool = False
-    """Refused while the server only reads."""
+    """Refused while the server only reads; MariaDB refuses a locking read as well."""
     grows: bool = False
     """Refused while the disk is full."""
     deadlocks: bool = False
@@ -59,7 +59,7 @@ def _fence_row(_tables: Tables, args: _Args) -> list[Key]:
 
 
 def _all_fences(tables: Tables, _args: _Args) -> list[Key]:
-    return [("fence", subtask) for subtask in tables.fence.keys()]
+    return [("fence", subtask) for subtask in tables.fence.sorted_keys()]
 
 
 def _first_fences(tables: Tables, args: _Args) -> list[Key]:
@@ -104,16 +104,16 @@ def _standings(tables: Tables, transaction: Transaction, _args: _Args) -> Result
 
 
 def _standings_locked(tables: Tables, transaction: Transaction, _args: _Args) -> Result:
-    read = [(key, transaction.read_newest(tables.fence, key)) for key in tables.fence.keys()]
+    read = [(key, transaction.read_newest(tables.fence, key)) for key in tables.fence.sorted_keys()]
     return _rows([(key, row[0], row[2]) for key, row in read if row is not None])
 
 
 def _fences_locked(tables: Tables, _transaction: Transaction, _args: _Args) -> Result:
-    return _rows([(key,) for key in tables.fence.keys()])
+    return _rows([(key,) for key in tables.fence.sorted_keys()])
 
 
 def _first_fences_locked(tables: Tables, _transaction: Transaction, args: _Args) -> Result:
-    return _rows([(key,) for key in tables.fence.keys()[: args[0]]])
+    return _rows([(key,) for key in tables.fence.sorted_keys()[: args[0]]])
 
 
 # epoch
@@ -278,8 +278,10 @@ def _insert_completed(tables: Tables, transaction: Transaction, args: _Args) -> 
 # The audit after a run
 
 
-def _audit(tables: Tables, _transaction: Transaction, _args: _Args) -> Result:
-    return _rows([(row.seq, row.subtask, row.id, row.j, row.v, row.token) for row in tables.audit])
+def _audit(_tables: Tables, transaction: Transaction, _args: _Args) -> Result:
+    return _rows(
+        [(row.seq, row.subtask, row.id, row.j, row.v, row.token) for row in transaction.read_outputs()]
+    )
 
 
 def _all_epochs(tables: Tables, transaction: Transaction, _args: _Args) -> Result:
@@ -294,17 +296,17 @@ def _count(of: Callable[[Tables, Transaction], int]) -> TableStatement:
     return TableStatement(run=lambda tables, transaction, _args: _rows([(of(tables, transaction),)]))
 
 
-def _doubled(tables: Tables, _transaction: Transaction) -> int:
+def _doubled(_tables: Tables, transaction: Transaction) -> int:
     rows: dict[tuple[int, int], int] = {}
-    for row in tables.output:
+    for row in transaction.read_outputs():
         rows[row.id, row.j] = rows.get((row.id, row.j), 0) + 1
     return sum(times > 1 for times in rows.values())
 
 
-def _disordered(tables: Tables, _transaction: Transaction) -> int:
+def _disordered(_tables: Tables, transaction: Transaction) -> int:
     highest: dict[int, int] = {}
     count = 0
-    for row in tables.output:
+    for row in transaction.read_outputs():
         count += row.id < highest.get(row.subtask, row.id)
         highest[row.subtask] = max(row.id, highest.get(row.subtask, row.id))
     return count
@@ -323,15 +325,17 @@ STATEMENTS: Mapping[str, TableStatement] = MappingProxyType(
         "SELECT token, origin_ms FROM fence WHERE subtask = %s": TableStatement(run=_token_and_origin),
         "SELECT token FROM fence WHERE subtask = %s": TableStatement(run=_token),
         "SELECT token FROM fence WHERE subtask = %s FOR UPDATE": TableStatement(
-            run=_token_locked, locks=_fence_row
+            run=_token_locked, locks=_fence_row, writes=True
         ),
         "SELECT subtask, token, ended FROM fence ORDER BY subtask": TableStatement(run=_standings),
         "SELECT subtask, token, ended FROM fence ORDER BY subtask FOR UPDATE": TableStatement(
-            run=_standings_locked, locks=_all_fences
+            run=_standings_locked, locks=_all_fences, writes=True
         ),
-        "SELECT subtask FROM fence FOR UPDATE": TableStatement(run=_fences_locked, locks=_all_fences),
+        "SELECT subtask FROM fence FOR UPDATE": TableStatement(
+            run=_fences_locked, locks=_all_fences, writes=True
+        ),
         "SELECT subtask FROM fence ORDER BY subtask LIMIT %s FOR UPDATE": TableStatement(
-            run=_first_fences_locked, locks=_first_fences
+            run=_first_fences_locked, locks=_first_fences, writes=True
         ),
         "SELECT token FROM epoch WHERE subtask = %s AND epoch = %s": TableStatement(run=_epoch_token),
         "SELECT epoch, pos, elements FROM epoch WHERE subtask = %s ORDER BY epoch DESC LIMIT 1": (
@@ -372,15 +376,17 @@ STATEMENTS: Mapping[str, TableStatement] = MappingProxyType(
         "SELECT seq, subtask, id, j, v, token FROM audit ORDER BY seq": TableStatement(run=_audit),
         "SELECT subtask, epoch, token FROM epoch ORDER BY subtask, epoch": TableStatement(run=_all_epochs),
         "SELECT epoch FROM completed ORDER BY epoch": TableStatement(run=_all_completed),
-        "SELECT COUNT(*) FROM output": _count(lambda tables, _: len(tables.output)),
+        "SELECT COUNT(*) FROM output": _count(lambda _, transaction: len(transaction.read_outputs())),
         "SELECT COUNT(DISTINCT id) FROM output": _count(
-            lambda tables, _: len(dict.fromkeys(row.id for row in tables.output))
+            lambda _, transaction: len(dict.fromkeys(row.id for row in transaction.read_outputs()))
         ),
         "SELECT COUNT(*) FROM (SELECT id, j FROM output GROUP BY id, j HAVING COUNT(*) > 1) AS d": _count(
             _doubled
         ),
         "SELECT COUNT(*) FROM epoch": _count(lambda tables, transaction: len(transaction.scan(tables.epoch))),
-        "SELECT COUNT(*) FROM dead_letter": _count(lambda tables, _: len(tables.dead_letter)),
+        "SELECT COUNT(*) FROM dead_letter": _count(
+            lambda tables, transaction: len(tables.dead_letter) + len(transaction.dead_letters)
+        ),
         "SELECT COUNT(*) FROM (SELECT id, MAX(id) OVER (PARTITION BY subtask ORDER BY seq"
         " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before_it FROM output) AS w"
         " WHERE id < before_it": _count(_disordered),

@@ -85,8 +85,8 @@ class Table:
                 return row
         return None
 
-    def keys(self) -> list[Any]:
-        """Those of all rows that there ever were, sorted."""
+    def sorted_keys(self) -> list[Any]:
+        """The keys of all rows that there ever were."""
         return sorted(self._versions)
 
     def remembered(self, what: Hashable, make: Callable[[], Any]) -> Any:
@@ -113,7 +113,7 @@ class Tables:
         self.completed = Table("completed")
         """epoch -> ()."""
         self.output: list[OutputRow] = []
-        self.audit: list[OutputRow] = []
+        """Also the rows of `audit`: its trigger writes the same."""
         self.dead_letter: list[DeadLetterRow] = []
         self.output_keys: dict[tuple[int, int, int], None] = {}
         """Where `keyed`."""
@@ -133,12 +133,13 @@ class Tables:
         for table, rows in transaction.pending.items():
             for key, row in rows.items():
                 table.put(key, row, commit=commit)
-        outputs = [OutputRow(len(self.audit) + n, *row) for n, row in enumerate(transaction.outputs, start=1)]
+        outputs = [
+            OutputRow(len(self.output) + n, *row) for n, row in enumerate(transaction.outputs, start=1)
+        ]
         self.output += outputs
-        self.audit += outputs
         if self.keyed:
-            for row in outputs:
-                self.output_keys[row.subtask, row.id, row.j] = None
+            for output in outputs:
+                self.output_keys[output.subtask, output.id, output.j] = None
         dead = [
             DeadLetterRow(len(self.dead_letter) + n, *row)
             for n, row in enumerate(transaction.dead_letters, start=1)
@@ -205,7 +206,7 @@ class Transaction:
         """A consistent read of all rows, sorted by their keys."""
         view = self.view()
         own = self.pending.get(table, {})
-        keys = sorted({**dict.fromkeys(table.keys()), **dict.fromkeys(own)})
+        keys = sorted({**dict.fromkeys(table.sorted_keys()), **dict.fromkeys(own)})
         rows = [(key, own[key] if key in own else table.at(key, view)) for key in keys]
         return [(key, row) for key, row in rows if row is not None]
 
@@ -222,6 +223,15 @@ class Transaction:
     def has_output(self, key: Sequence[Any]) -> bool:
         """Whether the keyed table has this row already."""
         return tuple(key) in self.output_keys or tuple(key) in self._tables.output_keys
+
+    def read_outputs(self) -> list[OutputRow]:
+        """The rows of `output`, and of `audit`: what is committed now, and its own."""
+        committed = self._tables.output
+        if not self.outputs:
+            return committed
+        return committed + [
+            OutputRow(len(committed) + n, *row) for n, row in enumerate(self.outputs, start=1)
+        ]
 
     def write_output(self, row: Sequence[Any]) -> None:
         """A row of `output` without its seq."""

@@ -1,7 +1,7 @@
 """The wire: what a simulated statement is in packets, one request and its answer.
 
-Answers to MySQL's packets, by number and rough size. Invariant: the packets of a statement are a function of its text and
-arguments, so that a fault that counts them meets the same ones again.
+Answers to MySQL's packets, by number and rough size. Invariant: the packets of a statement are a function of its text
+and arguments, so that a fault that counts them meets the same ones again.
 """
 
 from __future__ import annotations

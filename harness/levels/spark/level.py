@@ -18,7 +18,7 @@ _SUBTASKS_MAX = 16
 """Of one run; the session has a slot for each, whatever the machine's cores."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SparkLevel:
     """A `Level`."""
 

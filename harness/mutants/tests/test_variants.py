@@ -1,4 +1,4 @@
-"""Claims about the defects of simulated sinks: each differs from the honest sink where it is concerned, and nowhere else."""
+"""Defects of simulated sinks: each differs from the honest sink where it is concerned, and nowhere else."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ from harness.scenario import Scenario
 from harness.sim.checkpoint_store import SimulatedStore
 from harness.sim.coordinator import Part
 from harness.sim.faults.tests.fault_samples import sample, simulated
-from harness.sim.perform import judged
 from harness.sim.scenario_run import Simulated
+from harness.tests.simulated_run import judgement_of
 from harness.verdict import Outcome
 from reference_impl.source_task import Checkpoint
 
@@ -71,14 +71,14 @@ def test_an_idempotent_sink_goes_back_further_and_shows_each_row_once() -> None:
     rows = [(event.s, event.id, event.j) for event in ran.events if isinstance(event, Effect)]
     assert restore == done[-1] - 1
     assert len(rows) == len(set(rows)) == 120
-    assert judged(ran).outcome is Outcome.PASS
+    assert judgement_of(ran).outcome is Outcome.PASS
 
 
 def test_a_two_phase_sink_does_not_go_back_below_what_is_committed() -> None:
     ran = broken_then_killed("two-phase", "store_newest_missing")
 
     assert "no checkpoint of subtask 0 can be restored" in str(ran.error)
-    assert judged(ran).outcome is Outcome.UNKNOWN
+    assert judgement_of(ran).outcome is Outcome.UNKNOWN
 
 
 def test_three_completed_checkpoints_may_still_be_restored() -> None:

@@ -14,9 +14,9 @@ from harness.mutants.variants import variant_of
 from harness.runs.order import Order
 from harness.scenario import Scenario
 from harness.scenario_file import apply_settings, load_many
-from harness.sim.perform import judged
 from harness.sim.scenario_run import Simulated, simulate_scenario
 from harness.sim.variant import HONEST, Variant
+from harness.tests.simulated_run import judgement_of
 from harness.verdict import Outcome
 
 NAMES = (
@@ -65,7 +65,7 @@ def test_the_reference_passes_a_scenario_of_the_catalogue(name: str) -> None:
     ran = simulated(name)
 
     assert ran.error is None
-    assert judged(ran).outcome is Outcome.PASS
+    assert judgement_of(ran).outcome is Outcome.PASS
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,8 @@ def test_a_planted_defect_is_convicted_in_its_scenario_by_what_is_meant_for_it(m
     assert planted.scenario is not None
 
     judgements = [
-        judged(simulated(planted.scenario, seed=seed, variant=variant), variant=variant) for seed in range(4)
+        judgement_of(simulated(planted.scenario, seed=seed, variant=variant), variant=variant)
+        for seed in range(4)
     ]
 
     wrong = {Outcome.VACUOUS} if planted.convicted_by == ("V23",) else {Outcome.FAIL}
@@ -121,7 +122,7 @@ def test_a_fault_that_outlives_the_run_is_healed_when_the_run_is_over() -> None:
     last = [event for event in ran.events if isinstance(event, FaultEvent)][-1]
     assert (ran.error, last.phase) == (None, "end")
     assert ran.virtual_ms < 10_000
-    assert judged(ran).outcome is Outcome.PASS
+    assert judgement_of(ran).outcome is Outcome.PASS
 
 
 def test_a_fault_is_healed_in_a_run_that_is_given_up_too() -> None:
@@ -134,7 +135,7 @@ def test_a_fault_is_healed_in_a_run_that_is_given_up_too() -> None:
 
     assert "budget" in str(ran.error)
     assert [event.phase for event in ran.events if isinstance(event, FaultEvent)] == ["begin", "end"]
-    assert judged(ran).outcome is Outcome.UNKNOWN
+    assert judgement_of(ran).outcome is Outcome.UNKNOWN
 
 
 async def users_own(record: Any, pool: Any) -> list[dict[str, Any]]:
@@ -163,11 +164,11 @@ async def misspelt(record: Any, pool: Any) -> Any:
 def test_a_users_own_coroutine_runs_unchanged(name: str) -> None:
     ran = simulated(name, sut=f"{__name__}:users_own")
 
-    assert judged(ran).outcome is Outcome.PASS
+    assert judgement_of(ran).outcome is Outcome.PASS
 
 
 def test_a_function_that_never_crosses_the_link_leaves_the_fault_without_evidence() -> None:
-    judgement = judged(simulated("connections-cut", sut=f"{__name__}:needs_no_pool"))
+    judgement = judgement_of(simulated("connections-cut", sut=f"{__name__}:needs_no_pool"))
 
     assert judgement.outcome is Outcome.VACUOUS
 
@@ -176,4 +177,4 @@ def test_a_function_that_fails_every_time_ends_unknown_and_says_why() -> None:
     ran = simulated("calm", sut=f"{__name__}:misspelt")
 
     assert "failed 4 times" in str(ran.error)
-    assert judged(ran).outcome is Outcome.UNKNOWN
+    assert judgement_of(ran).outcome is Outcome.UNKNOWN

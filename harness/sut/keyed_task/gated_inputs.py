@@ -9,6 +9,8 @@ says of the source is where its barriers stand.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from harness.engine.positioned_input import DueTime, Reader
 from harness.sut.keyed_task.parts import KeyedParts
 from harness.sut.phases import Phases
@@ -26,6 +28,7 @@ from reference_impl.events import CheckpointBarrier, EndOfData, EndOfPartition, 
 from reference_impl.mailbox_executor import MailboxExecutor
 from reference_impl.queues.availability import Availability
 from reference_impl.task.operator_chain import OperatorChain
+from reference_impl.task.stream_operator import Emit
 from reference_impl.timers import Timers
 
 __all__ = ["GatedInputs"]
@@ -54,6 +57,8 @@ class GatedInputs:
         self._phases = phases
         self._reader = reader
         self._chain = chain
+        self._doors = chain.doors
+        """Of the head, which has two also if the task has one input."""
         self._due = due
         self._channels = [InputChannel(InputChannelInfo(0, number)) for number in range(inputs.count)]
         gate = InputGate(self._channels)
@@ -90,9 +95,9 @@ class GatedInputs:
                 return self._end()
             case Record() as record:
                 (number,) = self._inputs.over(position)
-                self._feed(self._carried(number, record), doors=(number,))
+                self._feed(self._carried(number, record), into=self._doors[number : number + 1])
             case Watermark(timestamp=mark):
-                self._feed(self._risen(position, mark), doors=self._inputs.over(position))
+                self._feed(self._risen(position, mark), into=self._doors)
             case other:
                 raise TypeError(f"a workload of lookups holds no {other!r}")
         self._bring_barriers()
@@ -132,12 +137,13 @@ class GatedInputs:
         assert isinstance(risen, Watermark), "marks rise on every input, so the least of them does"
         return Watermark(timestamp=risen.timestamp, position=position)
 
-    def _feed(self, element: OperatorInput | None, *, doors: tuple[int, ...]) -> None:
+    def _feed(self, element: OperatorInput | None, *, into: Sequence[Emit]) -> None:
+        """A record goes in by the door of its input, a watermark, which has come over all inputs, by every door."""
         assert element is not None, "an input is not blocked that holds what comes next"
         self._reader.takes(element)
         self._position += 1
-        for door in doors:
-            self._chain.doors[door](element)
+        for door in into:
+            door(element)
 
     def _end(self) -> DataInputStatus:
         """The data, then the channels."""
@@ -145,7 +151,7 @@ class GatedInputs:
             return self._tell_all(EndOfPartition())
         self._has_ended = True
         self._reader.source_exhausted()
-        for number in range(self._inputs.count):
+        for number in range(len(self._doors)):
             self._chain.end_head_input(number + 1)
         return self._tell_all(EndOfData(mode=StopMode.DRAIN))
 

@@ -11,8 +11,8 @@ from harness.history.event import Call, FaultEvent, In, Kill, Snap, Start
 from harness.scenario import Scenario
 from harness.scenario_triggers import PHASES
 from harness.sim.faults.tests.fault_samples import sample, simulated
-from harness.sim.perform import judged
 from harness.sim.scenario_run import Simulated
+from harness.tests.simulated_run import judgement_of
 from harness.verdict import Outcome
 
 WHERE = pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_an_attempt_dies_at_the_named_phase_and_another_one_goes_on(phase: str) 
     assert isinstance(end.evidence, dict)
     assert end.evidence["phase"] == phase
     assert any(isinstance(event, Kill) and event.t == begin.t for event in ran.events)
-    assert judged(ran).outcome is Outcome.PASS
+    assert judgement_of(ran).outcome is Outcome.PASS
 
 
 @pytest.mark.parametrize("phase", ["ack", "notify", "commit.pre", "commit.post", "snap.mid"])
@@ -83,7 +83,7 @@ def test_a_two_phase_sink_has_phases_of_its_own(phase: str) -> None:
     ran = simulated(with_fault("kill_worker", sink="two-phase", when={"phase": phase, "hit": 2}))
 
     assert of_fault(ran)[1].evidence
-    assert judged(ran).outcome is Outcome.PASS
+    assert judgement_of(ran).outcome is Outcome.PASS
 
 
 @pytest.mark.parametrize("phase", ["restore.begin", "restore.mid", "restore.end"])
@@ -102,7 +102,7 @@ def test_there_are_four_ways_to_end(how: str) -> None:
     ran = simulated(with_fault("kill_worker", how=how))
 
     assert any(isinstance(event, Kill) for event in ran.events) is (how != "exception")
-    assert judged(ran).outcome is Outcome.PASS
+    assert judgement_of(ran).outcome is Outcome.PASS
 
 
 def test_a_fault_comes_again_as_often_as_it_should_each_time_with_its_own_evidence() -> None:
@@ -142,7 +142,7 @@ def test_one_that_never_bites_is_given_up_in_the_end() -> None:
     ran = simulated(scenario)
 
     assert of_fault(ran)[1].evidence == {}
-    assert judged(ran).outcome is Outcome.VACUOUS
+    assert judgement_of(ran).outcome is Outcome.VACUOUS
 
 
 def test_what_stops_the_process_says_so() -> None:

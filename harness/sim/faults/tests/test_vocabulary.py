@@ -15,9 +15,9 @@ from harness.scenario_fault_kinds import FAULT_FORMS
 from harness.sim.faults.tests.fault_samples import SAMPLES, STORES, sample, simulated
 from harness.sim.faults.vocabulary import make_act
 from harness.sim.link import Link
-from harness.sim.perform import judged
 from harness.sim.scenario_run import Simulated
 from harness.sim.variant import Variant
+from harness.tests.simulated_run import judgement_of
 from harness.verdict import Outcome
 
 EACH = pytest.mark.parametrize("kind", SAMPLES)
@@ -42,7 +42,7 @@ def test_it_bites_and_heals_and_the_reference_passes(kind: str) -> None:
     assert ran.error is None
     assert (begin[0], end[0]) == ("begin", "end")
     assert end[1]
-    assert judged(ran).outcome is Outcome.PASS
+    assert judgement_of(ran).outcome is Outcome.PASS
 
 
 @SINKS
@@ -50,7 +50,7 @@ def test_it_bites_and_heals_and_the_reference_passes(kind: str) -> None:
     "kind", ["lost_commit", "lost_commit_reply", "db_kill", "db_pause", "kill_worker", "zombie", "deadlocks"]
 )
 def test_what_hits_commits_leaves_every_sink_right(kind: str, sink: str) -> None:
-    outcomes = {judged(simulated(sample(kind, sink=sink), seed=seed)).outcome for seed in range(3)}
+    outcomes = {judgement_of(simulated(sample(kind, sink=sink), seed=seed)).outcome for seed in range(3)}
 
     assert outcomes == {Outcome.PASS}
 
@@ -62,7 +62,7 @@ def test_where_nothing_is_armed_nothing_is_told_and_the_run_is_vacuous(kind: str
     ran = simulated(scenario, variant=variant)
 
     assert told(ran) == []
-    assert judged(ran).outcome is Outcome.VACUOUS
+    assert judgement_of(ran).outcome is Outcome.VACUOUS
 
 
 class OneLink:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pyarrow as pa
 
@@ -14,9 +14,6 @@ from harness.bench.operator_rate import OperatorLoad, run_operator
 from harness.bench.row import Row
 from harness.clock import monotonic_us
 from harness.levels.spark.session import spark_session
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 __all__ = ["spark_rows"]
 
@@ -54,7 +51,7 @@ def _row(name: str, ratio: float, detail: str) -> Row:
     )
 
 
-def _job(session: SparkSession, load: OperatorLoad) -> float:
-    """Seconds that the operator took inside one task."""
+def _job(session: Any, load: OperatorLoad) -> float:
+    """Seconds that the operator took inside one task of this Spark session."""
     one = session.range(0, 1, 1, 1)
     return float(one.mapInArrow(partial(_in_task, load), "seconds double").collect()[0][0])

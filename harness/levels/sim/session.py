@@ -1,0 +1,409 @@
+"""A session of the simulated server: its transaction, its statement, and what ends them.
+
+Answers to a connection's thread in MariaDB. Invariant: a statement is answered once, or never if its client is gone;
+what the session held is free when it has ended, but for what it prepared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from harness.levels.sim.customers import Failed
+from harness.levels.sim.hub import Due
+from harness.levels.sim.locks import cycle
+from harness.levels.sim.lookups import LOOKUP, look_up, select
+from harness.levels.sim.replies import (
+    DEADLOCK,
+    FULL,
+    LOCK_WAIT,
+    PACKET,
+    READ_ONLY,
+    SILENT,
+    TOO_LONG,
+    XA_STATE,
+    Done,
+    Reply,
+    UnknownStatement,
+    in_state,
+    refused,
+)
+from harness.levels.sim.statements import STATEMENTS, TableStatement
+from harness.levels.sim.tables import Transaction
+
+if TYPE_CHECKING:
+    from harness.levels.sim.server import SimulatedServer
+    from harness.levels.sim.xa import Branch
+
+__all__ = ["Control", "Running", "Session"]
+
+_MS: Final = 1000
+
+
+class Running(Struct, eq=False):
+    """A statement that did not end yet. Mutable: how many of its locks it has."""
+
+    sql: str
+    done: Done
+    end_wait: Callable[[], None] | None = None
+    """Leave whatever queue it stands in."""
+    due: Due | None = None
+    statement: TableStatement | None = None
+    args: Any = None
+    keys: list[Hashable] = []
+    taken: int = 0
+
+
+class Session:
+    """One client's session, as the server has it. Mutable. `running`: its statement, if that waits for a lock.
+
+    `on_end(code)` is called when the server ends it: by KILL (1927), a restart (1053), a packet that is too large
+    (1153), silence (4031); not by `end`. `on_interrupt(reply)` is called when a statement is killed whose answer
+    was given with `more_ms` and is not due yet: it takes that answer's place.
+    """
+
+    def __init__(self, server: SimulatedServer, number: int, *, is_root: bool, is_lookups: bool) -> None:
+        self.number = number
+        self.alive = True
+        self.is_root = is_root
+        self.is_lookups = is_lookups
+        self.autocommit = True
+        self.lock_wait_ms = server.lock_wait_ms
+        self.silence_ms = server.silence_ms
+        self.statement_ms: int | None = None
+        """As long as one statement may take (max_statement_time)."""
+        self.packet_bytes_max = server.packet_bytes_max
+        self.transaction: Transaction | None = None
+        self.branch: Branch | None = None
+        self.on_end: Callable[[int], None] | None = None
+        self.on_interrupt: Callable[[Reply], None] | None = None
+        self.server = server
+        self.running: Running | None = None
+        self._asleep_until_ms = 0
+        self._asleep_sql = ""
+        self._silent_since_ms = server.hub.now_ms
+        self._silence_due: Due | None = None
+
+    # What a client asks
+
+    def execute(self, sql: str, args: Sequence[Any] | None, done: Done) -> None:
+        """Execute it. `done` is called at once, or later in the hub's time. Raises `UnknownStatement`."""
+        server = self.server
+        if sql == LOOKUP and server.looks_up_at_once and args is not None and self.packet_bytes_max is None:
+            look_up(self, args, done)
+            return
+        self._execute(sql, args, done)
+
+    def execute_many(self, sql: str, rows: Sequence[Sequence[Any]], done: Done) -> None:
+        """An INSERT of many rows: one statement, whole or not at all."""
+        statement = STATEMENTS.get(sql)
+        if statement is None or not statement.many:
+            raise UnknownStatement(f"{sql} (with many rows)")
+        self._execute(sql, rows, done, many=True)
+
+    def abandon(self) -> None:
+        """The running statement's client is gone: it waits no longer, and is not answered."""
+        running = self.running
+        if running is not None:
+            self.stop(running)
+        self._asleep_until_ms = 0
+        self._silent_since_ms = self.server.hub.now_ms
+        self.server.settle()
+
+    def end(self) -> None:
+        """The connection is gone: roll back, release all locks. What is prepared stays."""
+        if not self.alive:
+            return
+        self.alive = False
+        if self.running is not None:
+            self.stop(self.running)
+        if self._silence_due is not None:
+            self.server.hub.cancel(self._silence_due)
+            self._silence_due = None
+        branch = self.branch
+        if branch is not None and branch.state == "PREPARED":
+            branch.owner = None
+            self.branch = self.transaction = None
+        self.roll_back()
+        self.server.forget(self)
+        self.server.settle()
+
+    # What others ask of it
+
+    @property
+    def statement(self) -> str:
+        """The text of the statement that it executes now; empty: none."""
+        if self.running is not None:
+            return self.running.sql
+        return self._asleep_sql if self.server.hub.now_ms < self._asleep_until_ms else ""
+
+    def interrupt(self, reply: Reply) -> bool:
+        """End its statement with `reply`; whether there was one. Its transaction stays open."""
+        running = self.running
+        if running is not None:
+            self.stop(running)
+            self._answer(running.done, reply)
+            return True
+        if self.server.hub.now_ms >= self._asleep_until_ms:
+            return False
+        self._asleep_until_ms = 0
+        if self.on_interrupt is not None:
+            self.on_interrupt(reply)
+        return True
+
+    def be_ended(self, code: int) -> None:
+        """The server ends it, and says `code` to who waits for an answer."""
+        if self.alive:
+            self.interrupt(refused(code))
+            self.end()
+            if self.on_end is not None:
+                self.on_end(code)
+
+    # Executing
+
+    def slept(self, sql: str, reply: Reply, done: Done) -> None:
+        """Answer, after the statement's own SLEEP."""
+        now_ms = self.server.hub.now_ms
+        if self.statement_ms is not None and reply.more_ms > self.statement_ms:
+            reply = refused(TOO_LONG)
+            reply.more_ms = self.statement_ms
+        if reply.more_ms:
+            self._asleep_until_ms = now_ms + reply.more_ms
+            self._asleep_sql = sql
+        self._silent_since_ms = now_ms + reply.more_ms
+        if self._silence_due is None and self.silence_ms is not None:
+            self._watch_silence()
+        done(reply)
+
+    def _execute(self, sql: str, args: Any, done: Done, *, many: bool = False) -> None:
+        assert self.alive, "a session that has ended executes nothing"
+        assert self.running is None, "a session executes one statement at a time"
+        server = self.server
+        if self.packet_bytes_max is not None and server.bytes_of(sql, args) > self.packet_bytes_max:
+            done(refused(PACKET))
+            self.end()
+            if self.on_end is not None:
+                self.on_end(PACKET)
+            return
+        statement = STATEMENTS.get(sql)
+        if statement is not None:
+            self._begin(sql, statement, args if many or not statement.many else [args], done)
+        elif (control := server.control(sql)) is not None:
+            control(self, args, done)
+        else:
+            select(self, sql, args, done)
+        server.settle()
+
+    def _begin(self, sql: str, statement: TableStatement, args: Any, done: Done) -> None:
+        """A statement on tables: refuse it, or take its locks."""
+        server = self.server
+        if self.branch is not None and self.branch.state != "ACTIVE":
+            self.refuse_in_branch(self.branch, done)
+            return
+        if statement.writes and server.read_only and not self.is_root:
+            self.refuse(done, READ_ONLY)
+            return
+        if self.transaction is None:
+            self.transaction = Transaction(server.tables)
+        if statement.grows and server.disk_full:
+            self._end_statement()
+            self.refuse(done, FULL)
+            return
+        if statement.deadlocks and server.deadlocks_to_make and not self.is_root:
+            server.deadlocks_to_make -= 1
+            self._be_victim()
+            self.refuse(done, DEADLOCK)
+            return
+        keys = list(statement.locks(server.tables, args)) if statement.locks is not None else []
+        running = Running(sql=sql, done=done, statement=statement, args=args, keys=keys)
+        self.running = running
+        self._advance(running)
+
+    def _advance(self, running: Running) -> None:
+        """Take the locks that are left, then execute."""
+        if self.running is not running:
+            return  # it was given a lock and ended at the same instant
+        transaction = self.transaction
+        assert transaction is not None, "a statement on tables has a transaction"
+        locks = self.server.row_locks
+        while running.taken < len(running.keys):
+            key = running.keys[running.taken]
+            if not locks.take(transaction, key):
+                self._wait_for_row(running, transaction, key)
+                return
+            running.taken += 1
+        self.running = None
+        assert running.statement is not None, "only statements on tables take row locks"
+        try:
+            result = running.statement.run(self.server.tables, transaction, running.args)
+        except Failed as error:
+            self._end_statement()
+            self.fail(running.done, error.code, error.message)
+            return
+        if self.autocommit and self._is_alone:
+            code = self.commit()
+            if code is not None:
+                self.refuse(running.done, code)
+                return
+        self._answer(running.done, Reply(rows=result.rows, affected=result.affected))
+
+    @property
+    def _is_alone(self) -> bool:
+        """Whether its transaction is that of one statement."""
+        return self.branch is None and not (self.transaction and self.transaction.is_explicit)
+
+    def _end_statement(self) -> None:
+        """A statement failed; in autocommit its transaction ends with it."""
+        if self.autocommit and self._is_alone:
+            self.roll_back()
+
+    def _wait_for_row(self, running: Running, transaction: Transaction, key: Hashable) -> None:
+        server = self.server
+        locks = server.row_locks
+        server.owners[transaction] = self
+
+        def granted() -> None:
+            running.taken += 1
+            running.end_wait = None
+            self._end_due(running)
+            server.ready.append(partial(self._advance, running))
+
+        locks.wait(transaction, key, granted)
+        running.end_wait = partial(locks.leave, transaction)
+        running.due = server.hub.at(server.hub.now_ms + self.lock_wait_ms, partial(self._give_up, running))
+        while ring := cycle(locks, transaction):
+            victim = min(ring, key=lambda one: one.changes + locks.held_by(one))
+            server.owners[victim].lose_deadlock()
+            if victim is transaction:
+                return
+
+    def _give_up(self, running: Running) -> None:
+        """The statement is rolled back, its transaction stays open."""
+        running.due = None
+        self.stop(running)
+        self._end_statement()
+        self.refuse(running.done, LOCK_WAIT)
+        self.server.settle()
+
+    def lose_deadlock(self) -> None:
+        """It is the victim: its whole transaction is rolled back."""
+        running = self.running
+        assert running is not None, "a victim waits"
+        self.stop(running)
+        self._be_victim()
+        self.server.ready.append(partial(self.refuse, running.done, DEADLOCK))
+
+    def _be_victim(self) -> None:
+        branch = self.branch
+        if branch is not None:
+            self.server.row_locks.release_all(branch.transaction)
+            self.server.owners.pop(branch.transaction, None)
+            branch.state = "ROLLBACK ONLY"
+            branch.transaction = self.transaction = Transaction(self.server.tables)
+        else:
+            self.roll_back()
+
+    def stop(self, running: Running) -> None:
+        """It waits no longer; nobody is answered."""
+        assert self.running is running, "only the running statement ends"
+        self.running = None
+        self._end_due(running)
+        if running.end_wait is not None:
+            running.end_wait()
+
+    def _end_due(self, running: Running) -> None:
+        if running.due is not None:
+            self.server.hub.cancel(running.due)
+            running.due = None
+
+    def wait(
+        self, sql: str, done: Done, *, end_wait: Callable[[], None], limit_ms: int | None, late: Reply
+    ) -> Running:
+        """The statement waits, `limit_ms` at most: then it is answered `late`."""
+        running = self.running = Running(sql=sql, done=done, end_wait=end_wait)
+
+        def give_up() -> None:
+            running.due = None
+            self.wait_ended(running, late)
+            self.server.settle()
+
+        if limit_ms is not None:
+            running.due = self.server.hub.at(self.server.hub.now_ms + limit_ms, give_up)
+        return running
+
+    def wait_ended(self, running: Running, reply: Reply) -> None:
+        """Answer it, if it did not end meanwhile."""
+        if self.running is running:
+            self.stop(running)
+            self._answer(running.done, reply)
+
+    # Ends of transactions
+
+    def commit(self) -> int | None:
+        """COMMIT; the error that rolled it back instead, or None."""
+        transaction = self.transaction
+        if transaction is None:
+            return None
+        server = self.server
+        if transaction.wrote and server.read_only and not self.is_root:
+            self.roll_back()
+            return READ_ONLY
+        self.transaction = None
+        server.publish(self, transaction)
+        return None
+
+    def roll_back(self) -> None:
+        """ROLLBACK, also of a branch that is not prepared."""
+        transaction, self.transaction, self.branch = self.transaction, None, None
+        if transaction is not None:
+            self.server.end_transaction(transaction)
+
+    # Answers
+
+    def ok(self, done: Done, rows: list[tuple[Any, ...]] | None = None) -> None:
+        """It worked."""
+        self._answer(done, Reply(rows=rows, affected=0 if rows is None else len(rows)))
+
+    def fail(self, done: Done, code: int, message: str) -> None:
+        """An error."""
+        self._answer(done, Reply(code=code, message=message))
+
+    def refuse(self, done: Done, code: int) -> None:
+        """An error, in the server's own words."""
+        self._answer(done, refused(code))
+
+    def refuse_in_branch(self, branch: Branch, done: Done) -> None:
+        """A statement that the branch's state does not allow."""
+        self.fail(done, XA_STATE, in_state(branch.state))
+
+    def _answer(self, done: Done, reply: Reply) -> None:
+        self._silent_since_ms = self.server.hub.now_ms
+        if self._silence_due is None and self.silence_ms is not None:
+            self._watch_silence()
+        done(reply)
+
+    # Silence, which wait_timeout bounds
+
+    def _watch_silence(self) -> None:
+        assert self.silence_ms is not None, "no limit, nothing to watch"
+        hub = self.server.hub
+        self._silence_due = hub.at(self._silent_since_ms + self.silence_ms, self._look_whether_silent)
+
+    def _look_whether_silent(self) -> None:
+        self._silence_due = None
+        if not self.alive or self.silence_ms is None:
+            return
+        now_ms = self.server.hub.now_ms
+        if self.running is not None:
+            self._silent_since_ms = now_ms
+        if now_ms < self._silent_since_ms + self.silence_ms:
+            self._watch_silence()
+        else:
+            self.be_ended(SILENT)
+
+
+Control = Callable[[Session, Any, Done], None]
+"""Executes a statement that is not on tables."""

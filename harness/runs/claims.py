@@ -61,11 +61,20 @@ def header_of(order: Order, *, audited: bool) -> Mapping[str, Any]:
 
 
 def _checkpoint_gap(scenario: Scenario) -> Mapping[str, int]:
-    """Claimed of checkpoints by time, where no fault holds them up."""
+    """Claimed of checkpoints by time, where no fault holds them up; while the operator drains, none is cut (A66)."""
     interval_ms = scenario.workload.checkpoint_interval
     if interval_ms is None or scenario.faults:
         return {}
-    return {"checkpoint_gap": 2 * interval_ms + _MACHINE_SLACK_MS}
+    return {"checkpoint_gap": 2 * interval_ms + _drain_ms(scenario) + _MACHINE_SLACK_MS}
+
+
+def _drain_ms(scenario: Scenario) -> int:
+    """The calls of a full queue, over as many connections as there are, each as long as the database may take."""
+    operator = scenario.operator
+    if operator.timeout:
+        return operator.timeout
+    turns = -(-operator.capacity // (operator.connections or operator.capacity))
+    return turns * scenario.workload.service
 
 
 def _timeout_slack_ms(scenario: Scenario) -> int:

@@ -275,8 +275,8 @@ class Simulation:
     def completed(self, subtask: int) -> frozenset[int]:
         """The checkpoints of `subtask` that are committed, or complete."""
         if self.scenario.sink == "atomic":
-            return frozenset(epoch for of, epoch in self.tables.epoch.keys() if of == subtask)
-        return frozenset(self.tables.completed.keys())
+            return frozenset(epoch for of, epoch in self.tables.epoch.sorted_keys() if of == subtask)
+        return frozenset(self.tables.completed.sorted_keys())
 
     def _read_audit(self) -> None:
         """After the run: the audit log becomes the history's `effect` events."""

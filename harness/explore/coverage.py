@@ -1,7 +1,7 @@
-"""What happened in simulated runs: how often each kind of thing that a sweep is for was really there.
+"""What happened in random runs: how often each kind of thing that a sweep is for was really there.
 
 Answers to etcd's lesson that a test which puts no stress on anything passes (V23). Invariant: everything is counted
-from the history alone.
+from the history alone; a fault counts if it left evidence.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from harness.explore.drawn_faults import DRAWN_FAULTS
 from harness.history.event import (
     Abort,
     AttemptEvent,
@@ -37,10 +38,11 @@ from harness.history.event import (
     Wm,
 )
 from harness.history.header import Header
+from harness.scenario import Scenario
 
-__all__ = ["HAPPENINGS", "happenings"]
+__all__ = ["COVERAGE", "coverage"]
 
-HAPPENINGS: Final = (
+COVERAGE: Final = (
     "attempts",
     "restores",
     "restores of elements",
@@ -48,7 +50,6 @@ HAPPENINGS: Final = (
     "failures",
     "attempts fenced",
     "checkpoints done",
-    "checkpoints aborted",
     "checkpoints retired",
     "commits",
     "commits of dead attempts",
@@ -67,27 +68,19 @@ HAPPENINGS: Final = (
     "effects",
     "events of zombies",
     "giveups",
-    "fault latency",
-    "fault blackhole",
-    "fault down",
-    "fault reset",
-    "fault errors",
-    "fault lock",
-    "fault stall",
-    "fault clock-jump",
-    "fault crash",
-    "fault zombie",
+    *(f"fault {do}" for do in DRAWN_FAULTS),
 )
 """All that a sweep counts; one that stays at zero was not tried."""
 
 
-def happenings(header: Header, events: Sequence[Event]) -> Counter[str]:
+def coverage(scenario: Scenario, header: Header, events: Sequence[Event]) -> Counter[str]:
     """What happened in one history."""
     kinds = Counter(map(type, events))
     seen = Counter({name: kinds[kind] for kind, name in _NAMES.items() if kinds[kind]})
     capacity = header.operator.capacity
     dead: dict[tuple[int, int], None] = {}
     mark: dict[tuple[int, int], int] = {}
+    kind_of_fault = {fault.id: fault.do for fault in scenario.faults}
     for event in events:
         if type(event) in _SILENT:
             continue
@@ -101,6 +94,8 @@ def happenings(header: Header, events: Sequence[Event]) -> Counter[str]:
             case Wm(s=subtask, a=attempt, w=int(w)):
                 seen["watermarks lower than before"] += w < mark.get((subtask, attempt), w)
                 mark[subtask, attempt] = w
+            case FaultEvent(f=fault, phase="end", evidence=evidence) if evidence:
+                seen[f"fault {kind_of_fault[fault]}"] += 1
         if (name := _name_of(event)) is not None:
             seen[name] += 1
     if seen["fault zombie"]:
@@ -110,19 +105,6 @@ def happenings(header: Header, events: Sequence[Event]) -> Counter[str]:
 
 _SILENT: Final = frozenset({Abort, Close, Dead, Done, Effect, End, Ended, GiveUp, In, Out, Retire, Start})
 """Kinds of which there is nothing more to say than how many there were."""
-_KIND_OF_FAULT: Final = {
-    "latency": "latency",
-    "blackhole": "blackhole",
-    "down": "down",
-    "reset": "reset",
-    "errors": "errors",
-    "lock": "lock",
-    "stall": "stall",
-    "clock": "clock-jump",
-    "crash": "crash",
-    "zombie": "zombie",
-}
-"""By the first word of its name."""
 _ENDINGS: Final = {"fail": "calls failed", "timeout": "timeouts"}
 
 
@@ -141,7 +123,6 @@ _NAMES: Final[dict[type[object], str]] = {
     Kill: "kills",
     Failed: "failures",
     Done: "checkpoints done",
-    Abort: "checkpoints aborted",
     Retire: "checkpoints retired",
     Commit: "commits",
     Call: "calls",
@@ -170,6 +151,4 @@ def _name_of(event: Event) -> str | None:
             return "final watermarks"
         case Failed(error=str(error)) if "Fenced" in error:
             return "attempts fenced"
-        case FaultEvent(phase="begin", f=fault):
-            return f"fault {_KIND_OF_FAULT[fault.split('-')[0]]}"
     return None

@@ -1,6 +1,6 @@
 """Equality: the same seeds in two processes, with two hash seeds, must leave the same bytes.
 
-`python -m harness.sim.equality --runs 10000` simulates so many random situations, and the scenarios of the
+`python -m harness.explore.equality --runs 10000` simulates so many random scenarios, and those of the
 catalogue, in pairs of processes, and prints how many histories differ. Answers to the determinism tests of madsim
 and trio. Invariant: a difference is told with its seed, so that it can be looked at.
 """
@@ -12,45 +12,39 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from hashlib import sha256
 from typing import Final
-
-import msgspec
 
 from harness.catalogue import catalogue
 from harness.errors import Exit
-from harness.history.write import header_line
+from harness.explore.sweep import digest, order_of
+from harness.levels.sim.run import simulate_scenario
 from harness.runs.order import Order
 from harness.scenario_file import load_many
-from harness.sim.scenario_run import Simulated, simulate_scenario
-from harness.sim.situation_drawing import draw_situation
-from harness.sim.situation_run import simulate
 
 __all__ = ["digests", "main"]
 
 _HASH_SEEDS: Final = ("1", "271828")
 _SCENARIO_EVERY: Final = 10
-"""A scenario is as long as many situations: there are so many times fewer runs, of one after the other."""
+"""A scenario of the catalogue is as long as many random ones: there are so many times fewer runs, of one after the other."""
 
 
 def digests(seed: int, runs: int) -> Iterator[str]:
     """A line for each run: what it is, and the digest of all that it left."""
     for number in range(seed, seed + runs):
-        yield _line(f"situation {number}", simulate(draw_situation(number), seed=number))
+        yield _line(order_of(number))
     able = [scenario for scenario in load_many(sorted(catalogue())) if "sim" in scenario.levels]
     for turn in range(-(-runs // _SCENARIO_EVERY)):
-        order = Order(scenario=able[turn % len(able)], level="sim", seed=seed + turn // len(able))
-        yield _line(f"{order.scenario.scenario} {order.seed}", simulate_scenario(order))
+        yield _line(Order(scenario=able[turn % len(able)], level="sim", seed=seed + turn // len(able)))
 
 
-def _line(name: str, left: Simulated) -> str:
-    digest = sha256(header_line(left.header) + msgspec.json.encode(left.events)).hexdigest()
-    return f"{name} {len(left.events)} {digest}"
+def _line(order: Order) -> str:
+    ran = simulate_scenario(order)
+    return f"{order.scenario.scenario} {order.seed} {len(ran.events)} {digest(ran)}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line of this module: the exit code is that of a violation where bytes differ."""
-    parser = ArgumentParser(prog="python -m harness.sim.equality", description=__doc__)
+    parser = ArgumentParser(prog="python -m harness.explore.equality", description=__doc__)
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--print-digests", action="store_true", help="of this process alone")
@@ -83,7 +77,7 @@ def _compare(asked: Namespace) -> int:
 def _process(hash_seed: str, asked: Namespace) -> subprocess.Popen[str]:
     words = ["--print-digests", "--runs", str(asked.runs), "--seed", str(asked.seed)]
     return subprocess.Popen(
-        [sys.executable, "-m", "harness.sim.equality", *words],
+        [sys.executable, "-m", "harness.explore.equality", *words],
         env={"PYTHONHASHSEED": hash_seed},
         stdout=subprocess.PIPE,
         text=True,

@@ -1,7 +1,7 @@
-"""The sweep: the reference, or a variant of it, over many random situations, each judged by every invariant.
+"""The sweep: the reference, or a variant of it, in many random scenarios, each judged by every invariant.
 
-Answers to the long runs of a deterministic simulator. Invariant: equal seeds give an equal table; a conviction is
-printed with the seed that shows it again, and what never happened is named, for it was not tried.
+Answers to the long runs of a deterministic simulator. Invariant: equal seeds give an equal table; a conviction is left
+as a scenario file with the command that shows it again, and what never happened is named, for it was not tried.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from hashlib import sha256
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -22,17 +24,30 @@ import msgspec
 from harness.checkers.judge import judge
 from harness.clock import monotonic_us
 from harness.errors import Exit
+from harness.explore.coverage import COVERAGE, coverage
+from harness.explore.drawing import draw_scenario
 from harness.history.event import Failed
 from harness.history.read import Breach, open_text
-from harness.history.write import header_line
-from harness.sim.happenings import HAPPENINGS, happenings
-from harness.sim.scenario_run import Simulated
-from harness.sim.situation_drawing import draw_situation
-from harness.sim.situation_run import simulate
-from harness.sim.variant import HONEST, Variant
+from harness.history.write import header_line, line_of
+from harness.levels.sim.run import Simulated, simulate_scenario
+from harness.runs.order import Order
+from harness.scenario import Scenario
+from harness.scenario_file import dump
+from harness.sut.variant import HONEST, Variant
 from harness.verdict import Judgement, Outcome
 
-__all__ = ["Conviction", "Swath", "breaches_of", "judged", "lines", "main", "sweep", "swept"]
+__all__ = [
+    "Conviction",
+    "Swath",
+    "breaches_of",
+    "digest",
+    "judged",
+    "lines",
+    "main",
+    "order_of",
+    "sweep",
+    "swept",
+]
 
 _CHUNK: Final = 200
 """Seeds that a process takes at once."""
@@ -40,11 +55,13 @@ _COLLECT_EVERY: Final = 20
 """Runs between two collections: rarer ones are no cheaper, and what waits for them drives the rest out of the cache."""
 _READ_BACK_EVERY: Final = 10
 """Reading a history back, to see whether its form is right, costs as much as all the rest."""
-_EXPECTED: Final = ("StreamElementFailed", "Fenced", "SinkLost")
-"""What an attempt may fail with: its call, a successor, its database."""
+_EXPECTED: Final = ("StreamElementFailed", "Fenced", "SinkLost", "StoreLost")
+"""What an attempt may fail with: its call, a successor, its database, its store."""
 _WORST_FIRST: Final = (Outcome.FAIL, Outcome.UNKNOWN, Outcome.VACUOUS)
 _SHOWN_MAX: Final = 50
 """Convictions, and other verdicts that are no pass, printed one by one."""
+_WHY_MAX: Final = 300
+"""Characters of each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +87,7 @@ class Swath:
     malformed: dict[int, str] = field(default_factory=dict)
     """Seeds whose history breaks the format, with the first breach: a defect of the simulation."""
     surprises: list[str] = field(default_factory=list)
-    """Attempts that failed with what no situation asks for, each with its seed."""
+    """Attempts that failed with what no scenario asks for, each with its seed."""
 
     def add(self, other: Swath) -> None:
         """Take the runs of another in."""
@@ -90,6 +107,19 @@ class Swath:
         return self.outcomes[Outcome.FAIL.name]
 
 
+def order_of(seed: int, scenario: Scenario | None = None) -> Order:
+    """The random run of that seed."""
+    return Order(scenario=draw_scenario(seed) if scenario is None else scenario, level="sim", seed=seed)
+
+
+def digest(ran: Simulated) -> str:
+    """The SHA-256 of its history as a file."""
+    hashed = sha256(header_line(ran.header))
+    for event in ran.events:
+        hashed.update(line_of(event))
+    return hashed.hexdigest()
+
+
 def judged(ran: Simulated, *, variant: Variant = HONEST) -> Judgement:
     """The verdict on one simulated run."""
     judgement: Judgement = variant.judge(judge)(ran.header, ran.events)
@@ -101,8 +131,9 @@ def swept(seeds: Iterable[int], *, variant: Variant = HONEST) -> Swath:
     swath = Swath()
     with _collector_at_rest():
         for seed in seeds:
-            ran = simulate(draw_situation(seed), seed=seed, variant=variant)
-            _count(swath, seed, ran, judged(ran, variant=variant))
+            order = order_of(seed)
+            ran = simulate_scenario(order, variant=variant)
+            _count(swath, order, ran, judged(ran, variant=variant))
             if swath.runs % _COLLECT_EVERY == 0:
                 gc.collect()
     return swath
@@ -118,7 +149,8 @@ def breaches_of(ran: Simulated) -> list[Breach]:
     return reader.breaches
 
 
-def _count(swath: Swath, seed: int, ran: Simulated, judgement: Judgement) -> None:
+def _count(swath: Swath, order: Order, ran: Simulated, judgement: Judgement) -> None:
+    seed = order.seed
     if seed % _READ_BACK_EVERY == 0:
         swath.read_back += 1
         if breaches := breaches_of(ran):
@@ -131,16 +163,21 @@ def _count(swath: Swath, seed: int, ran: Simulated, judgement: Judgement) -> Non
     swath.events += len(ran.events)
     swath.virtual_ms += ran.virtual_ms
     swath.outcomes[outcome.name] += 1
-    swath.happened.update(happenings(ran.header, ran.events))
+    swath.happened.update(coverage(order.scenario, ran.header, ran.events))
     if outcome is not Outcome.PASS:
         swath.convictions.append(Conviction(seed=seed, outcome=outcome, why=_why(ran, judgement)))
 
 
 def _surprises(ran: Simulated) -> Iterator[str]:
-    """Failures of attempts that no situation asks for: defects of the simulation, or of a variant."""
+    """Failures of attempts that no scenario asks for: defects of the simulation, or of a variant."""
     for event in ran.events:
-        if isinstance(event, Failed) and not str(event.error).startswith(_EXPECTED):
+        if isinstance(event, Failed) and not _is_asked_for(str(event.error)):
             yield str(event.error)
+
+
+def _is_asked_for(error: str) -> bool:
+    """The last: a planned failure in a callback of the user's function comes as the operator's word for it."""
+    return error.startswith(_EXPECTED) or "InjectedFailure" in error
 
 
 def _why(ran: Simulated, judgement: Judgement) -> str:
@@ -203,18 +240,48 @@ def sweep(*, runs: int, seed: int = 0, jobs: int = 1, variant: Variant = HONEST)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Sweep, and print the table; 1 if anything was convicted."""
-    parser = ArgumentParser(prog="python -m harness.sim.sweep", description=__doc__)
+    parser = ArgumentParser(prog="python -m harness.explore.sweep", description=__doc__)
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0, help="of the first run")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument(
+        "--keep", type=Path, metavar="FOLDER", help="leave the scenario files of the runs that did not pass there"
+    )
     given = parser.parse_args(arguments)
     if given.runs == 1:
-        print(draw_situation(given.seed))  # noqa: T201 - a command: all drawn options, of the one run
+        for line in _one_run(given.seed):
+            print(line)  # noqa: T201 - a command
     began_us = monotonic_us()
     swath = sweep(runs=given.runs, seed=given.seed, jobs=given.jobs)
     for line in lines(swath, seconds=(monotonic_us() - began_us) / 1e6):
         print(line)  # noqa: T201 - a command
+    if given.keep is not None:
+        _keep(swath, given.keep)
     return Exit.VIOLATION if swath.failed or swath.malformed or swath.surprises else Exit.HOLD
+
+
+def _one_run(seed: int) -> Iterator[str]:
+    """Its scenario file, the command that runs it, and what its history will hash to."""
+    order = order_of(seed)
+    yield dump(order.scenario)
+    yield f"# {_command(seed, Path())}"
+    yield f"# sha256 of its history: {digest(simulate_scenario(order))}"
+
+
+def _command(seed: int, folder: Path) -> str:
+    return f"floodmark run {folder / _file_of(seed)} --level sim --seed {seed}"
+
+
+def _file_of(seed: int) -> str:
+    return f"random-{seed}.yaml"
+
+
+def _keep(swath: Swath, folder: Path) -> None:
+    """The scenario file of each run that did not pass."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for one in swath.convictions:
+        text = f"# {one.outcome.name.lower()}: {one.why}\n# {_command(one.seed, folder)}\n"
+        (folder / _file_of(one.seed)).write_text(text + dump(draw_scenario(one.seed)), encoding="utf-8")
 
 
 def lines(swath: Swath, *, seconds: float) -> Iterator[str]:
@@ -234,13 +301,16 @@ def lines(swath: Swath, *, seconds: float) -> Iterator[str]:
         yield f"  an attempt failed unasked, {surprise}"
     worst_first = sorted(swath.convictions, key=lambda one: (_WORST_FIRST.index(one.outcome), one.seed))
     for one in worst_first[:_SHOWN_MAX]:
-        yield f"  seed {one.seed}: {one.outcome.name.lower()}: {one.why}"
+        why = one.why if len(one.why) <= _WHY_MAX else f"{one.why[:_WHY_MAX]}..."
+        yield f"  seed {one.seed}: {one.outcome.name.lower()}: {why}"
+        if one.outcome is Outcome.FAIL:
+            yield f"    its scenario: --seed {one.seed} --runs 1 --keep .; then {_command(one.seed, Path())}"
     if len(swath.convictions) > _SHOWN_MAX:
         yield f"  and {len(swath.convictions) - _SHOWN_MAX} more"
     yield "happened: " + ", ".join(
-        f"{name} {swath.happened[name]}" for name in HAPPENINGS if swath.happened[name]
+        f"{name} {swath.happened[name]}" for name in COVERAGE if swath.happened[name]
     )
-    never = [name for name in HAPPENINGS if not swath.happened[name]]
+    never = [name for name in COVERAGE if not swath.happened[name]]
     if never:
         yield "never happened, so not tried: " + ", ".join(never)
 

@@ -7,7 +7,6 @@ call did, only what is made of its outcome differs from the honest one, or what 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any, Unpack
 
 from harness.defects.defect import EVERY_LEVEL, Defect
@@ -22,7 +21,7 @@ from harness.defects.situations import (
 )
 from harness.sut.dead_letter import DeadLetterFunction
 from harness.sut.enrichment import Enriched
-from harness.sut.variant import HasJournal, Kind, Variant
+from harness.sut.variant import HasJournal, Kind, Variant, made_once
 from reference_impl.async_function import AsyncFunction
 from reference_impl.async_wait import AsyncWaitOperator
 from reference_impl.async_wait_build import Mode, Parts
@@ -50,7 +49,7 @@ def _nothing_known(lookup: Any) -> list[Enriched]:
     return [Enriched(id=lookup.id, j=0, value=None)]
 
 
-@cache
+@made_once
 def failing_too(dead_letters: Kind) -> Kind:
     """`dead_letters`, which lets the task fail as well."""
 
@@ -131,7 +130,7 @@ class _NoHandle:
         return getattr(self._handle, name)
 
 
-@cache
+@made_once
 def unfenced_table(table: Kind) -> Kind:
     """`table`, to which calls of a superseded attempt write, too."""
 
@@ -142,7 +141,7 @@ def unfenced_table(table: Kind) -> Kind:
     return UnfencedTable
 
 
-@cache
+@made_once
 def table_checking_before(table: Kind) -> Kind:
     """`table`, which acts on what an attempt's last write saw of the fence, and looks again for the next."""
 
@@ -161,7 +160,7 @@ def table_checking_before(table: Kind) -> Kind:
     return HastyTable
 
 
-@cache
+@made_once
 def table_without_key(table: Kind) -> Kind:
     """`table`, in which a write made again is a second row."""
 

@@ -7,19 +7,18 @@ honest ones.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 from harness.database.epoch import Attempt
 from harness.defects.defect import EVERY_LEVEL, Defect
 from harness.defects.situations import claims_checkpoint_gap, has_hard_back_pressure, is_restored
-from harness.sut.variant import Kind, Variant
+from harness.sut.variant import Kind, Variant, made_once
 from reference_impl.mutants import BUILDERS
 
 __all__ = ["OF_CHECKPOINTS", "omitting_blocked", "one_early", "one_late", "reading_backwards"]
 
 
-@cache
+@made_once
 def omitting_blocked(task: Kind) -> Kind:
     """`task`, whose snapshots hold what is in the queue, and not what waits to get in."""
 
@@ -31,7 +30,7 @@ def omitting_blocked(task: Kind) -> Kind:
     return ForgetfulTask
 
 
-@cache
+@made_once
 def reading_backwards(sink: Kind) -> Kind:
     """`sink`, from which the elements of a snapshot come back in reverse."""
 
@@ -46,13 +45,13 @@ def reading_backwards(sink: Kind) -> Kind:
     return BackwardSink
 
 
-@cache
+@made_once
 def one_early(coordination: Kind) -> Kind:
     """`coordination`, whose checkpoints resume at the element before."""
     return _shifted(coordination, by=-1)
 
 
-@cache
+@made_once
 def one_late(coordination: Kind) -> Kind:
     """`coordination`, whose checkpoints resume at the element behind."""
     return _shifted(coordination, by=1)

@@ -7,14 +7,13 @@ invariant can tell, for the history, or who reads it, is what is wrong: the reco
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cache
 from typing import Any
 
 from harness.defects.defect import EVERY_LEVEL, Defect
 from harness.defects.situations import is_disturbed, network_is_disturbed
 from harness.history.event import Event
 from harness.history.header import Header
-from harness.sut.variant import Kind, Variant
+from harness.sut.variant import Kind, Variant, made_once
 from harness.verdict import Judgement
 
 __all__ = ["OF_THE_HARNESS", "Judge", "dropping", "skipping_last_attempt"]
@@ -24,7 +23,7 @@ Judge = Callable[[Header, Iterable[Event]], Judgement]
 _ONE_IN = 1000
 
 
-@cache
+@made_once
 def dropping(journal: Kind) -> Kind:
     """`journal`, which loses the events whose number one in a thousand has."""
 

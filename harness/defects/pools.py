@@ -11,7 +11,6 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import cache
 from typing import Any
 
 from harness.database.connection_lost import MayAskAgain
@@ -19,7 +18,7 @@ from harness.defects.defect import EVERY_LEVEL, Defect
 from harness.defects.situations import calls_are_lost_or_fail, cancels_calls_with_nonces
 from harness.sut.lookup import ForeignAnswer
 from harness.sut.registry import LookupFunction
-from harness.sut.variant import Kind, Variant
+from harness.sut.variant import Kind, Variant, made_once
 
 __all__ = ["OF_POOLS", "cancelling_nothing", "losing_rows", "reusing_cancelled", "trusting"]
 
@@ -32,7 +31,7 @@ async def _ask(connection: Any, sql: str, args: Sequence[Any]) -> Rows:
         return list(await cursor.fetchall())
 
 
-@cache
+@made_once
 def reusing_cancelled(pool: Kind) -> Kind:
     """`pool`, whose cancelled connections go back to it, with an answer still to be read.
 
@@ -92,7 +91,7 @@ def trusting(lookup: LookupFunction) -> LookupFunction:
     return trustful
 
 
-@cache
+@made_once
 def losing_rows(pool: Kind) -> Kind:
     """`pool`, for which a lost connection, or a statement that the server ended, is an answer without rows."""
 
@@ -107,7 +106,7 @@ def losing_rows(pool: Kind) -> Kind:
     return CarelessPool
 
 
-@cache
+@made_once
 def cancelling_nothing(pool: Kind) -> Kind:
     """`pool`, whose calls go on when they are cancelled, and are answered; no defect by itself."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import cache
 from typing import Any
 
 from harness.database.epoch import DeadRow, Fenced, Part, Visible
@@ -29,7 +28,7 @@ from harness.defects.situations import (
     sink_link_is_cut,
 )
 from harness.sut.prepared_coordination import TwoPhaseCoordination
-from harness.sut.variant import Kind, Variant
+from harness.sut.variant import Kind, Variant, made_once
 
 __all__ = [
     "OF_SINKS",
@@ -45,8 +44,11 @@ __all__ = [
     "writing_at_once",
 ]
 
+_Held = tuple[list[Visible], list[DeadRow]]
+"""What an epoch holds."""
 
-@cache
+
+@made_once
 def unfenced(sink: Kind) -> Kind:
     """`sink`, which compares no token: neither in a transaction, nor before it ends its successor's session."""
     assert issubclass(sink, SubtaskWriter)
@@ -61,7 +63,7 @@ def unfenced(sink: Kind) -> Kind:
     return UnfencedSink
 
 
-@cache
+@made_once
 def checking_before(sink: Kind) -> Kind:
     """`sink`, which acts on what its last transaction saw of the fence; the look takes no lock."""
     assert issubclass(sink, SubtaskWriter)
@@ -90,7 +92,7 @@ def checking_before(sink: Kind) -> Kind:
     return HastySink
 
 
-@cache
+@made_once
 def keeping_output(sink: Kind) -> Kind:
     """`sink`, which lets what no checkpoint holds become visible, where it should be rolled back.
 
@@ -126,19 +128,22 @@ def keeping_output(sink: Kind) -> Kind:
     return sink
 
 
-@cache
+@made_once
 def committing_again(sink: Kind) -> Kind:
     """`sink`, which writes the outputs of an epoch once more when it is told again that its checkpoint is complete."""
     if not issubclass(sink, TwoPhaseSink):
         return sink
 
     class RepeatingSink(sink):  # type: ignore[misc]
+        _rows: list[Visible]
+        _dead: list[DeadRow]
+
         def __init__(self, *args: Any, **parts: Any) -> None:
             super().__init__(*args, **parts)
-            self._prepared: dict[int, tuple[list[Visible], list[DeadRow]]] = {}
+            self._prepared: dict[int, _Held] = {}
 
         def prepare(self, epoch: int) -> None:
-            held = (list(self._rows), list(self._dead))
+            held: _Held = (list(self._rows), list(self._dead))
             super().prepare(epoch)
             self._prepared[epoch] = held
 
@@ -166,7 +171,7 @@ def committing_again(sink: Kind) -> Kind:
     return RepeatingSink
 
 
-@cache
+@made_once
 def committing_blindly(sink: Kind) -> Kind:
     """`sink`, which writes an epoch again whose COMMIT was not answered, and does not ask for its row."""
     if not issubclass(sink, EpochSink):
@@ -185,7 +190,7 @@ def committing_blindly(sink: Kind) -> Kind:
     return BlindSink
 
 
-@cache
+@made_once
 def assuming_committed(sink: Kind) -> Kind:
     """`sink`, which tries a commit once, and takes it for made, whatever was answered."""
     if not issubclass(sink, EpochSink):
@@ -200,7 +205,7 @@ def assuming_committed(sink: Kind) -> Kind:
     return AssumingSink
 
 
-@cache
+@made_once
 def writing_at_once(sink: Kind) -> Kind:
     """`sink`, which commits each output when it is added, and only the snapshot at the checkpoint."""
     if not issubclass(sink, EpochSink):
@@ -219,7 +224,7 @@ def writing_at_once(sink: Kind) -> Kind:
     return SplitSink
 
 
-@cache
+@made_once
 def without_key(sink: Kind) -> Kind:
     """`sink`, whose inserts are plain ones: with a table that has no key, a row written again is a second row."""
     if not issubclass(sink, IdempotentSink):
@@ -233,13 +238,15 @@ def without_key(sink: Kind) -> Kind:
     return KeylessSink
 
 
-@cache
+@made_once
 def committing_at_snapshot(coordination: Kind) -> Kind:
     """`coordination`, which commits an epoch as soon as it is prepared, before its checkpoint is complete."""
     if not issubclass(coordination, TwoPhaseCoordination):
         return coordination
 
     class EarlyCoordination(coordination):  # type: ignore[misc]
+        _epochs: Any
+
         def __init__(self, **parts: Any) -> None:
             super().__init__(**parts)
             self._epochs = _ShowsWhatIsPrepared(self._epochs, self.shows)
@@ -269,7 +276,7 @@ class _ShowsWhatIsPrepared:
         return getattr(self._sink, name)
 
 
-@cache
+@made_once
 def notified_twice(coordination: Kind) -> Kind:
     """`coordination`, which commits the epoch of each completed checkpoint twice."""
     if not issubclass(coordination, TwoPhaseCoordination):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from harness.choices import Choices
@@ -34,9 +35,9 @@ QUERY = (
 class ForeignAnswer(Exception):
     """The database's answer carries another request's nonce; `values` is what it holds."""
 
-    def __init__(self, message: str, values: list[dict[str, Any]]) -> None:
+    def __init__(self, message: str, values: Sequence[dict[str, Any]] = ()) -> None:
         super().__init__(message)
-        self.values = values
+        self.values = list(values)
 
 
 class Nonces(Protocol):

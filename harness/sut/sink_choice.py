@@ -73,11 +73,10 @@ class ChosenSink:
         restored: int,
     ) -> Coordination | PreparedCoordination:
         """Who coordinates; what earlier attempts left in the sink is settled, `restored` being their checkpoint."""
-        if isinstance(self.sink, EpochSink):
-            made: Coordination = self._variant.coordination(Coordination)(
+        if not isinstance(self.sink, CoordinatedSink):
+            return self._variant.coordination(Coordination)(
                 journal=journal, sink=self.sink, phases=phases, expect=expect
             )
-            return made
         kind = TwoPhaseCoordination if isinstance(self.sink, TwoPhaseSink) else PreparedCoordination
         coordination: PreparedCoordination = self._variant.coordination(kind)(
             journal=journal,

@@ -4,7 +4,7 @@ Answers to mutation testing. Most parts are functions from the honest class to t
 is a subclass of whatever class the run calls for. Invariant: a variant changes what is under test, or what the harness
 does around it, and draws no random number: equal seeds stay equal runs.
 
-A function that makes a class should be cached (`functools.cache`): it is asked once an attempt.
+A function that makes a class is asked once an attempt: `made_once` keeps what it made.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, Unpack
+from functools import cache
+from typing import Any, Protocol, TypeVar, Unpack, cast
 
 from harness.sut.keyed_task.parts import HONEST_PARTS, KeyedParts
 from harness.sut.registry import REFERENCE, REFERENCE_EMITTER, LookupFunction
@@ -24,7 +25,17 @@ from reference_impl.mailbox_executor import MailboxExecutor
 from reference_impl.mutants.mailbox_eras import BuildMailbox
 from reference_impl.timers import Timers
 
-__all__ = ["HONEST", "BuildTaskOperator", "Kind", "Variant", "operator_builder", "same"]
+__all__ = [
+    "HONEST",
+    "BuildTaskOperator",
+    "BuildTimers",
+    "HasJournal",
+    "Kind",
+    "Variant",
+    "made_once",
+    "operator_builder",
+    "same",
+]
 
 T = TypeVar("T")
 Kind = type[Any]
@@ -58,6 +69,11 @@ class HasJournal(Protocol):
 def same(honest: T) -> T:
     """The honest part itself."""
     return honest
+
+
+def made_once(make: Callable[[Kind], Kind]) -> Callable[[Kind], Kind]:
+    """`make`, which gives the same class for the same honest class."""
+    return cast("Callable[[Kind], Kind]", cache(make))
 
 
 def _same_function(honest: AsyncFunction, attempt: HasJournal) -> AsyncFunction:

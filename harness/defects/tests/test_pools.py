@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -143,7 +143,7 @@ class _Cursor:
         self._connection = connection
         self._rows: list[tuple[Any, ...]] = []
 
-    async def __aenter__(self) -> _Cursor:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None: ...
@@ -204,7 +204,8 @@ def test_a_foreign_answer_needs_nothing_of_the_driver() -> None:
         pool.only.answers.set()
         return await pool.fetch_all("?", (8,)), await pool.fetch_all("?", (9,)), pool.only.is_hung_up
 
-    assert asyncio.run(work()) == ([(7,)], [(8,)], False)
+    with real_loop() as loop:
+        assert loop.run_until_complete(work()) == ([(7,)], [(8,)], False)
 
 
 def test_an_error_of_its_own_hangs_up_as_ever() -> None:
@@ -220,4 +221,5 @@ def test_an_error_of_its_own_hangs_up_as_ever() -> None:
         hung_up: bool = pool.only.is_hung_up
         return hung_up
 
-    assert asyncio.run(work())
+    with real_loop() as loop:
+        assert loop.run_until_complete(work())

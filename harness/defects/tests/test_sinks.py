@@ -1,4 +1,4 @@
-"""Defects of the sinks, over the real classes and a real server: each does what its name says, and the honest one not."""
+"""Defects of the sinks, over the real classes and a real server: what only the sink with the defect does."""
 
 from __future__ import annotations
 
@@ -132,25 +132,36 @@ def test_only_a_sink_that_compares_no_token_lets_a_superseded_attempt_commit(
 
 
 @REAL
-@pytest.mark.parametrize("kind", [EpochSink, TwoPhaseSink])
-def test_a_fence_that_is_checked_before_lets_one_more_transaction_of_a_superseded_attempt_through(
-    database: RunDatabase, store: CheckpointStore, kind: Kind
+def test_a_fence_that_is_checked_before_lets_one_more_commit_of_a_superseded_attempt_through(
+    database: RunDatabase,
 ) -> None:
-    kept = None if kind is EpochSink else store
-    zombie, _ = attempt_of(checking_before(kind), database, kept)
+    zombie, _ = attempt_of(checking_before(EpochSink), database)
     add(zombie, 1)
-    successor, _ = attempt_of(kind, database, kept)
+    successor, _ = attempt_of(EpochSink, database)
 
+    zombie.commit(1, position=1, elements=[])
     with pytest.raises(Fenced):
-        if kind is EpochSink:
-            zombie.commit(1, position=1, elements=[])
-            assert ids(database) == [1]
-            zombie.commit(2, position=2, elements=[])
-        else:
-            hand_in(zombie, store, 1, 1)
+        zombie.commit(2, position=2, elements=[])
 
-    epochs = database.rows("SELECT epoch FROM epoch")
-    assert epochs == ([(1,)] if kind is EpochSink else [])
+    assert ids(database) == [1]
+    assert database.rows("SELECT epoch FROM epoch") == [(1,)]
+    zombie.close()
+    successor.close()
+
+
+@REAL
+def test_a_fence_that_is_checked_before_lets_a_superseded_attempt_prepare_and_no_more(
+    database: RunDatabase, store: CheckpointStore
+) -> None:
+    zombie, _ = attempt_of(checking_before(TwoPhaseSink), database, store)
+    add(zombie, 1)
+    successor, _ = attempt_of(TwoPhaseSink, database, store)
+
+    zombie.prepare(1)
+    with pytest.raises(Fenced):
+        zombie.acknowledge(1, file="")
+
+    assert [part.epoch for part in successor.prepared()] == [1]
     zombie.close()
     successor.close()
 

@@ -5,8 +5,10 @@ runs the same scripts on both. A state machine: it knows the hub's clock and not
 calls `Session.execute` when a statement arrives. Invariant: what a transaction wrote is visible whole, from the instant
 of `on_commit` on, or never; what a session held is free when it has ended, but for prepared branches.
 
-Deviations: KILL takes effect at once; a client's death is known when `end` or `abandon` says so; locks by name take
-no part in deadlock detection; see also `tables`.
+Deviations: row locks are exclusive and there are no gap locks (a DELETE of a row that is not there locks its key
+alone, and who was answered 1062 holds the row, which InnoDB locks shared): random scripts differ in that alone. KILL
+takes effect at once; a client's death is known when `end` or `abandon` says so; locks by name take no
+part in deadlock detection; see also `tables`.
 """
 
 from __future__ import annotations

@@ -218,9 +218,8 @@ class Session:
             self.refuse(done, DEADLOCK)
             return
         keys = list(statement.locks(server.tables, args)) if statement.locks is not None else []
-        running = Running(sql=sql, done=done, statement=statement, args=args, keys=keys)
-        self.running = running
-        self._advance(running)
+        self.running = Running(sql=sql, done=done, statement=statement, args=args, keys=keys)
+        self._advance(self.running)
 
     def _advance(self, running: Running) -> None:
         """Take the locks that are left, then execute."""
@@ -228,10 +227,8 @@ class Session:
             return  # it was given a lock and ended at the same instant
         transaction = self.transaction
         assert transaction is not None, "a statement on tables has a transaction"
-        locks = self.server.row_locks
-        while running.taken < len(running.keys):
-            key = running.keys[running.taken]
-            if not locks.take(transaction, key):
+        for key in running.keys[running.taken :]:
+            if not self.server.row_locks.take(transaction, key):
                 self._wait_for_row(running, transaction, key)
                 return
             running.taken += 1
@@ -243,11 +240,10 @@ class Session:
             self._end_statement()
             self.fail(running.done, error.code, error.message)
             return
-        if self.autocommit and self._is_alone:
-            code = self.commit()
-            if code is not None:
-                self.refuse(running.done, code)
-                return
+        code = self.commit() if self.autocommit and self._is_alone else None
+        if code is not None:
+            self.refuse(running.done, code)
+            return
         self._answer(running.done, Reply(rows=result.rows, affected=result.affected))
 
     @property
@@ -298,13 +294,13 @@ class Session:
 
     def _be_victim(self) -> None:
         branch = self.branch
-        if branch is not None:
-            self.server.row_locks.release_all(branch.transaction)
-            self.server.owners.pop(branch.transaction, None)
-            branch.state = "ROLLBACK ONLY"
-            branch.transaction = self.transaction = Transaction(self.server.tables)
-        else:
+        if branch is None:
             self.roll_back()
+            return
+        self.server.row_locks.release_all(branch.transaction)
+        self.server.owners.pop(branch.transaction, None)
+        branch.state = "ROLLBACK ONLY"
+        branch.transaction = self.transaction = Transaction(self.server.tables)
 
     def stop(self, running: Running) -> None:
         """It waits no longer; nobody is answered."""
@@ -385,12 +381,11 @@ class Session:
             self._watch_silence()
         done(reply)
 
-    # Silence, which wait_timeout bounds
-
     def _watch_silence(self) -> None:
+        """Bounded by wait_timeout."""
         assert self.silence_ms is not None, "no limit, nothing to watch"
-        hub = self.server.hub
-        self._silence_due = hub.at(self._silent_since_ms + self.silence_ms, self._look_whether_silent)
+        due_ms = self._silent_since_ms + self.silence_ms
+        self._silence_due = self.server.hub.at(due_ms, self._look_whether_silent)
 
     def _look_whether_silent(self) -> None:
         self._silence_due = None

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from harness.database.connection_lost import ConnectionLost
-from harness.defects import find_defect as find_mutant
+from harness.defects import find_defect
 from harness.history.event import FaultEvent
 from harness.mutants.variants import variant_of
 from harness.runs.order import Order
@@ -80,7 +80,7 @@ def test_the_reference_passes_a_scenario_of_the_catalogue(name: str) -> None:
     ],
 )
 def test_a_planted_defect_is_convicted_in_its_scenario_by_what_is_meant_for_it(mutant: str) -> None:
-    planted, variant = find_mutant(mutant), variant_of(mutant)
+    planted, variant = find_defect(mutant), variant_of(mutant)
     assert planted.scenario is not None
 
     judgements = [

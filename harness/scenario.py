@@ -12,9 +12,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, WithJsonSchema, model_validator
 
+from harness.faults.model.fault import Fault
+from harness.faults.model.registry import AnyFault, FaultName
 from harness.invariants import INVARIANTS
-from harness.scenario_fault_kinds import FaultName
-from harness.scenario_faults import Fault
 from harness.scenario_parts import Expectations, Level, Link, Operator, Part, Sink, Task, Workload, refuse
 from harness.scenario_rules import Standing, breaches
 from harness.scenario_triggers import At, Between, Call, CheckpointDone, Phase, RecordTaken, When
@@ -76,7 +76,7 @@ class Scenario(Part):
         description="How outputs become visible: `atomic`, outputs and position in one transaction; `two-phase`, "
         "prepared, then committed when all subtasks have acknowledged; `idempotent`, written at once, by key.",
     )
-    faults: tuple[Fault, ...] = Field(default=(), description="What is done to it; none: the calm twin.")
+    faults: tuple[AnyFault, ...] = Field(default=(), description="What is done to it; none: the calm twin.")
     decisive: tuple[_Invariant, ...] = Field(
         min_length=1, description="Invariants that it is about; one that shows nothing here is an error."
     )

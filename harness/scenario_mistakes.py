@@ -17,16 +17,22 @@ from typing import Any, get_args
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from harness.faults.model.fault import Fault
+from harness.faults.model.registry import FAULTS
 from harness.scenario import Scenario
 from harness.scenario_parts import Part
 from harness.scenario_problems import Path
-from harness.scenario_rules import breaches, draft_breaches, standing
+from harness.scenario_rules import breaches, standing
 from harness.scenario_triggers import TRIGGER_FORMS, TRIGGERS
 
 __all__ = ["Mistake", "dotted", "meant", "validated"]
 
 _SHOWN_MAX = 40
-_TAGS = frozenset({"<fail>", "<nothing>", "<dead-letter>", "<results>", *(f"<{name}>" for name in TRIGGERS)})
+_NAMED_MAX = 6
+"""More kinds than this are not listed in a hint."""
+_TAGS = frozenset(
+    {"<fail>", "<nothing>", "<dead-letter>", "<results>", *(f"<{name}>" for name in (*TRIGGERS, *FAULTS))}
+)
 """Steps in the place of an error that choose a form and are no field."""
 _SAME_BUT_PLAIN = {
     "a valid tuple": "a list",
@@ -60,7 +66,7 @@ def _mistakes(error: ValidationError, data: object) -> Iterator[Mistake]:
     told = [_mistake(details, data) for details in error.errors(include_url=False)]
     yield from told
     if isinstance(data, Mapping):
-        for breach in (*draft_breaches(data), *breaches(standing(data))):
+        for breach in breaches(standing(data)):
             mistake = Mistake(path=breach.path, say=breach.say, hint=breach.hint)
             if mistake not in told:
                 yield mistake
@@ -79,8 +85,11 @@ def _written(path: Path, data: object, error: ErrorDetails) -> Mistake:
     return Mistake(path=path, say=f"`{dotted(path, data)}`: {error['ctx']['say']}", hint=error["ctx"]["hint"])
 
 
-def _unknown_field(path: Path, _data: object, _error: ErrorDetails) -> Mistake:
+def _unknown_field(path: Path, data: object, _error: ErrorDetails) -> Mistake:
     name = str(path[-1])
+    kind = _kind_at(path[:-1], data)
+    if kind is not None:
+        return _not_of_this_kind(path, kind, name)
     fields = _fields_at(path[:-1])
     elsewhere = next((where for where in _parts() if name in _fields_at(where) and where != path[:-1]), None)
     if not get_close_matches(name, fields) and elsewhere:
@@ -90,7 +99,21 @@ def _unknown_field(path: Path, _data: object, _error: ErrorDetails) -> Mistake:
     return Mistake(path=path, say=f"unknown field `{name}`", hint=hint, name=True)
 
 
+def _not_of_this_kind(path: Path, kind: str, name: str) -> Mistake:
+    """A field that faults of this kind do not have; perhaps others do."""
+    owners = [other for other, fault in FAULTS.items() if name in (*fault.needs(), *fault.takes())]
+    if not owners:
+        hint = meant(name, _fields_of(FAULTS[kind]))
+        return Mistake(path=path, say=f"unknown field `{name}`", hint=hint, name=True)
+    others = f"; it belongs to {', '.join(owners)}" if len(owners) <= _NAMED_MAX else ""
+    return Mistake(path=path, say=f"`{kind}` takes no `{name}`", hint=f"take it out{others}")
+
+
 def _missing(path: Path, data: object, _error: ErrorDetails) -> Mistake:
+    kind = _kind_at(path[:-1], data)
+    if kind is not None and path[-1] in FAULTS[kind].needs():
+        hint = f"add `{path[-1]}: {_example(FAULTS[kind], str(path[-1]))}`, say"
+        return Mistake(path=path, say=f"`{kind}` needs `{path[-1]}`", hint=hint)
     around = f"`{dotted(path[:-1], data)}`" if len(path) > 1 else "the scenario"
     model = _model_at(path[:-1])
     field = model.model_fields.get(str(path[-1])) if model else None
@@ -116,8 +139,30 @@ def _no_trigger(path: Path, _data: object, error: ErrorDetails) -> Mistake:
     return Mistake(path=path, say="`when` holds no trigger", hint=f"{hint}write one of {forms}")
 
 
+def _no_fault(path: Path, data: object, error: ErrorDetails) -> Mistake:
+    """What has no `do`, or one that there is not."""
+    given = error["input"]
+    if not isinstance(given, Mapping):
+        return _no_mapping(path, data, error)
+    do = given.get("do")
+    if do is None:
+        return _missing((*path, "do"), data, error)
+    say = f"`{dotted((*path, 'do'), data)}` cannot be {_shown(do)}"
+    return Mistake(path=(*path, "do"), say=say, hint=meant(str(do), list(FAULTS)))
+
+
 def _not_a_choice(path: Path, data: object, error: ErrorDetails) -> Mistake:
     expected = error["ctx"]["expected"]
+    kind = _kind_at(path[:-1], data)
+    match kind, path[-1]:
+        case str(), "how":
+            say = f"`{kind}` knows no way `{error['input']}`"
+            return Mistake(path=path, say=say, hint=f"write {', '.join(FAULTS[kind].choices('how'))}")
+        case str(), "code":
+            say = f"`{kind}` cannot answer {_shown(error['input'])}"
+            return Mistake(
+                path=path, say=say, hint=f"write {', '.join(map(str, FAULTS[kind].choices('code')))}"
+            )
     allowed = re.findall(r"'([^']*)'", expected) or [expected]
     say = f"`{dotted(path, data)}` cannot be {_shown(error['input'])}"
     return Mistake(path=path, say=say, hint=meant(str(error["input"]), allowed))
@@ -150,6 +195,7 @@ _TOLD: dict[str, Callable[[Path, object, ErrorDetails], Mistake]] = {
     "extra_forbidden": _unknown_field,
     "missing": _missing,
     "trigger": _no_trigger,
+    "fault": _no_fault,
     "literal_error": _not_a_choice,
     "model_type": _no_mapping,
     "string_pattern_mismatch": _not_the_pattern,
@@ -214,9 +260,27 @@ def _fields_at(path: Path) -> tuple[str, ...]:
     if path and path[-1] == "when":
         return tuple(dict.fromkeys(name for kind in TRIGGERS.values() for name in kind.model_fields))
     model = _model_at(path)
-    if model is None:
-        return ()
-    return tuple(field.alias or name for name, field in model.model_fields.items())
+    return () if model is None else _fields_of(model)
+
+
+def _fields_of(part: type[Part]) -> tuple[str, ...]:
+    return tuple(field.alias or name for name, field in part.model_fields.items())
+
+
+def _kind_at(path: Path, data: object) -> str | None:
+    """The kind of the fault that stands at `path`, where one does."""
+    match path, data:
+        case ("faults", int(index)), {"faults": [*faults]} if index < len(faults):
+            do = faults[index].get("do") if isinstance(faults[index], Mapping) else None
+            return do if isinstance(do, str) and do in FAULTS else None
+        case _:
+            return None
+
+
+def _example(fault: type[Fault], name: str) -> object:
+    """A value for the field, as a file has it."""
+    own = (field for field_name, field in fault.model_fields.items() if (field.alias or field_name) == name)
+    return next((field.examples[0] for field in own if field.examples), "...")
 
 
 def _model_at(path: Path) -> type[Part] | None:

@@ -46,5 +46,4 @@ def _begins_s(fault: Fault, workload: Workload) -> float:
 
 
 def _lasts_s(fault: Fault) -> float:
-    repeats = (fault.repeat or 1) - 1
-    return (repeats * (fault.every or 0) + (fault.lasts or 0)) / 1000
+    return ((fault.comes - 1) * fault.every_ms + (fault.lasts_ms or 0)) / 1000

@@ -1,6 +1,6 @@
 """The parts of a scenario, each with the rules that it can judge alone.
 
-The operator's settings answer to those of Flink's `AsyncDataStream`; faults are in `harness.scenario_faults`.
+The operator's settings answer to those of Flink's `AsyncDataStream`; faults are in `harness.faults`.
 Invariant: a part that exists is consistent in itself; what needs two parts is in `harness.scenario_rules`.
 """
 

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from harness.faults.model.fault import Fault
+from harness.faults.model.registry import fault_of
 from harness.invariants import INVARIANTS, NOT_ON_A_HISTORY
-from harness.scenario_fault_kinds import FAULT_FORMS
-from harness.scenario_faults import Fault, field_breaches
 from harness.scenario_parts import Breach, Expectations, Operator, Task, Workload
 from harness.scenario_triggers import At, Between, Call, CheckpointDone, Phase, RecordTaken
 from harness.scenario_values import Duration, duration_text
 
-__all__ = ["Standing", "breaches", "draft_breaches", "standing"]
+__all__ = ["Standing", "breaches", "standing"]
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ class Standing:
 def standing(data: Mapping[str, Any]) -> Standing:
     """What stands of a scenario that has mistakes, from its plain data."""
     drafts = _drafts(data)
-    found = ((index, _sound(Fault, draft)) for index, draft in drafts)
+    found = ((index, _sound_fault(draft)) for index, draft in drafts)
     ids = ((index, draft.get("id")) for index, draft in drafts)
     return Standing(
         operator=_sound(Operator, data.get("operator")),
@@ -69,16 +69,6 @@ def standing(data: Mapping[str, Any]) -> Standing:
     )
 
 
-def draft_breaches(data: Mapping[str, Any]) -> Iterator[Breach]:
-    """What each fault lacks or has too much, also where another of its fields is wrong."""
-    for index, draft in _drafts(data):
-        do = draft.get("do")
-        if isinstance(do, str) and do in FAULT_FORMS:
-            given = [name for name, value in draft.items() if value is not None]
-            for breach in field_breaches(do, given):
-                yield replace(breach, path=("faults", index, *breach.path))
-
-
 def _drafts(data: Mapping[str, Any]) -> list[tuple[int, Mapping[str, Any]]]:
     """The faults as written, with their index; what is no mapping is left out."""
     faults = data.get("faults")
@@ -89,6 +79,13 @@ def _drafts(data: Mapping[str, Any]) -> list[tuple[int, Mapping[str, Any]]]:
 def _sound(kind: type[T], value: object) -> T | None:
     try:
         return TypeAdapter(kind).validate_python(value)
+    except ValidationError:
+        return None
+
+
+def _sound_fault(draft: object) -> Fault | None:
+    try:
+        return fault_of(draft)
     except ValidationError:
         return None
 
@@ -130,7 +127,7 @@ def _subtasks(parts: Standing) -> Iterator[Breach]:
         waits_for = (
             fault.when.subtask if isinstance(fault.when, CheckpointDone | Call | RecordTaken) else None
         )
-        for path, subtask in ((("subtask",), fault.subtask), (("when", "subtask"), waits_for)):
+        for path, subtask in ((("subtask",), fault.of_subtask), (("when", "subtask"), waits_for)):
             if subtask is not None and subtask >= count:
                 say = f"there is no subtask {subtask}: the workload has {count}, numbered from 0"
                 yield Breach(path=("faults", index, *path), say=say, hint=f"write 0 to {count - 1}")
@@ -139,11 +136,11 @@ def _subtasks(parts: Standing) -> Iterator[Breach]:
 def _levels(parts: Standing) -> Iterator[Breach]:
     """A fault that a level cannot do would be refused there, before anything runs."""
     for index, level in enumerate(parts.levels):
-        unable = [fault for _, fault in parts.faults if level not in fault.form.levels]
+        unable = [fault for _, fault in parts.faults if level not in fault.levels]
         if unable:
-            able = [other for other in parts.levels if all(other in fault.form.levels for fault in unable)]
+            able = [other for other in parts.levels if all(other in fault.levels for fault in unable)]
             say = f"`{unable[0].do}` cannot be done at level {level}"
-            hint = f"write levels: [{', '.join(able or unable[0].form.levels)}]"
+            hint = f"write levels: [{', '.join(able or unable[0].levels)}]"
             yield Breach(path=("levels", index), say=say, hint=hint)
         elif (
             level == "sim" and parts.operator is not None and (mistake := parts.operator.mistake) is not None
@@ -158,7 +155,7 @@ def _of_another_sink(parts: Standing) -> Iterator[Breach]:
         return
     hint = "write `sink: two-phase` or `sink: idempotent`"
     for index, fault in parts.faults:
-        if "store" in fault.form.abilities:
+        if "store" in fault.abilities:
             say = f"`{fault.do}` needs a checkpoint store, and the atomic sink keeps checkpoints in the database"
             yield Breach(path=("faults", index, "do"), say=say, hint=hint)
         match fault.when:

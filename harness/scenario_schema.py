@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
 from pydantic_core import PydanticUndefined
 
+from harness.faults.model.registry import FAULTS
 from harness.scenario import Scenario
-from harness.scenario_fault_kinds import FAULT_FORMS, OWN_FIELDS, FaultName
-from harness.scenario_faults import Fault
 from harness.scenario_parts import Downstream, Expectations, Operator, Part, Task, Workload
 from harness.scenario_triggers import TRIGGERS
 
@@ -26,15 +25,9 @@ __all__ = ["SCHEMA_FILE", "main", "scenario_schema", "schema_text"]
 
 SCHEMA_FILE = Path(__file__).resolve().parent / "schemas" / "scenario.v1.json"
 
-_PARTS: tuple[type[Part], ...] = (
-    Operator,
-    Downstream,
-    Workload,
-    Task,
-    *TRIGGERS.values(),
-    Fault,
-    Expectations,
-)
+_CHOSEN = ("how", "code")
+"""Fields of which each kind names its own values."""
+_PARTS: tuple[type[Part], ...] = (Operator, Downstream, Workload, Task, *TRIGGERS.values(), Expectations)
 
 
 def schema_text() -> str:
@@ -49,7 +42,8 @@ def scenario_schema() -> dict[str, Any]:
     for part in _PARTS:
         _written_defaults(part, definitions[part.__name__])
     _written_defaults(Scenario, made)
-    definitions["Fault"]["allOf"] = [_rule(kind) for kind in FAULT_FORMS]
+    made["properties"]["faults"]["items"] = {"$ref": "#/$defs/Fault"}
+    definitions["Fault"] = _any_fault([definitions.pop(kind.__name__) for kind in FAULTS.values()])
     whole = {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "Floodmark scenario, version 1",
@@ -71,15 +65,42 @@ def _written_defaults(part: type[Part], schema: dict[str, Any]) -> None:
             entry["default"] = adapter.dump_python(field.default, mode="json")
 
 
-def _rule(kind: FaultName) -> dict[str, Any]:
-    """What a fault of this kind needs, and what it may not have."""
-    form = FAULT_FORMS[kind]
-    foreign = [name for name in OWN_FIELDS if name not in (*form.needs, *form.takes)]
-    then: dict[str, Any] = {"required": list(form.needs)}
-    chosen = {"how": form.hows, "code": form.codes}
-    own = {name: {"enum": list(values)} for name, values in chosen.items() if values}
-    then["properties"] = {**dict.fromkeys(foreign, False), **own}
-    return {"if": {"properties": {"do": {"const": kind}}, "required": ["do"]}, "then": then}
+def _any_fault(kinds: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """One schema of all kinds: every field that any has, and for each kind which it needs and which it may not have.
+
+    An editor explains a broken rule of one schema; of 52 that might be meant it says only that none fits.
+    """
+    fields: dict[str, Any] = {}
+    for kind in kinds:
+        for name, entry in kind["properties"].items():
+            plain = {key: value for key, value in entry.items() if key != "default"}
+            fields.setdefault(name, plain if name not in _CHOSEN else _common(plain))
+    fields["do"] = {**fields["do"], "enum": list(FAULTS)}
+    rules = [_rule(name, kind, fields) for name, kind in zip(FAULTS, kinds, strict=True)]
+    return {
+        "description": "One disturbance: what (`do`), when it begins, and the fields of its kind.",
+        "type": "object",
+        "additionalProperties": False,
+        "properties": fields,
+        "required": [name for name in fields if all(name in kind["required"] for kind in kinds)],
+        "allOf": rules,
+    }
+
+
+def _common(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """What the kinds' fields of one name have in common, where each leaves a choice of its own."""
+    return {key: value for key, value in entry.items() if key not in {"enum", "const"}}
+
+
+def _rule(name: str, kind: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """What a fault of this kind needs, what it may not have, and what its own fields leave to choose from."""
+    own = {
+        field: {"enum": kind["properties"][field]["enum"]} for field in _CHOSEN if field in kind["properties"]
+    }
+    foreign = [field for field in fields if field not in kind["properties"]]
+    needs = [field for field in kind["required"] if field not in {"id", "do", "when"}]
+    then: dict[str, Any] = {"required": needs, "properties": {**dict.fromkeys(foreign, False), **own}}
+    return {"if": {"properties": {"do": {"const": name}}, "required": ["do"]}, "then": then}
 
 
 def _draft_07(node: Any) -> Any:

@@ -29,6 +29,7 @@ __all__ = [
     "Trigger",
     "TriggerName",
     "When",
+    "name_of",
 ]
 
 PhaseName = Literal[
@@ -135,6 +136,11 @@ TRIGGER_FORMS: dict[TriggerName, str] = {
     "phase": "{phase: snap.end, hit: 3}",
 }
 """How each is written, for hints."""
+
+
+def name_of(when: When) -> TriggerName:
+    """The field that names it."""
+    return next(name for name, kind in TRIGGERS.items() if isinstance(when, kind))
 
 
 def _trigger(value: object) -> str | None:

@@ -11,14 +11,13 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 import click
 
 from harness.bench.survival_cell import SINKS, Counted, survive
 from harness.database.schema import connect
+from harness.faults.model.registry import FAULTS, FaultName, kinds_by
 from harness.runs.plan import Endpoint
-from harness.scenario_fault_kinds import FAULT_FORMS, FaultName, kinds_by
 from harness.world.opening import open_world
 from harness.world.world import World
 
@@ -94,8 +93,8 @@ def _threads(world: World) -> int:
 @click.argument("faults", nargs=-1, type=click.Choice(list(kinds_by("link"))))
 def main(*, seeds: int, first: int, kind: str, faults: tuple[str, ...]) -> None:
     """Measure FAULTS (default: every one of a link), and print what the server counts."""
-    kinds = [cast("FaultName", name) for name in faults or kinds_by("link")]
-    needs = frozenset(ability for name in kinds for ability in FAULT_FORMS[name].abilities)
+    kinds = faults or kinds_by("link")
+    needs = frozenset(ability for name in kinds for ability in FAULTS[name].abilities)
     holds = True
     with (
         open_world(kind, announce=lambda text: click.echo(text, err=True), proxy="own", needs=needs) as world,

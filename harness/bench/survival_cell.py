@@ -29,13 +29,12 @@ from harness.database.pool import ConnectionPool
 from harness.database.schema import connect, prepare_database, run_database
 from harness.database.sink import EpochSink
 from harness.database.two_phase_sink import TwoPhaseSink, branches_of
-from harness.faults.fault import Site
-from harness.faults.vocabulary import FAULTS
-from harness.faults.workers import Succession
-from harness.process_identity import ProcessIdentity
+from harness.faults.model.fault import Fault, OutsideFault
+from harness.faults.model.registry import FAULTS, FaultName, fault_of
+from harness.faults.real.fault_site import Site
+from harness.faults.real.workers import Succession
 from harness.runs.plan import Endpoint
-from harness.scenario import Fault
-from harness.scenario_fault_kinds import FAULT_FORMS, FaultName
+from harness.process_identity import ProcessIdentity
 from harness.sut.lookup import ReferenceLookup, own_nonces
 from harness.workloads.lookups import Lookup
 from harness.world.world import LINKS, World
@@ -204,21 +203,21 @@ def _faults(
 
     def act(link: str) -> None:
         fault = _drawn(kind, link, seed)
-        make = FAULTS[kind].outside
-        assert make is not None, "a fault of a link is done from outside"
+        assert isinstance(fault, OutsideFault), "a fault of a link is done from outside"
         site = Site(
             control=world.proxy,
             server=world.server,
             workers=_Nobody(),
             found=lambda **facts: None,
+            seed=seed,
             over=over,
         )
         begin.wait()
         try:
-            with make(fault, seed).inject(site):
+            with fault.inject(site):
                 if kind in _OF_CONNECTS:
                     _end_sessions(root)
-                over.wait(_BITE_S if fault.lasts is None else fault.lasts / 1000)
+                over.wait(_BITE_S if fault.lasts_ms is None else fault.lasts_ms / 1000)
         except BaseException as error:  # noqa: BLE001 - raised again on the caller's thread
             broken.append(error)
 
@@ -246,7 +245,7 @@ def _end_sessions(root: Endpoint) -> None:
 
 
 class _Nobody:
-    """There are no workers here; `harness.faults.workers.Workers`."""
+    """There are no workers here; `harness.faults.real.workers.Workers`."""
 
     def process(self, subtask: int) -> ProcessIdentity | None:
         """None."""
@@ -277,18 +276,16 @@ def _drawn(kind: FaultName, link: str, seed: int) -> Fault:
         "closed": f"{choices.between(20, 120)}ms",
         "nth": choices.between(1, 4),
     }
-    form = FAULT_FORMS[kind]
-    if form.codes:
-        drawn["code"] = form.codes[choices.index(len(form.codes))]
-    optional = {"nth", "direction"} & set(form.takes)
+    form = FAULTS[kind]
+    if codes := form.choices("code"):
+        drawn["code"] = codes[choices.index(len(codes))]
+    optional = {"nth", "direction"} & set(form.takes())
     fields = {
         name: value
         for name, value in drawn.items()
-        if name in form.needs or name in optional or name == "code"
+        if name in form.needs() or name in optional or name == "code"
     }
-    return Fault.model_validate(
-        {"id": f"f-{link}", "do": kind, "link": link, "when": {"at": "0ms"}, **fields}
-    )
+    return fault_of({"id": f"f-{link}", "do": kind, "link": link, "when": {"at": "0ms"}, **fields})
 
 
 def _deeds(world: World, link: str) -> int:

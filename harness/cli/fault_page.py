@@ -1,7 +1,7 @@
 """The page of the faults, `docs/faults.md`: what each does, how it is written, what shows it, where it can be done.
 
 Answers to Maelstrom's generated tables. `python -m harness.cli.fault_page` writes it anew; a test fails while it is
-stale. Invariant: it is made of the tables that the program itself reads, so a fault on it is a fault that works.
+stale. Invariant: it is made of the classes that the program itself reads, so a fault on it is a fault that works.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from harness.faults.vocabulary import FAULTS
-from harness.scenario_fault_kinds import FAULT_FORMS, Ability, By, FaultForm
+from harness.faults.model.fault import LEVELS, Ability, By, Fault
+from harness.faults.model.registry import FAULTS
 
 __all__ = ["PAGE", "main", "page_text", "where_of"]
 
@@ -50,8 +50,6 @@ _ABILITIES: Mapping[Ability, str] = {
 }
 """Where each is to be had; nothing: in every world that has the level."""
 
-_LEVELS = ("sim", "live", "spark")
-
 
 def page_text() -> str:
     """The whole page."""
@@ -64,10 +62,15 @@ def _sections() -> Iterator[str]:
         yield "| fault | what it does | needs | may have | begins by | evidence | where |"
         yield "|---|---|---|---|---|---|---|"
         for name, kind in FAULTS.items():
-            form = FAULT_FORMS[kind.name]
-            if form.by == group:
-                cells = (kind.about, _names(form.needs), _fields(form), _names(form.triggers), kind.evidence)
-                yield f"| `{name}` | {' | '.join(map(_cell, cells))} | {where_of(form)} |"
+            if kind.by == group:
+                cells = (
+                    kind.about,
+                    _names(kind.needs()),
+                    _fields(kind),
+                    _names(kind.triggers),
+                    kind.must_show,
+                )
+                yield f"| `{name}` | {' | '.join(map(_cell, cells))} | {where_of(kind)} |"
         yield ""
 
 
@@ -75,11 +78,11 @@ def _names(names: tuple[str, ...]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def _fields(form: FaultForm) -> str:
+def _fields(kind: type[Fault]) -> str:
     """With the choices that a field leaves."""
-    chosen = {"how": form.hows, "code": form.codes}
-    needed = [name for name in form.needs if chosen.get(name)]
-    told = [f"`{name}`{_choices(chosen.get(name, ()))}" for name in form.takes]
+    chosen = {name: kind.choices(name) for name in ("how", "code")}
+    needed = [name for name in kind.needs() if chosen.get(name)]
+    told = [f"`{name}`{_choices(chosen.get(name, ()))}" for name in kind.takes()]
     return "; ".join([", ".join(told), *(f"`{name}`{_choices(chosen[name])}" for name in needed)]).strip("; ")
 
 
@@ -91,10 +94,10 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def where_of(form: FaultForm) -> str:
-    """In which worlds and at which levels faults of this form can be done."""
-    places = [place for place in (_ABILITIES[ability] for ability in form.abilities) if place]
-    levels = "every level" if form.levels == _LEVELS else f"level {' and '.join(form.levels)}"
+def where_of(kind: type[Fault]) -> str:
+    """In which worlds and at which levels faults of this kind can be done."""
+    places = [place for place in (_ABILITIES[ability] for ability in kind.abilities) if place]
+    levels = "every level" if kind.levels == LEVELS else f"level {' and '.join(kind.levels)}"
     return "; ".join([*places, levels])
 
 

@@ -63,19 +63,18 @@ def _scenarios() -> Sequence[Row]:
 
 
 def _faults() -> Sequence[Row]:
-    from harness.faults.vocabulary import FAULTS
-    from harness.scenario_fault_kinds import FAULT_FORMS
+    from harness.faults.model.registry import FAULTS
 
     return [
         {
             "name": name,
             "about": kind.about,
-            "evidence": kind.evidence,
-            "needs": list(FAULT_FORMS[kind.name].needs),
-            "takes": list(FAULT_FORMS[kind.name].takes),
-            "begins_by": list(FAULT_FORMS[kind.name].triggers),
-            "abilities": list(FAULT_FORMS[kind.name].abilities),
-            "levels": list(FAULT_FORMS[kind.name].levels),
+            "evidence": kind.must_show,
+            "needs": list(kind.needs()),
+            "takes": list(kind.takes()),
+            "begins_by": list(kind.triggers),
+            "abilities": list(kind.abilities),
+            "levels": list(kind.levels),
         }
         for name, kind in FAULTS.items()
     ]

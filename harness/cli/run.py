@@ -108,7 +108,7 @@ def _selected(
 
 
 def _runs_at(scenario: Scenario, level: str) -> bool:
-    return level in scenario.levels and all(level in fault.form.levels for fault in scenario.faults)
+    return level in scenario.levels and all(level in fault.levels for fault in scenario.faults)
 
 
 def _check_sut(sut: str, mutant: str | None, level: str) -> None:

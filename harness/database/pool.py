@@ -134,7 +134,7 @@ class ConnectionPool:
             error = late
         finally:
             self._slots.release()
-        if isinstance(error, self._errors):
+        if isinstance(error, Exception) and isinstance(error, self._errors):
             self._raise(error)
 
     async def _take_slot(self) -> None:

@@ -67,7 +67,7 @@ class Transactions:
         self.database = driver.database
         self._driver = driver
         self._clock = clock
-        self._errors = (*driver.errors, _NameHeld)
+        self._errors: tuple[type[Exception], ...] = (*driver.errors, _NameHeld)
         self._name = name
         self._check = check
         self._statement_s = statement_s

@@ -20,6 +20,7 @@ from harness.sut.keyed_task.session_counter import BY_INPUT
 from harness.sut.variant import Variant
 from reference_impl.barriers.input_channel_info import InputChannelInfo
 from reference_impl.barriers.single_checkpoint_barrier_handler import SingleCheckpointBarrierHandler
+from reference_impl.barriers.status_watermark_valve import StatusWatermarkValve
 from reference_impl.checkpoint_metadata import CheckpointMetaData, CheckpointMetrics
 from reference_impl.checkpoint_options import CheckpointOptions
 from reference_impl.elements import Watermark
@@ -174,11 +175,11 @@ class _AnyKey:
         """Nothing."""
 
 
-class _HighestValve:
+class _HighestValve(StatusWatermarkValve):
     """Lets the highest watermark of all inputs out instead of the lowest. Mutable."""
 
     def __init__(self, inputs: int) -> None:
-        del inputs
+        super().__init__(inputs)
         self._highest: int | None = None
 
     def input_watermark(self, watermark: Watermark, channel_index: int, output: Any) -> None:

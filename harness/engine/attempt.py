@@ -20,13 +20,13 @@ from harness.database.driver import AsyncDriver, Driver
 from harness.database.epoch import Attempt, Fenced, SavedEpoch, SinkLost
 from harness.engine.downstream import ShutDownstream
 from harness.engine.subtask import Subtask
+from harness.faults.kill_worker import InjectedFailure
 from harness.process_identity import ProcessIdentity
 from harness.runs.plan import RunPlan
 from harness.scenario import Fault, Operator, Scenario
 from harness.sut.dead_letter import is_dead_letter
 from harness.sut.enrichment import JournalProbe
 from harness.sut.function_under_test import FunctionUnderTest
-from harness.sut.inside.crash import InjectedFailure
 from harness.sut.keyed_task.keyed_task import KeyedTask
 from harness.sut.phases import Phases
 from harness.sut.positions import Replay, SubtaskSource, named, restored
@@ -36,12 +36,12 @@ from harness.sut.variant import HONEST, Variant, operator_builder
 from harness.workloads.inputs import Inputs
 from harness.workloads.lookups import Lookup, LookupSource, expected_results
 from harness.workloads.sessions import expect_stamped, session_stamps
-from harness.workloads.source import Checkpoint, Source
 from reference_impl.async_function import AsyncFunction
 from reference_impl.errors import OperatorError, StreamElementFailed
 from reference_impl.mailbox import MAX_PRIORITY
 from reference_impl.mailbox_executor import MailboxExecutor
 from reference_impl.retry import FixedDelay, RetryStrategy, any_error
+from reference_impl.task.positioned_input import Checkpoint, Source
 from reference_impl.timers import Timers
 
 __all__ = ["AttemptFailed", "AttemptParts", "Inside", "Place", "run_attempt"]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from harness.faults.workers import Workers
+from harness.faults.real.workers import Workers
 from harness.runs.plan import RunPlan
 
 __all__ = ["ATTEMPTS_MAX", "Execution", "ExecutionState", "LevelRunner", "ProcessEnd"]

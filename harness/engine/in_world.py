@@ -20,11 +20,11 @@ from harness.database.schema import prepare_database, run_database
 from harness.database.server_counts import ServerCounter
 from harness.defects import variant_of
 from harness.engine.execution import LevelRunner
+from harness.engine.findings import fault_events, findings
 from harness.engine.level import Record, Site
+from harness.engine.refusals import refuse_in_world
 from harness.engine.watch import Ending, Watch
 from harness.errors import HarnessError, WorldError
-from harness.faults.findings import fault_events, findings
-from harness.faults.refusals import refuse_in_world
 from harness.history.event import Event
 from harness.history.header import Header
 from harness.history.merge import Leftovers, Line, history_text, merge, read_leftovers
@@ -85,7 +85,7 @@ def record_in_world(
         audit = _audit(root, scenario, ending, offered=offered)
         inspect(root)
     leftovers = read_leftovers(raw)
-    faults = findings(scenario, leftovers.lines, seed=order.seed)
+    faults = findings(scenario, leftovers.lines)
     header, events = _history(order, leftovers, faults, audit)
     return Record(
         header=header,

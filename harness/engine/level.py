@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from harness.checkers.judge import judge
 from harness.engine.observer import Observer, Stop
+from harness.engine.refusals import refuse_at_level
 from harness.errors import UsageError
-from harness.faults.refusals import refuse_at_level
 from harness.history.event import Event
 from harness.history.header import Header
 from harness.runs.order import Order

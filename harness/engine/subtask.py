@@ -14,10 +14,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
-from harness.engine.lookups_link import LOOKUPS, BuildLookups, lookups_link
-from harness.engine.positioned_input import DueTime, PositionedInput, Reader
 from harness.engine.subtask_checkpoints import HandedCheckpoints
-from harness.workloads.source import Checkpoint, Source
 from reference_impl.checkpoint_failure import CheckpointException
 from reference_impl.checkpoint_metadata import CheckpointMetaData, CheckpointMetrics
 from reference_impl.checkpoint_options import CheckpointOptions
@@ -27,14 +24,20 @@ from reference_impl.mailbox_executor import MailboxExecutor
 from reference_impl.mailbox_processor import MailboxProcessor
 from reference_impl.queues.availability import Availability
 from reference_impl.snapshots.task_state_snapshot import TaskStateSnapshot
+from reference_impl.task.async_link import BuildAsyncOperator, async_link
 from reference_impl.task.input_processor import StreamInputProcessor, StreamOneInputProcessor
 from reference_impl.task.operator_chain import OperatorChain, OperatorLink
+from reference_impl.task.positioned_input import Checkpoint, DueTime, PositionedInput, Reader, Source
 from reference_impl.task.record_writer import LocalRecordWriter
 from reference_impl.task.stream_task import StreamTask
 from reference_impl.task.task_environment import TaskEnvironment
 from reference_impl.timers import Timers
 
-__all__ = ["Coordination", "Head", "HeadInput", "Subtask"]
+__all__ = ["LOOKUPS", "Coordination", "Head", "HeadInput", "Subtask"]
+
+LOOKUPS = "lookups"
+"""The id of the operator that calls."""
+_NAME = "the subtask"
 
 
 class Coordination(Reader, Protocol):
@@ -110,7 +113,7 @@ class Subtask:
         mailbox: Mailbox,
         timers: Callable[[MailboxExecutor], Timers],
         source: Source,
-        lookups: BuildLookups,
+        lookups: BuildAsyncOperator,
         coordination: Coordination,
         head: Head | None = None,
         is_hard: bool = False,
@@ -195,7 +198,13 @@ class Subtask:
 
     def _links(self, replayed: Iterator[Any]) -> Sequence[OperatorLink]:
         heads = [] if self._head is None else [self._head.link(replayed)]
-        lookups = lookups_link(self._lookups, restored=replayed, is_hard=self._is_hard, blocked=self._blocked)
+        lookups = async_link(
+            self._lookups,
+            operator_id=LOOKUPS,
+            restored=replayed,
+            is_hard=self._is_hard,
+            blocked=self._blocked,
+        )
         return [*heads, lookups]
 
     def _input_processor(self, chain: OperatorChain, position: int) -> StreamInputProcessor:
@@ -296,6 +305,3 @@ class Subtask:
         self._coordination.finishing()
         if self._coordination.cuts_at_end:
             self.trigger_next()
-
-
-_NAME = "the subtask"

@@ -17,7 +17,7 @@ from harness.clock import Deadline, monotonic_us, pause
 from harness.engine.execution import Execution, ExecutionState, LevelRunner
 from harness.engine.observer import Observer, Stop
 from harness.engine.reaper import AttemptReaper
-from harness.faults.schedule import Schedule
+from harness.engine.schedule import Schedule
 from harness.history.follower import AttemptView, Follower, Progress
 from harness.history.recorder import Recorder
 from harness.runs.plan import RunPlan

@@ -26,7 +26,7 @@ _DECIDED_WHEN_OPENED = frozenset({PACKETS, "small-disk", "server-clock"})
 
 def abilities_needed(order: Order) -> frozenset[str]:
     """Those abilities of the run's world that must be asked for before it opens."""
-    of_faults = {ability: None for fault in order.scenario.faults for ability in fault.form.abilities}
+    of_faults = {ability: None for fault in order.scenario.faults for ability in fault.abilities}
     return _DECIDED_WHEN_OPENED.intersection(of_faults)
 
 

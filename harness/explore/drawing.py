@@ -71,7 +71,11 @@ def _disturbed(draw: Draw) -> dict[str, Any]:
         workload["checkpoint_every"] = draw.between(2, 12)
     task = {"task": {"inputs": draw.between(1, 2), "gap": duration_text(draw.between(20, 200))}}
     setting = Setting(
-        operator=operator, workload=workload, sink=sink, by_time=by_time, inputs=task["task"]["inputs"] * is_keyed
+        operator=operator,
+        workload=workload,
+        sink=sink,
+        by_time=by_time,
+        inputs=task["task"]["inputs"] * is_keyed,
     )
     return {
         "operator": operator,

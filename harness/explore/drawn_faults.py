@@ -74,7 +74,9 @@ def draw_faults(setting: Setting, draw: Draw) -> list[Fault]:
     if len(stops) < _RESTARTS_MAX and draw.chance(350):
         stops.append(_zombie(setting, draw))
     drawn = [*stops, *_disturbances(setting, draw), *_bad_luck(setting, draw)]
-    return [{"id": f"{fault['do'].replace('_', '-')}-{number}", **fault} for number, fault in enumerate(drawn, 1)]
+    return [
+        {"id": f"{fault['do'].replace('_', '-')}-{number}", **fault} for number, fault in enumerate(drawn, 1)
+    ]
 
 
 def _ms(draw: Draw, low: int, high: int) -> str:
@@ -164,7 +166,12 @@ def _direction(draw: Draw) -> str:
 def _of_subtask(do: str, *, low_ms: int = 20, high_ms: int = 150) -> Make:
     def make(setting: Setting, draw: Draw) -> Fault:
         lasts = _ms(draw, low_ms, high_ms)
-        return {"do": do, "subtask": draw.index(setting.subtasks), "for": lasts, "when": _any_time(setting, draw)}
+        return {
+            "do": do,
+            "subtask": draw.index(setting.subtasks),
+            "for": lasts,
+            "when": _any_time(setting, draw),
+        }
 
     return make
 
@@ -285,7 +292,13 @@ def _poison(setting: Setting, draw: Draw) -> Fault:
     """Where nothing helps against the error, the task fails once."""
     subtask = draw.index(setting.subtasks)
     times = draw.between(1, max(1, setting.survives_errors))
-    return {"do": "poison", "subtask": subtask, "how": "raises", "times": times, "when": _record(setting, draw)}
+    return {
+        "do": "poison",
+        "subtask": subtask,
+        "how": "raises",
+        "times": times,
+        "when": _record(setting, draw),
+    }
 
 
 def _no_answer(setting: Setting, draw: Draw) -> Fault:

@@ -245,7 +245,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the first run")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument(
-        "--keep", type=Path, metavar="FOLDER", help="leave the scenario files of the runs that did not pass there"
+        "--keep",
+        type=Path,
+        metavar="FOLDER",
+        help="leave the scenario files of the runs that did not pass there",
     )
     given = parser.parse_args(arguments)
     if given.runs == 1:

@@ -1,1 +1,1 @@
-"""Faults: what is done to the world or to a worker, one file each; each heals, each leaves evidence."""
+"""Faults: what is done to a run, one file a kind (decision 28)."""

@@ -18,7 +18,6 @@ _MACHINE_SLACK_MS = 5000
 """A real machine may be busy with other things, its disk too; an outcome this late is no accident any more."""
 _COMMIT_MS = 20_000
 """As long as the sink insists on a commit."""
-_STORE = ("store_slow", "store_failing")
 _RECOVER_MS = 30_000
 """After a fault: a query that was cut off unnoticed waits 10 s for its limit, a commit insists for 20 s."""
 
@@ -80,6 +79,6 @@ def _drain_ms(scenario: Scenario) -> int:
 def _timeout_slack_ms(scenario: Scenario) -> int:
     """How late an outcome may be: a task that commits takes none, and may be held up at that."""
     commits_may_hang = any(
-        fault.link == "sink" or fault.form.by == "server" or fault.do in _STORE for fault in scenario.faults
+        fault.on_link == "sink" or fault.by == "server" or fault.delays_commits for fault in scenario.faults
     )
     return _MACHINE_SLACK_MS + (_COMMIT_MS if commits_may_hang else 0)

@@ -11,6 +11,7 @@ from typing import Any
 from harness.choices import fresh_seed
 from harness.clock import utc_now
 from harness.errors import HarnessError
+from harness.faults.kill_worker import KillWorker
 from harness.runs.plan import Crash
 from harness.scenario import Fault, Phase, Scenario
 
@@ -36,17 +37,7 @@ class Order:
 
 def planned_crashes(scenario: Scenario) -> list[Crash]:
     """The kills that its faults ask for."""
-    return [_crash(fault) for fault in scenario.faults if fault.do == "kill_worker"]
-
-
-def _crash(fault: Fault) -> Crash:
-    assert fault.subtask is not None, "a scenario's kill_worker names its subtask"
-    match fault.when:
-        case Phase(phase=phase, hit=hit):
-            how = fault.how or fault.form.hows[0]
-            return Crash(fault=fault.id, subtask=fault.subtask, phase=phase, hit=hit, how=how)
-    message = f"fault {fault.id}: a worker cannot be killed at {fault.when!r}"
-    raise HarnessError(message)
+    return [fault.crash for fault in scenario.faults if isinstance(fault, KillWorker)]
 
 
 def planned_inside(scenario: Scenario) -> list[dict[str, Any]]:
@@ -58,8 +49,7 @@ def planned_inside(scenario: Scenario) -> list[dict[str, Any]]:
 
 def _is_acted_inside(fault: Fault) -> bool:
     """In the attempt, in what its source sends, or in that it stops where nobody else could stop it."""
-    by_itself = fault.form.by in {"inside", "workload"}
-    return by_itself or (fault.do in {"pause_worker", "zombie"} and isinstance(fault.when, Phase))
+    return fault.by in {"inside", "workload"} or (fault.attempts_own and isinstance(fault.when, Phase))
 
 
 def new_run_id() -> str:

@@ -15,7 +15,6 @@ from harness.database.backoff import Backoff
 from harness.database.circuit import Circuit
 from harness.database.epoch import Attempt as TakenOver
 from harness.database.epoch import SavedEpoch
-from harness.engine.lookups_link import LookupOperator
 from harness.engine.subtask import Subtask
 from harness.levels.sim.hub import Actor
 from harness.levels.sim.subtask_loop import SubtaskLoop
@@ -26,7 +25,6 @@ from harness.sut.coordination import Coordination
 from harness.sut.enrichment import JournalProbe
 from harness.sut.keyed_task.keyed_task import KeyedTask
 from harness.sut.positions import Replay, named, restored
-from harness.workloads.source import Checkpoint, Source
 from reference_impl.async_function import AsyncFunction
 from reference_impl.async_wait_build import Mode
 from reference_impl.elements import OperatorInput
@@ -35,6 +33,8 @@ from reference_impl.mailbox import Mailbox
 from reference_impl.mailbox_executor import MailboxExecutor
 from reference_impl.queues.availability import Availability
 from reference_impl.retry import NO_RETRY, RetryStrategy
+from reference_impl.task.async_link import AsyncOperator
+from reference_impl.task.positioned_input import Checkpoint, Source
 from reference_impl.timers import Timers
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ class Attempt:
         timers: Timers,
         emit: Callable[[OperatorInput], None],
         fail: Callable[[BaseException], None],
-    ) -> LookupOperator:
+    ) -> AsyncOperator:
         """The operator that calls, in its place of the chain."""
         job, variant = self.job, self.run.variant
         assert self.journal is not None, "an attempt has its journal before its operator"

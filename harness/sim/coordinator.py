@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from harness.workloads.source import Checkpoint
+from reference_impl.task.positioned_input import Checkpoint
 
 __all__ = ["Coordinator", "Part", "Word"]
 

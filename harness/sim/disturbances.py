@@ -9,11 +9,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from harness.faults.reset import SimulatedReset
+from harness.faults.simulated.holding import latency
+from harness.faults.simulated.shut_port import ShutPort
+from harness.faults.simulated.swallowing import Swallowing
 from harness.history.event import FaultEvent
 from harness.runs.plan import Crash
-from harness.sim.faults.cuts import Down, Reset
-from harness.sim.faults.delays import latency
-from harness.sim.faults.silences import Blackhole
 from harness.sim.situation import Disturbance, Zombie
 
 if TYPE_CHECKING:
@@ -210,8 +211,8 @@ def _link_fault(disturbance: Disturbance) -> LinkFault:
         "latency": lambda: latency(
             delay_ms=disturbance.amount_ms, jitter_ms=disturbance.amount_ms // 2, upward=False
         ),
-        "blackhole": lambda: Blackhole(upward=True, downward=True),
-        "down": Down,
-        "reset": Reset,
+        "blackhole": lambda: Swallowing(upward=True, downward=True),
+        "down": ShutPort,
+        "reset": SimulatedReset,
     }
     return make[disturbance.kind]()

@@ -1,6 +1,6 @@
 """The schedule at level sim: begins each fault at its trigger, ends it when its time is over, again if it repeats.
 
-The counterpart of `harness.faults.schedule`. Invariant: whatever was begun is healed, in the reverse order when the
+The counterpart of `harness.engine.schedule`. Invariant: whatever was begun is healed, in the reverse order when the
 run is over, and both are in the history, the end with what the fault itself counted.
 """
 
@@ -13,13 +13,14 @@ from functools import partial
 from typing import Final
 
 from harness.drawn_times import instant_ms
+from harness.faults.kill_worker import KillWorker
+from harness.faults.model.fault import Fault
+from harness.faults.simulated.act import Act, Evidence
 from harness.history.event import FaultEvent, In
+from harness.scenario import Call, CheckpointDone, Phase, RecordTaken, Scenario
 from harness.levels.sim.hub import Due
-from harness.scenario import Call, CheckpointDone, Fault, Phase, RecordTaken, Scenario
-from harness.sim.faults.act import Act, Evidence
-from harness.sim.faults.calls import WorkloadFaults
-from harness.sim.faults.vocabulary import ATTEMPTS_OWN, STALLS, lasts_ms, make_act
 from harness.sim.simulation import Simulation
+from harness.sim.workload_faults import WorkloadFaults
 
 __all__ = ["FaultSchedule", "Noted"]
 
@@ -84,7 +85,11 @@ class FaultSchedule:
 
     def __post_init__(self) -> None:
         self.workload = WorkloadFaults(self.scenario, self.run, seed=self.seed)
-        faults = [fault for fault in self.scenario.faults if make_act(fault) is not None]
+        faults = [
+            fault
+            for fault in self.scenario.faults
+            if fault.by != "workload" and not isinstance(fault, KillWorker)
+        ]
         self._planned = [_Planned(fault=fault) for fault in faults]
         whens = [fault.when for fault in faults]
         self._listens_to = frozenset(when.phase for when in whens if isinstance(when, Phase))
@@ -131,7 +136,7 @@ class FaultSchedule:
         now_ms = self.run.hub.now_ms
         for planned in self._planned:
             if planned.first_ms is None and is_due(planned.fault):
-                own = planned.fault.do in ATTEMPTS_OWN and planned.fault.subtask in {None, subtask}
+                own = planned.fault.attempts_own and planned.fault.of_subtask in {None, subtask}
                 if own:
                     planned.first_ms = now_ms
                     self._begin(planned, now_ms)
@@ -147,15 +152,15 @@ class FaultSchedule:
 
     def _begin(self, planned: _Planned, planned_ms: int) -> None:
         run, fault = self.run, planned.fault
-        make = make_act(fault)
-        assert make is not None, "only what is acted out from here is planned"
+        act = fault.simulated(run)
+        assert act is not None, "only what is acted out from here is planned"
         noted = Noted(planned_us=planned_ms * 1000)
         self.noted.setdefault(fault.id, []).append(noted)
-        planned.acting = acting = _Acting(fault=fault, act=make(run), noted=noted, began_ms=run.hub.now_ms)
+        planned.acting = acting = _Acting(fault=fault, act=act, noted=noted, began_ms=run.hub.now_ms)
         planned.begun += 1
         self._acted.append(acting)
-        self._tell_begin(fault)
-        lasts = lasts_ms(fault)
+        self._tell_begin(acting)
+        lasts = fault.simulated_lasts_ms
         if lasts is not None:
             acting.next = run.hub.at(run.hub.now_ms + lasts, partial(self._end, planned, acting))
         run.hub.at(run.hub.now_ms, partial(self._look, planned, acting))
@@ -168,7 +173,7 @@ class FaultSchedule:
         hub = self.run.hub
         self._measure(acting, acting.act.evidence())
         bitten, waited_ms = acting.noted.measured_us is not None, hub.now_ms - acting.began_ms
-        if lasts_ms(acting.fault) is None and (bitten or waited_ms >= _UNTIL_BITTEN_MS):
+        if acting.fault.simulated_lasts_ms is None and (bitten or waited_ms >= _UNTIL_BITTEN_MS):
             self._end(planned, acting)
         elif not bitten:
             hub.at(hub.now_ms + _LOOK_MS, partial(self._look, planned, acting))
@@ -177,9 +182,9 @@ class FaultSchedule:
         """Heal it; its next time may come when this one is over."""
         hub, fault = self.run.hub, planned.fault
         self._heal(acting)
-        if planned.begun < (fault.repeat or 1):
+        if planned.begun < fault.comes:
             assert planned.first_ms is not None, "what has acted was due"
-            next_ms = planned.first_ms + planned.begun * (fault.every or 0)
+            next_ms = planned.first_ms + planned.begun * fault.every_ms
             self._due_at(planned, max(hub.now_ms, next_ms))
 
     def _heal(self, acting: _Acting) -> None:
@@ -211,9 +216,9 @@ class FaultSchedule:
                 self._heal(acting)
         self.workload.close()
 
-    def _tell_begin(self, fault: Fault) -> None:
-        tape = self.run.tape
-        if fault.do in STALLS:
+    def _tell_begin(self, acting: _Acting) -> None:
+        tape, fault = self.run.tape, acting.fault
+        if acting.act.stalls:
             tape.add(FaultEvent(n=tape.n, t=tape.t, f=fault.id, phase="begin", stalls=True))
         else:
             tape.add(FaultEvent(n=tape.n, t=tape.t, f=fault.id, phase="begin"))
@@ -229,7 +234,7 @@ def _has_called(fault: Fault, calls: Counter[int | None]) -> bool:
     when = fault.when
     if not isinstance(when, Call):
         return False
-    of = fault.subtask if when.subtask is None and fault.do in ATTEMPTS_OWN else when.subtask
+    of = fault.of_subtask if when.subtask is None and fault.attempts_own else when.subtask
     return calls[of] >= when.call
 
 
@@ -242,7 +247,7 @@ def _is_taken(fault: Fault, subtask: int, record: int) -> bool:
     when = fault.when
     if not isinstance(when, RecordTaken):
         return False
-    of = fault.subtask if when.subtask is None else when.subtask
+    of = fault.of_subtask if when.subtask is None else when.subtask
     return of in {None, subtask} and record >= when.record
 
 
@@ -250,4 +255,4 @@ def _is_reached(fault: Fault, subtask: int, phase: str, hit: int) -> bool:
     when = fault.when
     if not isinstance(when, Phase):
         return False
-    return fault.subtask in {None, subtask} and when.phase == phase and when.hit == hit
+    return fault.of_subtask in {None, subtask} and when.phase == phase and when.hit == hit

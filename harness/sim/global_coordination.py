@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.sim.coordinator import Part
 from harness.sut.coordination import JournalledSubtask
-from harness.workloads.source import Checkpoint
+from reference_impl.task.positioned_input import Checkpoint
 
 if TYPE_CHECKING:
     from harness.sim.coordinated_run import CoordinatedRun

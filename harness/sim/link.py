@@ -13,6 +13,8 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from harness.choices import Draw
+from harness.faults.simulated.act import LinkAct as LinkFault
+from harness.faults.simulated.losses import LOST_CONNECTION, REFUSED
 from harness.levels.sim.hub import Due, Hub
 from harness.levels.sim.subtask_loop import SubtaskLoop
 from harness.sim.wire import LOOKUP, Packet, Statement, packets
@@ -30,8 +32,6 @@ __all__ = [
     "LoopAlarm",
 ]
 
-LOST_CONNECTION = 2013
-REFUSED = 2003
 _NETWORK_MS_MAX = 1
 """One way, undisturbed."""
 _CONNECT_LIMIT_MS = 2_000
@@ -140,22 +140,6 @@ class Flight(Struct, eq=False):
         if self.held or not self.departed:
             return True
         return self.arrive_ms > now_ms if self.work is None else self.arrival is not None
-
-
-class LinkFault(Protocol):
-    """What acts on a link while it lasts."""
-
-    def begins(self, link: Link) -> None:
-        """It acts from now on, and on what is on its way."""
-
-    def meets(self, link: Link, flight: Flight) -> None:
-        """A request is sent: change when, or how, it ends."""
-
-    def ends(self, link: Link) -> None:
-        """It is healed."""
-
-    def evidence(self) -> dict[str, Any]:
-        """What it did; empty: nothing."""
 
 
 class Link:

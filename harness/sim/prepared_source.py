@@ -19,7 +19,7 @@ _END = EndOfInput()
 
 
 class PreparedSource:
-    """One attempt's; a `harness.workloads.source.Source`. The last of `elements` is the `EndOfInput`."""
+    """One attempt's; a `reference_impl.task.positioned_input.Source`. The last of `elements` is the `EndOfInput`."""
 
     def __init__(self, elements: Sequence[DueElement], *, checkpoint_every: int, origin_ms: int) -> None:
         self._elements = elements

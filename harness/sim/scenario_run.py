@@ -11,8 +11,9 @@ from functools import partial
 from typing import Any, Final, TypedDict
 
 from harness.choices import Choices
+from harness.claims import header_of
+from harness.engine.refusals import refuse_at_level
 from harness.errors import HarnessError
-from harness.faults.refusals import refuse_at_level
 from harness.history.event import Event
 from harness.history.header import Header, parse_header
 from harness.runs.claims import header_of

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from harness.choices import Draw
 from harness.engine.execution import ATTEMPTS_MAX
+from harness.faults.kill_worker import InjectedFailure
 from harness.history.event import FaultEvent, GiveUp
 from harness.levels.sim.hub import Actor, Hub
 from harness.runs.plan import Crash
@@ -23,7 +24,6 @@ from harness.sim.database import CALM, Database, Troubles
 from harness.sim.link import Link
 from harness.sim.patience import patience
 from harness.sim.variant import HONEST, Variant
-from harness.sut.inside.crash import InjectedFailure
 
 __all__ = ["Simulation"]
 

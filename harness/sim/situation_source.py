@@ -71,7 +71,7 @@ def results_of(lookup: Lookup, *, stream: Stream) -> list[Any]:
 
 
 class SituationSource:
-    """One attempt's source; a `harness.workloads.source.Source`. With object reuse it has one `Lookup` for all."""
+    """One attempt's source; a `Source`. With object reuse it has one `Lookup` for all."""
 
     def __init__(
         self, elements: Sequence[QueueElement], *, stream: Stream, checkpoints: Checkpoints, origin_ms: int

@@ -14,8 +14,8 @@ from harness.sut.dead_letter import DeadLetter
 from harness.sut.enrichment import Enriched
 from harness.sut.phases import Phases
 from harness.sut.positions import named, saved
-from harness.workloads.source import Checkpoint
 from reference_impl.elements import OperatorInput, Record, Watermark
+from reference_impl.task.positioned_input import Checkpoint
 
 __all__ = ["Coordination", "JournalledSubtask", "TaskJournal"]
 

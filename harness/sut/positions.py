@@ -23,7 +23,7 @@ __all__ = ["Replay", "SubtaskSource", "TaskState", "WatchedSource", "named", "re
 
 
 class SubtaskSource:
-    """One subtask's source, due at its rate since `origin_ms`; a `harness.workloads.source.Source`."""
+    """One subtask's source, due at its rate since `origin_ms`; a `reference_impl.task.positioned_input.Source`."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ def named(elements: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 class WatchedSource:
-    """`source`, with something to do when it stands at a position; a `harness.workloads.source.Source`. Mutable."""
+    """`source`, with something to do when it stands at a position; a `Source`. Mutable."""
 
     def __init__(self, source: SubtaskSource, acts: dict[int, Callable[[], None]]) -> None:
         self._source = source

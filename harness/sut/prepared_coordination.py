@@ -16,7 +16,7 @@ from harness.database.epoch import Part, SinkLost
 from harness.database.two_phase_sink import TwoPhaseSink
 from harness.sut.coordination import JournalledSubtask, TaskJournal
 from harness.sut.phases import Phases
-from harness.workloads.source import Checkpoint
+from reference_impl.task.positioned_input import Checkpoint
 
 __all__ = ["Later", "PreparedCoordination", "PreparedJournal", "TwoPhaseCoordination", "TwoPhaseJournal"]
 

@@ -74,9 +74,10 @@ class ChosenSink:
     ) -> Coordination | PreparedCoordination:
         """Who coordinates; what earlier attempts left in the sink is settled, `restored` being their checkpoint."""
         if not isinstance(self.sink, CoordinatedSink):
-            return self._variant.coordination(Coordination)(
+            made: Coordination = self._variant.coordination(Coordination)(
                 journal=journal, sink=self.sink, phases=phases, expect=expect
             )
+            return made
         kind = TwoPhaseCoordination if isinstance(self.sink, TwoPhaseSink) else PreparedCoordination
         coordination: PreparedCoordination = self._variant.coordination(kind)(
             journal=journal,

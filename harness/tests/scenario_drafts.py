@@ -7,8 +7,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from harness.faults.model.fault import Fault
+from harness.faults.model.registry import FAULTS
 from harness.scenario import Scenario
-from harness.scenario_fault_kinds import FAULT_FORMS, FaultForm
 from harness.scenario_values import duration_text
 
 __all__ = ["SOUND", "scenarios", "sound"]
@@ -148,19 +149,19 @@ def _faults(
     """Any fault that levels, sink and task can do, with all that its kind needs and some of what it takes."""
     able = [
         kind
-        for kind, form in FAULT_FORMS.items()
+        for kind, form in FAULTS.items()
         if set(levels) <= set(form.levels)
         and (sink != "atomic" or "store" not in form.abilities)
         and not (is_keyed and kind == "watermark_burst")
     ]
     kind = draw(st.sampled_from(able))
-    form = FAULT_FORMS[kind]
+    form = FAULTS[kind]
     subtask = draw(st.integers(0, subtasks - 1))
-    values: dict[str, Any] = {**_VALUES, "subtask": subtask, "code": (form.codes or (0,))[0]}
-    values["how"] = draw(st.sampled_from(form.hows or ("any",)))
-    taken = draw(st.sets(st.sampled_from(form.takes))) if form.takes else set()
+    values: dict[str, Any] = {**_VALUES, "subtask": subtask, "code": (form.choices("code") or (0,))[0]}
+    values["how"] = draw(st.sampled_from(form.choices("how") or ("any",)))
+    taken = draw(st.sets(st.sampled_from(form.takes()))) if form.takes() else set()
     taken -= {"repeat", "every"} if "repeat" not in taken or "every" not in taken else set()
-    fields = {field: values[field] for field in (*form.needs, *sorted(taken))}
+    fields = {field: values[field] for field in (*form.needs(), *sorted(taken))}
     return {"id": name, "do": kind, **fields, "when": draw(_whens(form, subtask))}
 
 
@@ -173,7 +174,7 @@ _VALUES = {
 
 
 @st.composite
-def _whens(draw: st.DrawFn, form: FaultForm, subtask: int) -> dict[str, Any]:
+def _whens(draw: st.DrawFn, form: type[Fault], subtask: int) -> dict[str, Any]:
     forms: dict[str, dict[str, Any]] = {
         "at": {"at": draw(_durations)},
         "between": {"between": ["100ms", "2s"]},

@@ -25,10 +25,14 @@ LINT_IMPORTS = Path(sysconfig.get_path("scripts")) / "lint-imports"
 PLANTED = [
     ("harness/verdict.py", "import harness.engine.perform", "the harness's floors"),
     ("harness/newcomer.py", "import harness.errors", "the harness's floors"),
-    ("reference_impl/elements.py", "import reference_impl.source_task", "the operator's floors"),
+    ("reference_impl/elements.py", "import reference_impl.task.stream_task", "the operator's floors"),
     ("harness/faults/latency.py", "import harness.faults.down", "faults do not know each other"),
     ("harness/checkers/ordered.py", "import harness.checkers.segments", "no checker knows another"),
-    ("reference_impl/source_task.py", "import harness.clock", "the operator knows nothing of the harness"),
+    (
+        "reference_impl/task/stream_task.py",
+        "import harness.clock",
+        "the operator knows nothing of the harness",
+    ),
     ("harness/faults/latency.py", "import asyncio", "share no code with the suspect"),
     ("harness/checkers/ordered.py", "import reference_impl.elements", "share no code with the suspect"),
     ("reference_impl/errors.py", "import asyncio", "what is pure in the operator"),

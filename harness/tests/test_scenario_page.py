@@ -7,8 +7,8 @@ import re
 import pytest
 
 from harness.catalogue import catalogue_folder
+from harness.faults.model.registry import FAULTS
 from harness.scenario import Scenario
-from harness.scenario_faults import Fault
 from harness.scenario_file import apply_settings, loads
 from harness.scenario_parts import Expectations, Operator, Part, Task, Workload
 from harness.scenario_schema import scenario_schema
@@ -44,7 +44,7 @@ def test_every_field_is_on_the_page_with_its_default(section: str, part: type[Pa
 
 
 def test_every_trigger_and_every_other_field_is_on_the_page() -> None:
-    parts = (Fault, Expectations, *TRIGGERS.values())
+    parts = (*FAULTS.values(), Expectations, *TRIGGERS.values())
     names = {field.alias or name for part in parts for name, field in part.model_fields.items()}
 
     assert [name for name in sorted(names) if not re.search(rf"[`{{ ]{name}[`:]", PAGE)] == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from harness.faults.latency import Latency
 from harness.scenario_file import ScenarioProblems, apply_settings
 from harness.tests.scenario_drafts import sound
 
@@ -31,6 +32,7 @@ def test_settings_reach_any_field_by_id_index_or_name() -> None:
     )
 
     spike = new.faults[0]
+    assert isinstance(spike, Latency)
     assert (new.workload.records, spike.delay, spike.lasts, spike.jitter) == (500, 50, 1000, 5)
     assert spike.when.model_dump(exclude_none=True) == {"checkpoint": 3}
     assert (new.operator.on_timeout, new.operator.timeout) == (["none", 3], 300)

@@ -10,10 +10,9 @@ from typing import Any
 
 from msgspec import Struct
 
-__all__ = ["HOT_KEY", "Lookup", "MarkOfTime", "StampedLookup"]
+from harness.faults.hot_key import HOT_KEY
 
-HOT_KEY = 0
-"""The key that a skewed source asks for more often than for the others."""
+__all__ = ["HOT_KEY", "Lookup", "MarkOfTime", "StampedLookup"]
 
 
 class Lookup(Struct, frozen=True, kw_only=True):

@@ -40,7 +40,7 @@ class LookupSource:
     def __init__(self, *, workload: Workload, seed: int, subtask: int, faults: Iterable[Fault] = ()) -> None:
         self._workload = workload
         self._every = workload.watermark_every
-        mine = [fault for fault in faults if fault.subtask in {None, subtask}]
+        mine = [fault for fault in faults if fault.of_subtask in {None, subtask}]
         draw = Draw(seed, f"lookups/subtask {subtask}")
         skewed = Draw(seed, f"skew/subtask {subtask}")
         records = [self._draw(index, subtask, draw, skewed) for index in range(workload.records)]

@@ -6,15 +6,14 @@ from the seed and the record's number, so a position holds the same element in e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from msgspec.structs import replace
-
 from harness.choices import Draw
-from harness.scenario import Fault, Workload
-from harness.scenario_triggers import RecordTaken
-from harness.workloads.elements import HOT_KEY, Lookup
+from harness.faults.model.fault import Fault
+from harness.faults.model.workload import ShapingFault
+from harness.scenario import Workload
+from harness.workloads.elements import Lookup
 
 __all__ = ["Burst", "burst_places", "idle_spans", "marks", "with_hot_keys"]
 
@@ -37,42 +36,29 @@ class Burst:
         return max(self.floor_ms, self.until_ms - (self.count - 1 - place))
 
 
-def _first_index(fault: Fault) -> int:
-    assert isinstance(fault.when, RecordTaken), "the workload's faults wait for a record"
-    return fault.when.record - 1
-
-
 def burst_places(faults: Iterable[Fault], *, records: int) -> list[tuple[int, int]]:
     """Before which record (from 0) how many watermarks come, in their order."""
-    bursts = [fault for fault in faults if fault.do == "watermark_burst"]
-    return sorted((min(_first_index(fault), records), fault.count or 0) for fault in bursts)
+    bursts = (fault.burst(records) for fault in _shaping(faults))
+    return sorted(burst for burst in bursts if burst is not None)
 
 
 def idle_spans(faults: Iterable[Fault]) -> list[tuple[int, int]]:
     """Before which record (from 0) the source is silent, and for how long (ms)."""
-    return [(_first_index(fault), fault.lasts or 0) for fault in faults if fault.do == "idle_input"]
+    silences = (fault.silence() for fault in _shaping(faults))
+    return [silence for silence in silences if silence is not None]
 
 
 def with_hot_keys(
     records: list[tuple[Lookup, int | None]], faults: Iterable[Fault], *, seed: int, subtask: int
 ) -> list[tuple[Lookup, int | None]]:
     """`records`, of which a share asks for one key, and waits longer for it."""
-    for fault in faults:
-        if fault.do == "hot_key":
-            first = _first_index(fault)
-            last = len(records) if fault.count is None else first + fault.count
-            draw = Draw(seed, f"fault {fault.id}/subtask {subtask}")
-            records = [
-                (_heated(lookup, fault), ts)
-                if first <= index < last and draw.chance((fault.share or 0) * 10)
-                else (lookup, ts)
-                for index, (lookup, ts) in enumerate(records)
-            ]
+    for fault in _shaping(faults):
+        records = fault.reshaped(records, seed=seed, subtask=subtask)
     return records
 
 
-def _heated(lookup: Lookup, fault: Fault) -> Lookup:
-    return replace(lookup, key=HOT_KEY, service_ms=fault.delay or lookup.service_ms)
+def _shaping(faults: Iterable[Fault]) -> Iterator[ShapingFault]:
+    return (fault for fault in faults if isinstance(fault, ShapingFault))
 
 
 def marks(workload: Workload, *, seed: int, subtask: int, step_ms: int) -> Sequence[int]:

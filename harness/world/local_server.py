@@ -16,7 +16,7 @@ import psutil
 
 from harness.clock import Deadline, wait_until
 from harness.errors import WorldError
-from harness.faults.server_control import ServerState
+from harness.faults.real.server_control import ServerState
 from harness.process_identity import identify
 from harness.world.mysql_server import MysqlServer
 from harness.world.server import lacking

@@ -1,4 +1,4 @@
-"""The database server of a world, as faults may treat it (`harness.faults.server_control`).
+"""The database server of a world, as faults may treat it (`harness.faults.real.server_control`).
 
 Invariants: one act at a time, from whichever thread; after every act the server either runs on its own port and
 data or was ended by us; what a fault left to be put back in a server that was down is put back when it starts.
@@ -17,7 +17,7 @@ from pymysql.connections import Connection
 
 from harness.clock import Deadline, pause
 from harness.errors import HarnessError, WorldError
-from harness.faults.server_control import ServerState
+from harness.faults.real.server_control import ServerState
 from harness.world.proof import open_connection
 from harness.world.world import DATABASE, Address, Credentials
 
@@ -77,7 +77,7 @@ class _Owed:
 
 
 class Server:
-    """A `harness.faults.server_control.ServerControl` of a machine."""
+    """A `harness.faults.real.server_control.ServerControl` of a machine."""
 
     def __init__(
         self,

@@ -18,8 +18,8 @@ from urllib.parse import quote
 
 from harness.clock import Deadline, wait_until
 from harness.errors import WorldError
-from harness.faults.deed import Deed, DeedsRead, deed_of
-from harness.faults.fault import Toxic
+from harness.faults.real.deed import Deed, DeedsRead, deed_of
+from harness.faults.real.fault_site import Toxic
 from harness.world.world import Address
 
 __all__ = ["CALL_LIMIT_S", "ProxySilent", "Toxiproxy"]

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from harness.faults.fault import Control
-from harness.faults.server_control import ServerControl
+from harness.faults.real.fault_site import Control
+from harness.faults.real.server_control import ServerControl
 from harness.runs.outcome import WorldDescription
 from harness.runs.plan import Endpoint
 

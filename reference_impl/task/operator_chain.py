@@ -250,9 +250,7 @@ def _room_of(
     operator: StreamOperator | TwoInputStreamOperator, *, otherwise: Callable[[], Availability] | None
 ) -> Callable[[], Availability] | None:
     """One that holds nothing has room if the next has."""
-    return (
-        partial(getattr, operator, "room") if can(operator, WithRoom) else otherwise
-    )  # asked once a record
+    return partial(getattr, operator, "room") if can(operator, WithRoom) else otherwise  # asked once a record
 
 
 def _told(notify: Callable[[int], None], checkpoint_id: int) -> Callable[[], None]:

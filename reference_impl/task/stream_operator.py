@@ -156,10 +156,12 @@ class StreamOperatorFactory(Protocol):
 
 
 def can(operator: object, ability: type[T]) -> TypeGuard[T]:
-    """Whether `operator` has `ability`, one of the protocols here; by its class, so that it is looked for once a type."""
-    return _has(type(operator), ability)
+    """Whether `operator` has `ability`, a protocol of methods; judged by its class, once a class."""
+    kind: Any = type(operator)
+    wanted: Any = ability
+    return _has(kind, wanted)
 
 
 @cache
-def _has(kind: type, ability: type) -> bool:
+def _has(kind: Any, ability: Any) -> bool:
     return all(hasattr(kind, name) for name in vars(ability) if not name.startswith("_"))

@@ -15,7 +15,7 @@ from harness.bench.survival_cell import SINKS, Counted, survive
 from harness.database.pool import ConnectionPool
 from harness.database.sink import EpochSink
 from harness.defects.sinks import assuming_committed, committing_blindly
-from harness.scenario_fault_kinds import FaultName, kinds_by
+from harness.faults.model.registry import FaultName, kinds_by
 from harness.sut.lookup import ReferenceLookup, own_nonces
 from harness.tests.real_world import real_world
 from harness.workloads.lookups import Lookup

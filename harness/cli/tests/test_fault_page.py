@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.cli.fault_page import PAGE, page_text, where_of
-from harness.faults.vocabulary import FAULTS
-from harness.scenario_fault_kinds import FAULT_FORMS
+from harness.faults.model.registry import FAULTS
 
 
 def test_the_page_is_made_of_the_tables() -> None:
@@ -14,12 +13,12 @@ def test_the_page_is_made_of_the_tables() -> None:
     assert PAGE.read_text(encoding="utf-8") == page_text()
 
 
-@pytest.mark.parametrize("name", FAULT_FORMS)
+@pytest.mark.parametrize("name", FAULTS)
 def test_every_fault_has_its_line(name: str) -> None:
     assert f"\n| `{name}` | {FAULTS[name].about.replace('|', '')}" in page_text()
 
 
 def test_a_fault_that_not_every_place_can_do_says_where() -> None:
-    assert where_of(FAULT_FORMS["lost_commit"]) == "our own proxy; every level"
-    assert where_of(FAULT_FORMS["pause_executor"]) == "level spark"
-    assert where_of(FAULT_FORMS["latency"]) == "every level"
+    assert where_of(FAULTS["lost_commit"]) == "our own proxy; every level"
+    assert where_of(FAULTS["pause_executor"]) == "level spark"
+    assert where_of(FAULTS["latency"]) == "every level"

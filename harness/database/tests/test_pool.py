@@ -14,7 +14,7 @@ from harness.clock import monotonic_us
 from harness.database.driver import AsyncMySqlDriver
 from harness.database.pool import ConnectionLost, ConnectionPool
 from harness.database.tests.conftest import RunDatabase
-from harness.faults.fault import Toxic
+from harness.faults.real.fault_site import Toxic
 from reference_impl.loops import real_loop
 
 pytestmark = pytest.mark.real

@@ -16,7 +16,7 @@ from harness.database.driver import MySqlDriver
 from harness.database.epoch import Fenced, SavedEpoch, SinkLost, Visible
 from harness.database.sink import EpochSink
 from harness.database.tests.conftest import RunDatabase
-from harness.faults.fault import Toxic
+from harness.faults.real.fault_site import Toxic
 
 pytestmark = pytest.mark.real
 

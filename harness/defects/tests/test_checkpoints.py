@@ -1,43 +1,41 @@
-"""Defects of checkpoints: each changes what its name says, and only where there is such a thing."""
+"""Defects of checkpoints, on a subtask by hand."""
 
 from __future__ import annotations
 
 import pytest
 
 from harness.defects.checkpoints import omitting_blocked, one_early, one_late
-from harness.sim.mail_task import MailTask
-from reference_impl.source_task import Checkpoint, SourceTask
+from harness.engine.subtask import Subtask
+from harness.engine.tests.subtask_rig import HandCoordination, ListSource, open_subtask
+from reference_impl.elements import Record
+from reference_impl.tests.rig import record
 
 
-class Coordination:
-    """Keeps what it is told."""
+@pytest.mark.parametrize(
+    ("kind", "positions"),
+    [
+        (HandCoordination, [2, 3]),
+        (one_early(HandCoordination), [1, 2]),
+        (one_late(HandCoordination), [3, 4]),
+    ],
+)
+def test_a_shifted_offset_is_one_off(kind: type[HandCoordination], positions: list[int]) -> None:
+    source = ListSource([record(1), record(2), record(3)], barriers=[2])
+    with open_subtask(source, coordination=kind) as rig:
+        rig.subtask.run()
 
-    def __init__(self) -> None:
-        self.told: list[Checkpoint] = []
-
-    def completes(self, checkpoint: Checkpoint) -> None:
-        self.told.append(checkpoint)
-
-
-@pytest.mark.parametrize(("kind", "by"), [(one_early, -1), (one_late, 1)])
-def test_a_shifted_offset_is_one_off_and_nothing_else(kind: object, by: int) -> None:
-    assert callable(kind)
-    coordination = kind(Coordination)()
-    taken = Checkpoint(number=3, position=7, elements=())
-
-    coordination.completes(taken)
-
-    assert coordination.told == [Checkpoint(number=3, position=7 + by, elements=())]
+        assert [checkpoint.position for _, checkpoint, _ in rig.told.checkpoints] == positions
+        assert rig.told.emitted == [1, 2, 3]
 
 
-def test_before_the_first_element_there_is_none_to_resume_at() -> None:
-    coordination = one_early(Coordination)()
+@pytest.mark.parametrize(
+    ("kind", "kept"), [(Subtask, (record(1), record(2))), (omitting_blocked(Subtask), (record(1),))]
+)
+def test_what_waits_for_a_slot_is_omitted(kind: type[Subtask], kept: tuple[Record, ...]) -> None:
+    source = ListSource([record(1), record(2)])
+    with open_subtask(source, kind=kind, capacity=1, delay_ms=500, is_hard=True) as rig:
+        rig.at(100, rig.subtask.trigger_next)
 
-    coordination.completes(Checkpoint(number=1, position=0, elements=()))
+        rig.subtask.run()
 
-    assert coordination.told[0].position == 0
-
-
-def test_what_is_not_blocked_is_not_omitted() -> None:
-    assert omitting_blocked(SourceTask) is SourceTask
-    assert omitting_blocked(MailTask) is not MailTask
+        assert rig.told.checkpoints[0][1].elements == kept

@@ -12,7 +12,7 @@ import pytest
 from harness.database.pool import ConnectionLost, ConnectionPool
 from harness.database.tests.conftest import RunDatabase
 from harness.defects.pools import cancelling_nothing, losing_rows, reusing_cancelled, trusting
-from harness.sut.lookup import ForeignAnswer, lookup
+from harness.sut.lookup import ForeignAnswer, ReferenceLookup, own_nonces
 from harness.sut.variant import Kind, same
 from harness.workloads.lookups import Lookup
 from reference_impl.loops import real_loop
@@ -77,7 +77,8 @@ def test_the_references_lookup_finds_a_foreign_answer_out_unless_it_trusts(
     trusts: bool,  # noqa: FBT001 - a case
 ) -> None:
     async def work(pool: Any) -> Any:
-        ask = trusting(lookup) if trusts else lookup
+        honest = ReferenceLookup(own_nonces())
+        ask = trusting(honest) if trusts else honest
         await cancelled(ask(Lookup(id=1, key=3, service_ms=200), pool))
         return await ask(Lookup(id=2, key=4, service_ms=0), pool)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.checkpoint_store import CheckpointStore
+from harness.checkpoint_store import CheckpointStore, FolderFiles
 from harness.database.audit import read_audit
 from harness.database.epoch import Attempt, Fenced, Part, SavedEpoch, Visible
 from harness.database.idempotent_sink import IdempotentSink
@@ -44,7 +44,7 @@ Defect = Callable[[Kind], Kind]
 @pytest.fixture
 def store(tmp_path: Path, database: RunDatabase) -> Iterator[CheckpointStore]:
     """Of a sink whose checkpoints are completed elsewhere; branches that a test leaves are ended, with their locks."""
-    yield CheckpointStore(tmp_path, subtask=SUBTASK, seed=1)
+    yield CheckpointStore(FolderFiles(tmp_path), subtask=SUBTASK, seed=1)
     with connect(database.root) as connection, connection.cursor() as cursor:
         roll_back_branches(cursor, database.root.database)
 

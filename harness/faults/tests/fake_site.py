@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from harness.clock import Deadline, wait_until
-from harness.faults.deed import Deed, DeedsRead
-from harness.faults.fault import Site, Toxic
-from harness.faults.schedule import Schedule
-from harness.faults.server_control import ServerControl
-from harness.faults.workers import Workers
+from harness.engine.schedule import Schedule
+from harness.faults.real.deed import Deed, DeedsRead
+from harness.faults.real.fault_site import Site, Toxic
+from harness.faults.real.server_control import ServerControl
+from harness.faults.real.workers import Workers
 from harness.history.follower import Progress
 from harness.scenario import Scenario
 
@@ -77,6 +77,7 @@ def site(proxy: Proxy, *, found: Callable[..., None] = lambda **facts: None) -> 
         server=cast("ServerControl", NOWHERE),
         workers=cast("Workers", NOWHERE),
         found=found,
+        seed=7,
         over=threading.Event(),
     )
 

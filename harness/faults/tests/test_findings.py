@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.faults.findings import fault_events, findings
+from harness.engine.findings import fault_events, findings
 from harness.faults.tests.killed_run import Line, killed_run
 from harness.runs.outcome import FaultRecord
 from harness.scenario import Scenario
@@ -34,7 +34,7 @@ def scenario(*faults: Line) -> Scenario:
 
 
 def found(one: Scenario, lines: list[Line]) -> list[FaultRecord]:
-    return findings(one, lines, seed=7)
+    return findings(one, lines)
 
 
 def answered(id_: int, began_ms: int, took_ms: int) -> list[Line]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from harness.engine.refusals import refuse_at_level, refuse_in_world
 from harness.errors import UsageError
-from harness.faults.refusals import refuse_at_level, refuse_in_world
 from harness.faults.tests.fake_site import scenario
 
 LOST = {"id": "lost", "do": "lost_commit", "link": "sink", "when": {"at": "1s"}}

@@ -8,7 +8,7 @@ import pytest
 
 from harness.drawn_times import instant_ms
 from harness.errors import HarnessError, WorldError
-from harness.faults.deed import Deed
+from harness.faults.real.deed import Deed
 from harness.faults.tests.fake_site import Stage, scenario
 
 

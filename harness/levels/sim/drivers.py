@@ -111,8 +111,7 @@ class _BlockingConnection:
         )
         self._driver.round_trip(flight)
         if flight.code is not None:
-            if not self._connection.alive:
-                self.open = False
+            self.open = self._connection.alive  # which its flight may have ended
             raise _raised(flight)
         return flight.reply
 

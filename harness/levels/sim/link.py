@@ -16,8 +16,9 @@ from msgspec import Struct
 
 from harness.choices import Draw
 from harness.levels.sim.hub import Due, Hub
-from harness.levels.sim.server import LOOKUP, ConnectRefused
+from harness.levels.sim.server import ConnectRefused
 from harness.levels.sim.wire import Packet, Statement, packets, statement_of
+from harness.sut.lookup import QUERY
 
 if TYPE_CHECKING:
     from harness.levels.sim.server import Reply, Session, SimulatedServer
@@ -254,7 +255,7 @@ class Link:
         flight.departed = True
         if flight.works and flight.doom != REFUSED and not flight.held:
             session = flight.connection.session
-            if flight.sql == LOOKUP and session is not None and self.server.looks_up_at_once:
+            if flight.sql == QUERY and session is not None and self.server.looks_up_at_once:
                 self._serve(flight)  # at once: the table never changes, and it is one event less
             else:
                 self.arrives(flight)

@@ -11,19 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 from harness.levels.sim.customers import Failed
 from harness.levels.sim.replies import SYNTAX, TOO_LONG, Done, Reply, UnknownStatement, refused
 from harness.levels.sim.tables import Transaction
+from harness.sut.lookup import QUERY
 
 if TYPE_CHECKING:
     from harness.levels.sim.session import Session
 
-__all__ = ["LOOKUP", "look_up", "select"]
+__all__ = ["look_up", "select"]
 
 _MS: Final = 1000
-
-LOOKUP: Final = (
-    "SELECT c.name, c.city, c.tier, asked.nonce, asked.slept, REPEAT('.', %s)"
-    " FROM (SELECT %s AS nonce, SLEEP(%s) AS slept) AS asked LEFT JOIN customer AS c ON c.k = %s ORDER BY c.n"
-)
-"""The statement of the reference lookup (`harness/sut/lookup.py`)."""
 
 
 def look_up(session: Session, args: Sequence[Any], done: Done) -> None:
@@ -45,7 +40,7 @@ def look_up(session: Session, args: Sequence[Any], done: Done) -> None:
     )
     if session.transaction is None and not session.autocommit:
         session.transaction = Transaction(server.tables)
-    session.slept(LOOKUP, Reply(rows, len(rows), None, "", slept_ms), done)
+    session.slept(QUERY, Reply(rows, len(rows), None, "", slept_ms), done)
 
 
 def select(session: Session, sql: str, args: Any, done: Done) -> None:
@@ -62,7 +57,7 @@ def select(session: Session, sql: str, args: Any, done: Done) -> None:
     if server.customers_holder not in (None, session):
         _wait_for_customers(session, sql, args, done)
         return
-    if sql == LOOKUP:
+    if sql == QUERY:
         look_up(session, args, done)
         return
     try:

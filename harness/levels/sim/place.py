@@ -26,8 +26,8 @@ from harness.workloads.lookups import LookupSource
 if TYPE_CHECKING:
     from harness.levels.sim.simulation import Simulation
     from harness.scenario import Fault
-    from harness.workloads.source import Source
     from reference_impl.async_function import AsyncFunction
+    from reference_impl.task.positioned_input import Source
 
 __all__ = ["SimulatedAttempt", "SimulatedPlace"]
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from harness.choices import Choices
 from harness.errors import HarnessError
-from harness.faults.refusals import refuse_at_level
+from harness.engine.refusals import refuse_at_level
 from harness.history.event import Event
 from harness.history.header import Header, parse_header
 from harness.levels.sim.drivers import DATABASE

@@ -20,7 +20,6 @@ from typing import Any, Final
 from harness.levels.sim.controls import control_of
 from harness.levels.sim.hub import Hub
 from harness.levels.sim.locks import Locks
-from harness.levels.sim.lookups import LOOKUP
 from harness.levels.sim.replies import (
     INTERRUPTED,
     KILLED,
@@ -37,7 +36,7 @@ from harness.levels.sim.session import Control, Session
 from harness.levels.sim.tables import Effects, Tables, Transaction
 from harness.levels.sim.xa import Branch
 
-__all__ = ["LOOKUP", "ConnectRefused", "Reply", "Session", "SimulatedServer", "UnknownStatement"]
+__all__ = ["ConnectRefused", "Reply", "Session", "SimulatedServer", "UnknownStatement"]
 
 _MS: Final = 1000
 _USUAL_LOCK_WAIT_MS: Final = 50_000

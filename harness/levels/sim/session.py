@@ -15,7 +15,7 @@ from msgspec import Struct
 from harness.levels.sim.customers import Failed
 from harness.levels.sim.hub import Due
 from harness.levels.sim.locks import cycle
-from harness.levels.sim.lookups import LOOKUP, look_up, select
+from harness.levels.sim.lookups import look_up, select
 from harness.levels.sim.replies import (
     DEADLOCK,
     FULL,
@@ -33,6 +33,7 @@ from harness.levels.sim.replies import (
 )
 from harness.levels.sim.statements import STATEMENTS, TableStatement
 from harness.levels.sim.tables import Transaction
+from harness.sut.lookup import QUERY
 
 if TYPE_CHECKING:
     from harness.levels.sim.server import SimulatedServer
@@ -92,7 +93,7 @@ class Session:
     def execute(self, sql: str, args: Sequence[Any] | None, done: Done) -> None:
         """Execute it. `done` is called at once, or later in the hub's time. Raises `UnknownStatement`."""
         server = self.server
-        if sql == LOOKUP and server.looks_up_at_once and args is not None and self.packet_bytes_max is None:
+        if sql == QUERY and server.looks_up_at_once and args is not None and self.packet_bytes_max is None:
             look_up(self, args, done)
             return
         self._execute(sql, args, done)

@@ -33,7 +33,7 @@ from harness.runs.plan import Crash, RunPlan
 from harness.scenario import Scenario
 from harness.sim.buffer_journal import Tape
 from harness.sim.crashes import Crashes
-from harness.sut.inside.crash import InjectedFailure
+from harness.faults.kill_worker import InjectedFailure
 from harness.sut.variant import Variant
 from harness.workloads.lookups import LookupSource
 
@@ -275,8 +275,8 @@ class Simulation:
     def completed(self, subtask: int) -> frozenset[int]:
         """The checkpoints of `subtask` that are committed, or complete."""
         if self.scenario.sink == "atomic":
-            return frozenset(epoch for of, epoch in self.tables.epoch.sorted_keys() if of == subtask)
-        return frozenset(self.tables.completed.sorted_keys())
+            return frozenset(epoch for of, epoch in self.tables.epoch.committed() if of == subtask)
+        return frozenset(self.tables.completed.committed())
 
     def _read_audit(self) -> None:
         """After the run: the audit log becomes the history's `effect` events."""

@@ -85,6 +85,10 @@ class Table:
                 return row
         return None
 
+    def committed(self) -> list[Any]:
+        """The keys of the rows that there are now, the oldest first."""
+        return [key for key, versions in self._versions.items() if versions[-1][1] is not None]
+
     def sorted_keys(self) -> list[Any]:
         """The keys of all rows that there ever were."""
         return sorted(self._versions)

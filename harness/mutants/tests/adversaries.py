@@ -194,7 +194,7 @@ ADVERSARIES: dict[str, tuple[Variant, str, int]] = {
     "a supplier's last result is lost": (Variant(function=lambda honest, _: _Supplying(honest)), "V8", 30),
     "checkpoint holds its last transaction only": (_two_phase(prepare=_prepares_and_forgets), "V12", 15),
     "a notification commits its own number only": (_two_phase(completed=_commits_only), "V12", 0),
-    "acknowledgements of zombies count": (Variant(coordinator=_believes_zombies), "V16", 0),
+    "acknowledgements of zombies count": (Variant(coordinator=_believes_zombies), "V16", 55),
     "an effect's key holds the attempt": (Variant(effects=_keyed_by_attempt), "V9", 0),
 }
 """By name: the variant, an invariant that convicts it, and a seed shortly before one in which it does."""

@@ -9,11 +9,11 @@ from harness.history.event import Done, Effect, Restore, Retire, Start
 from harness.scenario import Scenario
 from harness.sim.checkpoint_store import SimulatedStore
 from harness.sim.coordinator import Part
-from harness.sim.faults.tests.fault_samples import sample, simulated
+from harness.levels.sim.run import judged
 from harness.sim.scenario_run import Simulated
-from harness.tests.simulated_run import judgement_of
+from harness.sim.tests.fault_samples import sample, simulated
 from harness.verdict import Outcome
-from reference_impl.source_task import Checkpoint
+from reference_impl.task.positioned_input import Checkpoint
 
 
 def parts(*numbers: int) -> list[Part]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.sim.coordinator import Coordinator, Part, Word
-from reference_impl.source_task import Checkpoint
+from reference_impl.task.positioned_input import Checkpoint
 
 
 class Said:

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from harness.choices import Draw
+from harness.faults.reset import SimulatedReset as Reset
+from harness.faults.simulated.holding import Holding
+from harness.faults.simulated.holding import latency as latency_of
+from harness.faults.simulated.shut_port import ShutPort as Down
+from harness.faults.simulated.swallowing import Swallowing as Blackhole
 from harness.levels.sim.hub import Hub
-from harness.sim.faults.cuts import Down, Reset
-from harness.sim.faults.delays import Delay
-from harness.sim.faults.delays import latency as latency_of
-from harness.sim.faults.silences import Blackhole
 from harness.sim.link import LOST_CONNECTION, REFUSED, Flight, HubAlarm, Link, LinkFault
 
 
@@ -58,7 +59,7 @@ class Rig:
         self.hub.at(end_ms, lambda: self.link.heal(fault))
 
 
-def latency(delay_ms: int = 150) -> Delay:
+def latency(delay_ms: int = 150) -> Holding:
     return latency_of(delay_ms=delay_ms, jitter_ms=0, upward=False)
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from harness.checkers.judge import judge
 from harness.database.connection_lost import ConnectionLost
+from harness.faults.simulated.shut_port import ShutPort as Down
 from harness.history.event import Failed, In, Out
 from harness.history.header import Header, Operator
 from harness.sim.attempt import Attempt
-from harness.sim.faults.cuts import Down
 from harness.sim.pool import MemoryTables, SimulatedPool
 from harness.sim.tests.sim_rig import SmallRun, small_run
 from harness.sut.enrichment import enrich

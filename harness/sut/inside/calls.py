@@ -1,8 +1,8 @@
-"""Calls that go wrong by themselves: poisoned records, and completions that come twice or never.
+"""Calls that go wrong by themselves: stands around the function and its handles, where faults of calls act.
 
-Answers to a user's function with a bug for one record, and to an adapter that loses a callback or repeats it. The
-faults stand around the function and its handle, so they are the same for every function at every level. Invariant:
-what is done to a call is written down before it is done; a call that no fault picks goes through untouched.
+Answers to a user's function with a bug for one record, and to an adapter that loses a callback or repeats it. The same
+for every function at every level. Invariant: what is done to a call is written down before it is done; a call that no
+fault picks goes through untouched.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.sut.inside.stall import ActJournal
+from harness.faults.model.workload import CallFault, PassOn
+from harness.faults.real.attempt_site import ActJournal
 from reference_impl.async_function import AsyncFunction, close_function, open_function
 from reference_impl.result import ResultHandle, Supplier
 
-__all__ = ["CallFault", "FaultyCalls", "Poisoned"]
+__all__ = ["FaultyCalls", "PlannedCalls", "Poisoned"]
 
 
 class Poisoned(Exception):
@@ -23,12 +24,10 @@ class Poisoned(Exception):
 
 
 @dataclass(slots=True, kw_only=True)
-class CallFault:
-    """What is done to calls. Mutable: `left` counts down."""
+class PlannedCalls:
+    """The calls on which a fault acts. Mutable: `left` counts down."""
 
-    fault: str
-    does: str
-    """`raises`, `silent`, `kills`; `twice`, `never`."""
+    fault: CallFault
     ids: range
     """The records that it picks."""
     left: int
@@ -41,7 +40,7 @@ class FaultyCalls:
     def __init__(
         self,
         function: AsyncFunction,
-        faults: Sequence[CallFault],
+        planned: Sequence[PlannedCalls],
         *,
         journal: ActJournal,
         die: Callable[[str], None],
@@ -49,7 +48,7 @@ class FaultyCalls:
         self._function = function
         self._journal = journal
         self._die = die
-        self._by_id: Mapping[int, CallFault] = {id_: fault for fault in faults for id_ in fault.ids}
+        self._by_id: Mapping[int, PlannedCalls] = {id_: calls for calls in planned for id_ in calls.ids}
 
     def open(self) -> None:
         """As the function's own."""
@@ -61,37 +60,57 @@ class FaultyCalls:
 
     def invoke(self, value: Any, handle: ResultHandle) -> None:
         """See `AsyncFunction`."""
-        fault = self._by_id.get(value.id)
-        if fault is None or not fault.left:
+        planned = self._by_id.get(value.id)
+        if planned is None or not planned.left:
             self._function.invoke(value, handle)
             return
-        fault.left -= 1
-        self._journal.acted(fault.fault, fault.does, id=value.id)
-        match fault.does:
-            case "raises":
-                handle.fail(Poisoned(f"record {value.id} is poisoned"))
-            case "kills":
-                self._die(f"record {value.id} is poisoned")
-            case "twice":
-                self._function.invoke(value, _Twice(fault.fault, value.id, handle, self._journal))
-            case "never":
-                self._function.invoke(value, _Never(fault.fault, value.id, handle, self._journal))
-            case _:
-                """`silent`: nobody hears of it again."""
+        planned.left -= 1
+        fault = planned.fault
+        self._journal.acted(fault.id, fault.does, id=value.id)
+        fault.strike(
+            _Struck(value=value, handle=handle, journal=self._journal, die=self._die, function=self._function)
+        )
 
     def timeout(self, value: Any, handle: ResultHandle) -> None:
         """See `AsyncFunction`."""
         self._function.timeout(value, handle)
 
 
-class _Faulty:
-    """A handle behind which something goes wrong."""
+class _Struck:
+    """One call; a `StruckCall`."""
 
-    def __init__(self, fault: str, id_: int, handle: ResultHandle, journal: ActJournal) -> None:
-        self._fault = fault
-        self._id = id_
+    def __init__(
+        self,
+        *,
+        value: Any,
+        handle: ResultHandle,
+        journal: ActJournal,
+        die: Callable[[str], None],
+        function: AsyncFunction,
+    ) -> None:
+        self.id: int = value.id
+        self.journal = journal
+        self._value = value
         self._handle = handle
-        self._journal = journal
+        self._die = die
+        self._function = function
+
+    def invoke(self, pass_on: PassOn) -> None:
+        self._function.invoke(self._value, _PassedOn(self._handle, pass_on))
+
+    def fail(self, why: str) -> None:
+        self._handle.fail(Poisoned(why))
+
+    def die(self, why: str) -> None:
+        self._die(why)
+
+
+class _PassedOn:
+    """A handle each use of which goes through a fault."""
+
+    def __init__(self, handle: ResultHandle, pass_on: PassOn) -> None:
+        self._handle = handle
+        self._pass_on = pass_on
 
     @property
     def record_key(self) -> object:
@@ -109,23 +128,3 @@ class _Faulty:
 
     def supply(self, supplier: Supplier) -> None:
         self._pass_on("supply", lambda: self._handle.supply(supplier))
-
-    def _pass_on(self, what: str, use: Callable[[], None]) -> None:
-        raise NotImplementedError
-
-
-class _Twice(_Faulty):
-    """Whatever comes is passed on two times."""
-
-    def _pass_on(self, what: str, use: Callable[[], None]) -> None:
-        use()
-        self._journal.measured(self._fault, "completion repeated", id=self._id, by=what)
-        use()
-
-
-class _Never(_Faulty):
-    """Whatever comes is lost."""
-
-    def _pass_on(self, what: str, use: Callable[[], None]) -> None:
-        del use
-        self._journal.measured(self._fault, "completion lost", id=self._id, by=what)

@@ -14,22 +14,24 @@ from pathlib import Path
 from harness.checkpoint_store import CheckpointStore
 from harness.clock import monotonic_us
 from harness.drawn_times import instant_ms
+from harness.faults.kill_worker import die
+from harness.faults.model.fault import Fault
+from harness.faults.model.registry import fault_of
+from harness.faults.model.workload import CallFault, ShapingFault
+from harness.faults.real.attempt_site import AttemptSite
 from harness.history.journal import Journal
 from harness.runs.plan import Crash, RunPlan
-from harness.scenario import At, Between, Call, CheckpointDone, Fault, Phase, Workload
+from harness.scenario import At, Between, Call, CheckpointDone, Phase, Workload
 from harness.scenario_triggers import RecordTaken
-from harness.sut.inside.calls import CallFault, FaultyCalls
-from harness.sut.inside.crash import die
-from harness.sut.inside.stall import Stall
-from harness.sut.inside.stop import stop
+from harness.sut.inside.calls import FaultyCalls, PlannedCalls
 from harness.sut.inside.store_trouble import StoreTrouble
-from harness.sut.inside.wall_clock import ClockJump, WallClock
+from harness.sut.inside.wall_clock import WallClock
 from harness.sut.past import Past, read_past
 from harness.sut.phases import PhaseHook, PhaseHooks
 from harness.sut.positions import SubtaskSource, WatchedSource
 from harness.workloads.lookups import LookupSource, nth_ids
-from harness.workloads.source import Source
 from reference_impl.async_function import AsyncFunction
+from reference_impl.task.positioned_input import Source
 
 __all__ = ["InsideFaults"]
 
@@ -51,17 +53,17 @@ class InsideFaults:
         store: CheckpointStore,
     ) -> None:
         self._plan = plan
-        self._store = StoreTrouble(store, journal)
         self._workload = workload
         self._subtask = subtask
         self._journal = journal
         self._loop = loop
         self._crashes = [crash for crash in plan.crashes if crash.subtask == subtask]
-        faults = [Fault.model_validate(fault) for fault in plan.inside]
-        self._faults = [fault for fault in faults if fault.subtask in {None, subtask}]
+        faults = [fault_of(fault) for fault in plan.inside]
+        self._faults = [fault for fault in faults if fault.of_subtask in {None, subtask}]
         has_any = bool(self._crashes or self._faults)
         self._past = read_past(Path(plan.folder), subtask=subtask, attempt=attempt) if has_any else Past()
         self.wall_clock = WallClock()
+        self._site = AttemptSite(journal=journal, loop=loop, clock=self.wall_clock, store=StoreTrouble(store))
         self.phases = PhaseHooks(tuple(self._hooks()), past=self._past, journal=journal)
 
     def wall_ns(self) -> int:
@@ -71,7 +73,7 @@ class InsideFaults:
     @property
     def shaping(self) -> list[Fault]:
         """Those that are in what the source sends."""
-        return [fault for fault in self._faults if fault.do in {"hot_key", "watermark_burst", "idle_input"}]
+        return [fault for fault in self._faults if isinstance(fault, ShapingFault)]
 
     # ------------------------------------------------------------------------------------------- phases
 
@@ -109,9 +111,9 @@ class InsideFaults:
         self._loop.call_later(max(0, due_us - now_us) / 1e6, act)
 
     def _repeated(self, fault: Fault, act: Act) -> Act:
-        if fault.repeat is None or fault.every is None:
+        if fault.comes == 1:
             return act
-        every_ms, times = fault.every, fault.repeat
+        every_ms, times = fault.every_ms, fault.comes
 
         def repeatedly() -> None:
             for cycle in range(1, times):
@@ -124,37 +126,7 @@ class InsideFaults:
 
     def _act_of(self, fault: Fault) -> Act | None:
         """What it does at its moment; None: it has no moment, for it is in the source or in the calls."""
-        match fault.do:
-            case "loop_stall":
-                return Stall(fault.id, lasts_ms=fault.lasts or 0, loop=self._loop, journal=self._journal).act
-            case "clock_jump":
-                return ClockJump(
-                    fault.id,
-                    how=fault.how or fault.form.hows[0],
-                    shift_ms=fault.shift or 0,
-                    lasts_ms=fault.lasts,
-                    clock=self.wall_clock,
-                    loop=self._loop,
-                    journal=self._journal,
-                ).act
-            case "store_slow" | "store_failing" | "store_torn" | "store_newest_missing":
-                return partial(self._trouble_store, fault)
-            case "pause_worker" | "zombie":
-                return partial(stop, fault.id, self._journal)
-            case _:
-                return None
-
-    def _trouble_store(self, fault: Fault) -> None:
-        times = fault.times or 1
-        match fault.do:
-            case "store_slow":
-                self._store.slow(fault.id, delay_ms=fault.delay or 0, lasts_ms=fault.lasts or 0)
-            case "store_failing":
-                self._store.fail(fault.id, how=fault.how or fault.form.hows[0], lasts_ms=fault.lasts or 0)
-            case "store_torn":
-                self._store.tear(fault.id, times=times)
-            case _:
-                self._store.lose(fault.id, times=times)
+        return partial(fault.inside, self._site) if fault.attempts_own else None
 
     def _crash(self, crash: Crash) -> None:
         self._journal.about_to_die(fault=crash.fault, phase=crash.phase, hit=crash.hit, how=crash.how)
@@ -173,26 +145,11 @@ class InsideFaults:
 
     def around_calls(self, function: AsyncFunction) -> AsyncFunction:
         """`function`, with the faults of calls."""
-        faults = [call_fault for fault in self._faults if (call_fault := self._call_fault(fault))]
-        if not faults:
+        planned = [self._planned(fault) for fault in self._faults if isinstance(fault, CallFault)]
+        if not planned:
             return function
-        return FaultyCalls(function, faults, journal=self._journal, die=lambda why: die("sigkill", why=why))
+        return FaultyCalls(function, planned, journal=self._journal, die=lambda why: die("sigkill", why=why))
 
-    def _call_fault(self, fault: Fault) -> CallFault | None:
-        does = _DOES.get(fault.do)
-        if does is None:
-            return None
-        assert isinstance(fault.when, RecordTaken), "the workload's faults wait for a record"
-        times = fault.times or 1
-        ids = nth_ids(
-            self._workload,
-            subtask=self._subtask,
-            first=fault.when.record,
-            count=1 if fault.do == "poison" else times,
-        )
-        left = max(0, times - self._past.acted[fault.id])
-        how = fault.how or (fault.form.hows[0] if fault.form.hows else does)
-        return CallFault(fault=fault.id, does=how if fault.do == "poison" else does, ids=ids, left=left)
-
-
-_DOES = {"poison": "raises", "duplicate_completion": "twice", "missing_completion": "never"}
+    def _planned(self, fault: CallFault) -> PlannedCalls:
+        ids = nth_ids(self._workload, subtask=self._subtask, first=fault.first_record, count=fault.records)
+        return PlannedCalls(fault=fault, ids=ids, left=max(0, fault.times - self._past.acted[fault.id]))

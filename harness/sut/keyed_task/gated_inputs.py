@@ -11,11 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.engine.positioned_input import DueTime, Reader
 from harness.sut.keyed_task.parts import KeyedParts
 from harness.sut.phases import Phases
 from harness.workloads.inputs import Inputs
-from harness.workloads.source import Source
 from reference_impl.barriers.checkpoint_barrier_handler import CheckpointableTask
 from reference_impl.barriers.checkpointed_input_gate import CheckpointedInputGate
 from reference_impl.barriers.input_channel import ChannelElement, InputChannel
@@ -28,6 +26,7 @@ from reference_impl.events import CheckpointBarrier, EndOfData, EndOfPartition, 
 from reference_impl.mailbox_executor import MailboxExecutor
 from reference_impl.queues.availability import Availability
 from reference_impl.task.operator_chain import OperatorChain
+from reference_impl.task.positioned_input import DueTime, Reader, Source
 from reference_impl.task.stream_operator import Emit
 from reference_impl.timers import Timers
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from harness.engine.positioned_input import DueTime, Reader
 from harness.sut.keyed_task.gated_inputs import GatedInputs
 from harness.sut.keyed_task.kept_state import KeptState
 from harness.sut.keyed_task.parts import Keeping, KeyedParts
@@ -19,7 +18,6 @@ from harness.sut.phases import Phases
 from harness.sut.positions import TaskState
 from harness.workloads.inputs import Inputs
 from harness.workloads.lookups import Lookup
-from harness.workloads.source import Source
 from reference_impl.barriers.checkpoint_barrier_handler import CheckpointableTask
 from reference_impl.checkpoint_metadata import CheckpointMetaData
 from reference_impl.checkpoint_options import CheckpointOptions
@@ -35,6 +33,7 @@ from reference_impl.state.keyed_state_backend import KeyedStateBackend
 from reference_impl.state.keyed_state_store import KeyedStateStore
 from reference_impl.state.snapshot_future import SnapshotFuture
 from reference_impl.task.operator_chain import OperatorChain, OperatorLink
+from reference_impl.task.positioned_input import DueTime, Reader, Source
 from reference_impl.timers import Timers
 
 __all__ = ["KeyedHead"]

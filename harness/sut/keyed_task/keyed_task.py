@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.engine.positioned_input import Reader
 from harness.sut.keyed_task.keyed_head import KeyedHead
 from harness.sut.keyed_task.parts import HONEST_PARTS, KeyedParts
 from harness.sut.keyed_task.session_counter import SessionCounter
 from harness.sut.phases import Phases
 from harness.workloads.inputs import Inputs
+from reference_impl.task.positioned_input import Reader
 
 __all__ = ["KeyedTask"]
 

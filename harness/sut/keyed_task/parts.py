@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from harness.sut.keyed_task.kept_state import KeptState, decoded, encoded
 from reference_impl.barriers.checkpoint_barrier_handler import (
@@ -18,13 +18,12 @@ from reference_impl.barriers.checkpoint_barrier_handler import (
 )
 from reference_impl.barriers.single_checkpoint_barrier_handler import SingleCheckpointBarrierHandler
 from reference_impl.barriers.status_watermark_valve import StatusWatermarkValve
-from reference_impl.elements import Watermark
 from reference_impl.internal_timers.internal_timer import KeyContext
 from reference_impl.internal_timers.internal_timer_services import InternalTimerServices
 from reference_impl.state.keyed_state_backend import KeyedStateBackend
 from reference_impl.timers import Timers
 
-__all__ = ["HONEST_PARTS", "BuildBarrierHandler", "Keeping", "KeyedParts", "Valve"]
+__all__ = ["HONEST_PARTS", "BuildBarrierHandler", "Keeping", "KeyedParts"]
 
 
 class BuildBarrierHandler(Protocol):
@@ -34,13 +33,6 @@ class BuildBarrierHandler(Protocol):
         self, *, task: CheckpointableTask, inputs: Sequence[CheckpointableInput], timers: Timers
     ) -> CheckpointBarrierHandler:
         """For one task."""
-
-
-class Valve(Protocol):
-    """Brings the watermarks of several inputs together."""
-
-    def input_watermark(self, watermark: Watermark, channel_index: int, output: Any) -> None:
-        """A watermark has come over an input; what rises goes to `output`."""
 
 
 class Keeping:
@@ -65,7 +57,7 @@ class KeyedParts:
 
     barrier_handler: BuildBarrierHandler = SingleCheckpointBarrierHandler.aligned
     """A barrier blocks its input until all have come (C22)."""
-    valve: Callable[[int], Valve] = StatusWatermarkValve
+    valve: Callable[[int], StatusWatermarkValve] = StatusWatermarkValve
     """Of so many inputs."""
     backend: type[KeyedStateBackend] = KeyedStateBackend
     timer_services: type[InternalTimerServices] = InternalTimerServices

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.scenario import Fault, Workload
+from harness.faults.model.fault import Fault
+from harness.faults.model.registry import fault_of
+from harness.scenario import Workload
 from harness.workloads.lookups import (
     HOT_KEY,
     Lookup,
@@ -24,7 +26,7 @@ from harness.workloads.lookups import (
 
 
 def fault(do: str, record: int, **fields: Any) -> Fault:
-    return Fault.model_validate({"id": "f", "do": do, "when": {"record": record}, **fields})
+    return fault_of({"id": "f", "do": do, "when": {"record": record}, **fields})
 
 
 def source(*faults: Fault, seed: int = 7, subtask: int = 0, **workload: int | str) -> LookupSource:

@@ -18,7 +18,7 @@ from requests.exceptions import RequestException
 
 from harness.clock import Deadline, wait_until
 from harness.errors import WorldError
-from harness.faults.server_control import ServerState
+from harness.faults.real.server_control import ServerState
 from harness.world.containers.engine import Engine, brief
 from harness.world.server import lacking
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from harness.errors import WorldError
-from harness.faults.fault import Toxic
+from harness.faults.real.fault_site import Toxic
 from harness.world.toxiproxy import ProxySilent, Toxiproxy
 from harness.world.world import Address
 

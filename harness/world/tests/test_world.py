@@ -13,7 +13,7 @@ import pytest
 
 from harness.clock import Deadline, monotonic_us, wait_until
 from harness.errors import WorldError
-from harness.faults.fault import Toxic
+from harness.faults.real.fault_site import Toxic
 from harness.world.proof import ask, open_connection
 from harness.world.toxiproxy import Toxiproxy
 from harness.world.world import DATABASE, LINKS, World

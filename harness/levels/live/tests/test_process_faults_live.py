@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from harness.clock import Deadline, wait_until
-from harness.faults.process.suspension import suspended
+from harness.faults.real.suspension import suspended
 from harness.levels.live.tests.conftest import Performed
 from harness.levels.live.tests.faulty_scenario import faulty, what_bit
 from harness.process_identity import identify
@@ -100,7 +100,7 @@ def test_a_stopped_process_goes_on_if_whoever_stopped_it_dies(tmp_path: Path) ->
 
 _STOP_AND_WAIT = """
 import sys
-from harness.faults.process.suspension import suspended
+from harness.faults.real.suspension import suspended
 from harness.process_identity import identify
 with suspended(identify(int(sys.argv[1])), lambda **facts: print(facts["what"], flush=True)):
     sys.stdin.readline() or __import__("signal").pause()

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from harness.levels.sim.lookups import LOOKUP
 from harness.levels.sim.tests.two_servers import Answer, Ask, End, ReadOnly, Step
+from harness.sut.lookup import QUERY
 
 __all__ = ["KEYED_SCRIPTS", "SCRIPTS"]
 
@@ -424,8 +424,8 @@ SCRIPTS: Mapping[str, Sequence[Step]] = MappingProxyType(
             Ask("b", _ROWS),
         ],
         "a lookup is answered with its nonce": [
-            Ask("l", LOOKUP, (3, 77, 0, 2)),
-            Ask("l", LOOKUP, (0, 78, 0, 999)),
+            Ask("l", QUERY, (3, 77, 0, 2)),
+            Ask("l", QUERY, (0, 78, 0, 999)),
             Ask("l", "SELECT name, city FROM customer WHERE k = %s", (2,)),
             Ask("l", "SELECT colour FROM customer WHERE k = %s", (2,)),
             Ask("l", "SELECT name FROM nowhere"),
@@ -433,13 +433,13 @@ SCRIPTS: Mapping[str, Sequence[Step]] = MappingProxyType(
         ],
         "a lookup that takes too long is ended": [
             Ask("l", "SET SESSION max_statement_time = 1"),
-            Ask("l", LOOKUP, (0, 77, 5, 2)),
+            Ask("l", QUERY, (0, 77, 5, 2)),
             Answer("l"),
-            Ask("l", LOOKUP, (0, 78, 0, 2)),
+            Ask("l", QUERY, (0, 78, 0, 2)),
         ],
         "lookups wait for who has locked their table": [
             Ask("root", "LOCK TABLES customer WRITE"),
-            Ask("l", LOOKUP, (0, 77, 0, 2)),
+            Ask("l", QUERY, (0, 77, 0, 2)),
             Ask("m", "SELECT name FROM customer WHERE k = %s", (1,)),
             Ask("a", _TOKEN, (0,)),
             Ask("root", "UNLOCK TABLES"),
@@ -449,18 +449,18 @@ SCRIPTS: Mapping[str, Sequence[Step]] = MappingProxyType(
         "lookups wait for a table no longer than they may": [
             Ask("root", "LOCK TABLES customer WRITE"),
             Ask("l", "SET SESSION max_statement_time = 1"),
-            Ask("l", LOOKUP, (0, 77, 0, 2)),
-            Ask("m", LOOKUP, (0, 78, 0, 2)),
+            Ask("l", QUERY, (0, 77, 0, 2)),
+            Ask("m", QUERY, (0, 78, 0, 2)),
             Answer("l"),
             Ask("a", "KILL QUERY {m}"),
             Answer("m"),
-            Ask("m", LOOKUP, (0, 79, 0, 2)),
+            Ask("m", QUERY, (0, 79, 0, 2)),
             End("root"),
             Answer("m"),
         ],
         "lookups wait for no row": [
             Ask("root", "SELECT subtask FROM fence ORDER BY subtask LIMIT %s FOR UPDATE", (1,)),
-            Ask("l", LOOKUP, (0, 77, 0, 2)),
+            Ask("l", QUERY, (0, 77, 0, 2)),
             Ask("b", _FENCE, (1,)),
             Ask("b", _FENCE, (0,)),
             End("root"),

@@ -20,7 +20,7 @@ from harness.levels.sim.customers import Customers
 from harness.levels.sim.hub import Actor, Hub
 from harness.levels.sim.server import Reply, Session, SimulatedServer
 from harness.levels.sim.tables import Effects, Tables
-from harness.plan import Endpoint
+from harness.runs.plan import Endpoint
 
 __all__ = ["ROWS", "SUBTASKS", "Answer", "Ask", "End", "Step", "on_real", "on_simulated", "set_up"]
 

@@ -71,3 +71,6 @@ class Notes:
 
     def measured(self, fault: str, what: str, **facts: Any) -> None:
         self.measures.append((fault, what, facts))
+
+    def about_to_stop(self, *, fault: str) -> None:
+        self.acts.append((fault, "stop", {}))

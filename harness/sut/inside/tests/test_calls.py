@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.sut.inside.calls import CallFault, FaultyCalls, Poisoned
+from harness.faults.tests.entries import made
+from harness.sut.inside.calls import FaultyCalls, PlannedCalls, Poisoned
 from harness.sut.inside.tests.handles import Answering, Notes, Told
 from harness.workloads.lookups import Lookup
 
@@ -21,8 +22,10 @@ def die(why: str) -> None:
 
 def calls(does: str, *, left: int = 1, notes: Notes | None = None) -> tuple[FaultyCalls, Answering]:
     function = Answering()
-    fault = CallFault(fault="f", does=does, ids=range(7, 8), left=left)
-    return FaultyCalls(function, [fault], journal=notes or Notes(), die=die), function
+    completions = {"twice": "duplicate_completion", "never": "missing_completion"}
+    fault = made(completions[does], subtask=0) if does in completions else made("poison", subtask=0, how=does)
+    planned = PlannedCalls(fault=fault, ids=range(7, 8), left=left)
+    return FaultyCalls(function, [planned], journal=notes or Notes(), die=die), function
 
 
 def called(faulty: FaultyCalls, id_: int = 7) -> list[tuple[str, object]]:

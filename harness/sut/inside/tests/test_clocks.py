@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any, cast
 
 import pytest
 
 from harness.clock import Deadline
-from harness.sut.inside.stall import Stall
+from harness.faults.real.attempt_site import AttemptSite
+from harness.faults.tests.entries import made
 from harness.sut.inside.tests.handles import Notes
-from harness.sut.inside.wall_clock import ClockJump, WallClock
+from harness.sut.inside.wall_clock import WallClock
 from reference_impl.loops import real_loop
 
 MINUTE_MS = 60_000
 NOT_EXACT_MS = 20.0
 LIMIT_S = 10.0
+NO_STORE = cast("Any", None)
+"""What a clock has no business with."""
 
 
 def turned(loop: asyncio.AbstractEventLoop, until: Callable[[], bool]) -> None:
@@ -30,9 +34,9 @@ async def _one_turn() -> None:
     await asyncio.sleep(0)
 
 
-def jump(clock: WallClock, notes: Notes, loop: asyncio.AbstractEventLoop, **how: object) -> None:
-    asked = {"how": "jump", "shift_ms": MINUTE_MS, "lasts_ms": None, **how}
-    ClockJump("f", clock=clock, loop=loop, journal=notes, **asked).act()  # type: ignore[arg-type]
+def jump(clock: WallClock, notes: Notes, loop: asyncio.AbstractEventLoop, **how: str) -> None:
+    fault = made("clock_jump", **{"shift": "1m", **how})
+    fault.inside(AttemptSite(journal=notes, loop=loop, clock=clock, store=NO_STORE))
 
 
 def test_a_clock_that_nobody_touched_keeps_its_distance() -> None:
@@ -44,7 +48,7 @@ def test_a_jump_moves_the_clock_at_once_and_for_good(shift_ms: int) -> None:
     clock, notes = WallClock(), Notes()
     with real_loop() as loop:
         before_ns = clock.now_ns()
-        jump(clock, notes, loop, shift_ms=shift_ms)
+        jump(clock, notes, loop, shift=f"{shift_ms}ms")
 
     assert (clock.now_ns() - before_ns) / 1e6 == pytest.approx(shift_ms, abs=NOT_EXACT_MS)
     (measured,) = notes.measures
@@ -54,7 +58,7 @@ def test_a_jump_moves_the_clock_at_once_and_for_good(shift_ms: int) -> None:
 def test_a_jump_that_is_over_is_set_back_and_measured_again() -> None:
     clock, notes = WallClock(), Notes()
     with real_loop() as loop:
-        jump(clock, notes, loop, lasts_ms=10)
+        jump(clock, notes, loop, **{"for": "10ms"})
         turned(loop, lambda: len(notes.measures) == 2)
 
     assert clock.offset_ms() == 0
@@ -65,7 +69,7 @@ def test_a_jump_that_is_over_is_set_back_and_measured_again() -> None:
 def test_a_frozen_clock_stands_still() -> None:
     clock, notes = WallClock(), Notes()
     with real_loop() as loop:
-        jump(clock, notes, loop, how="freeze", lasts_ms=60_000)
+        jump(clock, notes, loop, how="freeze", **{"for": "1m"})
         readings = {clock.now_ns() for _ in range(1000)}
 
     assert len(readings) == 1
@@ -74,7 +78,7 @@ def test_a_frozen_clock_stands_still() -> None:
 def test_a_smeared_clock_gets_there_bit_by_bit() -> None:
     clock, notes = WallClock(), Notes()
     with real_loop() as loop:
-        jump(clock, notes, loop, how="smear", shift_ms=1000, lasts_ms=20)
+        jump(clock, notes, loop, how="smear", shift="1s", **{"for": "20ms"})
         at_first_ms = clock.offset_ms()
         turned(loop, lambda: len(notes.measures) == 2)
 
@@ -85,8 +89,8 @@ def test_a_smeared_clock_gets_there_bit_by_bit() -> None:
 def test_a_stalled_loop_says_how_late_it_was() -> None:
     notes = Notes()
     with real_loop() as loop:
-        stall = Stall("f", lasts_ms=30, loop=loop, journal=notes)
-        stall.act()
+        stall = made("loop_stall", subtask=0, **{"for": "30ms"})
+        stall.inside(AttemptSite(journal=notes, loop=loop, clock=WallClock(), store=NO_STORE))
         assert notes.measures == []  # nobody can tell before the loop turns again
         turned(loop, lambda: bool(notes.measures))
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from harness.checkpoint_store import CheckpointStore, CheckpointUnreadable, FolderFiles, StoreLost
+from harness.faults.real.attempt_site import AttemptSite
+from harness.faults.tests.entries import made
 from harness.sut.inside.store_trouble import StoreTrouble
 
 
@@ -19,6 +21,9 @@ class Notes:
 
     def acted(self, fault: str, what: str, **facts: Any) -> None:
         self.said.append({"acted": what, **facts})
+
+    def about_to_stop(self, *, fault: str) -> None:
+        self.said.append({"stops": fault})
 
     def measured(self, fault: str, what: str, **facts: Any) -> None:
         self.said.append({"measured": what, **facts})
@@ -34,12 +39,18 @@ def store(tmp_path: Path) -> CheckpointStore:
     return CheckpointStore(FolderFiles(tmp_path), subtask=0, seed=1)
 
 
+def act(kind: str, store: CheckpointStore, notes: Notes, **fields: Any) -> None:
+    nothing = cast("Any", None)
+    site = AttemptSite(journal=notes, loop=nothing, clock=nothing, store=StoreTrouble(store))
+    made(kind, **fields).inside(site)
+
+
 def written(store: CheckpointStore, *checkpoints: int) -> list[str]:
     return [store.write(checkpoint, attempt=1, position=0, elements=[]) for checkpoint in checkpoints]
 
 
 def test_a_slow_store_holds_each_write_and_says_how_long(store: CheckpointStore, notes: Notes) -> None:
-    StoreTrouble(store, notes).slow("f", delay_ms=20, lasts_ms=60_000)
+    act("store_slow", store, notes, delay="20ms", **{"for": "1m"})
 
     written(store, 1, 2)
 
@@ -49,7 +60,7 @@ def test_a_slow_store_holds_each_write_and_says_how_long(store: CheckpointStore,
 
 
 def test_a_failing_store_refuses_until_its_while_is_over(store: CheckpointStore, notes: Notes) -> None:
-    StoreTrouble(store, notes).fail("f", how="no-space", lasts_ms=60)
+    act("store_failing", store, notes, **{"for": "60ms"})
 
     (name,) = written(store, 1)
 
@@ -62,7 +73,7 @@ def test_a_store_that_fails_for_too_long_is_given_up(
     store: CheckpointStore, notes: Notes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("harness.checkpoint_store._INSIST_S", 0.0)
-    StoreTrouble(store, notes).fail("f", how="read-only", lasts_ms=60_000)
+    act("store_failing", store, notes, how="read-only", **{"for": "1m"})
 
     with pytest.raises(StoreLost, match="Read-only file system"):
         written(store, 1)
@@ -71,7 +82,7 @@ def test_a_store_that_fails_for_too_long_is_given_up(
 def test_the_newest_file_is_torn_and_no_other(store: CheckpointStore, notes: Notes) -> None:
     older, newest = written(store, 1, 2)
 
-    StoreTrouble(store, notes).tear("f", times=1)
+    act("store_torn", store, notes, subtask=0)
 
     assert store.read(older).epoch == 1
     with pytest.raises(CheckpointUnreadable):
@@ -83,15 +94,14 @@ def test_the_newest_file_is_torn_and_no_other(store: CheckpointStore, notes: Not
 def test_the_newest_files_are_gone_as_many_as_asked(store: CheckpointStore, notes: Notes) -> None:
     names = written(store, 1, 2, 3)
 
-    StoreTrouble(store, notes).lose("f", times=2)
+    act("store_newest_missing", store, notes, subtask=0, times=2)
 
     assert store.files.names() == names[:1]
     assert [line["file"] for line in notes.said] == names[1:]
 
 
 def test_where_nothing_is_stored_nothing_is_said(store: CheckpointStore, notes: Notes) -> None:
-    trouble = StoreTrouble(store, notes)
-    trouble.tear("f", times=1)
-    trouble.lose("f", times=1)
+    act("store_torn", store, notes, subtask=0)
+    act("store_newest_missing", store, notes, subtask=0)
 
     assert notes.said == []

@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
+from harness.engine.subtask import LOOKUPS
 from harness.scenario import Task, Workload
-from harness.sut.keyed_task.keyed_chain import KeyedChain
+from harness.sut.keyed_task.gated_inputs import GatedInputs
 from harness.sut.keyed_task.keyed_task import KeyedTask
-from harness.sut.keyed_task.merged_inputs import MergedInputs
 from harness.sut.keyed_task.parts import HONEST_PARTS, KeyedParts
 from harness.sut.positions import SubtaskSource
 from harness.workloads.inputs import Inputs
 from harness.workloads.lookups import LookupSource
 from harness.workloads.sessions import Stamp, session_stamps
-from reference_impl.elements import EndOfInput, OperatorInput, QueueElement, Record
+from reference_impl.checkpoint_metadata import CheckpointMetaData
+from reference_impl.checkpoint_options import CheckpointOptions
+from reference_impl.data_input_status import DataInputStatus
+from reference_impl.elements import OperatorInput, QueueElement, Record
+from reference_impl.events import StopMode
 from reference_impl.mailbox import Mailbox
 from reference_impl.mailbox_executor import MailboxExecutor
 from reference_impl.queues.availability import AVAILABLE, Availability
+from reference_impl.snapshots.operator_snapshot_futures import OperatorSnapshotFutures
+from reference_impl.task.async_link import async_link
+from reference_impl.task.operator_chain import OperatorChain
+from reference_impl.task.positioned_input import DueTime
+from reference_impl.task.record_writer import LocalRecordWriter
 from reference_impl.timers import Timers
 
 __all__ = ["KeyedRig", "MemoryPhases", "RememberingLookups"]
+
+
+_LONG_AGO_MS = -(10**9)
 
 
 class MemoryPhases:
@@ -61,7 +74,7 @@ class RememberingLookups:
 
 
 class KeyedRig:
-    """Mutable: reads on where it stands."""
+    """A `GatedInputs`, all of whose elements are due, its reader and its task. Mutable: reads on where it stands."""
 
     def __init__(
         self,
@@ -78,29 +91,24 @@ class KeyedRig:
         asked = Task.model_validate({"gap": "60ms", "lag": "15ms", **task})
         self.elements = LookupSource(workload=made, seed=seed, subtask=0)
         self.inputs = Inputs(asked, self.elements, seed=seed, subtask=0)
-        self.source = SubtaskSource(self.elements, checkpoint_every=made.checkpoint_every, origin_ms=0)
+        self.source = SubtaskSource(
+            self.elements, checkpoint_every=made.checkpoint_every, origin_ms=_LONG_AGO_MS
+        )
         self.task = KeyedTask(inputs=self.inputs, gap_ms=asked.gap, parts=parts)
         self.stamps: dict[int, Stamp] = session_stamps(self.elements, self.inputs, gap_ms=asked.gap)
         self.phases = MemoryPhases()
         self._loop = loop
         self._mailbox = Mailbox(loop=loop)
-        executor = MailboxExecutor(self._mailbox, 0)
-        self._timers: Callable[[MailboxExecutor], Timers] = lambda of: Timers(loop, of)
-        self.merged: MergedInputs = self.task.merged(
-            self.source, phases=self.phases, timers=self._timers(executor), executor=executor
-        )
+        self._head = self.task.head(self, phases=self.phases)
         self.lookups: RememberingLookups
         self.emitted: list[OperatorInput] = []
         self.failures: list[BaseException] = []
-        self.chain: KeyedChain = self.task.chain(
-            phases=self.phases,
-            lookups=self._build,
-            mailbox=self._mailbox,
-            timers=self._timers,
-            emit=self.emitted.append,
-            fail=self.failures.append,
-        )
-        self.position = 0
+        self.taken: list[OperatorInput] = []
+        self.begun: list[tuple[int, int]] = []
+        """Checkpoints, each with the elements that had been taken by then."""
+        self.has_ended = False
+        self.chain: OperatorChain
+        self.gated: GatedInputs
 
     def _build(self, **parts: Any) -> RememberingLookups:
         self.lookups = RememberingLookups(**parts)
@@ -108,22 +116,53 @@ class KeyedRig:
 
     def open(self, restored: Sequence[Any] = (), *, position: int = 0) -> None:
         """Open the chain where a snapshot was taken."""
-        self.chain.open(restored)
-        self.position = position
-        self.merged.barrier_before(position)
+        replayed, executor = iter(restored), MailboxExecutor(self._mailbox, 0)
+        lookups = async_link(
+            self._build,
+            operator_id=LOOKUPS,
+            restored=replayed,
+            is_hard=False,
+            blocked=lambda entering: entering,
+        )
+        self.chain = OperatorChain(
+            [self._head.link(replayed), lookups],
+            mailbox=self._mailbox,
+            timers=partial(Timers, self._loop),
+            record_writer=LocalRecordWriter(self.emitted.append),
+            fail=self.failures.append,
+        )
+        timers = self.chain.timers[0]
+        self.gated = self._head.inputs(
+            self.source,
+            task=self,
+            chain=self.chain,
+            position=position,
+            due=DueTime(loop=self._loop, timers=timers),
+            timers=timers,
+            executor=executor,
+        )
+        self.begins_at = position
+        self.chain.initialize_state_and_open_operators()
 
     def read_to(self, position: int) -> list[tuple[int, int]]:
         """Take elements up to there; the checkpoints that began, each with where it did."""
-        begun: list[tuple[int, int]] = []
-        while self.position < position:
-            element = self.merged.read(self.position)
-            assert not isinstance(element, EndOfInput)
-            self.chain.process(element)
-            self.position += 1
-            barrier = self.merged.barrier_before(self.position)
-            if barrier is not None:
-                begun.append((barrier.checkpoint_id, self.position))
-        return begun
+        self.begun.clear()
+        while self.begins_at + len(self.taken) < position:
+            assert self.gated.process_input() is DataInputStatus.MORE_AVAILABLE
+        return list(self.begun)
+
+    def end(self) -> None:
+        """Behind the last element, to the end of every channel."""
+        assert self.gated.process_input() is DataInputStatus.END_OF_DATA
+        self.chain.finish_operators(StopMode.DRAIN)
+        assert self.gated.process_input() is DataInputStatus.END_OF_INPUT
+
+    def snapshot(self) -> tuple[Any, ...]:
+        """What a checkpoint would hold."""
+        futures: dict[str, OperatorSnapshotFutures] = {}
+        self.chain.snapshot_state(futures, CheckpointMetaData(checkpoint_id=1), CheckpointOptions())
+        states = {operator_id: future.finalize() for operator_id, future in futures.items()}
+        return (*self._head.elements(states), *states[LOOKUPS].managed_operator_state)
 
     @property
     def stamped(self) -> dict[int, Stamp]:
@@ -133,3 +172,17 @@ class KeyedRig:
             for element in self.lookups.taken
             if isinstance(element, Record)
         }
+
+    # ------------------------------------------------------------------- a `Reader` and a `CheckpointableTask`
+
+    def takes(self, element: OperatorInput) -> None:
+        self.taken.append(element)
+
+    def source_exhausted(self) -> None:
+        self.has_ended = True
+
+    def trigger_checkpoint_on_barrier(self, metadata: CheckpointMetaData, options: Any, metrics: Any) -> None:
+        self.begun.append((metadata.checkpoint_id, self.begins_at + len(self.taken)))
+
+    def abort_checkpoint_on_barrier(self, checkpoint_id: int, exception: Exception) -> None:
+        raise exception

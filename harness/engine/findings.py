@@ -1,0 +1,134 @@
+"""The findings: for each fault of a scenario, when it acted in a run and what shows that it bit.
+
+Invariant: a finding rests on the run's recorded lines alone, so it can be made again from them; a fault whose
+trigger never came has a finding too, one without times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.errors import HarnessError
+from harness.faults.model.fault import Fault, FoundFault, OutsideFault
+from harness.faults.model.registry import FAULTS
+from harness.faults.real.deed import deed_of
+from harness.faults.real.found import Line
+from harness.faults.real.seen import Seen
+from harness.history.timed_call import timed_calls
+from harness.runs.outcome import FaultRecord, FaultTime
+from harness.scenario import Scenario
+
+__all__ = ["fault_events", "findings"]
+
+_OF_A_TIME = frozenset({"~due", "~arming", "~armed", "~bit", "~found", "~deed", "~healing", "~healed"})
+
+
+def findings(scenario: Scenario, lines: Sequence[Line]) -> list[FaultRecord]:
+    """One a fault of the scenario, in its order."""
+    run = _run_of(lines)
+    return [_finding(fault, run) for fault in scenario.faults]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """A run's lines, and what every fault's evidence looks at."""
+
+    lines: Sequence[Line]
+    seen: Seen
+    notes: Mapping[str, Mapping[int, Sequence[Line]]]
+    """By fault, then by which time it acted."""
+
+
+def _run_of(lines: Sequence[Line]) -> _Run:
+    """Each line looked at once, whatever the number of faults."""
+    notes: dict[str, dict[int, list[Line]]] = {}
+    for line in lines:
+        if line["k"] in _OF_A_TIME:
+            notes.setdefault(line["f"], {}).setdefault(line["cycle"], []).append(line)
+    met = [line for line in lines if line["k"] in {"~lost", "~error"}]
+    seen = Seen(
+        armed_us=0,
+        healed_us=0,
+        calls=[*timed_calls(lines, link="lookups"), *timed_calls(lines, link="sink")],
+        losses=[(line["t"], line["link"], line["code"]) for line in met if line["k"] == "~lost"],
+        errors=[(line["t"], line["link"], line["code"]) for line in met],
+        events=lines,
+    )
+    return _Run(lines=lines, seen=seen, notes=notes)
+
+
+def _finding(fault: Fault, run: _Run) -> FaultRecord:
+    match fault:
+        case FoundFault():
+            times = _found(fault, run)
+        case OutsideFault():
+            notes = run.notes.get(fault.id, {})
+            times = [_time(fault, notes[cycle], run.seen) for cycle in sorted(notes)]
+        case _:
+            message = f"`{fault.do}` is neither done from outside nor found in the lines"
+            raise HarnessError(message)
+    plan = fault.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return FaultRecord(id=fault.id, kind=fault.do, plan=plan, times=tuple(times))
+
+
+def _found(fault: FoundFault, run: _Run) -> list[FaultTime]:
+    found = fault.found(run.lines)
+    if found is None:
+        return []
+    return [
+        FaultTime(
+            armed_us=found.began_us,
+            measured_us=found.measured_us,
+            healed_us=found.ended_us,
+            evidence=found.evidence,
+        )
+    ]
+
+
+def _time(action: OutsideFault, notes: Sequence[Line], seen: Seen) -> FaultTime:
+    """One time that it acted; without an end there is no telling what happened under it."""
+    first: dict[str, Line] = {}
+    for note in notes:
+        first.setdefault(note["k"], note)
+    armed, healing = first.get("~armed"), first.get("~healing")
+    evidence: Mapping[str, Any] = {}
+    if armed is not None and healing is not None:
+        deeds = [deed_of(note["deed"]) for note in notes if note["k"] == "~deed"]
+        under = Seen(
+            arming_us=first["~arming"]["t"],
+            armed_us=armed["t"],
+            healed_us=healing["t"],
+            calls=seen.calls,
+            losses=seen.losses,
+            errors=seen.errors,
+            deeds=deeds if armed["logged"] else None,
+            found=[note["facts"] for note in notes if note["k"] == "~found"],
+            events=seen.events,
+        )
+        evidence = action.evidence(under)
+    return FaultTime(
+        planned_us=first["~due"]["due"] if "~due" in first else None,
+        armed_us=first["~arming"]["t"] if "~arming" in first else None,
+        measured_us=first["~bit"]["t"] if "~bit" in first and evidence else None,
+        healed_us=first["~healed"]["t"] if "~healed" in first else None,
+        evidence=evidence,
+    )
+
+
+def fault_events(records: Iterable[FaultRecord]) -> list[dict[str, Any]]:
+    """The `fault` events of the history, on the recorders' clock: a begin and an end each time that one acted."""
+    events: list[dict[str, Any]] = []
+    for record in records:
+        stalls = {"stalls": True} if FAULTS[record.kind].stalls else {}
+        for time in record.times:
+            if time.armed_us is None:
+                continue
+            events.append({"t": time.armed_us, "k": "fault", "f": record.id, "phase": "begin", **stalls})
+            if time.healed_us is not None:
+                evidence = dict(time.evidence)
+                events.append(
+                    {"t": time.healed_us, "k": "fault", "f": record.id, "phase": "end", "evidence": evidence}
+                )
+    return sorted(events, key=lambda event: event["t"])

@@ -1,0 +1,106 @@
+"""`bandwidth`: at most `rate` kilobytes a second flow in one direction of each connection.
+
+Evidence: what passed while any bytes waited passed within a tenth of the rate, by the proxy's log, and five calls took
+half of the time that it held bytes for, or more; without a log, calls took longer in the median, by half of what they
+take otherwise. It shows with answers that are large for the rate (`workload.row_bytes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from statistics import median
+from typing import TYPE_CHECKING, Literal
+
+from harness.faults.model.fault import Directed, LinkFault
+from harness.faults.model.fields import Lasts, Rate
+from harness.faults.real.deed import Deed
+from harness.faults.real.fault_site import Site
+from harness.faults.real.seen import Evidence, Seen, median_ms
+from harness.faults.real.slower_calls import slower_calls
+from harness.faults.real.toxics import toxics_on
+from harness.faults.simulated.act import LinkAct
+from harness.faults.simulated.holding import Holding
+from harness.faults.simulated.says import moved_bytes
+
+if TYPE_CHECKING:
+    from harness.sim.link import Flight, Link
+
+__all__ = ["Bandwidth"]
+
+_SHIFT_MIN_MS = 5.0
+"""Less than this is what a busy machine does by itself."""
+_OFF_MAX = 0.1
+_LATE_US = 2_000
+"""How much later than asked a timer of the proxy may fire; it makes up for that while bytes wait, not at the end."""
+
+
+class Bandwidth(LinkFault, Directed):
+    """Lets `rate` kilobytes a second pass."""
+
+    about = "At most `rate` flows in one direction of each connection."
+    must_show = (
+        "The proxy's log shows the rate within a tenth, and calls took half of the time that it held "
+        "bytes for, or more; without a log, the median rose by half."
+    )
+
+    do: Literal["bandwidth"]
+    lasts: Lasts
+    rate: Rate
+
+    def inject(self, site: Site) -> AbstractContextManager[None]:
+        """Live connections are affected at once; what is held flows when it heals."""
+        attributes = {"rate": self.rate}
+        return toxics_on(
+            site.control,
+            self.link,
+            name=self.id,
+            type="bandwidth",
+            streams=(self.stream,),
+            attributes=attributes,
+        )
+
+    def evidence(self, seen: Seen) -> Evidence:
+        """How much longer calls took, and what the proxy held."""
+        of_link = seen.over(self.link)
+        if seen.deeds is None:
+            usual = median_ms([*of_link.before(), *of_link.after()]) or 0.0
+            return slower_calls(of_link, by_ms=max(_SHIFT_MIN_MS, usual / 2))
+        held = seen.did("held", stream=self.stream)
+        if not held:
+            return {}
+        held_ms = median(deed.ms for deed in held)
+        slower = slower_calls(of_link, by_ms=max(_SHIFT_MIN_MS, held_ms / 2))
+        rate = self._paced_kbps(seen.did("paced", stream=self.stream))
+        if not slower or rate is None:
+            return {}
+        return {
+            **slower,
+            "bytes_held": sum(deed.bytes for deed in held),
+            "held_ms_median": held_ms,
+            "kilobytes_a_second": round(rate, 2),
+        }
+
+    def _paced_kbps(self, paced: Sequence[Deed]) -> float | None:
+        """The rate at which bytes passed while any waited; None if it is not the one that was asked for."""
+        count = sum(deed.bytes for deed in paced)
+        took_us = sum(int(deed.more.get("us", 0)) for deed in paced)
+        late_us = _LATE_US * sum(int(deed.more.get("empty", 0)) for deed in paced)
+        asked_us = 1_000 * count / self.rate if self.rate else 0.0
+        if not took_us or not (1 - _OFF_MAX) * asked_us <= took_us <= (1 + _OFF_MAX) * asked_us + late_us:
+            return None
+        return 1_000 * count / took_us
+
+    def on_links(self) -> LinkAct:
+        """See `LinkFault`."""
+        return _simulated(kilobytes_per_s=self.rate, upward=self.is_upward)
+
+
+def _simulated(*, kilobytes_per_s: int, upward: bool) -> Holding:
+    """A kilobyte is a thousand bytes, and moves in a millisecond of `kilobytes_per_s` of 1000."""
+
+    def hold_ms(link: Link, flight: Flight) -> int:
+        del link
+        return -(-moved_bytes(flight, up=upward) // kilobytes_per_s)
+
+    return Holding(hold_ms, upward=upward)

@@ -1,0 +1,83 @@
+"""`blackhole`: the link swallows everything; connections stay open, connects succeed, nothing answers.
+
+Evidence: calls begun under it timed out or lost their connection, and none got its answer while it lasted; where
+the proxy keeps a log, it swallowed bytes. A client that waits without a limit of its own notices when healing cuts
+its connection, so losses just after count too, if a call was waiting then.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Literal
+
+from harness.faults.model.fault import LinkFault
+from harness.faults.model.fields import Direction, Lasts
+from harness.faults.real.fault_site import Site
+from harness.faults.real.seen import NOTICE_US, Evidence, Seen
+from harness.faults.real.toxics import toxics_on
+from harness.faults.simulated.act import LinkAct
+from harness.faults.simulated.swallowing import Swallowing
+
+__all__ = ["Blackhole"]
+
+
+class Blackhole(LinkFault):
+    """Drops what flows in `streams`."""
+
+    about = "The link swallows what crosses it: connections stay open and nothing answers."
+    must_show = (
+        "Calls that began under it timed out or lost their connection, and none was answered; the "
+        "proxy swallowed bytes."
+    )
+
+    do: Literal["blackhole"]
+    lasts: Lasts
+    direction: Direction | None = None
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The direction that it names; both, if it names none."""
+        streams = {"up": "upstream", "down": "downstream"}
+        return tuple(streams.values()) if self.direction is None else (streams[self.direction],)
+
+    def inject(self, site: Site) -> AbstractContextManager[None]:
+        """Healing closes the connections that were swallowed: their streams have holes."""
+        return toxics_on(
+            site.control,
+            self.link,
+            name=self.id,
+            type="timeout",
+            streams=self.streams,
+            attributes={"timeout": 0},
+        )
+
+    def evidence(self, seen: Seen) -> Evidence:
+        """How many calls it swallowed; empty if one of them was answered while it lasted."""
+        of_link = seen.over(self.link)
+        during = of_link.during()
+        answered = [call for call in of_link.inside() if call.ending == "ok"]
+        timed_out = sum(1 for call in during if call.ending == "timeout")
+        lost = of_link.losses_during(grace_us=NOTICE_US)
+        swallowed = _swallowed(seen)
+        if answered or swallowed is None or not (timed_out or (lost and of_link.waiting())):
+            return {}
+        return {
+            "calls_during": len(during),
+            "timed_out": timed_out,
+            "connections_lost": len(lost),
+            "waiting_at_its_end": len(of_link.waiting()),
+            "answered": 0,
+            **swallowed,
+        }
+
+    def on_links(self) -> LinkAct:
+        """See `LinkFault`."""
+        return Swallowing(upward=self.direction != "down", downward=self.direction != "up")
+
+
+def _swallowed(seen: Seen) -> Evidence | None:
+    """What the proxy's log says; nothing without one, None if nothing was swallowed."""
+    if seen.deeds is None:
+        return {}
+    swallowed = sum(deed.bytes for deed in seen.did("swallowed"))
+    return {"bytes_swallowed": swallowed} if swallowed else None

@@ -1,0 +1,175 @@
+"""`clock_jump`: the wall clock is set (`jump`), stands still (`freeze`), or is moved bit by bit (`smear`).
+
+The honest operator never asks for the time of day: its timers count on the loop's monotonic clock (T1). Evidence: the
+difference between the two clocks changed as asked, measured in the attempt through its one door to the wall clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+from harness.clock import monotonic_us
+from harness.faults.model.fault import InsideFault
+from harness.faults.model.fields import ShiftBy, Subtask, UntilEffective, Way
+from harness.faults.real.attempt_site import AttemptSite, Shift
+from harness.faults.real.found import Found, Line, acts, measurements
+from harness.faults.simulated.act import Act, Evidence
+
+if TYPE_CHECKING:
+    from harness.levels.sim.hub import Due
+    from harness.sim.simulation import Simulation
+
+__all__ = ["ClockJump", "SimulatedJump"]
+
+_NS_PER_US = 1_000
+_NS_PER_MS = 1_000_000
+_SHARE = 0.9
+"""How much of what was asked for must have been measured: the two clocks are read one after the other."""
+_TICK_MS: Final = 10
+_TO_THE_END_MS: Final = 1_000_000_000
+
+
+class ClockJump(InsideFault):
+    """The wall clock of each attempt, or of one subtask's."""
+
+    about = (
+        "The attempt's wall clock is set forward or back, stands still, or is smeared; timers must not care."
+    )
+    must_show = (
+        "The offset between the wall clock and the monotonic one changed as asked, measured in the attempt."
+    )
+
+    do: Literal["clock_jump"]
+    how: Annotated[Literal["jump", "freeze", "smear"], Way] = "jump"
+    shift: ShiftBy = 0
+    subtask: Subtask | None = None
+    lasts: UntilEffective = None
+    """Absent: to the attempt's end."""
+
+    @property
+    def simulated_lasts_ms(self) -> int:
+        """Without a time, to the end."""
+        return self.lasts_ms or _TO_THE_END_MS
+
+    def inside(self, attempt: AttemptSite) -> None:
+        """From now on; without a time, to the attempt's end."""
+        clock = attempt.clock
+        attempt.journal.acted(self.id, "clock", how=self.how, shift_ms=self.shift)
+        before_ms = clock.offset_ms()
+        clock.shift = self._shift(began_ns=monotonic_us() * _NS_PER_US)
+        self._measure(attempt, "begin", before_ms)
+        if self.lasts is not None:
+            attempt.loop.call_soon_threadsafe(attempt.loop.call_later, self.lasts / 1000, self._end, attempt)
+
+    def _shift(self, *, began_ns: int) -> Shift:
+        by_ns, lasts_ns = self.shift * _NS_PER_MS, (self.lasts or 1) * _NS_PER_MS
+        match self.how:
+            case "freeze":
+                return lambda at_ns: began_ns - at_ns
+            case "smear":
+                return lambda at_ns: by_ns * min(at_ns - began_ns, lasts_ns) // lasts_ns
+            case _:
+                return lambda _at_ns: by_ns
+
+    def _end(self, attempt: AttemptSite) -> None:
+        moved_ms = attempt.clock.offset_ms()
+        attempt.clock.set_right()
+        self._measure(attempt, "end", moved_ms)
+
+    def _measure(self, attempt: AttemptSite, when: str, before_ms: float) -> None:
+        after_ms = attempt.clock.offset_ms()
+        attempt.journal.measured(self.id, "offset", when=when, before_ms=before_ms, after_ms=after_ms)
+
+    def found(self, lines: Sequence[Line]) -> Found | None:
+        """In the attempt that acted it out first."""
+        jumps = acts(self.id, lines)
+        if not jumps:
+            return None
+        first = jumps[0]
+        measured = [
+            line
+            for line in measurements(self.id, lines)
+            if (line["s"], line["a"]) == (first["s"], first["a"])
+        ]
+        end = next((line for line in measured if line["when"] == "end"), None)
+        ended_us = end["t"] if end is not None else lines[-1]["t"] if self.lasts is None else None
+        asked_ms = -(self.lasts or 0) if first["how"] == "freeze" else self.shift
+        moved = next((line for line in measured if _as_asked(_change_ms(line), asked_ms)), None)
+        if moved is None:
+            return Found(began_us=first["t"], ended_us=ended_us)
+        evidence = {
+            "subtask": first["s"],
+            "how": first["how"],
+            "asked_ms": asked_ms,
+            "offset_changed_ms": max((_change_ms(line) for line in measured), key=abs),
+        }
+        return Found(began_us=first["t"], measured_us=moved["t"], ended_us=ended_us, evidence=evidence)
+
+    def simulated(self, run: Simulation) -> Act:
+        """See `Fault`."""
+        return SimulatedJump(run, how=self.how, shift_ms=self.shift, lasts_ms=self.lasts)
+
+
+def _as_asked(change_ms: float, asked_ms: int) -> bool:
+    return change_ms * asked_ms > 0 and abs(change_ms) >= abs(asked_ms) * _SHARE
+
+
+def _change_ms(line: Line) -> float:
+    """How far the fault had moved the clock: what it was set by at its begin, what had to be set back at its end."""
+    before_ms, after_ms = line["before_ms"], line["after_ms"]
+    change_ms: float = after_ms - before_ms if line["when"] == "begin" else before_ms - after_ms
+    return round(change_ms, 1)
+
+
+class SimulatedJump:
+    """The wall clock is set: at once (`jump`), bit by bit (`smear`), or it stands still (`freeze`). Mutable."""
+
+    settles_ms = 0
+    stalls = False
+
+    def __init__(self, run: Simulation, *, how: str, shift_ms: int, lasts_ms: int | None) -> None:
+        self._run = run
+        self._how = how
+        self._shift_ms = shift_ms
+        self._lasts_ms = lasts_ms or 1
+        self._by_ms = 0
+        self._moved_ms = 0
+        self._attempts = 0
+        self._began_ms = 0
+        self._next: Due | None = None
+
+    def begins(self) -> None:
+        """Whoever reads the clock reads something else."""
+        hub = self._run.hub
+        self._began_ms = hub.now_ms
+        self._attempts = sum(attempt.actor.alive for attempt in self._run.attempts.values())
+        if self._how == "jump":
+            self._move(self._shift_ms)
+        else:
+            self._tick()
+
+    def _tick(self) -> None:
+        hub = self._run.hub
+        past_ms = hub.now_ms - self._began_ms
+        whole_ms = self._shift_ms * min(past_ms, self._lasts_ms) // self._lasts_ms
+        self._move(-past_ms if self._how == "freeze" else whole_ms)
+        self._next = hub.at(hub.now_ms + _TICK_MS, self._tick)
+
+    def _move(self, by_ms: int) -> None:
+        self._run.hub.wall_offset_ms += by_ms - self._by_ms
+        self._by_ms = by_ms
+        if abs(by_ms) > abs(self._moved_ms):
+            self._moved_ms = by_ms
+
+    def ends(self) -> None:
+        """Somebody sets it right: a jump again."""
+        if self._next is not None:
+            self._run.hub.cancel(self._next)
+        self._move(0)
+
+    def evidence(self) -> Evidence:
+        """How far it was off, and for how many attempts."""
+        if not self._attempts or not self._moved_ms:
+            return {}
+        return {"offset_ms": self._moved_ms, "attempts": self._attempts}

@@ -1,0 +1,59 @@
+"""`disk_full`: no byte is left on the disk of the server's data, until the fault takes its ballast away.
+
+Evidence: clients were told that a table or the disk is full, while the fault had taken what was free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+from harness.clock import monotonic_us
+from harness.faults.model.fault import ServerFault
+from harness.faults.model.fields import Lasts
+from harness.faults.real.client_errors import client_errors, fact
+from harness.faults.real.fault_site import Site
+from harness.faults.real.seen import Evidence, Seen
+from harness.faults.simulated.act import LinkAct
+from harness.faults.simulated.refusing import Refusing
+
+__all__ = ["DiskFull"]
+
+_TABLE_FULL = 1114
+_FULL = (3, 28, 1021, 1030, 1114, 3675)
+"""As different statements tell it."""
+
+
+class DiskFull(ServerFault):
+    """Fills the server's disk."""
+
+    about = "No byte is left on the disk of the database server; reads go on."
+    must_show = (
+        "Clients were told that a table or the disk is full (1114), after the fault had taken all "
+        "that was free."
+    )
+    abilities = ("small-disk",)
+    simulated_on = ("sink",)
+
+    do: Literal["disk_full"]
+    lasts: Lasts
+
+    @contextmanager
+    def inject(self, site: Site) -> Iterator[None]:
+        """Reads go on, and what fits into pages that a table has already."""
+        try:
+            site.found(began_us=monotonic_us())
+            site.found(bytes_taken=site.server.fill_disk())
+            yield
+        finally:
+            site.server.free_disk()
+
+    def evidence(self, seen: Seen) -> Evidence:
+        """Refused writes, by code."""
+        met, taken = client_errors(seen, _FULL), fact(seen, "bytes_taken")
+        return {"bytes_taken": taken, "codes": met} if met and taken else {}
+
+    def on_links(self) -> LinkAct:
+        """See `ServerFault`."""
+        return Refusing(_TABLE_FULL, writes=True)

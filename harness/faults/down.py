@@ -1,0 +1,46 @@
+"""`down`: the link stops listening; live connections are cut, new ones refused, until it heals.
+
+Evidence: connections that were lost when it began or refused while it lasted, with their error codes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+from harness.faults.model.fault import LinkFault
+from harness.faults.model.fields import Lasts
+from harness.faults.real.fault_site import Site
+from harness.faults.real.seen import Evidence, Seen, loss_evidence
+from harness.faults.simulated.act import LinkAct
+from harness.faults.simulated.shut_port import ShutPort
+
+__all__ = ["Down"]
+
+
+class Down(LinkFault):
+    """Takes `link` down."""
+
+    about = "The link stops listening: live connections are cut, new ones refused."
+    must_show = "Connections were lost when it began, or refused while it lasted, with their error codes."
+
+    do: Literal["down"]
+    lasts: Lasts
+
+    @contextmanager
+    def inject(self, site: Site) -> Iterator[None]:
+        """The port stays the same when it listens again."""
+        try:
+            site.control.disable(self.link)
+            yield
+        finally:
+            site.control.enable(self.link)
+
+    def evidence(self, seen: Seen) -> Evidence:
+        """How many connections were lost or refused, by error code."""
+        return loss_evidence(seen.over(self.link))
+
+    def on_links(self) -> LinkAct:
+        """See `LinkFault`."""
+        return ShutPort()

@@ -1,0 +1,115 @@
+"""`hold_reply`: the answer to one message is held, whole or from its n-th packet on; other connections are served.
+
+Evidence: the proxy held answers, and calls were still waiting when it healed, had timed out, or lost their connection.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Literal
+
+from harness.faults.model.fault import MessageFault
+from harness.faults.model.fields import Lasts, Packet
+from harness.faults.real.fault_site import Site
+from harness.faults.real.packet_toxic import packets_on
+from harness.faults.real.seen import Evidence, Seen
+from harness.faults.simulated.act import LinkAct
+from harness.faults.simulated.picks import Picks, picks_of
+from harness.faults.simulated.says import effect_of
+from harness.faults.simulated.under_way import meet_all
+
+if TYPE_CHECKING:
+    from harness.sim.link import Flight, Link
+
+__all__ = ["HoldReply", "SimulatedHold"]
+
+_STREAM = "downstream"
+
+
+class HoldReply(MessageFault):
+    """Holds what answers `messages`, from packet `packet` on (0: all of it)."""
+
+    about = "The answer to one message is held, whole or from a packet on; other connections are served."
+    must_show = (
+        "The proxy held answers; calls were waiting when it healed, timed out, or lost their connection."
+    )
+
+    do: Literal["hold_reply"]
+    lasts: Lasts
+    packet: Packet | None = None
+
+    def inject(self, site: Site) -> AbstractContextManager[None]:
+        """Healing lets go of what was held, in order."""
+        return packets_on(
+            site.control,
+            self.link,
+            self.messages,
+            name=self.id,
+            stream=_STREAM,
+            do="hold",
+            packet=self.packet or 0,
+        )
+
+    def evidence(self, seen: Seen) -> Evidence:
+        """How many answers were held, for how long, and whom that left waiting."""
+        of_link = seen.over(self.link)
+        held = seen.did("held", stream=_STREAM)
+        waiting = len(of_link.waiting())
+        timed_out = sum(1 for call in of_link.during() if call.ending == "timeout")
+        lost = len(of_link.losses_during())
+        if not held or not (waiting or timed_out or lost):
+            return {}
+        longest_ms = max((deed.ms for deed in seen.did("delayed", stream=_STREAM)), default=0)
+        return {
+            "answers_held": len(held),
+            "longest_held_ms": longest_ms,
+            "waiting_at_its_end": waiting,
+            "timed_out": timed_out,
+            "connections_lost": lost,
+        }
+
+    def on_links(self) -> LinkAct:
+        """See `LinkFault`."""
+        return SimulatedHold(picks_of(self.messages, packets_min=self.packet or 1))
+
+
+class SimulatedHold:
+    """The reply to a message is held until it heals; whatever else goes on. Mutable: counts."""
+
+    def __init__(self, picks: Picks) -> None:
+        self._picks = picks
+        self._held: dict[Flight, tuple[int, int]] = {}
+        self._since_ms: dict[Flight, int] = {}
+        self._held_ms = 0
+
+    def begins(self, link: Link) -> None:
+        """A reply that is on its way is met too."""
+        meet_all(self, link)
+
+    def meets(self, link: Link, flight: Flight) -> None:
+        """Hold its reply, if it is one that is meant."""
+        if flight.due_ms is None or flight.doom is not None:
+            return
+        statement = self._picks.first(flight, link.hub.now_ms)
+        if statement is None:
+            return
+        now_ms = link.hub.now_ms
+        self._since_ms[flight] = flight.due_ms
+        if statement is effect_of(flight):  # it works, and its answer is what is held
+            self._held[flight] = (0, max(0, flight.due_ms - now_ms))
+            flight.due_ms = None
+        elif (
+            left_ms := link.holds(flight)
+        ) is not None:  # what comes after it is not sent before it is answered
+            self._held[flight] = left_ms
+
+    def ends(self, link: Link) -> None:
+        """What is held flows now."""
+        for flight, left_ms in self._held.items():
+            if not flight.over:
+                self._held_ms += max(0, link.hub.now_ms - self._since_ms[flight])
+                link.goes_on(flight, left_ms if flight.held else (0, 0))
+
+    def evidence(self) -> dict[str, Any]:
+        """How many replies were held, and how long those whose clients still waited."""
+        return {"replies_held": len(self._held), "held_ms": self._held_ms} if self._held else {}

@@ -1,0 +1,110 @@
+"""`hot_key`: from one record on, a share of the records ask for one key, and wait longer for it.
+
+Evidence: among the records taken from there on, the key's share is at least nearly as high as asked, and higher than
+before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from msgspec.structs import replace
+
+from harness.choices import Draw
+from harness.faults.model.fields import Count, Delay, Share, Subtask
+from harness.faults.model.workload import Element, ShapingFault, Source
+from harness.faults.real.found import Found, Line
+from harness.faults.real.taken import first_taken, inputs
+from harness.faults.simulated.shaped import Shaped
+from harness.history.event import In, Wm
+
+__all__ = ["HOT_KEY", "HotKey"]
+
+HOT_KEY = 0
+"""The key that a skewed source asks for more often than for the others."""
+_SHARE = 0.7
+"""How much of the share must be found: it is drawn record by record."""
+_RECORDS_MIN = 5
+"""Fewer records show no share."""
+
+
+class HotKey(ShapingFault):
+    """A share of the records ask for one key, for which the database takes long."""
+
+    about = "From one record on, a share of the records ask for one key, and the database is slow for it."
+    must_show = (
+        "Of the records taken from there on, at least nearly that share has the key, and more than before."
+    )
+
+    do: Literal["hot_key"]
+    share: Share
+    delay: Delay
+    subtask: Subtask | None = None
+    count: Count | None = None
+    """Of how many records; absent: of all from there on."""
+
+    def reshaped(self, records: list[Element], *, seed: int, subtask: int) -> list[Element]:
+        """See `ShapingFault`."""
+        first = self.first_record - 1
+        last = len(records) if self.count is None else first + self.count
+        draw = Draw(seed, f"fault {self.id}/subtask {subtask}")
+        return [
+            (replace(lookup, key=HOT_KEY, service_ms=self.delay), ts)
+            if first <= index < last and draw.chance(self.share * 10)
+            else (lookup, ts)
+            for index, (lookup, ts) in enumerate(records)
+        ]
+
+    def place(self, source: Source, *, records: int) -> range:
+        """See `ShapingFault`."""
+        first = source.position_of(min(self.first_record, records))
+        if self.count is None:
+            return range(first, len(source))
+        return range(first, source.position_of(min(records, self.first_record + self.count - 1)) + 1)
+
+    def watched(self) -> Shaped:
+        """See `ShapingFault`."""
+        return _Heated()
+
+    def found(self, lines: Sequence[Line]) -> Found | None:
+        """In the first attempt that took its first record."""
+        for taken in inputs(self, lines):
+            place = first_taken(self, taken)
+            if place is not None:
+                return self._found(
+                    [line for line in taken[:place] if line["k"] == "in"],
+                    [line for line in taken[place:] if line["k"] == "in"][: self.count],
+                )
+        return None
+
+    def _found(self, before: Sequence[Line], records: Sequence[Line]) -> Found:
+        began_us, ended_us = records[0]["t"], records[-1]["t"]
+        share, usual = _share(records), _share(before)
+        if len(records) < _RECORDS_MIN or share < self.share / 100 * _SHARE or share <= usual:
+            return Found(began_us=began_us, ended_us=ended_us)
+        evidence = {
+            "subtask": records[0]["s"],
+            "records": len(records),
+            "hot": sum(line["key"] == HOT_KEY for line in records),
+            "share_percent": round(share * 100),
+            "share_before_percent": round(usual * 100),
+        }
+        return Found(began_us=began_us, measured_us=ended_us, ended_us=ended_us, evidence=evidence)
+
+
+def _share(records: Sequence[Line]) -> float:
+    return sum(line["key"] == HOT_KEY for line in records) / len(records) if records else 0.0
+
+
+class _Heated(Shaped):
+    """Mutable: see `Shaped`."""
+
+    def take(self, taken: In | Wm, place: range, *, key: tuple[int, int], quiet_ms: int) -> None:
+        del quiet_ms
+        if taken.pos in place and isinstance(taken, In) and taken.key == HOT_KEY:
+            self.begun = True
+            self.touched[key] = None
+
+    def evidence(self) -> dict[str, Any]:
+        return {"records": len(self.touched)} if self.touched else {}

@@ -1,0 +1,81 @@
+"""`idle_input`: before one record the source of a subtask is silent for a while; the others go on.
+
+Evidence: the attempt took nothing for at least half of that while, right before that record. A source that is behind
+its rate has a backlog, and taking that uses up some of the while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from harness.faults.model.fields import Lasts, Subtask
+from harness.faults.model.workload import ShapingFault, Source
+from harness.faults.real.found import Found, Line
+from harness.faults.real.taken import first_taken, inputs
+from harness.faults.simulated.shaped import Shaped
+from harness.history.event import In, Wm
+
+__all__ = ["IdleInput"]
+
+_SHARE = 0.5
+"""How much of the while must be found: what was due before it may have been late."""
+
+
+class IdleInput(ShapingFault):
+    """The source of one subtask is silent."""
+
+    about = "The source of one subtask is silent for a while."
+    must_show = "The attempt took nothing for at least half of that while; a backlog uses up the rest."
+
+    do: Literal["idle_input"]
+    subtask: Subtask
+    lasts: Lasts
+
+    def silence(self) -> tuple[int, int]:
+        """See `ShapingFault`."""
+        return self.first_record - 1, self.lasts
+
+    def place(self, source: Source, *, records: int) -> range:
+        """From the record before the silence to the one behind it."""
+        first = min(self.first_record, records)
+        return range(source.position_of(max(1, first - 1)), source.position_of(first) + 1)
+
+    def watched(self) -> Shaped:
+        """See `ShapingFault`."""
+        return _Silence()
+
+    def found(self, lines: Sequence[Line]) -> Found | None:
+        """In the first attempt that took its record."""
+        for taken in inputs(self, lines):
+            place = first_taken(self, taken)
+            if place:
+                return self._found(taken[place - 1], taken[place])
+        return None
+
+    def _found(self, before: Line, record: Line) -> Found:
+        silent_ms = (record["t"] - before["t"]) / 1000
+        began_us, ended_us = before["t"], record["t"]
+        if silent_ms < self.lasts * _SHARE:
+            return Found(began_us=began_us, ended_us=ended_us)
+        evidence = {"subtask": record["s"], "silent_ms": round(silent_ms, 1), "asked_ms": self.lasts}
+        return Found(began_us=began_us, measured_us=ended_us, ended_us=ended_us, evidence=evidence)
+
+
+class _Silence(Shaped):
+    """Mutable: see `Shaped`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._silent_ms = 0
+
+    def take(self, taken: In | Wm, place: range, *, key: tuple[int, int], quiet_ms: int) -> None:
+        del key
+        if taken.pos == place.stop - 1:
+            self.begun = self.over = True
+            self._silent_ms = quiet_ms
+        elif taken.pos == place.start:
+            self.begun = True
+
+    def evidence(self) -> dict[str, Any]:
+        return {"silent_ms": self._silent_ms} if self._silent_ms else {}

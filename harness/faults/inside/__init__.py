@@ -1,1 +1,0 @@
-"""Faults inside an attempt, which it acts out itself: here are their words, and what shows that they bit."""

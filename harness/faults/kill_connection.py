@@ -1,0 +1,103 @@
+"""`kill_connection`: sessions of the run are ended by KILL CONNECTION, again and again.
+
+Which one is hit is drawn from the seed. Evidence: clients lost connections while the fault had ended sessions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from harness.choices import Choices
+from harness.clock import monotonic_us
+from harness.faults.model.fault import ServerFault
+from harness.faults.model.fields import Count, Gap, Lasts
+from harness.faults.real.client_errors import GONE, client_errors, fact
+from harness.faults.real.fault_site import Site
+from harness.faults.real.repeating import repeating
+from harness.faults.real.root_line import RootLine
+from harness.faults.real.seen import Evidence, Seen
+from harness.faults.real.sessions import end_sessions, sessions_of_run
+from harness.faults.simulated.act import LinkAct
+from harness.faults.simulated.hunt import Hunt
+from harness.faults.simulated.losses import LOST_CONNECTION, losses
+
+if TYPE_CHECKING:
+    from harness.sim.link import Link
+
+__all__ = ["KillConnection", "SimulatedKills"]
+
+_GRACE_US = 5_000_000
+"""Whose connection lay idle notices at its next use."""
+
+
+class KillConnection(ServerFault):
+    """Ends one session each `gap`, `count` in all at most (None: no limit)."""
+
+    about = "Sessions of the run are ended by the server (KILL CONNECTION), one each `gap`, `count` at most."
+    must_show = "Clients lost their connections while the fault had ended sessions of theirs."
+
+    do: Literal["kill_connection"]
+    lasts: Lasts
+    gap: Gap = 100
+    count: Count | None = None
+
+    @contextmanager
+    def inject(self, site: Site) -> Iterator[None]:
+        """Its transaction is rolled back; its client notices at the next use, and may connect again."""
+        choices = Choices(site.seed, f"fault {self.id}")
+        hunt = _Hunt(site=site, choices=choices, count=self.count)
+        with RootLine(site.server) as line:
+            site.found(began_us=monotonic_us())
+            with repeating(lambda: line(hunt.once), self.gap / 1000):
+                yield
+
+    def evidence(self, seen: Seen) -> Evidence:
+        """Ended sessions by our count, and the clients' losses."""
+        lost, killed = client_errors(seen, GONE, grace_us=_GRACE_US), fact(seen, "killed")
+        return {"killed": killed, "codes": lost} if lost and killed else {}
+
+    def on_links(self) -> LinkAct:
+        """See `ServerFault`."""
+        return SimulatedKills(gap_ms=self.gap, count=self.count)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Hunt:
+    """One kill after the other. Mutable: it counts them."""
+
+    site: Site
+    choices: Choices
+    count: int | None
+    killed: int = 0
+
+    def once(self, root: Any) -> None:
+        """Kill one of those that there are now."""
+        if self.count is not None and self.killed >= self.count:
+            return
+        sessions = sessions_of_run(root, self.site.server)
+        hit = end_sessions(root, [sessions[self.choices.index(len(sessions))]]) if sessions else 0
+        if hit:
+            self.killed += hit
+            self.site.found(killed=self.killed)
+
+
+class SimulatedKills(Hunt):
+    """Sessions are ended, one each time, whatever they do. Mutable: counts."""
+
+    def hits(self, links: Sequence[Link]) -> bool:
+        """One that the server knows."""
+        known = [(link, one) for link in links for one in link.connections if not one.fresh]
+        if not known:
+            return False
+        link, connection = known[links[0].draw.index(len(known))]
+        link.cut_off(connection)
+        return True
+
+    def evidence(self) -> dict[str, Any]:
+        """How many sessions were ended."""
+        found = losses(Counter({str(LOST_CONNECTION): self.done}))
+        return {"killed": self.done, **found} if found else {}

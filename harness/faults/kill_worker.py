@@ -1,0 +1,106 @@
+"""`kill_worker`: the worker of one subtask dies at a named phase, by a signal, an exit or an exception.
+
+Answers to Jepsen's `kill`, at a point that no signal from outside could hit. Evidence: the attempt's own note that it
+is about to die, its silence afterwards, how its process ended, and the start of the next attempt.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+from collections.abc import Sequence
+from typing import Annotated, Literal, NoReturn
+
+from harness.faults.model.fault import FoundFault
+from harness.faults.model.fields import Subtask, Way
+from harness.faults.real.found import Found, Line, is_speech, reaped_code
+from harness.runs.plan import Crash
+from harness.scenario_triggers import Phase
+
+__all__ = ["EXIT_CODE", "InjectedFailure", "KillWorker", "die"]
+
+EXIT_CODE = 137
+"""Of `exit`: what a container's runtime reports of a process that was killed."""
+_CODES = {"sigkill": -signal.SIGKILL, "sigsegv": -signal.SIGSEGV, "exit": EXIT_CODE, "exception": 1}
+"""How the process ended, for its reaper, where anybody can tell."""
+
+
+class InjectedFailure(Exception):
+    """A fault of the scenario asked the attempt to fail here."""
+
+
+class KillWorker(FoundFault):
+    """The worker of one subtask, once."""
+
+    about = "The worker of one subtask dies at the named phase, once: by SIGKILL, SIGSEGV, an exit or an exception."
+    must_show = (
+        "The attempt is silent after the note, its process ended as asked, and a next attempt started."
+    )
+    by = "process"
+    triggers = ("phase",)
+
+    do: Literal["kill_worker"]
+    subtask: Subtask
+    how: Annotated[Literal["sigkill", "sigsegv", "exit", "exception"], Way] = "sigkill"
+
+    @property
+    def crash(self) -> Crash:
+        """As the plan of a run holds it."""
+        assert isinstance(self.when, Phase), "a worker is killed at a phase"
+        return Crash(
+            fault=self.id, subtask=self.subtask, phase=self.when.phase, hit=self.when.hit, how=self.how
+        )
+
+    def found(self, lines: Sequence[Line]) -> Found | None:
+        """From the note up to the start of the next attempt; None if its phase never came."""
+        note = next((line for line in lines if line["k"] == "~dies" and line["fault"] == self.id), None)
+        if note is None:
+            return None
+        subtask, attempt = note["s"], note["a"]
+        mine = [line for line in lines if line.get("s") == subtask]
+        successor = next((line for line in mine if line["k"] == "start" and line["a"] > attempt), None)
+        if successor is None:
+            return Found(began_us=note["t"])
+        over = _over(note, mine)
+        code = reaped_code(subtask, attempt, lines)
+        if over is None or code not in {None, _CODES[note["how"]]}:
+            return Found(began_us=note["t"], ended_us=successor["t"])
+        evidence = {
+            "subtask": subtask,
+            "phase": note["phase"],
+            "hit": note["hit"],
+            "how": note["how"],
+            **({} if code is None else {"code": code}),
+            "attempt": attempt,
+            "next_attempt": successor["a"],
+            "restart_ms": round((successor["t"] - note["t"]) / 1000, 1),
+        }
+        return Found(began_us=note["t"], measured_us=over["t"], ended_us=successor["t"], evidence=evidence)
+
+
+def _over(note: Line, mine: Sequence[Line]) -> Line | None:
+    """By which line the attempt was over; None if none says so, or if it spoke on."""
+    own = [line for line in mine if line.get("a") == note["a"]]
+    spoken = [line for line in own if is_speech(line) and line["i"] > note["i"]]
+    if note["how"] == "exception":
+        events = [line for line in spoken if not line["k"].startswith("~")]
+        return events[0] if [event["k"] for event in events] == ["failed"] else None
+    return next((line for line in own if line["k"] == "kill"), None) if not spoken else None
+
+
+def die(how: str, *, why: str) -> NoReturn:
+    """End the process, which is not given another step, or raise `InjectedFailure`."""
+    match how:
+        case "exception":
+            raise InjectedFailure(why)
+        case "exit":
+            os._exit(EXIT_CODE)
+        case "sigsegv":
+            _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+            resource.setrlimit(resource.RLIMIT_CORE, (0, hard))  # a core of each crash would fill a disk
+            os.kill(os.getpid(), signal.SIGSEGV)
+        case _:
+            os.kill(os.getpid(), signal.SIGKILL)
+    while True:  # another thread may take the signal, and this one must not go on meanwhile
+        signal.pause()

@@ -1,0 +1,100 @@
+"""`limit`: each connection of a link ends once `bytes` more have crossed it in one direction.
+
+Evidence: connections that were lost while it lasted, with their error codes; and in a proxy's log that it closed some
+after exactly that many bytes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Literal
+
+from harness.faults.model.fault import Directed, LinkFault
+from harness.faults.model.fields import Lasts, Size
+from harness.faults.real.fault_site import Site
+from harness.faults.real.seen import Evidence, Seen, loss_evidence
+from harness.faults.real.toxics import toxics_on
+from harness.faults.simulated.act import LinkAct
+from harness.faults.simulated.losses import LOST_CONNECTION, losses
+from harness.faults.simulated.says import effect_of
+from harness.faults.simulated.under_way import meet_all, meet_requests
+
+if TYPE_CHECKING:
+    from harness.sim.link import Connection, Flight, Link
+
+__all__ = ["Limit", "SimulatedLimit"]
+
+
+class Limit(LinkFault, Directed):
+    """Closes a connection after `bytes` bytes."""
+
+    about = "Each connection of the link ends after `bytes` more in one direction."
+    must_show = (
+        "Connections were lost while it lasted, with their error codes; the proxy closed some at the limit."
+    )
+
+    do: Literal["limit"]
+    lasts: Lasts
+    bytes: Size
+
+    def inject(self, site: Site) -> AbstractContextManager[None]:
+        """Counts from now on, on live connections too."""
+        attributes = {"bytes": self.bytes}
+        return toxics_on(
+            site.control,
+            self.link,
+            name=self.id,
+            type="limit_data",
+            streams=(self.stream,),
+            attributes=attributes,
+        )
+
+    def evidence(self, seen: Seen) -> Evidence:
+        """How many connections were lost, by error code, and how many the proxy closed at the limit."""
+        lost = loss_evidence(seen.over(self.link))
+        if not lost or seen.deeds is None:
+            return lost
+        closed = [deed for deed in seen.did("limited", stream=self.stream) if deed.bytes == self.bytes]
+        return {**lost, "closed_at_the_limit": len(closed), "bytes": self.bytes} if closed else {}
+
+    def on_links(self) -> LinkAct:
+        """See `LinkFault`."""
+        return SimulatedLimit(bytes_max=self.bytes, upward=self.is_upward)
+
+
+class SimulatedLimit:
+    """So many bytes of each connection pass in one direction; then it ends. Mutable: counts."""
+
+    def __init__(self, *, bytes_max: int, upward: bool) -> None:
+        self._bytes_max = bytes_max
+        self._upward = upward
+        self._passed: dict[Connection, int] = {}
+        self._cut = 0
+
+    def begins(self, link: Link) -> None:
+        """What is on its way counts, if it has not passed."""
+        (meet_requests if self._upward else meet_all)(self, link)
+
+    def meets(self, link: Link, flight: Flight) -> None:
+        """Count what it moves; at the limit it ends."""
+        if not flight.is_sound:
+            return
+        passed = self._passed.get(flight.connection, 0)
+        effect = effect_of(flight)
+        for packet in flight.packets():
+            if packet.up is not self._upward:
+                continue
+            passed += packet.bytes
+            if passed > self._bytes_max:
+                self._cut += 1
+                link.breaks(flight, worked=not self._upward and packet.statement is effect)
+                break
+        self._passed[flight.connection] = passed
+
+    def ends(self, link: Link) -> None:
+        """Nobody counts any more."""
+
+    def evidence(self) -> dict[str, Any]:
+        """How many connections ended at the limit."""
+        return losses(Counter({str(LOST_CONNECTION): self._cut}))

@@ -1,0 +1,105 @@
+"""`loop_stall`: the task's thread does nothing for a while, and with it its event loop.
+
+Answers to a long garbage collection, or to a blocking call in a coroutine. Evidence: a callback that was due when the
+stall began came late by at least that while, measured in the attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+from harness.clock import monotonic_us, pause
+from harness.faults.model.fault import InsideFault, Repeats
+from harness.faults.model.fields import Lasts, Subtask
+from harness.faults.real.attempt_site import ActJournal, AttemptSite
+from harness.faults.real.found import Found, Line, acts, measurements
+from harness.faults.simulated.act import Act, Evidence
+
+if TYPE_CHECKING:
+    from harness.sim.simulation import Simulation
+
+__all__ = ["LoopStall", "SimulatedStall"]
+
+
+class LoopStall(InsideFault, Repeats):
+    """The attempt of one subtask stands still."""
+
+    about = "The task's thread stands still for a while, and with it its event loop."
+    must_show = "A callback that was due when it began came late by at least that while."
+    stalls = True
+
+    do: Literal["loop_stall"]
+    subtask: Subtask
+    lasts: Lasts
+
+    def inside(self, attempt: AttemptSite) -> None:
+        """Blocks its caller; the callback that is due now records how late it came."""
+        attempt.journal.acted(self.id, "stall", asked_ms=self.lasts)
+        attempt.loop.call_soon_threadsafe(self._turned, attempt.journal, monotonic_us())
+        pause(self.lasts / 1000)
+
+    def _turned(self, journal: ActJournal, due_us: int) -> None:
+        lag_ms = round((monotonic_us() - due_us) / 1000, 1)
+        journal.measured(self.id, "loop lag", lag_ms=lag_ms)
+
+    def found(self, lines: Sequence[Line]) -> Found | None:
+        """All times of it, from the first to the last; the loop must have been that late each time."""
+        stalls = acts(self.id, lines)
+        if not stalls:
+            return None
+        began_us = stalls[0]["t"]
+        lags = list(measurements(self.id, lines))
+        late = [line for line in lags if line["lag_ms"] >= self.lasts]
+        if not late or len(late) < len(lags):
+            return Found(began_us=began_us, ended_us=lags[-1]["t"] if lags else None)
+        evidence = {
+            "subtask": stalls[0]["s"],
+            "asked_ms": self.lasts,
+            "loop_lag_ms": min(line["lag_ms"] for line in late),
+            "times": len(late),
+        }
+        return Found(began_us=began_us, measured_us=late[0]["t"], ended_us=late[-1]["t"], evidence=evidence)
+
+    def simulated(self, run: Simulation) -> Act:
+        """See `Fault`."""
+        return SimulatedStall(run, self.subtask, lasts_ms=self.lasts)
+
+
+class SimulatedStall:
+    """The task's thread does nothing for a while, and with it its event loop. Mutable."""
+
+    settles_ms = 0
+    stalls = True
+
+    def __init__(self, run: Simulation, subtask: int, *, lasts_ms: int) -> None:
+        self._run = run
+        self._subtask = subtask
+        self._lasts_ms = lasts_ms
+        self._since_ms: int | None = None
+        self._lag_ms = 0
+
+    def begins(self) -> None:
+        """At this very place, if the attempt itself is here; else as the next callback of its loop."""
+        attempt = self._run.attempts[self._subtask]
+        if not attempt.actor.alive or attempt.loop is None or attempt.loop.is_closed():
+            return
+        if attempt.actor.is_current:
+            self._stall()
+        else:
+            attempt.loop.call_soon_threadsafe(self._stall)
+
+    def _stall(self) -> None:
+        self._since_ms = self._run.hub.now_ms
+        self._run.attempts[self._subtask].sleep_until(self._since_ms + self._lasts_ms)
+        self._lag_ms = self._run.hub.now_ms - self._since_ms
+
+    def ends(self) -> None:
+        """It goes on by itself."""
+
+    def evidence(self) -> Evidence:
+        """How late its loop was."""
+        if self._since_ms is None:
+            return {}
+        lag_ms = self._lag_ms or self._run.hub.now_ms - self._since_ms
+        return {"subtask": self._subtask, "lag_ms": lag_ms} if lag_ms else {}

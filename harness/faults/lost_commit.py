@@ -1,0 +1,166 @@
+"""`lost_commit`, `lost_commit_reply`: a COMMIT is lost before it takes effect, or its answer after it did.
+
+Either way its connection is reset, so that its client cannot tell the two apart. Evidence: the proxy took the COMMIT
+(or its OK) out of the stream, and clients lost those connections.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from harness.faults.model.fault import PacketFault
+from harness.faults.model.fields import UntilEffective
+from harness.faults.real.fault_site import Site
+from harness.faults.real.packet_toxic import packets_on
+from harness.faults.real.seen import NOTICE_US, Evidence, Seen, loss_evidence
+from harness.faults.simulated.act import LinkAct
+from harness.faults.simulated.losses import LOST_CONNECTION, losses
+from harness.faults.simulated.picks import Picks, picks_of
+from harness.faults.simulated.under_way import meet_all, meet_requests
+
+if TYPE_CHECKING:
+    from harness.sim.link import Flight, Link
+
+__all__ = ["LostCommit", "LostCommitReply", "SimulatedLoss", "SimulatedLostReply"]
+
+
+class _LostMessage(PacketFault):
+    """Takes whole messages out of one direction of the link, then resets their connection."""
+
+    picks_command = "commit"
+    stream: ClassVar[str]
+
+    lasts: UntilEffective = None
+
+    def inject(self, site: Site) -> AbstractContextManager[None]:
+        """Messages are counted from now on, live connections' too."""
+        return packets_on(
+            site.control,
+            self.link,
+            self.messages,
+            name=self.id,
+            stream=self.stream,
+            do="drop",
+            then="reset",
+        )
+
+    def evidence(self, seen: Seen) -> Evidence:
+        """How many messages were lost, how long they were, and how many clients noticed, by error code."""
+        dropped = seen.did("dropped", stream=self.stream)
+        lost = [deed for deed in dropped if self.stream == "upstream" or deed.more.get("reply") == "ok"]
+        noticed = loss_evidence(seen.over(self.link), grace_us=NOTICE_US)
+        if not lost or not noticed:
+            return {}
+        swallowed = sum(deed.bytes for deed in lost)
+        return {**noticed, "messages_lost": len(lost), "bytes_swallowed": swallowed}
+
+
+class LostCommit(_LostMessage):
+    """A COMMIT is lost on its way to the database."""
+
+    about = "A COMMIT is lost on its way to the database, and its connection is reset."
+    must_show = (
+        "The proxy took COMMITs out of the stream; clients lost those connections, with their error codes."
+    )
+    stream = "upstream"
+
+    do: Literal["lost_commit"]
+
+    def on_links(self) -> LinkAct:
+        """See `LinkFault`."""
+        return SimulatedLoss(picks_of(self.messages))
+
+
+class LostCommitReply(_LostMessage):
+    """The answer to a COMMIT is lost on its way back."""
+
+    about = "A COMMIT takes effect, its answer is lost, and its connection is reset."
+    must_show = (
+        "The proxy swallowed the OK of COMMITs; clients lost those connections, with their error codes."
+    )
+    stream = "downstream"
+
+    do: Literal["lost_commit_reply"]
+
+    def on_links(self) -> LinkAct:
+        """See `LinkFault`."""
+        return SimulatedLostReply(picks_of(self.messages))
+
+
+class SimulatedLoss:
+    """The COMMIT never reaches the server, and the connection ends. Mutable: counts."""
+
+    def __init__(self, picks: Picks) -> None:
+        self._picks = picks
+        self._lost = 0
+
+    def begins(self, link: Link) -> None:
+        """A COMMIT that is still on its way is met too."""
+        meet_requests(self, link)
+
+    def meets(self, link: Link, flight: Flight) -> None:
+        """What was to be committed is rolled back."""
+        if flight.is_sound and self._picks.first(flight, link.hub.now_ms):
+            self._lost += 1
+            link.breaks(flight, worked=False)
+
+    def ends(self, link: Link) -> None:
+        """Other COMMITs pass again."""
+
+    def evidence(self) -> dict[str, Any]:
+        """How many never arrived."""
+        return {"commits_lost": self._lost, **_connections_lost(self._lost)} if self._lost else {}
+
+
+class SimulatedLostReply:
+    """The COMMIT takes effect, its OK is swallowed, and the connection ends. Mutable: counts."""
+
+    def __init__(self, picks: Picks) -> None:
+        self._picks = picks
+        self._swallowed = 0
+        self._committed = 0
+
+    def begins(self, link: Link) -> None:
+        """An OK that is on its way back is met too."""
+        meet_all(self, link)
+
+    def meets(self, link: Link, flight: Flight) -> None:
+        """Let its client not know."""
+        if not flight.is_sound or self._picks.first(flight, link.hub.now_ms) is None:
+            return
+        self._swallowed += 1
+        if flight.work is not None and flight.is_asking(link.hub.now_ms):
+            flight.work = self._counting(flight.work)
+        else:
+            self._committed += flight.code is None
+        link.breaks(flight, worked=True)
+
+    def _counting(
+        self, work: Callable[[], tuple[Any, int | None, int]]
+    ) -> Callable[[], tuple[Any, int | None, int]]:
+        def counted() -> tuple[Any, int | None, int]:
+            value, code, more_ms = work()
+            self._committed += code is None
+            return value, code, more_ms
+
+        return counted
+
+    def ends(self, link: Link) -> None:
+        """Other replies pass again."""
+
+    def evidence(self) -> dict[str, Any]:
+        """How many replies were swallowed, of transactions that had taken effect."""
+        if not self._committed:
+            return {}
+        return {
+            "replies_swallowed": self._swallowed,
+            "committed_all_the_same": self._committed,
+            **_connections_lost(self._swallowed),
+        }
+
+
+def _connections_lost(count: int) -> dict[str, Any]:
+    return losses(Counter({str(LOST_CONNECTION): count}))

@@ -1,0 +1,125 @@
+"""`max_connections`: the server is full: sessions of somebody else take all that it admits, and the run's are ended.
+
+Evidence: clients were answered 1040, and the server's own count of connects refused for that reason rose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from harness.clock import monotonic_us
+from harness.faults.model.fault import ServerFault
+from harness.faults.model.fields import Connections, Lasts
+from harness.faults.real.client_errors import client_errors, fact
+from harness.faults.real.fault_site import Site
+from harness.faults.real.repeating import repeating
+from harness.faults.real.root_line import RootLine
+from harness.faults.real.seen import Evidence, Seen
+from harness.faults.real.server_variables import global_variables
+from harness.faults.real.sessions import end_sessions, sessions_of_run
+from harness.faults.simulated.act import LinkAct
+
+if TYPE_CHECKING:
+    from harness.sim.link import Flight, Link
+
+__all__ = ["MaxConnections", "SimulatedLimit"]
+
+_TOO_MANY_CONNECTIONS = 1040
+_STRANGERS = 10
+"""MariaDB admits no limit below ten."""
+_LOOK_S = 0.1
+_COUNTER = "Connection_errors_max_connections"
+
+
+class MaxConnections(ServerFault):
+    """Leaves `connections` for the run."""
+
+    about = "The database server is full: it leaves the run `connections` (none), and ends those that it has."
+    must_show = "Clients were answered 1040, and the server's own count of connects refused so rose."
+
+    do: Literal["max_connections"]
+    lasts: Lasts
+    connections: Connections = 0
+
+    @contextmanager
+    def inject(self, site: Site) -> Iterator[None]:
+        """Strangers first, then the limit, then the run's sessions end: none of them can come back too early."""
+        server = site.server
+        before = server.counters().get(_COUNTER, 0)
+        with ExitStack() as strangers, RootLine(server) as line:
+            for _ in range(_STRANGERS):
+                strangers.enter_context(server.root())
+            line(lambda root: root.ping())  # in time: once the server is full it is too late
+            with global_variables(site, {"max_connections": _STRANGERS + 1 + self.connections}):
+                site.found(began_us=monotonic_us())
+                line(lambda root: end_sessions(root, sessions_of_run(root, server)))
+                refusals = _Refusals(site=site, before=before)
+                try:
+                    with repeating(lambda: line(refusals.look), _LOOK_S):
+                        yield
+                finally:
+                    strangers.close()  # so that root can put the limit back
+
+    def evidence(self, seen: Seen) -> Evidence:
+        """Refused connects, by the clients' count and by the server's."""
+        met, refused = client_errors(seen, (_TOO_MANY_CONNECTIONS,)), fact(seen, "refused")
+        return {"refused": refused, "codes": met} if met and refused else {}
+
+    def on_links(self) -> LinkAct:
+        """See `ServerFault`."""
+        return SimulatedLimit(self.connections)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Refusals:
+    """Connects that the server refused since the fault began. Mutable: it counts."""
+
+    site: Site
+    before: int
+    told: int = 0
+
+    def look(self, root: Any) -> None:
+        """Read the server's count."""
+        with root.cursor() as cursor:
+            cursor.execute("SHOW GLOBAL STATUS LIKE %s", (_COUNTER,))
+            refused = int(cursor.fetchone()[1]) - self.before
+        if refused > self.told:
+            self.told = refused
+            self.site.found(refused=refused)
+
+
+class SimulatedLimit:
+    """The server is full but for so many: whoever is connected is hung up on, and few come back. Mutable: counts."""
+
+    def __init__(self, connections_max: int) -> None:
+        self._connections_max = connections_max
+        self._links: dict[Link, None] = {}
+        self._refused = 0
+
+    def begins(self, link: Link) -> None:
+        """Others have taken their places."""
+        self._links[link] = None
+        link.cut()
+
+    def meets(self, link: Link, flight: Flight) -> None:
+        """A new one is let in if there is a place."""
+        if not flight.connection.fresh or flight.doom is not None:
+            return
+        admitted = sum(one is not flight.connection for each in self._links for one in each.connections)
+        if admitted >= self._connections_max:
+            self._refused += 1
+            link.breaks(flight, worked=False, code=_TOO_MANY_CONNECTIONS)
+
+    def ends(self, link: Link) -> None:
+        """There is room again."""
+
+    def evidence(self) -> dict[str, Any]:
+        """How many were refused."""
+        return (
+            {"refused": self._refused, "codes": {str(_TOO_MANY_CONNECTIONS): self._refused}}
+            if self._refused
+            else {}
+        )

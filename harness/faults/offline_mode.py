@@ -1,0 +1,80 @@
+"""`offline_mode`: the server throws every client out and lets nobody but root in, as in a maintenance window.
+
+MySQL alone has it. Evidence: clients were answered 3032, by a server that said of itself that it was offline.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal
+
+from harness.faults.model.fault import ServerFault
+from harness.faults.model.fields import Lasts
+from harness.faults.real.client_errors import GONE, client_errors, fact
+from harness.faults.real.fault_site import Site
+from harness.faults.real.seen import Evidence, Seen
+from harness.faults.real.server_variables import global_variables
+from harness.faults.simulated.act import LinkAct
+from harness.faults.simulated.losses import LOST_CONNECTION, losses
+
+if TYPE_CHECKING:
+    from harness.sim.link import Flight, Link
+
+__all__ = ["OfflineMode", "SimulatedOffline"]
+
+_OFFLINE = 3032
+
+
+class OfflineMode(ServerFault):
+    """Takes the server offline."""
+
+    about = "The database server (MySQL alone) goes offline: sessions end, and nobody but root is let in."
+    must_show = "Clients were answered 3032 while the server said of itself that it was offline."
+    abilities = ("offline-mode",)
+
+    do: Literal["offline_mode"]
+    lasts: Lasts
+
+    @contextmanager
+    def inject(self, site: Site) -> Iterator[None]:
+        """Sessions of the run end, new ones are refused; the process goes on."""
+        with global_variables(site, {"offline_mode": 1}):
+            with site.server.root() as connection, connection.cursor() as cursor:
+                cursor.execute("SELECT @@GLOBAL.offline_mode")
+                site.found(offline=int(cursor.fetchone()[0]))
+            yield
+
+    def evidence(self, seen: Seen) -> Evidence:
+        """Refused and lost connections, by code; none without a refusal that says why."""
+        met = client_errors(seen, (_OFFLINE, *GONE))
+        return {"codes": met} if str(_OFFLINE) in met and fact(seen, "offline") == 1 else {}
+
+    def on_links(self) -> LinkAct:
+        """See `ServerFault`."""
+        return SimulatedOffline()
+
+
+class SimulatedOffline:
+    """Ordinary users are hung up on and not let in. Mutable: counts."""
+
+    def __init__(self) -> None:
+        self._codes: Counter[str] = Counter()
+
+    def begins(self, link: Link) -> None:
+        """Those that are connected."""
+        self._codes[str(LOST_CONNECTION)] += link.cut()
+
+    def meets(self, link: Link, flight: Flight) -> None:
+        """Those that come; live connections there are none."""
+        if flight.connection.fresh and flight.doom is None:
+            self._codes[str(_OFFLINE)] += 1
+            link.breaks(flight, worked=False, code=_OFFLINE)
+
+    def ends(self, link: Link) -> None:
+        """All are welcome."""
+
+    def evidence(self) -> dict[str, Any]:
+        """How many were hung up on, and how many not let in."""
+        return losses(self._codes)

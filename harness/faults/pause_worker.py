@@ -1,0 +1,87 @@
+"""`pause_worker`: the worker of a subtask is stopped by SIGSTOP, and goes on when the fault heals.
+
+At a phase the attempt stops itself, so that it stands at exactly that point. Evidence: the system says that the
+process is stopped, its attempt writes nothing until it goes on, and writes something afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+from harness.faults.model.fault import OutsideFault, Repeats
+from harness.faults.model.fields import Lasts, Subtask
+from harness.faults.real.attempt_site import AttemptSite
+from harness.faults.real.fault_site import Site
+from harness.faults.real.found import attempt_of, is_speech
+from harness.faults.real.seen import Evidence, Seen
+from harness.faults.real.stop import stop
+from harness.faults.simulated.act import Act
+from harness.faults.simulated.stopped_worker import StoppedWorker
+
+if TYPE_CHECKING:
+    from harness.sim.simulation import Simulation
+
+__all__ = ["PauseWorker"]
+
+
+class PauseWorker(OutsideFault, Repeats):
+    """Stops the newest attempt of `subtask`."""
+
+    about = "The worker of one subtask is stopped (SIGSTOP) for a while, at a moment or at a phase."
+    must_show = (
+        "The system calls the process stopped, its attempt is silent meanwhile, and goes on afterwards."
+    )
+    stalls = True
+    by = "process"
+    triggers = (*OutsideFault.triggers, "phase")
+    attempts_own = True
+
+    do: Literal["pause_worker"]
+    subtask: Subtask
+    lasts: Lasts
+
+    @contextmanager
+    def inject(self, site: Site) -> Iterator[None]:
+        """A subtask that has no process any more is left alone."""
+        from harness.faults.real.suspension import awaited, suspended
+
+        who = awaited(partial(site.workers.process, self.subtask))
+        if who is None:
+            yield
+            return
+        with suspended(who, site.found):
+            yield
+
+    def evidence(self, seen: Seen) -> Evidence:
+        """The process, how long it stood, and that its attempt was silent meanwhile."""
+        stopped = seen.fact("stopped")
+        if stopped is None:
+            return {}
+        evidence: Evidence = {"pid": stopped["pid"], "state": stopped["state"]}
+        if not seen.events:  # it still stands
+            return evidence
+        resumed = seen.fact("resumed")
+        attempt = attempt_of(stopped["pid"], stopped["started"], seen.events)
+        if resumed is None or attempt is None:
+            return {}
+        spoken = [
+            line["t"]
+            for line in seen.events
+            if (line.get("s"), line.get("a")) == attempt and is_speech(line) and line["t"] >= stopped["at_us"]
+        ]
+        after = [at_us for at_us in spoken if at_us >= resumed["at_us"]]
+        if len(after) != len(spoken) or not after:
+            return {}
+        silent_ms = round((resumed["at_us"] - stopped["at_us"]) / 1000, 1)
+        return {**evidence, "subtask": attempt[0], "attempt": attempt[1], "silent_ms": silent_ms}
+
+    def inside(self, attempt: AttemptSite) -> None:
+        """At a phase of its own."""
+        stop(self.id, attempt)
+
+    def simulated(self, run: Simulation) -> Act:
+        """See `Fault`."""
+        return StoppedWorker(run, self.subtask)

@@ -1,1 +1,0 @@
-"""Faults of processes: a worker that dies, stops, or is taken for dead while it lives."""

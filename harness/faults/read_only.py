@@ -1,0 +1,53 @@
+"""`read_only`: the server refuses every write of the run's user, as after a failover that left it a replica.
+
+Evidence: clients were answered 1290 while the server said of itself that it was read-only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+from harness.faults.model.fault import ServerFault
+from harness.faults.model.fields import Lasts
+from harness.faults.real.client_errors import client_errors, fact
+from harness.faults.real.fault_site import Site
+from harness.faults.real.seen import Evidence, Seen
+from harness.faults.real.server_variables import global_variables
+from harness.faults.simulated.act import LinkAct
+from harness.faults.simulated.refusing import Refusing
+
+__all__ = ["ReadOnly"]
+
+_REFUSED = (1290, 1836)
+_WORD = "read_only"
+
+
+class ReadOnly(ServerFault):
+    """Makes the server read-only."""
+
+    about = "The database server only reads: it refuses every write, also the commit of an open transaction."
+    must_show = "Clients were answered 1290 while the server said of itself that it was read-only."
+    simulated_on = ("sink",)
+
+    do: Literal["read_only"]
+    lasts: Lasts
+
+    @contextmanager
+    def inject(self, site: Site) -> Iterator[None]:
+        """Root may still write; an open transaction of the run's user may not commit."""
+        with global_variables(site, {_WORD: 1}):
+            with site.server.root() as connection, connection.cursor() as cursor:
+                cursor.execute("SELECT @@GLOBAL.read_only")
+                site.found(read_only=int(cursor.fetchone()[0]))
+            yield
+
+    def evidence(self, seen: Seen) -> Evidence:
+        """Refused writes, by code."""
+        refused = client_errors(seen, _REFUSED)
+        return {"codes": refused} if refused and fact(seen, _WORD) == 1 else {}
+
+    def on_links(self) -> LinkAct:
+        """See `ServerFault`."""
+        return Refusing(_REFUSED[0], writes=True)

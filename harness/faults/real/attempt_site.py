@@ -1,0 +1,69 @@
+"""Where a fault acts inside an attempt: its journal, its loop, its clock, its checkpoint store, its process.
+
+Invariant: a fault writes down what it does before, or as, it does it: a killed attempt remembers nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+__all__ = ["ActJournal", "AttemptSite", "Shift", "SiteClock", "SiteLoop", "SiteStore"]
+
+Shift = Callable[[int], int]
+"""By how much (ns) a clock is off at an instant of the monotonic one (ns)."""
+
+
+class ActJournal(Protocol):
+    """Where an attempt writes what a fault does in it."""
+
+    def acted(self, fault: str, what: str, **facts: Any) -> None:
+        """Before, or as, it is done."""
+
+    def measured(self, fault: str, what: str, **facts: Any) -> None:
+        """What came of it."""
+
+    def about_to_stop(self, *, fault: str) -> None:
+        """The attempt stops its own process; a stopped process says nothing."""
+
+
+class SiteLoop(Protocol):
+    """What a fault uses of the attempt's event loop."""
+
+    def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any) -> object: ...
+
+    def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> object: ...
+
+
+class SiteClock(Protocol):
+    """The attempt's wall clock."""
+
+    shift: Shift
+
+    def offset_ms(self) -> float:
+        """How far it is ahead of the monotonic clock, less what it was ahead when it was made."""
+
+    def set_right(self) -> None:
+        """Take a shift back."""
+
+
+class SiteStore(Protocol):
+    """The attempt's checkpoint store."""
+
+    def files(self) -> Sequence[Path]:
+        """The files of its subtask, the newest last."""
+
+    def meets(self, meet: Callable[[], None], *, lasts_ms: int) -> None:
+        """For a while, `meet` is called before each write: it takes time, or raises an OSError."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptSite:
+    """What a fault may get hold of inside one attempt."""
+
+    journal: ActJournal
+    loop: SiteLoop
+    clock: SiteClock
+    store: SiteStore

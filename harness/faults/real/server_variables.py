@@ -1,0 +1,68 @@
+"""Global variables of the server that a fault sets, and puts back even if the server was restarted or paused meanwhile.
+
+Invariant: what is put back is the value that stood before, and sessions that began under the fault's value, and would
+keep it, are ended when the fault heals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from harness.clock import monotonic_us
+from harness.faults.real.fault_site import Site
+from harness.faults.real.server_control import ServerControl
+from harness.faults.real.sessions import end_sessions, sessions_of_run
+
+__all__ = ["STATEMENT_S", "global_variables", "variables_of_new_sessions"]
+
+STATEMENT_S = 10.0
+"""SET GLOBAL may wait for transactions that are about to commit."""
+
+
+@contextmanager
+def global_variables(site: Site, values: Mapping[str, int]) -> Iterator[None]:
+    """The server has these values while the block lasts."""
+    with site.server.root(limit_s=STATEMENT_S) as connection:
+        before = {name: _value_of(connection, name) for name in values}
+        try:
+            site.found(began_us=monotonic_us(), set=dict(values), stood=before)
+            _set_all(connection, values)
+            yield
+        finally:
+            site.server.put_back(lambda root: _set_all(root, before))
+
+
+@contextmanager
+def variables_of_new_sessions(site: Site, values: Mapping[str, int]) -> Iterator[None]:
+    """The same for variables that a session takes over when it begins: the run's sessions begin anew."""
+    try:
+        with global_variables(site, values):
+            _begin_anew(site)
+            yield
+    finally:
+        site.server.put_back(lambda root: _end_all(root, site.server))
+
+
+def _begin_anew(site: Site) -> None:
+    with site.server.root() as connection:
+        sessions = sessions_of_run(connection, site.server)
+        _end_all(connection, site.server)
+        site.found(ended=len(sessions), ended_us=monotonic_us())
+
+
+def _end_all(connection: Any, server: ServerControl) -> None:
+    end_sessions(connection, sessions_of_run(connection, server))
+
+
+def _value_of(connection: Any, name: str) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT @@GLOBAL.{name}")
+        return int(cursor.fetchone()[0])
+
+
+def _set_all(connection: Any, values: Mapping[str, int]) -> None:
+    with connection.cursor() as cursor:
+        for name, value in values.items():
+            cursor.execute(f"SET GLOBAL {name} = {value:d}")

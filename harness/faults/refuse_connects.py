@@ -1,0 +1,73 @@
+"""`refuse_connects`: new connections to a link are refused; those that live go on.
+
+Evidence: connects that were refused while it lasted (2003). Nothing else shows it: a pool whose connections all live
+never asks for a new one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Literal
+
+from harness.faults.model.fault import LinkFault
+from harness.faults.model.fields import Lasts
+from harness.faults.real.fault_site import Site
+from harness.faults.real.seen import Evidence, Seen
+from harness.faults.real.toxics import toxics_on
+from harness.faults.simulated.act import LinkAct
+from harness.faults.simulated.losses import REFUSED, losses
+
+if TYPE_CHECKING:
+    from harness.sim.link import Flight, Link
+
+__all__ = ["RefuseConnects", "SimulatedRefusal"]
+
+
+class RefuseConnects(LinkFault):
+    """Shuts the port of `link`, and nothing else."""
+
+    about = "New connections to the link are refused; live ones go on."
+    must_show = "Connects were refused while it lasted."
+    abilities = ("packets",)
+
+    do: Literal["refuse_connects"]
+    lasts: Lasts
+
+    def inject(self, site: Site) -> AbstractContextManager[None]:
+        """Healing listens again on the same port."""
+        return toxics_on(
+            site.control, self.link, name=self.id, type="refuse", streams=("upstream",), attributes={}
+        )
+
+    def evidence(self, seen: Seen) -> Evidence:
+        """How many connects were refused."""
+        refused = [code for code in seen.over(self.link).losses_during() if code == REFUSED]
+        return {"connects_refused": len(refused)} if refused else {}
+
+    def on_links(self) -> LinkAct:
+        """See `LinkFault`."""
+        return SimulatedRefusal()
+
+
+class SimulatedRefusal:
+    """Nobody listens; live connections go on. Mutable: counts."""
+
+    def __init__(self) -> None:
+        self._codes: Counter[str] = Counter()
+
+    def begins(self, link: Link) -> None:
+        """Who is connected stays so."""
+
+    def meets(self, link: Link, flight: Flight) -> None:
+        """A new connection is refused."""
+        if flight.connection.fresh and flight.doom is None:
+            self._codes[str(REFUSED)] += 1
+            link.doom_at(flight, link.hub.now_ms + 1, REFUSED)
+
+    def ends(self, link: Link) -> None:
+        """It listens again."""
+
+    def evidence(self) -> dict[str, Any]:
+        """How many connects were refused."""
+        return losses(self._codes)

@@ -1,0 +1,89 @@
+"""`reset`: connections end with the next answer, again and again, while the link goes on listening.
+
+With Toxiproxy, connections opened under it end by RST, those already open by FIN (`docs/references.md`,
+Measured); our own proxy resets both. Evidence: connections that were lost while it lasted, with their error codes,
+and in a proxy's log that it ended some.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Literal
+
+from harness.faults.model.fault import LinkFault
+from harness.faults.model.fields import Lasts
+from harness.faults.real.fault_site import Site
+from harness.faults.real.seen import Evidence, Seen, loss_evidence
+from harness.faults.real.toxics import toxics_on
+from harness.faults.simulated.act import LinkAct
+from harness.faults.simulated.losses import LOST_CONNECTION, losses
+from harness.faults.simulated.under_way import meet_all
+
+if TYPE_CHECKING:
+    from harness.sim.link import Connection, Flight, Link
+
+__all__ = ["Reset", "SimulatedReset"]
+
+
+class Reset(LinkFault):
+    """Cuts every connection of `link` at the next bytes that flow back."""
+
+    about = "The link goes on listening, and every connection is reset at its next bytes."
+    must_show = "Connections were lost while it lasted, with their error codes; the proxy ended them."
+
+    do: Literal["reset"]
+    lasts: Lasts
+
+    def inject(self, site: Site) -> AbstractContextManager[None]:
+        """Acts on live connections at once; new ones are accepted, then cut."""
+        return toxics_on(
+            site.control,
+            self.link,
+            name=self.id,
+            type="reset_peer",
+            streams=("downstream",),
+            attributes={"timeout": 0},
+        )
+
+    def evidence(self, seen: Seen) -> Evidence:
+        """How many connections were cut, by error code; empty if the proxy's log says that it cut none."""
+        lost = loss_evidence(seen.over(self.link))
+        if not lost or seen.deeds is None:
+            return lost
+        ended = seen.did("reset", "cut")
+        return {**lost, "connections_reset": len({deed.connection: None for deed in ended})} if ended else {}
+
+    def on_links(self) -> LinkAct:
+        """See `LinkFault`."""
+        return SimulatedReset()
+
+
+class SimulatedReset:
+    """Cuts a connection at the next bytes that flow back: a new one at the server's greeting. Counts."""
+
+    def __init__(self) -> None:
+        self._doomed: dict[Connection, None] = {}
+
+    def begins(self, link: Link) -> None:
+        """Live connections are affected at once."""
+        meet_all(self, link)
+
+    def meets(self, link: Link, flight: Flight) -> None:
+        """It ends with its answer's first bytes; on a new connection no request was made by then."""
+        if not flight.is_sound:
+            return
+        connection = flight.connection
+        if connection.fresh:
+            link.never_arrives(flight)
+            flight.work = None
+            flight.due_ms = link.hub.now_ms + 1
+        flight.doom = LOST_CONNECTION
+        self._doomed[connection] = None
+
+    def ends(self, link: Link) -> None:
+        """Answers that are on their way still end their connections: they were cut when they were sent."""
+
+    def evidence(self) -> dict[str, Any]:
+        """How many connections were cut."""
+        return losses(Counter({str(LOST_CONNECTION): len(self._doomed)}))

@@ -1,0 +1,91 @@
+"""`schema_change`: what the lookups read is changed under them: a column, or the table, has another name for a while.
+
+Answers to a migration that was rolled out before its readers. Evidence: clients were answered that there is no such
+column (1054) or table (1146), while the server's own catalogue had it under the other name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, Literal
+
+from harness.clock import monotonic_us
+from harness.faults.model.fault import ServerFault
+from harness.faults.model.fields import Lasts, Way
+from harness.faults.real.client_errors import client_errors, fact
+from harness.faults.real.fault_site import Site
+from harness.faults.real.seen import Evidence, Seen
+from harness.faults.simulated.act import LinkAct
+from harness.faults.simulated.refusing import Refusing
+
+__all__ = ["SchemaChange"]
+
+_NO_COLUMN, _NO_TABLE = 1054, 1146
+_STATEMENT_S = 10.0
+_TABLE, _COLUMN = "customer", "city"
+_AWAY = "floodmark_renamed"
+_COLUMN_THERE = """
+    SELECT COUNT(*) FROM information_schema.COLUMNS
+    WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s AND COLUMN_NAME = %s"""
+_TABLE_THERE = """
+    SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s"""
+
+
+class SchemaChange(ServerFault):
+    """Renames a `column` or the `table`."""
+
+    about = "What the lookups read has another name for a while: a column, or (`how: table`) the whole table."
+    must_show = "Clients were answered 1054 or 1146 while the server's catalogue had it under the other name."
+    simulated_on = ("lookups", "direct")
+
+    do: Literal["schema_change"]
+    lasts: Lasts
+    how: Annotated[Literal["column", "table"], Way] = "column"
+
+    @contextmanager
+    def inject(self, site: Site) -> Iterator[None]:
+        """Statements that are under way end first: the server waits for them."""
+        server = site.server
+        try:
+            with server.root(server.database, limit_s=_STATEMENT_S) as connection:
+                site.found(began_us=monotonic_us())
+                self._rename(connection)
+                site.found(renamed=self._is_renamed(connection))
+            yield
+        finally:
+            server.put_back(self._rename_back)
+
+    def _rename(self, connection: Any) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SET SESSION lock_wait_timeout = 8")
+            if self.how == "table":
+                cursor.execute(f"RENAME TABLE {_TABLE} TO {_AWAY}")
+            else:
+                cursor.execute(f"ALTER TABLE {_TABLE} RENAME COLUMN {_COLUMN} TO {_AWAY}")
+
+    def _rename_back(self, connection: Any) -> None:
+        if not self._is_renamed(connection):
+            return
+        with connection.cursor() as cursor:
+            if self.how == "table":
+                cursor.execute(f"RENAME TABLE {_AWAY} TO {_TABLE}")
+            else:
+                cursor.execute(f"ALTER TABLE {_TABLE} RENAME COLUMN {_AWAY} TO {_COLUMN}")
+
+    def _is_renamed(self, connection: Any) -> bool:
+        with connection.cursor() as cursor:
+            if self.how == "table":
+                cursor.execute(_TABLE_THERE, (_AWAY,))
+            else:
+                cursor.execute(_COLUMN_THERE, (_TABLE, _AWAY))
+            return bool(cursor.fetchone()[0])
+
+    def evidence(self, seen: Seen) -> Evidence:
+        """Statements that named what was not there."""
+        met = client_errors(seen, (_NO_COLUMN, _NO_TABLE))
+        return {"codes": met} if met and fact(seen, "renamed") else {}
+
+    def on_links(self) -> LinkAct:
+        """See `ServerFault`."""
+        return Refusing(_NO_TABLE if self.how == "table" else _NO_COLUMN, writes=False)

@@ -1,0 +1,76 @@
+"""`server_clock`: the server's calendar is off by `shift`; the clock that its waits go by is not.
+
+Answers to Jepsen's clock nemesis. Evidence: asked past the proxy, the server's calendar was off by as much, and calls
+of the run were made meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+from harness.clock import Deadline, utc_now, wait_until
+from harness.errors import WorldError
+from harness.faults.model.fault import ServerFault
+from harness.faults.model.fields import Lasts, ShiftBy
+from harness.faults.real.client_errors import fact
+from harness.faults.real.fault_site import Site
+from harness.faults.real.seen import Evidence, Seen
+
+__all__ = ["ServerClock"]
+
+_FOLLOWS_S = 10.0
+_SLACK_MS = 500
+"""Between its reading of its clock and ours of ours."""
+
+
+class ServerClock(ServerFault):
+    """Shifts the server's calendar."""
+
+    about = "The calendar of the database server is off by `shift`, forwards or backwards."
+    must_show = (
+        "Asked past the proxy, its calendar was off by as much, and calls of the run were made meanwhile."
+    )
+    abilities = ("server-clock",)
+    levels = ("live", "spark")
+
+    do: Literal["server_clock"]
+    lasts: Lasts
+    shift: ShiftBy
+
+    @contextmanager
+    def inject(self, site: Site) -> Iterator[None]:
+        """The block begins when the server goes by the other time."""
+        try:
+            with site.server.root() as connection:
+                before = _offset_ms(connection)
+                site.server.shift_clock(self.shift)
+                if not wait_until(lambda: self._follows(connection), deadline=Deadline(_FOLLOWS_S)):
+                    raise WorldError(
+                        f"the server's clock was not off by {self.shift} ms after {_FOLLOWS_S:g} s",
+                        fix="floodmark setup gets the library that shifts it",
+                    )
+                site.found(offset_before_ms=before, offset_ms=_offset_ms(connection))
+            yield
+        finally:
+            site.server.shift_clock(0)
+
+    def _follows(self, connection: Any) -> bool:
+        return abs(_offset_ms(connection) - self.shift) <= _SLACK_MS
+
+    def evidence(self, seen: Seen) -> Evidence:
+        """How far it was off, and that the run made calls meanwhile."""
+        before, offset = fact(seen, "offset_before_ms"), fact(seen, "offset_ms")
+        calls = len(seen.during())
+        if offset is None or before is None or abs(offset - before) < abs(self.shift) / 2 or not calls:
+            return {}
+        return {"offset_ms": offset, "offset_before_ms": before, "calls_during": calls}
+
+
+def _offset_ms(connection: Any) -> int:
+    """The server's calendar less ours."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT UNIX_TIMESTAMP(NOW(6))")
+        theirs = float(cursor.fetchone()[0])
+    return round((theirs - utc_now().timestamp()) * 1000)

@@ -1,0 +1,106 @@
+"""`slow_loris`: what crosses a link arrives in pieces of a few `bytes`, each a `gap` after the one before.
+
+Evidence: in a proxy's log pieces and gaps are within a tenth of what was asked for, and five calls took half a gap or
+more; without a log, calls took longer in the median by that half. The last piece of a chunk may be smaller; a timer
+may be late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Literal
+
+from harness.faults.model.fault import Directed, LinkFault
+from harness.faults.model.fields import Gap, Lasts, Size
+from harness.faults.real.deed import Deed
+from harness.faults.real.fault_site import Site
+from harness.faults.real.seen import Evidence, Seen
+from harness.faults.real.slower_calls import slower_calls
+from harness.faults.real.toxics import toxics_on
+from harness.faults.simulated.act import LinkAct
+from harness.faults.simulated.holding import Holding
+from harness.faults.simulated.says import moved_bytes
+
+if TYPE_CHECKING:
+    from harness.sim.link import Flight, Link
+
+__all__ = ["SlowLoris"]
+
+_OFF_MAX = 0.1
+_LATE_MS = 2.0
+"""How much later than asked a timer of the proxy may fire."""
+
+
+class SlowLoris(LinkFault, Directed):
+    """Cuts what flows into pieces of `bytes` bytes, `gap` apart."""
+
+    about = "What crosses the link arrives in pieces of `bytes`, a `gap` apart."
+    must_show = (
+        "Pieces and gaps in the proxy's log are within a tenth of those asked for, and calls took "
+        "half a gap or more; without a log, the median rose by it."
+    )
+
+    do: Literal["slow_loris"]
+    lasts: Lasts
+    bytes: Size
+    gap: Gap
+
+    def inject(self, site: Site) -> AbstractContextManager[None]:
+        """Live connections are affected at once; what is held flows when it heals."""
+        attributes = {"average_size": self.bytes, "size_variation": 0, "delay": self.gap * 1000}
+        return toxics_on(
+            site.control,
+            self.link,
+            name=self.id,
+            type="slicer",
+            streams=(self.stream,),
+            attributes=attributes,
+        )
+
+    def evidence(self, seen: Seen) -> Evidence:
+        """How much longer calls took, and how small the pieces were."""
+        slower = slower_calls(seen.over(self.link), by_ms=self.gap / 2)
+        if not slower or seen.deeds is None:
+            return slower
+        return self._as_written(slower, seen.did("sliced", stream=self.stream))
+
+    def _as_written(self, slower: Evidence, sliced: Sequence[Deed]) -> Evidence:
+        """What the proxy really wrote, if that is what was asked for."""
+        whole = _sum(sliced, "pieces") - _sum(sliced, "tails")
+        gaps = _sum(sliced, "gaps")
+        if not whole or not gaps:
+            return {}
+        size = (sum(deed.bytes for deed in sliced) - _sum(sliced, "tail_bytes")) / whole
+        gap_ms = _sum(sliced, "gap_us") / gaps / 1000
+        if not _is_near(size, self.bytes) or not _is_near(gap_ms, self.gap, more=_LATE_MS):
+            return {}
+        return {
+            **slower,
+            "pieces": _sum(sliced, "pieces"),
+            "bytes_a_piece": round(size, 2),
+            "gap_ms": round(gap_ms, 2),
+        }
+
+    def on_links(self) -> LinkAct:
+        """See `LinkFault`."""
+        return _simulated(slice_bytes=self.bytes, gap_ms=self.gap, upward=self.is_upward)
+
+
+def _sum(deeds: Sequence[Deed], number: str) -> int:
+    return sum(int(deed.more.get(number, 0)) for deed in deeds)
+
+
+def _is_near(measured: float, asked: float, *, more: float = 0.0) -> bool:
+    return (1 - _OFF_MAX) * asked <= measured <= (1 + _OFF_MAX) * asked + more
+
+
+def _simulated(*, slice_bytes: int, gap_ms: int, upward: bool) -> Holding:
+    """A few bytes, then a pause, during the handshake, the header and the rows."""
+
+    def hold_ms(link: Link, flight: Flight) -> int:
+        del link
+        slices = -(-moved_bytes(flight, up=upward) // slice_bytes)
+        return (slices - 1) * gap_ms
+
+    return Holding(hold_ms, upward=upward)

@@ -1,0 +1,110 @@
+"""`slow_query`: every lookup takes `delay` longer in the server itself, as if an index had gone.
+
+A view that sleeps for each row takes the table's place, by one RENAME, and gives it back by another. Evidence: the
+server lists statements of the run that sleep, and calls that began under it took at least `delay`, in the
+median.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+from harness.clock import monotonic_us
+from harness.faults.model.fault import ServerFault
+from harness.faults.model.fields import Delay, Lasts
+from harness.faults.real.client_errors import fact
+from harness.faults.real.fault_site import Site
+from harness.faults.real.repeating import repeating
+from harness.faults.real.root_line import RootLine
+from harness.faults.real.seen import Evidence, Seen, fastest_ms, median_ms
+from harness.faults.real.sessions import sessions_of_run
+from harness.faults.simulated.act import LinkAct
+from harness.faults.simulated.holding import latency
+
+__all__ = ["SlowQuery"]
+
+_STATEMENT_S = 10.0
+_LOOK_S = 0.02
+_SLEEPS = "sleep"
+_VIEW = """
+    CREATE SQL SECURITY INVOKER VIEW floodmark_slow AS SELECT * FROM floodmark_copy WHERE SLEEP(DELAY) = 0"""
+_IN_PLACE = """
+    SELECT COUNT(*) FROM information_schema.TABLES
+    WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'floodmark_true'"""
+
+
+class SlowQuery(ServerFault):
+    """Makes lookups sleep for `delay`."""
+
+    about = "Every lookup takes `delay` longer in the database server itself."
+    must_show = (
+        "The server lists statements of the run that sleep, and calls under it took at least the delay."
+    )
+    simulated_on = ("lookups", "direct")
+
+    do: Literal["slow_query"]
+    lasts: Lasts
+    delay: Delay
+
+    @contextmanager
+    def inject(self, site: Site) -> Iterator[None]:
+        """No lookup ever meets a table that is not there."""
+        server, most = site.server, [0]
+        try:
+            with server.root(server.database, limit_s=_STATEMENT_S) as connection:
+                self._slow_down(connection)
+            site.found(began_us=monotonic_us())
+            with (
+                RootLine(server) as line,
+                repeating(lambda: line(lambda root: _look(root, site, most)), _LOOK_S),
+            ):
+                yield
+        finally:
+            server.put_back(_speed_up)
+
+    def _slow_down(self, connection: Any) -> None:
+        with connection.cursor() as cursor:
+            for statement in (
+                "SET SESSION lock_wait_timeout = 8",
+                "CREATE TABLE floodmark_copy LIKE customer",
+                "INSERT INTO floodmark_copy SELECT * FROM customer",
+                _VIEW.replace("DELAY", f"{self.delay / 1000:.3f}"),
+                "RENAME TABLE customer TO floodmark_true, floodmark_slow TO customer",
+            ):
+                cursor.execute(statement)
+
+    def evidence(self, seen: Seen) -> Evidence:
+        """Sleeping statements, and how long calls took."""
+        under_it, asleep = seen.over("lookups").during(), fact(seen, "asleep")
+        fastest, middle = fastest_ms(under_it), median_ms(under_it)
+        if not asleep or fastest is None or middle is None or middle < self.delay:
+            return {}
+        return {
+            "asleep": asleep,
+            "calls_during": len(under_it),
+            "median_ms": round(middle, 1),
+            "fastest_ms": round(fastest, 1),
+        }
+
+    def on_links(self) -> LinkAct:
+        """See `ServerFault`."""
+        return latency(delay_ms=self.delay, jitter_ms=0, upward=False)
+
+
+def _look(root: Any, site: Site, most: list[int]) -> None:
+    asleep = sum(_SLEEPS in session.state.lower() for session in sessions_of_run(root, site.server))
+    if asleep > most[0]:
+        most[0] = asleep
+        site.found(asleep=asleep)
+
+
+def _speed_up(connection: Any) -> None:
+    """Undo as much as was done."""
+    with connection.cursor() as cursor:
+        cursor.execute(_IN_PLACE)
+        if cursor.fetchone()[0]:
+            cursor.execute("RENAME TABLE customer TO floodmark_slow, floodmark_true TO customer")
+        cursor.execute("DROP VIEW IF EXISTS floodmark_slow")
+        cursor.execute("DROP TABLE IF EXISTS floodmark_copy")

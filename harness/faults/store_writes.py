@@ -1,0 +1,151 @@
+"""`store_slow`, `store_failing`: for a while each write into the checkpoint store takes longer, or is refused.
+
+Answers to a remote file system on a bad day. Evidence: what a writer met, by its own clock or by the error that it
+got; whether that mattered is for a later restore to say.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+
+from harness.clock import monotonic_us, pause
+from harness.faults.model.fault import InsideFault
+from harness.faults.model.fields import Delay, Lasts, Subtask, Way
+from harness.faults.real.attempt_site import AttemptSite
+from harness.faults.real.found import Found, Line, acts, measurements
+from harness.faults.simulated.act import Act, Evidence
+from harness.faults.simulated.on_store import OnStore
+
+if TYPE_CHECKING:
+    from harness.sim.coordinated_run import CoordinatedRun
+    from harness.sim.simulation import Simulation
+
+__all__ = ["StoreFailing", "StoreSlow"]
+
+_ERRNO = {"no-space": errno.ENOSPC, "read-only": errno.EROFS, "io-error": errno.EIO}
+
+
+class _OfWrites(InsideFault):
+    """Acts on each write for a while."""
+
+    abilities = ("store",)
+    stalls = True
+    delays_commits = True
+
+    lasts: Lasts
+    subtask: Subtask | None = None
+
+    def _found(
+        self, lines: Sequence[Line], *, met: Sequence[Line], evidence: Mapping[str, Any]
+    ) -> Found | None:
+        """From its act to the end of its while; `met` are the notes of the writes."""
+        begun = acts(self.id, lines)
+        if not begun:
+            return None
+        over_us = begun[-1]["t"] + self.lasts * 1000
+        return Found(
+            began_us=begun[0]["t"],
+            measured_us=met[0]["t"] if met else None,
+            ended_us=over_us if over_us <= lines[-1]["t"] else None,
+            evidence=evidence if met else {},
+        )
+
+
+class StoreSlow(_OfWrites):
+    """Each write takes longer."""
+
+    about = "For a while each write of a checkpoint's part into the store takes longer, by `delay`."
+    must_show = "A write was held by at least that long."
+
+    do: Literal["store_slow"]
+    delay: Delay
+
+    def inside(self, attempt: AttemptSite) -> None:
+        """See `Fault`."""
+
+        def meet() -> None:
+            began_us = monotonic_us()
+            pause(self.delay / 1000)
+            took_ms = round((monotonic_us() - began_us) / 1000, 1)
+            attempt.journal.measured(self.id, "write delayed", took_ms=took_ms)
+
+        attempt.journal.acted(self.id, "store slow", asked_ms=self.delay)
+        attempt.store.meets(meet, lasts_ms=self.lasts)
+
+    def found(self, lines: Sequence[Line]) -> Found | None:
+        """The writes that it held, each by at least what was asked for."""
+        held = [line for line in measurements(self.id, lines) if line["took_ms"] >= self.delay]
+        slowest_ms = max((line["took_ms"] for line in held), default=0)
+        return self._found(lines, met=held, evidence={"writes": len(held), "slowest_ms": slowest_ms})
+
+    def simulated(self, run: Simulation) -> Act:
+        """See `Fault`. Only a coordinated run has a store; with another sink the scenario is refused before."""
+        return _SimulatedSlow(cast("CoordinatedRun", run), self.subtask, delay_ms=self.delay)
+
+
+class StoreFailing(_OfWrites):
+    """Each write is refused."""
+
+    about = "For a while the store refuses to write: `no-space`, `read-only` or `io-error`."
+    must_show = "A write was refused, with the error that the writer got."
+
+    do: Literal["store_failing"]
+    how: Annotated[Literal["no-space", "read-only", "io-error"], Way] = "no-space"
+
+    def inside(self, attempt: AttemptSite) -> None:
+        """See `Fault`."""
+        code = _ERRNO[self.how]
+
+        def meet() -> None:
+            attempt.journal.measured(self.id, "write refused", errno=errno.errorcode[code])
+            raise OSError(code, os.strerror(code))
+
+        attempt.journal.acted(self.id, "store failing", how=self.how)
+        attempt.store.meets(meet, lasts_ms=self.lasts)
+
+    def found(self, lines: Sequence[Line]) -> Found | None:
+        """The writes that it refused."""
+        refused = list(measurements(self.id, lines))
+        errors = dict(sorted(Counter(line["errno"] for line in refused).items()))
+        return self._found(lines, met=refused, evidence={"writes": len(refused), "errors": errors})
+
+    def simulated(self, run: Simulation) -> Act:
+        """See `StoreSlow`."""
+        return _SimulatedFailing(cast("CoordinatedRun", run), self.subtask)
+
+
+class _SimulatedSlow(OnStore):
+    """Each write takes longer. Mutable."""
+
+    def __init__(self, run: CoordinatedRun, subtask: int | None, *, delay_ms: int) -> None:
+        super().__init__(run, subtask)
+        self._delay_ms = delay_ms
+
+    def slows_ms(self, subtask: int) -> int:
+        """See `StoreTrouble`."""
+        if not self.is_mine(subtask):
+            return 0
+        self._met += 1
+        return self._delay_ms
+
+    def evidence(self) -> Evidence:
+        """How many writes were slow, and by how much in all."""
+        return {"writes": self._met, "slowed_ms": self._met * self._delay_ms} if self._met else {}
+
+
+class _SimulatedFailing(OnStore):
+    """Each write fails. Mutable."""
+
+    def fails(self, subtask: int) -> bool:
+        """See `StoreTrouble`."""
+        mine = self.is_mine(subtask)
+        self._met += mine
+        return mine
+
+    def evidence(self) -> Evidence:
+        """How many writes failed."""
+        return {"failures": self._met} if self._met else {}

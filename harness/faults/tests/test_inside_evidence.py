@@ -1,0 +1,108 @@
+"""A stall and a clock's jump are believed by what was measured, never by what was asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.faults.model.fault import FoundFault
+from harness.faults.tests.entries import made
+
+Line = dict[str, Any]
+
+STALL: FoundFault = made("loop_stall", subtask=1, **{"for": "300ms"})
+
+
+def note(kind: str, t: int, **fields: Any) -> Line:
+    return {"i": 0, "t": t, "k": kind, "s": 1, "a": 1, "f": "f", **fields}
+
+
+def stalled(lag_ms: float) -> list[Line]:
+    return [note("~acted", 1000, what="stall"), note("~measured", 9000, what="loop lag", lag_ms=lag_ms)]
+
+
+def test_a_stall_is_believed_when_the_loop_was_that_late() -> None:
+    found = STALL.found(stalled(301.5))
+
+    assert found is not None
+    assert (found.began_us, found.measured_us, found.ended_us) == (1000, 9000, 9000)
+    assert found.evidence == {"subtask": 1, "asked_ms": 300, "loop_lag_ms": 301.5, "times": 1}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [stalled(12.0), stalled(301.0) + stalled(12.0), [note("~acted", 1000, what="stall")]],
+    ids=["too short", "one of two too short", "never measured"],
+)
+def test_a_stall_that_did_nothing_is_not_believed(lines: list[Line]) -> None:
+    found = STALL.found(lines)
+
+    assert found is not None
+    assert (found.measured_us, found.evidence) == (None, {})
+
+
+def test_a_stall_that_never_began_is_none() -> None:
+    assert STALL.found([note("~acted", 1000, what="stall") | {"f": "other"}]) is None
+
+
+def jump(**fields: Any) -> FoundFault:
+    fault: FoundFault = made("clock_jump", **fields)
+    return fault
+
+
+def moved(how: str, *offsets: tuple[str, float, float]) -> list[Line]:
+    measured = [
+        note("~measured", 2000 + 1000 * n, what="offset", when=when, before_ms=before_ms, after_ms=after_ms)
+        for n, (when, before_ms, after_ms) in enumerate(offsets)
+    ]
+    return [note("~acted", 1000, what="clock", how=how), *measured]
+
+
+@pytest.mark.parametrize(
+    ("fault", "lines", "changed_ms"),
+    [
+        (jump(shift="60m"), moved("jump", ("begin", 0, 3_600_000)), 3_600_000),
+        (
+            jump(shift="-10s", **{"for": "1s"}),
+            moved("jump", ("begin", 0, -10_000), ("end", -10_000, 0)),
+            -10_000,
+        ),
+        (jump(how="freeze", **{"for": "1s"}), moved("freeze", ("begin", 0, 0), ("end", -1003, 0)), -1003),
+        (
+            jump(how="smear", shift="2s", **{"for": "1s"}),
+            moved("smear", ("begin", 0, 1), ("end", 2000, 0)),
+            2000,
+        ),
+    ],
+    ids=["forward", "back", "freeze", "smear"],
+)
+def test_a_clock_is_believed_to_have_moved_as_far_as_was_measured(
+    fault: FoundFault, lines: list[Line], changed_ms: float
+) -> None:
+    found = fault.found(lines)
+
+    assert found is not None
+    assert found.evidence["offset_changed_ms"] == changed_ms
+    assert found.measured_us is not None
+
+
+@pytest.mark.parametrize(
+    ("fault", "lines"),
+    [
+        (jump(shift="60m"), moved("jump", ("begin", 0, 0))),
+        (jump(shift="60m"), moved("jump", ("begin", 0, -3_600_000))),
+        (jump(shift="60m"), moved("jump")),
+        (jump(how="freeze", **{"for": "1s"}), moved("freeze", ("begin", 0, 0))),
+    ],
+    ids=["not at all", "the other way", "not measured", "its end was not seen"],
+)
+def test_a_clock_that_did_not_move_as_asked_is_not_believed(fault: FoundFault, lines: list[Line]) -> None:
+    found = fault.found(lines)
+
+    assert found is not None
+    assert (found.measured_us, found.evidence) == (None, {})
+
+
+def test_a_clock_that_nobody_touched_is_none() -> None:
+    assert jump(shift="60m").found([]) is None

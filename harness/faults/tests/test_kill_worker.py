@@ -1,0 +1,87 @@
+"""A kill is believed by the note before it, the silence after it, the process that is gone, and a next attempt."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.faults.tests.entries import made
+from harness.faults.tests.killed_run import Line, killed_run
+
+A_KILL = made("kill_worker", id="kill", subtask=1, when={"phase": "snapshot-taken", "hit": 3})
+
+
+def test_a_kill_is_believed_when_it_was_reaped_nothing_followed_and_a_next_attempt_began() -> None:
+    killing = A_KILL.found(killed_run())
+
+    assert killing is not None
+    assert (killing.began_us, killing.ended_us) == (5000, 9000)
+    assert killing.evidence == {
+        "subtask": 1, "phase": "snap.end", "hit": 3, "how": "sigkill", "attempt": 1, "next_attempt": 2,
+        "restart_ms": 4.0,
+    }  # fmt: skip
+
+
+def test_a_kill_whose_phase_never_came_is_none() -> None:
+    assert A_KILL.model_copy(update={"id": "other"}).found(killed_run()) is None
+
+
+def test_a_kill_that_nobody_reaped_is_not_believed() -> None:
+    killing = A_KILL.found([line for line in killed_run() if line["k"] != "kill"])
+
+    assert killing is not None
+    assert killing.evidence == {}
+
+
+def test_a_kill_after_which_the_attempt_still_spoke_is_not_believed() -> None:
+    killing = A_KILL.found([*killed_run(), {"i": 2, "t": 5100, "k": "out", "s": 1, "a": 1}])
+
+    assert killing is not None
+    assert killing.evidence == {}
+
+
+@pytest.mark.parametrize(
+    "successor", [{"s": 1, "a": 1}, {"s": 0, "a": 2}], ids=["same attempt", "other subtask"]
+)
+def test_a_kill_without_a_successor_is_not_believed(successor: Line) -> None:
+    lines = [line for line in killed_run() if line.get("a") != 2]
+
+    killing = A_KILL.found([*lines, {"i": 0, "t": 9000, "k": "start", **successor}])
+
+    assert killing is not None
+    assert (killing.ended_us, killing.evidence) == (None, {})
+
+
+def with_reaping(how: str, code: int, *, failed: bool = False) -> list[Line]:
+    """The run of `killed_run`, died in that way, with the word of whoever reaped the process."""
+    lines = [{**line, "how": how} if line["k"] == "~dies" else line for line in killed_run()]
+    lines.insert(1, {"i": 1, "t": 120, "k": "~process", "s": 1, "a": 1, "pid": 77, "started": 5})
+    lines.append({"i": 9, "t": 7100, "k": "~reaped", "s": 1, "pid": 77, "code": code})
+    if failed:
+        lines = [line for line in lines if line["k"] != "kill"]
+        lines.append({"i": 2, "t": 5100, "k": "failed", "s": 1, "a": 1, "error": "InjectedFailure: ..."})
+    return lines
+
+
+@pytest.mark.parametrize(("how", "code"), [("sigkill", -9), ("sigsegv", -11), ("exit", 137)])
+def test_a_death_is_believed_if_the_process_ended_as_asked(how: str, code: int) -> None:
+    as_asked, otherwise = (
+        A_KILL.found(with_reaping(how, code)),
+        A_KILL.found(with_reaping(how, 0)),
+    )
+
+    assert as_asked is not None
+    assert as_asked.evidence["code"] == code
+    assert otherwise is not None
+    assert otherwise.evidence == {}
+
+
+def test_an_exception_is_believed_if_the_attempt_said_that_it_failed_and_nothing_else() -> None:
+    lines = with_reaping("exception", 1, failed=True)
+    spoke = [*lines, {"i": 3, "t": 5200, "k": "out", "s": 1, "a": 1}]
+
+    believed, not_believed = A_KILL.found(lines), A_KILL.found(spoke)
+
+    assert believed is not None
+    assert (believed.evidence["how"], believed.measured_us) == ("exception", 5100)
+    assert not_believed is not None
+    assert not_believed.evidence == {}

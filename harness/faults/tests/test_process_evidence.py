@@ -1,0 +1,121 @@
+"""Pauses and zombies are believed by the system's word and the attempts' files, and not where these lack."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.faults.real.seen import Seen
+from harness.faults.tests.entries import made
+
+Line = dict[str, Any]
+
+STOPPED = {"what": "stopped", "pid": 40, "started": 4, "state": "T", "at_us": 1000}
+RESUMED = {"what": "resumed", "pid": 40, "started": 4, "at_us": 401_000}
+
+
+def line(kind: str, t: int, *, a: int = 1, **fields: Any) -> Line:
+    return {"i": t, "t": t, "k": kind, "s": 1, "a": a, **fields}
+
+
+PROCESS = line("~process", 10, pid=40, started=4)
+
+
+def seen(found: list[Line], events: list[Line]) -> Seen:
+    return Seen(armed_us=1000, healed_us=400_000, found=found, events=events)
+
+
+def test_a_pause_is_believed_if_its_attempt_was_silent_and_then_spoke() -> None:
+    events = [PROCESS, line("in", 900), line("in", 500, a=2), line("in", 402_000), line("kill", 5000)]
+
+    evidence = made("pause_worker", subtask=1).evidence(seen([STOPPED, RESUMED], events))
+
+    assert evidence == {"pid": 40, "state": "T", "subtask": 1, "attempt": 1, "silent_ms": 400.0}
+
+
+def test_while_it_stands_the_systems_word_is_all_there_is() -> None:
+    assert made("pause_worker", subtask=1).evidence(seen([STOPPED], [])) == {"pid": 40, "state": "T"}
+
+
+@pytest.mark.parametrize(
+    ("found", "events"),
+    [
+        ([], [PROCESS, line("in", 402_000)]),
+        ([STOPPED], [PROCESS, line("in", 402_000)]),
+        ([STOPPED, RESUMED], [PROCESS, line("in", 5000), line("in", 402_000)]),
+        ([STOPPED, RESUMED], [PROCESS, line("in", 900)]),
+        ([STOPPED, RESUMED], [line("in", 402_000)]),
+    ],
+    ids=[
+        "nobody stopped it",
+        "it never went on",
+        "it spoke meanwhile",
+        "it said nothing more",
+        "nobody's process",
+    ],
+)
+def test_a_pause_that_did_not_bite_is_not_believed(found: list[Line], events: list[Line]) -> None:
+    assert made("pause_worker", subtask=1).evidence(seen(found, events)) == {}
+
+
+START = line("start", 2000, a=2)
+LAST_WORDS = line("failed", 403_000, error="Fenced: attempt 1 of subtask 1 is fenced: attempt 2 took over")
+
+
+def test_a_zombie_is_believed_if_it_spoke_after_its_successors_start_and_tried_to_commit() -> None:
+    events = [PROCESS, START, line("in", 402_000), line("~committing", 402_500), LAST_WORDS]
+
+    evidence = made("zombie", subtask=1).evidence(seen([STOPPED, RESUMED], events))
+
+    assert evidence == {
+        "subtask": 1, "attempt": 1, "successor": 2, "events_after_its_start": 3, "commit": "refused"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("events", "commit"),
+    [
+        ([line("~committing", 402_500), line("commit", 402_600)], "accepted"),
+        ([line("~committing", 402_500)], "unanswered"),
+    ],
+)
+def test_what_became_of_its_commit_is_said(events: list[Line], commit: str) -> None:
+    evidence = made("zombie", subtask=1).evidence(seen([STOPPED, RESUMED], [PROCESS, START, *events]))
+
+    assert evidence["commit"] == commit
+
+
+@pytest.mark.parametrize(
+    ("found", "events"),
+    [
+        ([], [PROCESS, START, LAST_WORDS]),
+        ([STOPPED, RESUMED], [PROCESS, LAST_WORDS]),
+        ([STOPPED, RESUMED], [PROCESS, START, line("in", 402_000)]),
+        ([STOPPED, RESUMED], [PROCESS, START]),
+        ([STOPPED, RESUMED], [START, LAST_WORDS]),
+        ([STOPPED, RESUMED], []),
+    ],
+    ids=[
+        "nobody stopped it",
+        "no successor",
+        "it tried nothing",
+        "it never woke",
+        "nobody's process",
+        "it still runs",
+    ],
+)
+def test_a_zombie_that_was_none_is_not_believed(found: list[Line], events: list[Line]) -> None:
+    assert made("zombie", subtask=1).evidence(seen(found, events)) == {}
+
+
+def test_a_paused_executor_is_believed_if_it_used_no_processor_time() -> None:
+    at_rest, busy = {"what": "used", "cpu_ms": 0}, {"what": "used", "cpu_ms": 300}
+    executor = made("pause_executor")
+
+    assert executor.evidence(seen([STOPPED, at_rest, RESUMED], [PROCESS])) == {
+        "pid": 40, "state": "T", "stopped_ms": 400.0, "cpu_ms": 0
+    }  # fmt: skip
+    assert executor.evidence(seen([STOPPED, busy, RESUMED], [PROCESS])) == {}
+    assert executor.evidence(seen([STOPPED], [PROCESS])) == {}
+    assert executor.evidence(seen([], [PROCESS])) == {}

@@ -1,0 +1,172 @@
+"""Faults of calls and of sources are believed by the events that they left; the same run without them shows nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.faults.model.fault import FoundFault
+from harness.faults.real.found import Found
+from harness.faults.tests.entries import made
+
+Line = dict[str, Any]
+
+
+def fault(do: str, **fields: Any) -> FoundFault:
+    fault: FoundFault = made(do, **({"subtask": 1} | fields))
+    return fault
+
+
+def found(fault: FoundFault, lines: list[Line]) -> Found | None:
+    return fault.found(lines)
+
+
+def line(kind: str, t: int, **fields: Any) -> Line:
+    return {"i": t, "t": t, "k": kind, "s": 1, "a": 1, **fields}
+
+
+def acted(what: str) -> Line:
+    return line("~acted", 100, f="f", what=what, id=5)
+
+
+RAISED = line("res", 200, id=5, r="fail", final=True, error="Poisoned: record 5 is poisoned")
+ANSWERED = line("res", 200, id=5, r="ok", final=True, v=["x"])
+TIMED_OUT = line("res", 200, id=5, r="timeout", final=True, v=["none"])
+
+
+@pytest.mark.parametrize(
+    ("how", "came"),
+    [
+        ("raises", RAISED),
+        ("silent", TIMED_OUT),
+        ("silent", line("close", 200)),
+        ("kills", line("kill", 200)),
+    ],
+    ids=["raises", "silent, timed out", "silent to the end", "kills"],
+)
+def test_a_poisoned_call_is_believed_by_what_came_of_it(how: str, came: Line) -> None:
+    it = found(fault("poison", how=how), [acted(how), came])
+
+    assert it is not None
+    assert (it.began_us, it.measured_us, it.ended_us) == (100, 200, 200)
+    assert it.evidence == {"subtask": 1, "what": how, "calls": 1, "records": [5]}
+
+
+@pytest.mark.parametrize(
+    ("how", "came"),
+    [
+        ("raises", ANSWERED),
+        ("raises", {**RAISED, "error": "ValueError: something else"}),
+        ("silent", ANSWERED),
+        ("kills", ANSWERED),
+        ("raises", {**RAISED, "a": 2}),
+    ],
+    ids=["answered", "another error", "not silent", "alive", "another attempt"],
+)
+def test_a_poisoned_call_that_went_through_is_not_believed(how: str, came: Line) -> None:
+    it = found(fault("poison", how=how), [acted(how), came])
+
+    assert it is not None
+    assert (it.measured_us, it.evidence) == (None, {})
+
+
+@pytest.mark.parametrize("do", ["duplicate_completion", "missing_completion"])
+def test_a_completion_gone_wrong_is_believed_by_the_note_behind_it(do: str) -> None:
+    measured = line("~measured", 200, f="f", what="completion", id=5)
+
+    it, nothing = (
+        found(fault(do), [acted("x"), measured]),
+        found(fault(do), [acted("x"), {**measured, "id": 6}]),
+    )
+
+    assert it is not None
+    assert (it.evidence["calls"], it.measured_us) == (1, 200)
+    assert nothing is not None
+    assert nothing.evidence == {}
+
+
+@pytest.mark.parametrize("do", ["poison", "duplicate_completion", "missing_completion"])
+def test_a_fault_that_picked_no_call_is_none(do: str) -> None:
+    fields = {"how": "raises"} if do == "poison" else {}
+
+    assert found(fault(do, **fields), [RAISED, ANSWERED]) is None
+
+
+def taken(kinds: str, *, step: int = 1000, keys: str = "") -> list[Line]:
+    """An attempt's input: `r` a record, `w` a watermark."""
+    return [
+        line("in", step * n, pos=n, id=n, key=int(keys[n]) if keys else 1)
+        if kind == "r"
+        else line("wm", step * n, pos=n, w=n)
+        for n, kind in enumerate(kinds)
+    ]
+
+
+def test_a_burst_is_believed_if_so_many_watermarks_stand_before_its_record() -> None:
+    it = found(fault("watermark_burst", count=4), taken("rrwwwwwrr"))
+
+    assert it is not None
+    assert it.evidence == {"subtask": 1, "watermarks": 5, "within_ms": 5.0}
+    assert (it.began_us, it.ended_us) == (2000, 7000)
+
+
+@pytest.mark.parametrize("kinds", ["rrwrr", "rrrr", "wwwwrrwr"], ids=["one", "none", "elsewhere"])
+def test_a_burst_that_was_not_sent_is_not_believed(kinds: str) -> None:
+    it = found(fault("watermark_burst", count=4), taken(kinds))
+
+    assert it is not None
+    assert it.evidence == {}
+
+
+@pytest.mark.parametrize("silent_ms", [1001, 1901], ids=["behind its rate by a second", "nearly in time"])
+def test_a_silence_is_believed_by_its_length(silent_ms: int) -> None:
+    it = found(fault("idle_input", **{"for": "2s"}), _taken_after(silent_ms))
+
+    assert it is not None
+    assert it.evidence == {"subtask": 1, "silent_ms": silent_ms, "asked_ms": 2000}
+
+
+@pytest.mark.parametrize("silent_ms", [1, 990], ids=["none", "less than half of it"])
+def test_a_silence_that_was_short_is_not_believed(silent_ms: int) -> None:
+    it = found(fault("idle_input", **{"for": "2s"}), _taken_after(silent_ms))
+
+    assert it is not None
+    assert it.evidence == {}
+
+
+def _taken_after(silent_ms: int) -> list[dict[str, Any]]:
+    """Four records, the third of which was taken so long after the second."""
+    plain = taken("rrrr")
+    return [*plain[:2], *({**after, "t": after["t"] + (silent_ms - 1) * 1000} for after in plain[2:])]
+
+
+def test_a_hot_key_is_believed_by_its_share_and_not_if_it_was_asked_for_as_ever() -> None:
+    hot = fault("hot_key", share="90%", delay="1s")
+
+    it = found(hot, taken("r" * 10, keys="1100000100"))
+    nothing = found(hot, taken("r" * 10, keys="1112013201"))
+    as_before = found(hot, taken("r" * 10, keys="0000000000"))
+
+    assert it is not None
+    assert it.evidence == {
+        "subtask": 1, "records": 8, "hot": 7, "share_percent": 88, "share_before_percent": 0
+    }  # fmt: skip
+    assert nothing is not None
+    assert nothing.evidence == {}
+    assert as_before is not None
+    assert as_before.evidence == {}
+
+
+@pytest.mark.parametrize(
+    "it",
+    [
+        fault("watermark_burst", count=4),
+        fault("idle_input", **{"for": "2s"}),
+        fault("hot_key", share="90%", delay="1s"),
+    ],
+    ids=lambda it: it.do,
+)
+def test_a_fault_whose_record_was_never_taken_is_none(it: FoundFault) -> None:
+    assert found(it, taken("rr")) is None
+    assert found(it, [{**one, "pos": one["pos"] + 7} for one in taken("rrrr")]) is None

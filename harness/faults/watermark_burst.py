@@ -1,0 +1,81 @@
+"""`watermark_burst`: before one record the source sends many watermarks in a row.
+
+Evidence: an attempt took at least so many watermarks in a row, right before that record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import Any, Literal
+
+from harness.faults.model.fields import Count, Subtask
+from harness.faults.model.workload import ShapingFault, Source
+from harness.faults.real.found import Found, Line
+from harness.faults.real.taken import first_taken, inputs
+from harness.faults.simulated.shaped import Shaped
+from harness.history.event import In, Wm
+
+__all__ = ["WatermarkBurst"]
+
+
+class WatermarkBurst(ShapingFault):
+    """Many watermarks in a row."""
+
+    about = "Before one record the source sends many watermarks in a row."
+    must_show = "An attempt took at least so many watermarks in a row, right before that record."
+
+    do: Literal["watermark_burst"]
+    count: Count
+    subtask: Subtask | None = None
+
+    def burst(self, records: int) -> tuple[int, int]:
+        """See `ShapingFault`."""
+        return min(self.first_record - 1, records), self.count
+
+    def place(self, source: Source, *, records: int) -> range:
+        """See `ShapingFault`."""
+        first = source.position_of(min(self.first_record, records))
+        return range(first - self.count, first)
+
+    def watched(self) -> Shaped:
+        """See `ShapingFault`."""
+        return _Burst(of_one=self.subtask is not None)
+
+    def found(self, lines: Sequence[Line]) -> Found | None:
+        """In the first attempt that took its record."""
+        for taken in inputs(self, lines):
+            place = first_taken(self, taken)
+            if place is not None:
+                return self._found(taken[:place], taken[place])
+        return None
+
+    def _found(self, before: Sequence[Line], record: Line) -> Found:
+        burst = list(takewhile(lambda line: line["k"] == "wm", reversed(before)))
+        began_us, ended_us = burst[-1]["t"] if burst else record["t"], record["t"]
+        if len(burst) < self.count:
+            return Found(began_us=began_us, ended_us=ended_us)
+        evidence = {
+            "subtask": record["s"],
+            "watermarks": len(burst),
+            "within_ms": round((ended_us - began_us) / 1000, 1),
+        }
+        return Found(began_us=began_us, measured_us=ended_us, ended_us=ended_us, evidence=evidence)
+
+
+class _Burst(Shaped):
+    """Mutable: see `Shaped`."""
+
+    def __init__(self, *, of_one: bool) -> None:
+        super().__init__()
+        self._of_one = of_one
+
+    def take(self, taken: In | Wm, place: range, *, key: tuple[int, int], quiet_ms: int) -> None:
+        del quiet_ms
+        if taken.pos in place:
+            self.begun = True
+            self.touched[key] = None
+            self.over = taken.pos == place.stop - 1 and self._of_one
+
+    def evidence(self) -> dict[str, Any]:
+        return {"watermarks": len(self.touched)} if self.touched else {}

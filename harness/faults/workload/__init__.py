@@ -1,1 +1,0 @@
-"""Faults of the workload: in what the source sends, and in how its calls end; here are their words and evidence."""

@@ -1,0 +1,173 @@
+"""`zombie`: a worker is stopped and taken for dead; when its successor has written, it wakes, and goes on as if alone.
+
+Answers to a process that a long pause made lose its lease. Evidence: an event of the old attempt after the start of
+the new one, and the old one tried to commit; what became of that is said, and V13 judges it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Final, Literal
+
+from harness.clock import Deadline, wait_until
+from harness.faults.model.fault import OutsideFault
+from harness.faults.model.fields import Lasts, Subtask
+from harness.faults.real.attempt_site import AttemptSite
+from harness.faults.real.fault_site import Site
+from harness.faults.real.found import Line, attempt_of, is_speech
+from harness.faults.real.seen import Evidence, Seen
+from harness.faults.real.stop import stop
+from harness.faults.real.workers import Succession
+from harness.faults.simulated.act import Act
+from harness.faults.simulated.stopped_worker import StoppedWorker
+from harness.history.event import Snap
+
+if TYPE_CHECKING:
+    from harness.sim.attempt import Attempt
+    from harness.sim.simulation import Simulation
+
+__all__ = ["SimulatedZombie", "Zombie"]
+
+_SUCCESSOR_S = 20.0
+"""The longest that the old one is kept asleep beyond its time because the new one has not committed."""
+_LAST_WORDS_S = 10.0
+"""How long the old one may take to find out that it was replaced; then it is ended with the run."""
+_LOOK_MS: Final = 5
+_ZOMBIE_SPEAKS_MS: Final = 1_000
+"""After it has gone on: by then it has met the fence."""
+
+
+class Zombie(OutsideFault):
+    """Of `subtask`."""
+
+    about = "The worker of one subtask is stopped and replaced; it wakes once its successor has committed."
+    must_show = (
+        "The old attempt wrote events after the new one's start, and tried to commit: refused, if all "
+        "is well."
+    )
+    stalls = True
+    by = "process"
+    triggers = (*OutsideFault.triggers, "phase")
+    levels = ("sim", "live")
+    abilities = ("superseding",)
+    attempts_own = True
+
+    do: Literal["zombie"]
+    subtask: Subtask
+    lasts: Lasts
+
+    @contextmanager
+    def inject(self, site: Site) -> Iterator[None]:
+        """It wakes when the block ends, but not before its successor has committed once."""
+        from harness.faults.real.suspension import awaited, suspended
+
+        who = awaited(partial(site.workers.process, self.subtask))
+        if who is None:
+            yield
+            return
+        succession: Succession | None = None
+        try:
+            with suspended(who, site.found):
+                succession = site.workers.supersede(self.subtask)
+                yield
+                committed = partial(_has_committed, succession)
+                wait_until(committed, deadline=Deadline(_SUCCESSOR_S))
+                site.found(what="successor", commits=succession.successor_commits())
+        finally:
+            if succession is not None:
+                wait_until(succession.old_one_is_over, deadline=Deadline(_LAST_WORDS_S))
+
+    def evidence(self, seen: Seen) -> Evidence:
+        """Who it was, who came, how many events of the old one followed, and what became of its commit."""
+        stopped = seen.fact("stopped")
+        if stopped is None or not seen.events:  # what makes it a zombie comes after its time
+            return {}
+        who = attempt_of(stopped["pid"], stopped["started"], seen.events)
+        if who is None:
+            return {}
+        subtask, attempt = who
+        mine = [line for line in seen.events if line.get("s") == subtask]
+        successor = next((line for line in mine if line["k"] == "start" and line["a"] > attempt), None)
+        if successor is None:
+            return {}
+        after = [
+            line
+            for line in mine
+            if line.get("a") == attempt and line["t"] > successor["t"] and is_speech(line)
+        ]
+        commit = _commit_of(after)
+        if commit is None:
+            return {}
+        return {
+            "subtask": subtask,
+            "attempt": attempt,
+            "successor": successor["a"],
+            "events_after_its_start": len(after),
+            "commit": commit,
+        }
+
+    def inside(self, attempt: AttemptSite) -> None:
+        """At a phase of its own."""
+        stop(self.id, attempt)
+
+    def simulated(self, run: Simulation) -> Act:
+        """See `Fault`."""
+        return SimulatedZombie(run, self.subtask)
+
+
+def _has_committed(succession: Succession) -> bool:
+    return succession.successor_commits() > 0
+
+
+def _commit_of(after: Sequence[Line]) -> str | None:
+    """What became of the commit that the old attempt tried; None: it tried none."""
+    if any(line["k"] == "commit" for line in after):
+        return "accepted"
+    if any(line["k"] == "failed" and "Fenced" in line["error"] for line in after):
+        return "refused"
+    return "unanswered" if any(line["k"] == "~committing" for line in after) else None
+
+
+class SimulatedZombie(StoppedWorker):
+    """It is taken for dead, its successor starts and writes, and then it goes on. Mutable."""
+
+    settles_ms = _ZOMBIE_SPEAKS_MS
+
+    def __init__(self, run: Simulation, subtask: int) -> None:
+        super().__init__(run, subtask)
+        self._spoken = 0
+        self._waited_ms = 0
+
+    def stopped(self, attempt: Attempt) -> None:
+        """Another one takes over."""
+        self._run.supersede(attempt)
+
+    def ends(self) -> None:
+        """It goes on, not knowing, but not before its successor has handed in a snapshot."""
+        hub = self._run.hub
+        if self._attempt is None or not self._attempt.actor.paused:
+            return
+        if not hub.over and self._waited_ms < _SUCCESSOR_S * 1000 and not self._is_succeeded():
+            self._waited_ms += _LOOK_MS
+            hub.at(hub.now_ms + _LOOK_MS, self.ends)
+            return
+        self._spoken = len(self._run.tape.events)
+        super().ends()
+
+    def _is_succeeded(self) -> bool:
+        newest = self._run.attempts[self._subtask].number
+        snaps = (event for event in reversed(self._run.tape.events) if isinstance(event, Snap))
+        return any((event.s, event.a) == (self._subtask, newest) for event in snaps)
+
+    def evidence(self) -> Evidence:
+        """What it said after its successor had started."""
+        found = super().evidence()
+        if not found or not self._spoken:
+            return {}
+        attempt = found["attempt"]
+        events = self._run.tape.events[self._spoken :]
+        said = sum((getattr(e, "s", None), getattr(e, "a", None)) == (self._subtask, attempt) for e in events)
+        newest = self._run.attempts[self._subtask].number
+        return {**found, "events_after": said, "next_attempt": newest} if said and newest > attempt else {}

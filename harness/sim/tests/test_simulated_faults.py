@@ -1,0 +1,106 @@
+"""Every kind of fault at level sim: it bites, heals, and does not tell of what it did not do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.choices import Draw
+from harness.errors import UsageError
+from harness.faults.model.registry import FAULTS, fault_of
+from harness.history.event import FaultEvent
+from harness.levels.sim.hub import Hub
+from harness.sim.link import Link
+from harness.sim.scenario_run import Simulated
+from harness.sim.tests.fault_samples import SAMPLES, STORES, sample, simulated
+from harness.sim.variant import Variant
+from harness.tests.simulated_run import judgement_of
+from harness.verdict import Outcome
+
+EACH = pytest.mark.parametrize("kind", SAMPLES)
+ON_LINKS = [kind for kind in SAMPLES if FAULTS[kind].by in {"link", "server"}]
+SINKS = pytest.mark.parametrize("sink", ["atomic", "two-phase", "idempotent"])
+
+
+def told(ran: Simulated) -> list[tuple[str, Any]]:
+    return [(event.phase, event.evidence) for event in ran.events if isinstance(event, FaultEvent)]
+
+
+def test_there_is_a_sample_of_each_kind_that_level_sim_can_do() -> None:
+    assert set(SAMPLES) == {kind for kind, form in FAULTS.items() if "sim" in form.levels}
+
+
+@EACH
+def test_it_bites_and_heals_and_the_reference_passes(kind: str) -> None:
+    ran = simulated(sample(kind))
+
+    begin, end = told(ran)
+
+    assert ran.error is None
+    assert (begin[0], end[0]) == ("begin", "end")
+    assert end[1]
+    assert judgement_of(ran).outcome is Outcome.PASS
+
+
+@SINKS
+@pytest.mark.parametrize(
+    "kind", ["lost_commit", "lost_commit_reply", "db_kill", "db_pause", "kill_worker", "zombie", "deadlocks"]
+)
+def test_what_hits_commits_leaves_every_sink_right(kind: str, sink: str) -> None:
+    outcomes = {judgement_of(simulated(sample(kind, sink=sink), seed=seed)).outcome for seed in range(3)}
+
+    assert outcomes == {Outcome.PASS}
+
+
+@EACH
+def test_where_nothing_is_armed_nothing_is_told_and_the_run_is_vacuous(kind: str) -> None:
+    scenario, variant = sample(kind), Variant(arms_faults=False)
+
+    ran = simulated(scenario, variant=variant)
+
+    assert told(ran) == []
+    assert judgement_of(ran).outcome is Outcome.VACUOUS
+
+
+class OneLink:
+    """What an act on links needs of a run."""
+
+    def __init__(self) -> None:
+        draw = Draw(1, "test")
+        self.hub = Hub(draw, limit_ms=100_000, steps_max=10_000)
+        self.links = {name: Link(name, hub=self.hub, draw=draw) for name in ("lookups", "sink")}
+        self.direct = Link("direct", hub=self.hub, draw=draw, is_direct=True)
+
+
+@pytest.mark.parametrize("kind", ON_LINKS)
+def test_on_links_that_nobody_uses_it_has_no_evidence(kind: str) -> None:
+    run: Any = OneLink()
+    act = fault_of({"id": "f", "do": kind, "when": {"at": "1s"}, **SAMPLES[kind]}).simulated(run)
+    assert act is not None
+
+    run.hub.at(10, act.begins)
+    run.hub.at(500, act.ends)
+    run.hub.run()
+
+    assert run.hub.now_ms == 500
+    assert act.evidence() == {}
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_a_fault_of_the_store_that_meets_no_write_has_no_evidence(kind: str) -> None:
+    scenario = sample(kind, workload={"checkpoint_every": 1000})
+    fault = scenario.faults[0].model_copy(update={"lasts": 1})
+
+    ran = simulated(scenario.model_copy(update={"faults": (fault,)}))
+
+    assert told(ran)[-1] == ("end", {})
+
+
+@pytest.mark.parametrize("kind", ["server_clock", "pause_executor"])
+def test_what_cannot_be_at_this_level_is_refused_before_the_run(kind: str) -> None:
+    scenario = sample("latency")
+    fault = FAULTS[kind].model_construct(id="f", do=kind, when=scenario.faults[0].when)
+
+    with pytest.raises(UsageError, match=kind):
+        simulated(scenario.model_copy(update={"faults": (fault,)}))

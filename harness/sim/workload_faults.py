@@ -1,0 +1,148 @@
+"""The faults of the workload at level sim: calls that go wrong by themselves, and what a source sends that is odd.
+
+Attempts and sources act them out as at every level; here they are counted and told. Invariant: a fault begins with the
+first call or element that it touched, and what it touched is counted once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from harness.faults.model.workload import CallFault, ShapingFault
+from harness.history.event import FaultEvent, In, Wm
+from harness.scenario import Scenario
+from harness.sut.inside.calls import FaultyCalls, PlannedCalls
+from harness.workloads.lookups import LookupSource, nth_ids
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from harness.faults.simulated.shaped import Shaped
+    from harness.sim.attempt import Attempt
+    from harness.sim.simulation import Simulation
+    from reference_impl.async_function import AsyncFunction
+
+__all__ = ["WorkloadFaults"]
+
+
+@dataclass(slots=True, kw_only=True)
+class _OfCalls:
+    """A fault of calls and where it stands. Mutable."""
+
+    fault: CallFault
+    left: int
+    begun: bool = False
+    over: bool = False
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def hears(self, what: str) -> None:
+        """An attempt has done it, or measured what came of it."""
+        self.begun = True
+        if what == self.fault.shows:
+            self.counts[what] += 1
+        else:
+            self.left -= 1
+            self.counts.update({what: 1} if self.fault.shows is None else {})
+        self.over = self.over or self.counts.total() >= self.fault.times
+
+    def evidence(self) -> dict[str, Any]:
+        """How many calls ended so."""
+        return dict(sorted(self.counts.items()))
+
+
+class WorkloadFaults:
+    """Those of a scenario in a simulated run. Mutable."""
+
+    def __init__(self, scenario: Scenario, run: Simulation, *, seed: int) -> None:
+        self._run = run
+        self._workload = scenario.workload
+        self._of_calls = {
+            fault.id: _OfCalls(fault=fault, left=fault.times)
+            for fault in scenario.faults
+            if isinstance(fault, CallFault)
+        }
+        self._shaped: dict[str, Shaped] = {}
+        self._places: dict[tuple[str, int], range] = {}
+        for fault in scenario.faults:
+            if isinstance(fault, ShapingFault):
+                self._shaped[fault.id] = fault.watched()
+                self._place(fault, scenario, seed=seed)
+        self._order = [fault.id for fault in scenario.faults if fault.by == "workload"]
+        self._told: dict[str, list[str]] = {name: [] for name in self._order}
+        self._last_ms: dict[int, int] = {}
+
+    def _place(self, fault: ShapingFault, scenario: Scenario, *, seed: int) -> None:
+        workload = scenario.workload
+        for subtask in range(workload.subtasks):
+            if fault.of_subtask in {None, subtask}:
+                source = LookupSource(workload=workload, seed=seed, subtask=subtask, faults=scenario.faults)
+                self._places[fault.id, subtask] = fault.place(source, records=workload.records)
+
+    @property
+    def has_any(self) -> bool:
+        """Whether anything is to be told at all."""
+        return bool(self._order)
+
+    # ------------------------------------------------------------------------------------------------ calls
+
+    def around_calls(self, function: AsyncFunction, attempt: Attempt) -> AsyncFunction:
+        """`function`, with the faults of this attempt's calls."""
+        mine = [self._planned(one) for one in self._of_calls.values() if one.fault.subtask == attempt.subtask]
+        if not mine:
+            return function
+        assert attempt.journal is not None, "an attempt has its journal before its function"
+        return FaultyCalls(function, mine, journal=attempt.journal, die=lambda _: attempt.actor.kill())
+
+    def _planned(self, one: _OfCalls) -> PlannedCalls:
+        fault = one.fault
+        ids = nth_ids(self._workload, subtask=fault.subtask, first=fault.first_record, count=fault.records)
+        return PlannedCalls(fault=fault, ids=ids, left=one.left)
+
+    def hears(self, name: str, what: str, facts: Mapping[str, Any]) -> None:
+        """An attempt has done it, or measured what came of it."""
+        del facts
+        one = self._of_calls.get(name)
+        if one is not None:
+            one.hears(what)
+            self._tell(name)
+
+    # ----------------------------------------------------------------------------------------- the source
+
+    def accepted(self, subtask: int) -> None:
+        """An attempt of `subtask` has taken what the tape tells last."""
+        if not self._places:
+            return
+        taken = self._run.tape.events[-1]
+        if not isinstance(taken, In | Wm):
+            return
+        quiet_ms = self._run.hub.now_ms - self._last_ms.get(subtask, 0)
+        for (name, of), place in self._places.items():
+            if of == subtask:
+                self._shaped[name].accepted(taken, place, subtask=subtask, quiet_ms=quiet_ms)
+                self._tell(name)
+        if isinstance(taken, In):
+            self._last_ms[subtask] = self._run.hub.now_ms
+
+    # ---------------------------------------------------------------------------------------- the history
+
+    def _tell(self, name: str) -> None:
+        """Its beginning and its end, as soon as each has come."""
+        stand = self._of_calls.get(name) or self._shaped[name]
+        told, tape = self._told[name], self._run.tape
+        event = partial(FaultEvent, f=name)
+        if stand.begun and not told:
+            told.append("begin")
+            tape.add(event(n=tape.n, t=tape.t, phase="begin"))
+        if stand.begun and stand.over and told == ["begin"]:
+            told.append("end")
+            tape.add(event(n=tape.n, t=tape.t, phase="end", evidence=stand.evidence()))
+
+    def close(self) -> None:
+        """The run is over."""
+        for name in self._order:
+            stand = self._of_calls.get(name) or self._shaped[name]
+            stand.over = True
+            self._tell(name)

@@ -11,7 +11,8 @@ from typing import Any, Unpack
 
 from harness.defects.defect import EVERY_LEVEL, Defect
 from harness.defects.pools import cancelling_nothing
-from harness.defects.situations import (
+from harness.defects.where import (
+    calls_fail,
     both,
     calls_once,
     has_dead_letters,
@@ -202,8 +203,8 @@ OF_CALLS = (
         mirrors="FLINK-30477, FLINK-38082",
         convicted_by=("V15",),
         variant=Variant(build_operator=BUILDERS["retries-after-timeout"]),
-        where="calls are made again",
-        applies=retries,
+        where="calls are made again; one ends with an error",
+        applies=both(retries, calls_fail),
         scenario="timeout-and-retry",
         levels=EVERY_LEVEL,
     ),
@@ -226,8 +227,8 @@ OF_CALLS = (
         mirrors="a bare except",
         convicted_by=("V20", "V8"),
         variant=Variant(build_operator=build_quiet_operator, function=quiet_letters),
-        where="calls are made once",
-        applies=calls_once,
+        where="calls are made once; one ends with an error",
+        applies=both(calls_once, calls_fail),
         scenario="schema-change",
         levels=EVERY_LEVEL,
     ),
@@ -238,8 +239,8 @@ OF_CALLS = (
         mirrors="double routing",
         convicted_by=("V20",),
         variant=Variant(dead_letters=failing_too, function=failing_letters),
-        where="there are dead letters",
-        applies=has_dead_letters,
+        where="there are dead letters; a call ends with an error",
+        applies=both(has_dead_letters, calls_fail),
         scenario="poison-raises",
         levels=EVERY_LEVEL,
     ),

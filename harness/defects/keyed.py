@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from harness.defects.defect import EVERY_LEVEL, Defect
-from harness.defects.situations import NEVER
+from harness.defects.where import NEVER
 from harness.sut.keyed_task.kept_state import KeptState
 from harness.sut.keyed_task.parts import Keeping, KeyedParts
 from harness.sut.keyed_task.session_counter import BY_INPUT

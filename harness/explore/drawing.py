@@ -49,13 +49,16 @@ def draw_scenario(seed: int) -> Scenario:
 
 def _calm(draw: Draw) -> dict[str, Any]:
     """Nothing is done to it, calls are slow, checkpoints come by time: they have to keep coming (V18)."""
-    operator = {"mode": one_of(draw, "ordered", "unordered"), "capacity": draw.between(2, 3)}
-    operator["back_pressure"] = one_of(draw, "soft", "hard")
+    operator = {
+        "mode": one_of(draw, "ordered", "unordered"),
+        "capacity": draw.between(2, 3),
+        "back_pressure": "hard",
+    }
     workload = _workload(draw, is_keyed=False) | {
         "records": draw.between(10, 14),
         "subtasks": 1,
         "service": duration_text(_SLOW_MS),
-        "checkpoint_interval": duration_text(draw.between(800, 1_200)),
+        "checkpoint_interval": duration_text(draw.between(400, 600)),
     }
     return {"operator": operator, "workload": workload, "sink": "atomic", "faults": []}
 

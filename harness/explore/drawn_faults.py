@@ -178,7 +178,8 @@ def _of_subtask(do: str, *, low_ms: int = 20, high_ms: int = 150) -> Make:
 
 def _clock_jump(setting: Setting, draw: Draw) -> Fault:
     shift = one_of(draw, "-60m", "-1s", "-40ms", "40ms", "500ms", "60m")
-    return {"do": "clock_jump", "how": "jump", "shift": shift, "when": _record(setting, draw)}
+    lasts = _ms(draw, 50, 500)
+    return {"do": "clock_jump", "how": "jump", "shift": shift, "for": lasts, "when": _record(setting, draw)}
 
 
 def _idle_input(setting: Setting, draw: Draw) -> Fault:
@@ -191,7 +192,12 @@ def _idle_input(setting: Setting, draw: Draw) -> Fault:
 
 
 def _watermark_burst(setting: Setting, draw: Draw) -> Fault:
-    return {"do": "watermark_burst", "count": draw.between(2, 8), "when": _record(setting, draw)}
+    return {
+        "do": "watermark_burst",
+        "subtask": draw.index(setting.subtasks),
+        "count": draw.between(2, 8),
+        "when": _record(setting, draw),
+    }
 
 
 def _hot_key(setting: Setting, draw: Draw) -> Fault:

@@ -21,7 +21,7 @@ from harness.choices import Draw
 from harness.database.coordinator import Coordinator
 from harness.engine.attempt import AttemptParts, run_attempt
 from harness.engine.execution import ATTEMPTS_MAX
-from harness.history.event import Commit, Done, Effect, FaultEvent, GiveUp, Retire
+from harness.history.event import Commit, Done, Effect, FaultEvent, GiveUp, Kill, Retire
 from harness.levels.sim.customers import Customers
 from harness.levels.sim.drivers import BlockingDriver
 from harness.levels.sim.hub import Actor, Hub
@@ -29,6 +29,7 @@ from harness.levels.sim.link import Link
 from harness.levels.sim.place import SimulatedAttempt, SimulatedPlace
 from harness.levels.sim.server import Session, SimulatedServer
 from harness.levels.sim.tables import Effects, OutputRow, Tables
+from harness.runs.claims import RECOVER_MS
 from harness.runs.plan import Crash, RunPlan
 from harness.scenario import Scenario
 from harness.sim.buffer_journal import Tape
@@ -138,10 +139,12 @@ class Simulation:
         """Say so, unless the run only had too small a budget (something has happened of late), or broke."""
         if self.hub.broken:
             return
-        last_us = self.tape.events[-1].t if self.tape.events else 0
+        at_the_end = (Kill, FaultEvent)  # what is left over is killed, what still acts is healed
+        last_us = next((e.t for e in reversed(self.tape.events) if not isinstance(e, at_the_end)), 0)
         if why.startswith("the budget") and self.tape.t - last_us < _QUIET_US:
             return
         self.stuck = True
+        self.hub.now_ms += RECOVER_MS  # as a person does: not in the moment when everything stands still
         self.tape.add(GiveUp(n=self.tape.n, t=self.tape.t, why=why))
 
     @contextmanager

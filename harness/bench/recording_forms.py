@@ -18,7 +18,7 @@ from harness.history.event import Call, Event, In, Out, Res
 from harness.history.journal import Journal
 from harness.history.recorder import Recorder
 from harness.levels.sim.hub import Hub
-from harness.sim.buffer_journal import BufferJournal, Tape
+from harness.levels.sim.buffer_journal import BufferJournal, Tape
 
 __all__ = ["EVENTS_A_RECORD", "BufferForm", "DurableForm"]
 

@@ -18,7 +18,7 @@ from harness.faults.simulated.act import Act, Evidence
 
 if TYPE_CHECKING:
     from harness.levels.sim.hub import Due
-    from harness.sim.simulation import Simulation
+    from harness.levels.sim.simulation import Simulation
 
 __all__ = ["ClockJump", "SimulatedJump"]
 

@@ -18,7 +18,7 @@ from harness.faults.simulated.act import LinkAct
 from harness.faults.simulated.losses import LOST_CONNECTION, losses
 
 if TYPE_CHECKING:
-    from harness.sim.link import Flight, Link
+    from harness.levels.sim.link import Flight, Link
 
 __all__ = ["Cut", "ResetNow", "SimulatedCut"]
 

@@ -6,10 +6,9 @@ clients lost their connections to the old one.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from harness.clock import monotonic_us
 from harness.faults.model.fault import ServerFault
@@ -17,19 +16,21 @@ from harness.faults.model.fields import UntilEffective
 from harness.faults.real.client_errors import GONE, client_errors, fact
 from harness.faults.real.fault_site import Site
 from harness.faults.real.seen import Evidence, Seen
-from harness.faults.simulated.act import LinkAct
-from harness.faults.simulated.losses import LOST_CONNECTION, REFUSED, losses
+from harness.faults.simulated.act import Act
+from harness.faults.simulated.losses import LOST_CONNECTION, REFUSED
+from harness.faults.simulated.on_server import OnServer
 
 if TYPE_CHECKING:
-    from harness.sim.link import Flight, Link
+    from harness.levels.sim.link import Flight, Link
+    from harness.levels.sim.server import SimulatedServer
+    from harness.levels.sim.simulation import Simulation
 
-__all__ = ["DatabaseKill", "DatabaseRestart", "Gone"]
+__all__ = ["DatabaseKill", "DatabaseRestart"]
 
 _GRACE_US = 5_000_000
 """Who had no need of the server while it was gone notices when it is back, by a connection that is dead."""
 _BACK_AFTER_MS: Final = 400
 """From its end to when it answers again, if nobody keeps it down for longer."""
-_SHUTS_DOWN: Final = 1053
 
 
 class _Ended(ServerFault):
@@ -72,9 +73,9 @@ class DatabaseKill(_Ended):
         """See `OutsideFault`."""
         return _ended_then_started(site, site.server.kill)
 
-    def on_links(self) -> LinkAct:
-        """See `ServerFault`."""
-        return Gone(in_order=False)
+    def simulated(self, run: Simulation) -> Act:
+        """See `Fault`."""
+        return _Gone(run, in_order=False)
 
 
 class DatabaseRestart(_Ended):
@@ -95,9 +96,9 @@ class DatabaseRestart(_Ended):
         """See `OutsideFault`."""
         return _ended_then_started(site, site.server.shut_down)
 
-    def on_links(self) -> LinkAct:
-        """See `ServerFault`."""
-        return Gone(in_order=True)
+    def simulated(self, run: Simulation) -> Act:
+        """See `Fault`."""
+        return _Gone(run, in_order=True)
 
 
 @contextmanager
@@ -126,38 +127,34 @@ def _ended_then_started(site: Site, end: Callable[[], None]) -> Iterator[None]:
         )
 
 
-class Gone:
-    """The server is killed, or shut down in order, and started when this heals. Mutable: counts."""
+class _Gone(OnServer):
+    """Every session ends, and nobody is let in until it heals; on every link. Mutable: see `OnServer`."""
 
-    def __init__(self, *, in_order: bool) -> None:
+    def __init__(self, run: Simulation, *, in_order: bool) -> None:
+        super().__init__(run, codes=GONE, sets=self._end, puts_back=self._start, settles_ms=_GRACE_US // 1000)
         self._in_order = in_order
-        self._codes: Counter[str] = Counter()
+        self._links = (*run.links.values(), run.direct)
 
-    def begins(self, link: Link) -> None:
-        """Every session ends; a statement that comes now is told why, if there is time to."""
-        if self._in_order:
-            for flight in [one for one in link.flights if one.is_asking(link.hub.now_ms)]:
-                self._codes[str(_SHUTS_DOWN)] += 1
-                link.breaks(flight, worked=False, code=_SHUTS_DOWN)
-                link.aim(flight)
-        told = {flight.connection for flight in link.flights if flight.doom == _SHUTS_DOWN}
-        for connection in link.connections:
-            if connection not in told:
-                self._codes[str(LOST_CONNECTION)] += 1
-                link.cut_off(connection)
+    def _end(self, server: SimulatedServer) -> None:
+        if not self._in_order:  # nobody is told why
+            for link in self._links:
+                link.lose_all()
+        server.restart()
+        for link in self._links:
+            link.faults.append(self)
 
     def meets(self, link: Link, flight: Flight) -> None:
-        """Through a proxy it is connected and hung up on; past it, refused."""
-        code = REFUSED if link.is_direct else LOST_CONNECTION
-        self._codes[str(code)] += 1
-        link.never_arrives(flight)
-        flight.work = None
-        link.doom_at(flight, link.hub.now_ms + 1, code)
+        """See `LinkAct`. Through a proxy a client is connected and hung up on; past it, refused."""
+        if flight.is_handshake:
+            link.never_arrives(flight)
+            link.doom_at(flight, link.hub.now_ms + 1, REFUSED if link.is_direct else LOST_CONNECTION)
 
-    def ends(self, link: Link) -> None:
-        """It is back, and knows nobody."""
+    def _start(self, server: SimulatedServer) -> None:
+        del server
+        for link in self._links:
+            link.faults.remove(self)
 
-    def evidence(self) -> dict[str, Any]:
-        """That it was started once more, and who noticed."""
-        found = losses(self._codes)
-        return {"starts": 1, "in_order": self._in_order, **found} if found else {}
+    def evidence(self) -> Evidence:
+        """That it was gone, and who noticed."""
+        met = self.met()
+        return {"in_order": self._in_order, "codes": met} if met else {}

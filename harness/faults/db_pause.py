@@ -16,13 +16,14 @@ from harness.faults.model.fields import Lasts
 from harness.faults.real.client_errors import client_errors, fact
 from harness.faults.real.fault_site import Site
 from harness.faults.real.seen import Evidence, Seen
-from harness.faults.simulated.act import LinkAct
+from harness.faults.simulated.act import Act, OnLinks
 from harness.history.timed_call import TimedCall
 
 if TYPE_CHECKING:
-    from harness.sim.link import Flight, Link
+    from harness.levels.sim.link import Flight, Link
+    from harness.levels.sim.simulation import Simulation
 
-__all__ = ["DatabasePause", "Paused"]
+__all__ = ["DatabasePause"]
 
 _GIVEN_UP: tuple[int | str, ...] = (2003, 2006, 2013, "TimeoutError")
 _ANSWERED = "ok"
@@ -69,9 +70,9 @@ class DatabasePause(ServerFault):
             return {}
         return {"pid": fact(seen, "pid"), "calls_waiting": len(waiting), "answered": 0, "codes": given_up}
 
-    def on_links(self) -> LinkAct:
-        """See `ServerFault`."""
-        return Paused()
+    def simulated(self, run: Simulation) -> Act:
+        """See `Fault`."""
+        return OnLinks(_Paused(), [*run.links.values(), run.direct])
 
 
 def _is_answered(call: TimedCall, paused_us: int, end_us: int) -> bool:
@@ -81,8 +82,11 @@ def _is_answered(call: TimedCall, paused_us: int, end_us: int) -> bool:
     return call.began_us >= paused_us or call.ended_us > paused_us + _LATE_US
 
 
-class Paused:
+class _Paused:
     """SIGSTOP: the kernel accepts for it, nobody answers. Mutable: counts."""
+
+    swallows_requests = True
+    """The server does not hear that a client has hung up."""
 
     def __init__(self) -> None:
         self._held: dict[Flight, tuple[int, int]] = {}
@@ -109,8 +113,8 @@ class Paused:
                 link.goes_on(flight, left_ms)
                 continue
             self._lost_patience += 1
-            if flight.held and flight.work is not None and link.draw.bits(1):
-                flight.work()
+            if flight.held and flight.works and link.draw.bits(1):
+                link.serve_late(flight)
 
     def evidence(self) -> dict[str, Any]:
         """How many requests it kept waiting, and how many clients lost patience."""

@@ -7,7 +7,7 @@ clients of the run were answered 1213, and the server's own count of deadlocks h
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,14 +20,14 @@ from harness.faults.real.fault_site import Site
 from harness.faults.real.repeating import repeating
 from harness.faults.real.root_line import RootLine
 from harness.faults.real.seen import Evidence, Seen
-from harness.faults.simulated.act import LinkAct
-from harness.faults.simulated.hunt import Hunt, is_served
-from harness.faults.simulated.says import is_write
+from harness.faults.simulated.act import Act
+from harness.faults.simulated.on_server import Hunt
 
 if TYPE_CHECKING:
-    from harness.sim.link import Flight, Link
+    from harness.levels.sim.server import SimulatedServer
+    from harness.levels.sim.simulation import Simulation
 
-__all__ = ["Deadlocks", "SimulatedDeadlocks"]
+__all__ = ["Deadlocks"]
 
 _DEADLOCK = 1213
 _LOST_TO_THE_SINK = frozenset({1205, _DEADLOCK})
@@ -53,7 +53,6 @@ class Deadlocks(ServerFault):
         "Another transaction takes the sink's rows in the opposite order, every `gap`, `count` times at most."
     )
     must_show = "Clients were answered 1213, and the server's own count of deadlocks rose."
-    simulated_on = ("sink",)
 
     do: Literal["deadlocks"]
     lasts: Lasts
@@ -85,9 +84,9 @@ class Deadlocks(ServerFault):
         met, counted = client_errors(seen, (_DEADLOCK,)), fact(seen, "counted")
         return {"codes": met, "counted": counted} if met and counted else {}
 
-    def on_links(self) -> LinkAct:
-        """See `ServerFault`."""
-        return SimulatedDeadlocks(gap_ms=self.gap, count=self.count)
+    def simulated(self, run: Simulation) -> Act:
+        """See `Fault`."""
+        return _SimulatedDeadlocks(run, gap_ms=self.gap, count=self.count)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -151,31 +150,19 @@ def _remove_weight(root: Any) -> None:
         cursor.execute("DROP TABLE IF EXISTS floodmark_weight")
 
 
-class SimulatedDeadlocks(Hunt):
-    """A sink's transaction loses against another that locks in the opposite order, one each time. Mutable: counts."""
+class _SimulatedDeadlocks(Hunt):
+    """Lies in wait for the next epoch that is written, whose transaction is the victim. Mutable: see `Hunt`."""
 
-    def __init__(self, *, gap_ms: int, count: int | None) -> None:
-        super().__init__(gap_ms=gap_ms, count=count)
-        self._lies_in_wait = False
+    def __init__(self, run: Simulation, *, gap_ms: int, count: int | None) -> None:
+        super().__init__(run, codes=(_DEADLOCK,), strike=self._lie_in_wait, gap_ms=gap_ms, count=count)
 
-    def hits(self, links: Sequence[Link]) -> bool:
-        """One that is under way, or the next one that comes."""
-        for link in links:
-            for flight in link.flights:
-                if is_write(flight) and is_served(link, flight):
-                    link.answers(flight, _DEADLOCK)
-                    link.aim(flight)
-                    return True
-        self._lies_in_wait = True
-        return False
+    def _lie_in_wait(self, server: SimulatedServer) -> bool:
+        if server.deadlocks_to_make:
+            return False  # nobody has come since the last time
+        server.deadlocks_to_make = 1
+        return True
 
-    def meets(self, link: Link, flight: Flight) -> None:
-        """It is the victim, if somebody lies in wait."""
-        if self._lies_in_wait and is_write(flight) and flight.is_sound:
-            self._lies_in_wait = False
-            self.done += 1
-            link.answers(flight, _DEADLOCK)
-
-    def evidence(self) -> dict[str, Any]:
-        """How many transactions were the victim."""
-        return {"counted": self.done, "codes": {str(_DEADLOCK): self.done}} if self.done else {}
+    def ends(self) -> None:
+        """See `Act`."""
+        super().ends()
+        self.server.deadlocks_to_make = 0

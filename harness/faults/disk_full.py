@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal
+from functools import partial
+from typing import TYPE_CHECKING, Literal
 
 from harness.clock import monotonic_us
 from harness.faults.model.fault import ServerFault
@@ -15,12 +16,15 @@ from harness.faults.model.fields import Lasts
 from harness.faults.real.client_errors import client_errors, fact
 from harness.faults.real.fault_site import Site
 from harness.faults.real.seen import Evidence, Seen
-from harness.faults.simulated.act import LinkAct
-from harness.faults.simulated.refusing import Refusing
+from harness.faults.simulated.act import Act
+from harness.faults.simulated.on_server import OnServer
+
+if TYPE_CHECKING:
+    from harness.levels.sim.server import SimulatedServer
+    from harness.levels.sim.simulation import Simulation
 
 __all__ = ["DiskFull"]
 
-_TABLE_FULL = 1114
 _FULL = (3, 28, 1021, 1030, 1114, 3675)
 """As different statements tell it."""
 
@@ -34,7 +38,6 @@ class DiskFull(ServerFault):
         "that was free."
     )
     abilities = ("small-disk",)
-    simulated_on = ("sink",)
 
     do: Literal["disk_full"]
     lasts: Lasts
@@ -54,6 +57,10 @@ class DiskFull(ServerFault):
         met, taken = client_errors(seen, _FULL), fact(seen, "bytes_taken")
         return {"bytes_taken": taken, "codes": met} if met and taken else {}
 
-    def on_links(self) -> LinkAct:
-        """See `ServerFault`."""
-        return Refusing(_TABLE_FULL, writes=True)
+    def simulated(self, run: Simulation) -> Act:
+        """See `Fault`."""
+
+        def switch(server: SimulatedServer, *, on: bool) -> None:
+            server.disk_full = on
+
+        return OnServer(run, codes=_FULL, sets=partial(switch, on=True), puts_back=partial(switch, on=False))

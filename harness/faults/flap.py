@@ -21,7 +21,7 @@ from harness.faults.simulated.shut_port import ShutPort
 
 if TYPE_CHECKING:
     from harness.levels.sim.hub import Due
-    from harness.sim.link import Flight, Link
+    from harness.levels.sim.link import Flight, Link
 
 __all__ = ["Flap", "SimulatedFlap"]
 

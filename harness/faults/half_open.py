@@ -20,7 +20,7 @@ from harness.faults.simulated.swallowing import Swallowing
 from harness.faults.simulated.under_way import meet_all, meet_unarrived
 
 if TYPE_CHECKING:
-    from harness.sim.link import Flight, Link
+    from harness.levels.sim.link import Flight, Link
 
 __all__ = ["HalfOpen", "SimulatedHalfOpen"]
 
@@ -73,7 +73,7 @@ class SimulatedHalfOpen:
     """Swallows one direction, its end too; the other flows, and the far side never learns. Mutable: counts."""
 
     def __init__(self, *, upward: bool) -> None:
-        self._upward = upward
+        self._upward = self.swallows_requests = upward
         self._hole = Swallowing(upward=upward, downward=not upward)
         self._bytes = {True: 0, False: 0}
 

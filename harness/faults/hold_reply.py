@@ -15,11 +15,10 @@ from harness.faults.real.packet_toxic import packets_on
 from harness.faults.real.seen import Evidence, Seen
 from harness.faults.simulated.act import LinkAct
 from harness.faults.simulated.picks import Picks, picks_of
-from harness.faults.simulated.says import effect_of
 from harness.faults.simulated.under_way import meet_all
 
 if TYPE_CHECKING:
-    from harness.sim.link import Flight, Link
+    from harness.levels.sim.link import Flight, Link
 
 __all__ = ["HoldReply", "SimulatedHold"]
 
@@ -88,20 +87,15 @@ class SimulatedHold:
 
     def meets(self, link: Link, flight: Flight) -> None:
         """Hold its reply, if it is one that is meant."""
-        if flight.due_ms is None or flight.doom is not None:
+        due_ms = flight.due_ms
+        if due_ms is None or flight.doom is not None or not self._picks.take(flight):
             return
-        statement = self._picks.first(flight, link.hub.now_ms)
-        if statement is None:
-            return
-        now_ms = link.hub.now_ms
-        self._since_ms[flight] = flight.due_ms
-        if statement is effect_of(flight):  # it works, and its answer is what is held
-            self._held[flight] = (0, max(0, flight.due_ms - now_ms))
-            flight.due_ms = None
-        elif (
-            left_ms := link.holds(flight)
-        ) is not None:  # what comes after it is not sent before it is answered
-            self._held[flight] = left_ms
+        self._since_ms[flight] = due_ms
+        if flight.is_handshake:  # it holds up the greeting, and so the login
+            self._held[flight] = link.holds(flight) or (0, 0)
+        else:  # the server works, and its answer is what is held
+            self._held[flight] = (0, max(0, due_ms - link.hub.now_ms))
+            flight.kept, flight.due_ms = True, None
 
     def ends(self, link: Link) -> None:
         """What is held flows now."""

@@ -5,8 +5,7 @@ Which one is hit is drawn from the seed. Evidence: clients lost connections whil
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,14 +20,14 @@ from harness.faults.real.repeating import repeating
 from harness.faults.real.root_line import RootLine
 from harness.faults.real.seen import Evidence, Seen
 from harness.faults.real.sessions import end_sessions, sessions_of_run
-from harness.faults.simulated.act import LinkAct
-from harness.faults.simulated.hunt import Hunt
-from harness.faults.simulated.losses import LOST_CONNECTION, losses
+from harness.faults.simulated.act import Act
+from harness.faults.simulated.on_server import Hunt
 
 if TYPE_CHECKING:
-    from harness.sim.link import Link
+    from harness.levels.sim.server import SimulatedServer
+    from harness.levels.sim.simulation import Simulation
 
-__all__ = ["KillConnection", "SimulatedKills"]
+__all__ = ["KillConnection"]
 
 _GRACE_US = 5_000_000
 """Whose connection lay idle notices at its next use."""
@@ -60,9 +59,21 @@ class KillConnection(ServerFault):
         lost, killed = client_errors(seen, GONE, grace_us=_GRACE_US), fact(seen, "killed")
         return {"killed": killed, "codes": lost} if lost and killed else {}
 
-    def on_links(self) -> LinkAct:
-        """See `ServerFault`."""
-        return SimulatedKills(gap_ms=self.gap, count=self.count)
+    def simulated(self, run: Simulation) -> Act:
+        """See `Fault`."""
+
+        def strike(server: SimulatedServer) -> bool:
+            known = server.clients()
+            return bool(known) and server.kill(known[run.draw.index(len(known))].number)
+
+        return Hunt(
+            run,
+            codes=GONE,
+            strike=strike,
+            gap_ms=self.gap,
+            count=self.count,
+            settles_ms=_GRACE_US // 1000,
+        )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -83,21 +94,3 @@ class _Hunt:
         if hit:
             self.killed += hit
             self.site.found(killed=self.killed)
-
-
-class SimulatedKills(Hunt):
-    """Sessions are ended, one each time, whatever they do. Mutable: counts."""
-
-    def hits(self, links: Sequence[Link]) -> bool:
-        """One that the server knows."""
-        known = [(link, one) for link in links for one in link.connections if not one.fresh]
-        if not known:
-            return False
-        link, connection = known[links[0].draw.index(len(known))]
-        link.cut_off(connection)
-        return True
-
-    def evidence(self) -> dict[str, Any]:
-        """How many sessions were ended."""
-        found = losses(Counter({str(LOST_CONNECTION): self.done}))
-        return {"killed": self.done, **found} if found else {}

@@ -6,7 +6,7 @@ seed. Evidence: clients were answered 1317 for statements that the fault had kil
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,13 +21,14 @@ from harness.faults.real.repeating import repeating
 from harness.faults.real.root_line import RootLine
 from harness.faults.real.seen import Evidence, Seen
 from harness.faults.real.sessions import Session, interrupt, sessions_of_run
-from harness.faults.simulated.act import LinkAct
-from harness.faults.simulated.hunt import Hunt, is_served
+from harness.faults.simulated.act import Act
+from harness.faults.simulated.on_server import Hunt
 
 if TYPE_CHECKING:
-    from harness.sim.link import Link
+    from harness.levels.sim.server import SimulatedServer
+    from harness.levels.sim.simulation import Simulation
 
-__all__ = ["KillQuery", "SimulatedKills"]
+__all__ = ["KillQuery"]
 
 _INTERRUPTED = 1317
 _LOOK_S = 0.25
@@ -52,7 +53,7 @@ class KillQuery(ServerFault):
     def inject(self, site: Site) -> Iterator[None]:
         """The connections stay usable."""
         choices = Choices(site.seed, f"fault {self.id}")
-        hunt = _Hunt(site=site, choices=choices, link=self.link, count=self.count)
+        hunt = _Hunt(site=site, choices=choices, is_meant=self._is_meant, count=self.count)
         with RootLine(site.server) as line:
             site.found(began_us=monotonic_us())
             with repeating(lambda: line(hunt.once), self.gap / 1000):
@@ -63,9 +64,20 @@ class KillQuery(ServerFault):
         met, killed = client_errors(seen, (_INTERRUPTED,)), fact(seen, "killed")
         return {"killed": killed, "codes": met} if met and killed else {}
 
-    def on_links(self) -> LinkAct:
-        """See `ServerFault`."""
-        return SimulatedKills(gap_ms=self.gap, count=self.count)
+    def simulated(self, run: Simulation) -> Act:
+        """See `Fault`."""
+
+        def strike(server: SimulatedServer) -> bool:
+            meant = [one for one in server.clients() if self._is_meant(one.statement)]
+            return bool(meant) and server.kill_query(meant[run.draw.index(len(meant))].number)
+
+        return Hunt(run, codes=(_INTERRUPTED,), strike=strike, gap_ms=self.gap, count=self.count)
+
+    def _is_meant(self, statement: str) -> bool:
+        """Whether a session that executes `statement` (empty: none) is one to act on."""
+        return bool(statement) and (
+            self.link is None or (self.link == "lookups") == ("customer" in statement)
+        )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,7 +86,7 @@ class _Hunt:
 
     site: Site
     choices: Choices
-    link: str | None
+    is_meant: Callable[[str], bool]
     count: int | None
     killed: int = 0
 
@@ -85,7 +97,9 @@ class _Hunt:
         sessions: list[Session] = []
 
         def found() -> bool:
-            sessions[:] = [one for one in sessions_of_run(root, self.site.server) if self._is_meant(one)]
+            sessions[:] = [
+                one for one in sessions_of_run(root, self.site.server) if self.is_meant(one.statement)
+            ]
             return bool(sessions) or self.site.over.is_set()
 
         wait_until(found, deadline=Deadline(_LOOK_S), every_s=0.001)
@@ -93,26 +107,3 @@ class _Hunt:
         if hit:
             self.killed += hit
             self.site.found(killed=self.killed)
-
-    def _is_meant(self, session: Session) -> bool:
-        if not session.statement:
-            return False
-        return self.link is None or (self.link == "lookups") == ("customer" in session.statement)
-
-
-class SimulatedKills(Hunt):
-    """Statements that the server works on are ended, one each time; their connections live. Mutable: counts."""
-
-    def hits(self, links: Sequence[Link]) -> bool:
-        """One that is under way."""
-        under_way = [(link, flight) for link in links for flight in link.flights if is_served(link, flight)]
-        if not under_way:
-            return False
-        link, flight = under_way[links[0].draw.index(len(under_way))]
-        link.answers(flight, _INTERRUPTED)
-        link.aim(flight)
-        return True
-
-    def evidence(self) -> dict[str, Any]:
-        """How many statements were ended."""
-        return {"killed": self.done, "codes": {str(_INTERRUPTED): self.done}} if self.done else {}

@@ -17,11 +17,10 @@ from harness.faults.real.seen import Evidence, Seen, loss_evidence
 from harness.faults.real.toxics import toxics_on
 from harness.faults.simulated.act import LinkAct
 from harness.faults.simulated.losses import LOST_CONNECTION, losses
-from harness.faults.simulated.says import effect_of
 from harness.faults.simulated.under_way import meet_all, meet_requests
 
 if TYPE_CHECKING:
-    from harness.sim.link import Connection, Flight, Link
+    from harness.levels.sim.link import Connection, Flight, Link
 
 __all__ = ["Limit", "SimulatedLimit"]
 
@@ -81,14 +80,13 @@ class SimulatedLimit:
         if not flight.is_sound:
             return
         passed = self._passed.get(flight.connection, 0)
-        effect = effect_of(flight)
         for packet in flight.packets():
             if packet.up is not self._upward:
                 continue
             passed += packet.bytes
             if passed > self._bytes_max:
                 self._cut += 1
-                link.breaks(flight, worked=not self._upward and packet.statement is effect)
+                link.breaks(flight, worked=not self._upward and not flight.is_handshake)
                 break
         self._passed[flight.connection] = passed
 

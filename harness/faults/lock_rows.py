@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from harness.clock import monotonic_us
@@ -20,14 +19,15 @@ from harness.faults.real.repeating import repeating
 from harness.faults.real.root_line import RootLine
 from harness.faults.real.seen import Evidence, Seen
 from harness.faults.real.sessions import sessions_of_run
-from harness.faults.simulated.act import LinkAct
-from harness.faults.simulated.says import is_write
-from harness.faults.simulated.under_way import meet_requests
+from harness.faults.simulated.act import Act
+from harness.faults.simulated.on_server import OnServer
 
 if TYPE_CHECKING:
-    from harness.sim.link import Flight, Link
+    from harness.levels.sim.hub import Due
+    from harness.levels.sim.server import Session, SimulatedServer
+    from harness.levels.sim.simulation import Simulation
 
-__all__ = ["LockRows", "SimulatedLock"]
+__all__ = ["LockRows"]
 
 _LOCK_S = 10.0
 """How long the lock itself may be waited for: the run's own transactions are short."""
@@ -38,9 +38,7 @@ _WAITING = """
     SELECT COUNT(*) FROM information_schema.INNODB_TRX AS t JOIN information_schema.PROCESSLIST AS p
     ON p.ID = t.trx_mysql_thread_id WHERE t.trx_state = 'LOCK WAIT' AND p.USER = %s AND p.DB = %s"""
 _TABLE_WAIT = "metadata lock"
-_LOCK_WAIT: Final = 1205
-_LOCK_WAIT_MS: Final = 2_000
-"""`innodb_lock_wait_timeout` of the sinks' sessions."""
+_LOOK_MS: Final = 50
 
 
 class LockRows(ServerFault):
@@ -50,7 +48,6 @@ class LockRows(ServerFault):
         "Another transaction holds the locks that `link` needs: the fence's rows (sink), the table (lookups)."
     )
     must_show = "The server lists statements of the run that wait for the lock; who gives up is told 1205."
-    simulated_on = ("sink",)
 
     do: Literal["lock_rows"]
     lasts: Lasts
@@ -103,52 +100,41 @@ class LockRows(ServerFault):
         waiting = fact(seen, "waiting")
         return {"waiting": waiting, "codes": client_errors(seen, _GIVEN_UP)} if waiting else {}
 
-    def on_links(self) -> LinkAct:
-        """See `ServerFault`."""
-        return SimulatedLock(self.count)
+    def simulated(self, run: Simulation) -> Act:
+        """See `Fault`."""
+        return _SimulatedLock(run, link=self.link, subtasks=self.count)
 
 
-class SimulatedLock:
-    """Another transaction holds what is needed: who writes waits, and gives up in time; who reads waits. Counts."""
+class _SimulatedLock(OnServer):
+    """Another session of the simulated server holds the locks. Mutable: how many waited at once, at most."""
 
-    def __init__(self, subtasks: int | None = None) -> None:
+    def __init__(self, run: Simulation, *, link: str, subtasks: int | None) -> None:
+        super().__init__(run, codes=_GIVEN_UP, sets=self._lock, puts_back=self._let_go)
+        self._link = link
         self._subtasks = subtasks
-        """The fence's rows of so many, from the first on; None: all."""
-        self._waiting: dict[Flight, tuple[int, int]] = {}
-        self._met = 0
-        self._gave_up = 0
+        self._holder: Session | None = None
+        self._next: Due | None = None
+        self._most = 0
 
-    def begins(self, link: Link) -> None:
-        """Open transactions wait too."""
-        meet_requests(self, link)
+    def _lock(self, server: SimulatedServer) -> None:
+        if self._link == "lookups":
+            self._holder = server.hold_customers()
+        else:
+            self._holder = server.hold_fences(self._subtasks, lambda: None)
+        self._look()
 
-    def meets(self, link: Link, flight: Flight) -> None:
-        """It waits for the lock."""
-        if is_write(flight) and self._subtasks is not None and flight.request >= self._subtasks:
-            return
-        left_ms = link.holds(flight)
-        if left_ms is None:
-            return
-        self._met += 1
-        self._waiting[flight] = left_ms
-        if is_write(flight):
-            link.hub.at(link.hub.now_ms + _LOCK_WAIT_MS, partial(self._give_up, link, flight))
+    def _look(self) -> None:
+        self._most = max(self._most, self.server.waiting(self._link))
+        hub = self.run.hub
+        self._next = hub.at(hub.now_ms + _LOOK_MS, self._look)
 
-    def _give_up(self, link: Link, flight: Flight) -> None:
-        if self._waiting.pop(flight, None) is not None and flight.held and not flight.over:
-            self._gave_up += 1
-            flight.held = False
-            link.answers(flight, _LOCK_WAIT)
-            link.aim(flight)
+    def _let_go(self, server: SimulatedServer) -> None:
+        self._most = max(self._most, server.waiting(self._link))
+        if self._next is not None:
+            self.run.hub.cancel(self._next)
+        if self._holder is not None:
+            self._holder.end()
 
-    def ends(self, link: Link) -> None:
-        """Who still waits has it."""
-        for flight, left_ms in self._waiting.items():
-            if flight.connection.link is link:
-                link.goes_on(flight, left_ms)
-
-    def evidence(self) -> dict[str, Any]:
-        """How many waited for the lock, and how many in vain."""
-        if not self._met:
-            return {}
-        return {"waited": self._met, "codes": {str(_LOCK_WAIT): self._gave_up} if self._gave_up else {}}
+    def evidence(self) -> Evidence:
+        """How many statements of the run waited at once, at most, and who gave up."""
+        return {"waiting": self._most, "codes": self.met()} if self._most else {}

@@ -17,7 +17,7 @@ from harness.faults.real.found import Found, Line, acts, measurements
 from harness.faults.simulated.act import Act, Evidence
 
 if TYPE_CHECKING:
-    from harness.sim.simulation import Simulation
+    from harness.levels.sim.simulation import Simulation
 
 __all__ = ["LoopStall", "SimulatedStall"]
 

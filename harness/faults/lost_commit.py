@@ -7,7 +7,6 @@ Either way its connection is reset, so that its client cannot tell the two apart
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -22,7 +21,7 @@ from harness.faults.simulated.picks import Picks, picks_of
 from harness.faults.simulated.under_way import meet_all, meet_requests
 
 if TYPE_CHECKING:
-    from harness.sim.link import Flight, Link
+    from harness.levels.sim.link import Flight, Link
 
 __all__ = ["LostCommit", "LostCommitReply", "SimulatedLoss", "SimulatedLostReply"]
 
@@ -103,7 +102,7 @@ class SimulatedLoss:
 
     def meets(self, link: Link, flight: Flight) -> None:
         """What was to be committed is rolled back."""
-        if flight.is_sound and self._picks.first(flight, link.hub.now_ms):
+        if flight.is_sound and self._picks.take(flight):
             self._lost += 1
             link.breaks(flight, worked=False)
 
@@ -120,8 +119,7 @@ class SimulatedLostReply:
 
     def __init__(self, picks: Picks) -> None:
         self._picks = picks
-        self._swallowed = 0
-        self._committed = 0
+        self._swallowed: list[Flight] = []
 
     def begins(self, link: Link) -> None:
         """An OK that is on its way back is met too."""
@@ -129,36 +127,22 @@ class SimulatedLostReply:
 
     def meets(self, link: Link, flight: Flight) -> None:
         """Let its client not know."""
-        if not flight.is_sound or self._picks.first(flight, link.hub.now_ms) is None:
-            return
-        self._swallowed += 1
-        if flight.work is not None and flight.is_asking(link.hub.now_ms):
-            flight.work = self._counting(flight.work)
-        else:
-            self._committed += flight.code is None
-        link.breaks(flight, worked=True)
-
-    def _counting(
-        self, work: Callable[[], tuple[Any, int | None, int]]
-    ) -> Callable[[], tuple[Any, int | None, int]]:
-        def counted() -> tuple[Any, int | None, int]:
-            value, code, more_ms = work()
-            self._committed += code is None
-            return value, code, more_ms
-
-        return counted
+        if flight.is_sound and self._picks.take(flight):
+            self._swallowed.append(flight)
+            link.breaks(flight, worked=True)
 
     def ends(self, link: Link) -> None:
         """Other replies pass again."""
 
     def evidence(self) -> dict[str, Any]:
         """How many replies were swallowed, of transactions that had taken effect."""
-        if not self._committed:
+        committed = sum(flight.succeeded for flight in self._swallowed)
+        if not committed:
             return {}
         return {
-            "replies_swallowed": self._swallowed,
-            "committed_all_the_same": self._committed,
-            **_connections_lost(self._swallowed),
+            "replies_swallowed": len(self._swallowed),
+            "committed_all_the_same": committed,
+            **_connections_lost(len(self._swallowed)),
         }
 
 

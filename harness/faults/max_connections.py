@@ -20,12 +20,14 @@ from harness.faults.real.root_line import RootLine
 from harness.faults.real.seen import Evidence, Seen
 from harness.faults.real.server_variables import global_variables
 from harness.faults.real.sessions import end_sessions, sessions_of_run
-from harness.faults.simulated.act import LinkAct
+from harness.faults.simulated.act import Act
+from harness.faults.simulated.on_server import OnServer
 
 if TYPE_CHECKING:
-    from harness.sim.link import Flight, Link
+    from harness.levels.sim.server import SimulatedServer
+    from harness.levels.sim.simulation import Simulation
 
-__all__ = ["MaxConnections", "SimulatedLimit"]
+__all__ = ["MaxConnections"]
 
 _TOO_MANY_CONNECTIONS = 1040
 _STRANGERS = 10
@@ -68,9 +70,17 @@ class MaxConnections(ServerFault):
         met, refused = client_errors(seen, (_TOO_MANY_CONNECTIONS,)), fact(seen, "refused")
         return {"refused": refused, "codes": met} if met and refused else {}
 
-    def on_links(self) -> LinkAct:
-        """See `ServerFault`."""
-        return SimulatedLimit(self.connections)
+    def simulated(self, run: Simulation) -> Act:
+        """See `Fault`."""
+
+        def fill(server: SimulatedServer) -> None:
+            server.sessions_max = self.connections
+            server.end_clients()
+
+        def empty(server: SimulatedServer) -> None:
+            server.sessions_max = None
+
+        return OnServer(run, codes=(_TOO_MANY_CONNECTIONS,), sets=fill, puts_back=empty)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -89,37 +99,3 @@ class _Refusals:
         if refused > self.told:
             self.told = refused
             self.site.found(refused=refused)
-
-
-class SimulatedLimit:
-    """The server is full but for so many: whoever is connected is hung up on, and few come back. Mutable: counts."""
-
-    def __init__(self, connections_max: int) -> None:
-        self._connections_max = connections_max
-        self._links: dict[Link, None] = {}
-        self._refused = 0
-
-    def begins(self, link: Link) -> None:
-        """Others have taken their places."""
-        self._links[link] = None
-        link.cut()
-
-    def meets(self, link: Link, flight: Flight) -> None:
-        """A new one is let in if there is a place."""
-        if not flight.connection.fresh or flight.doom is not None:
-            return
-        admitted = sum(one is not flight.connection for each in self._links for one in each.connections)
-        if admitted >= self._connections_max:
-            self._refused += 1
-            link.breaks(flight, worked=False, code=_TOO_MANY_CONNECTIONS)
-
-    def ends(self, link: Link) -> None:
-        """There is room again."""
-
-    def evidence(self) -> dict[str, Any]:
-        """How many were refused."""
-        return (
-            {"refused": self._refused, "codes": {str(_TOO_MANY_CONNECTIONS): self._refused}}
-            if self._refused
-            else {}
-        )

@@ -5,10 +5,9 @@ MySQL alone has it. Evidence: clients were answered 3032, by a server that said 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Lasts
@@ -16,13 +15,14 @@ from harness.faults.real.client_errors import GONE, client_errors, fact
 from harness.faults.real.fault_site import Site
 from harness.faults.real.seen import Evidence, Seen
 from harness.faults.real.server_variables import global_variables
-from harness.faults.simulated.act import LinkAct
-from harness.faults.simulated.losses import LOST_CONNECTION, losses
+from harness.faults.simulated.act import Act
+from harness.faults.simulated.on_server import OnServer
 
 if TYPE_CHECKING:
-    from harness.sim.link import Flight, Link
+    from harness.levels.sim.server import SimulatedServer
+    from harness.levels.sim.simulation import Simulation
 
-__all__ = ["OfflineMode", "SimulatedOffline"]
+__all__ = ["OfflineMode"]
 
 _OFFLINE = 3032
 
@@ -51,30 +51,14 @@ class OfflineMode(ServerFault):
         met = client_errors(seen, (_OFFLINE, *GONE))
         return {"codes": met} if str(_OFFLINE) in met and fact(seen, "offline") == 1 else {}
 
-    def on_links(self) -> LinkAct:
-        """See `ServerFault`."""
-        return SimulatedOffline()
+    def simulated(self, run: Simulation) -> Act:
+        """See `Fault`."""
 
+        def take_offline(server: SimulatedServer) -> None:
+            server.is_offline = True
+            server.end_clients()
 
-class SimulatedOffline:
-    """Ordinary users are hung up on and not let in. Mutable: counts."""
+        def put_online(server: SimulatedServer) -> None:
+            server.is_offline = False
 
-    def __init__(self) -> None:
-        self._codes: Counter[str] = Counter()
-
-    def begins(self, link: Link) -> None:
-        """Those that are connected."""
-        self._codes[str(LOST_CONNECTION)] += link.cut()
-
-    def meets(self, link: Link, flight: Flight) -> None:
-        """Those that come; live connections there are none."""
-        if flight.connection.fresh and flight.doom is None:
-            self._codes[str(_OFFLINE)] += 1
-            link.breaks(flight, worked=False, code=_OFFLINE)
-
-    def ends(self, link: Link) -> None:
-        """All are welcome."""
-
-    def evidence(self) -> dict[str, Any]:
-        """How many were hung up on, and how many not let in."""
-        return losses(self._codes)
+        return OnServer(run, codes=(_OFFLINE,), sets=take_offline, puts_back=put_online)

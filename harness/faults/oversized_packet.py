@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Literal
 
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Lasts, Size
@@ -17,13 +18,14 @@ from harness.faults.real.client_errors import client_errors, fact
 from harness.faults.real.fault_site import Site
 from harness.faults.real.seen import Evidence, Seen
 from harness.faults.real.server_variables import variables_of_new_sessions
-from harness.faults.simulated.act import LinkAct
-from harness.faults.simulated.says import statements_of
+from harness.faults.simulated.act import Act
+from harness.faults.simulated.on_server import OnServer
 
 if TYPE_CHECKING:
-    from harness.sim.link import Flight, Link
+    from harness.levels.sim.server import SimulatedServer
+    from harness.levels.sim.simulation import Simulation
 
-__all__ = ["OversizedPacket", "SimulatedLimit"]
+__all__ = ["OversizedPacket"]
 
 _TOO_LARGE = 1153
 _BYTES_MIN = 1024
@@ -36,7 +38,6 @@ class OversizedPacket(ServerFault):
 
     about = "The database server takes no statement of more than `bytes` (1024 at least)."
     must_show = "Clients were answered 1153."
-    simulated_on = ("sink",)
 
     do: Literal["oversized_packet"]
     lasts: Lasts
@@ -55,35 +56,16 @@ class OversizedPacket(ServerFault):
         met = client_errors(seen, (_TOO_LARGE,))
         return {"codes": met, "bytes_max": self.bytes} if met and fact(seen, "ended_us") else {}
 
-    def on_links(self) -> LinkAct:
-        """See `ServerFault`."""
-        return SimulatedLimit(self.bytes)
+    def simulated(self, run: Simulation) -> Act:
+        """See `Fault`."""
 
+        def bound(server: SimulatedServer, *, bytes_max: int | None) -> None:
+            server.packet_bytes_max = bytes_max
+            server.end_clients()
 
-class SimulatedLimit:
-    """A statement of more than so many bytes is refused, and its connection ends. Mutable: counts."""
-
-    def __init__(self, bytes_max: int) -> None:
-        self._bytes_max = max(_BYTES_MIN, bytes_max)
-        self._refused = 0
-
-    def begins(self, link: Link) -> None:
-        """It holds for sessions that begin now: the others are ended first."""
-        link.cut()
-
-    def meets(self, link: Link, flight: Flight) -> None:
-        """Refuse it, if it is too large."""
-        if flight.doom is None and any(
-            statement.asks > self._bytes_max for statement in statements_of(flight)
-        ):
-            self._refused += 1
-            link.breaks(flight, worked=False, code=_TOO_LARGE)
-
-    def ends(self, link: Link) -> None:
-        """Larger ones are taken again, in sessions that begin now."""
-        link.cut()
-
-    def evidence(self) -> dict[str, Any]:
-        """How many were refused."""
-        found = {"codes": {str(_TOO_LARGE): self._refused}, "bytes_max": self._bytes_max}
-        return found if self._refused else {}
+        return OnServer(
+            run,
+            codes=(_TOO_LARGE,),
+            sets=partial(bound, bytes_max=max(_BYTES_MIN, self.bytes)),
+            puts_back=partial(bound, bytes_max=None),
+        )

@@ -22,7 +22,7 @@ from harness.faults.simulated.act import Act
 from harness.faults.simulated.stopped_worker import StoppedWorker
 
 if TYPE_CHECKING:
-    from harness.sim.simulation import Simulation
+    from harness.levels.sim.simulation import Simulation
 
 __all__ = ["PauseWorker"]
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal
+from functools import partial
+from typing import TYPE_CHECKING, Literal
 
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Lasts
@@ -15,8 +16,12 @@ from harness.faults.real.client_errors import client_errors, fact
 from harness.faults.real.fault_site import Site
 from harness.faults.real.seen import Evidence, Seen
 from harness.faults.real.server_variables import global_variables
-from harness.faults.simulated.act import LinkAct
-from harness.faults.simulated.refusing import Refusing
+from harness.faults.simulated.act import Act
+from harness.faults.simulated.on_server import OnServer
+
+if TYPE_CHECKING:
+    from harness.levels.sim.server import SimulatedServer
+    from harness.levels.sim.simulation import Simulation
 
 __all__ = ["ReadOnly"]
 
@@ -29,7 +34,6 @@ class ReadOnly(ServerFault):
 
     about = "The database server only reads: it refuses every write, also the commit of an open transaction."
     must_show = "Clients were answered 1290 while the server said of itself that it was read-only."
-    simulated_on = ("sink",)
 
     do: Literal["read_only"]
     lasts: Lasts
@@ -48,6 +52,12 @@ class ReadOnly(ServerFault):
         refused = client_errors(seen, _REFUSED)
         return {"codes": refused} if refused and fact(seen, _WORD) == 1 else {}
 
-    def on_links(self) -> LinkAct:
-        """See `ServerFault`."""
-        return Refusing(_REFUSED[0], writes=True)
+    def simulated(self, run: Simulation) -> Act:
+        """See `Fault`."""
+
+        def switch(server: SimulatedServer, *, on: bool) -> None:
+            server.read_only = on
+
+        return OnServer(
+            run, codes=_REFUSED, sets=partial(switch, on=True), puts_back=partial(switch, on=False)
+        )

@@ -19,7 +19,7 @@ from harness.faults.simulated.act import LinkAct
 from harness.faults.simulated.losses import REFUSED, losses
 
 if TYPE_CHECKING:
-    from harness.sim.link import Flight, Link
+    from harness.levels.sim.link import Flight, Link
 
 __all__ = ["RefuseConnects", "SimulatedRefusal"]
 

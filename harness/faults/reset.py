@@ -21,7 +21,7 @@ from harness.faults.simulated.losses import LOST_CONNECTION, losses
 from harness.faults.simulated.under_way import meet_all
 
 if TYPE_CHECKING:
-    from harness.sim.link import Connection, Flight, Link
+    from harness.levels.sim.link import Connection, Flight, Link
 
 __all__ = ["Reset", "SimulatedReset"]
 
@@ -76,7 +76,6 @@ class SimulatedReset:
         connection = flight.connection
         if connection.fresh:
             link.never_arrives(flight)
-            flight.work = None
             flight.due_ms = link.hub.now_ms + 1
         flight.doom = LOST_CONNECTION
         self._doomed[connection] = None

@@ -17,11 +17,10 @@ from harness.faults.real.seen import NOTICE_US, Evidence, Seen, loss_evidence
 from harness.faults.simulated.act import LinkAct
 from harness.faults.simulated.losses import LOST_CONNECTION, losses
 from harness.faults.simulated.picks import Picks, picks_of
-from harness.faults.simulated.says import effect_of, is_handshake
 from harness.faults.simulated.under_way import meet_all
 
 if TYPE_CHECKING:
-    from harness.sim.link import Flight, Link
+    from harness.levels.sim.link import Flight, Link
 
 __all__ = ["ResetAtPacket", "SimulatedReset"]
 
@@ -92,16 +91,13 @@ class SimulatedReset:
 
     def meets(self, link: Link, flight: Flight) -> None:
         """Break it, if it is one that is meant."""
-        if not flight.is_sound:
+        if not flight.is_sound or not self._picks.take(flight):
             return
-        statement = self._picks.first(flight, link.hub.now_ms)
-        if statement is None:
-            return
+        statement = flight.statement
         sizes = (statement.asks,) if self._upward else statement.answers
         whole = sizes[: min(self._packet, len(sizes)) - 1]
         self._cut[flight] = sum(whole) + min(self._inside, sizes[len(whole)])
-        worked = not self._upward and not is_handshake(statement) and statement is effect_of(flight)
-        link.breaks(flight, worked=worked)
+        link.breaks(flight, worked=not self._upward and not flight.is_handshake)
 
     def ends(self, link: Link) -> None:
         """What was broken stays broken."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from harness.clock import monotonic_us
 from harness.faults.model.fault import ServerFault
@@ -16,8 +16,11 @@ from harness.faults.model.fields import Lasts, Way
 from harness.faults.real.client_errors import client_errors, fact
 from harness.faults.real.fault_site import Site
 from harness.faults.real.seen import Evidence, Seen
-from harness.faults.simulated.act import LinkAct
-from harness.faults.simulated.refusing import Refusing
+from harness.faults.simulated.act import Act
+from harness.faults.simulated.on_server import OnServer
+
+if TYPE_CHECKING:
+    from harness.levels.sim.simulation import Simulation
 
 __all__ = ["SchemaChange"]
 
@@ -37,7 +40,6 @@ class SchemaChange(ServerFault):
 
     about = "What the lookups read has another name for a while: a column, or (`how: table`) the whole table."
     must_show = "Clients were answered 1054 or 1146 while the server's catalogue had it under the other name."
-    simulated_on = ("lookups", "direct")
 
     do: Literal["schema_change"]
     lasts: Lasts
@@ -86,6 +88,11 @@ class SchemaChange(ServerFault):
         met = client_errors(seen, (_NO_COLUMN, _NO_TABLE))
         return {"codes": met} if met and fact(seen, "renamed") else {}
 
-    def on_links(self) -> LinkAct:
-        """See `ServerFault`."""
-        return Refusing(_NO_TABLE if self.how == "table" else _NO_COLUMN, writes=False)
+    def simulated(self, run: Simulation) -> Act:
+        """See `Fault`."""
+        return OnServer(
+            run,
+            codes=(_NO_COLUMN, _NO_TABLE),
+            sets=lambda server: server.tables.customers.rename(self.how),
+            puts_back=lambda server: server.tables.customers.rename(None),
+        )

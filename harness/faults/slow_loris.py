@@ -23,7 +23,7 @@ from harness.faults.simulated.holding import Holding
 from harness.faults.simulated.says import moved_bytes
 
 if TYPE_CHECKING:
-    from harness.sim.link import Flight, Link
+    from harness.levels.sim.link import Flight, Link
 
 __all__ = ["SlowLoris"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from harness.clock import monotonic_us
 from harness.faults.model.fault import ServerFault
@@ -20,8 +20,12 @@ from harness.faults.real.repeating import repeating
 from harness.faults.real.root_line import RootLine
 from harness.faults.real.seen import Evidence, Seen, fastest_ms, median_ms
 from harness.faults.real.sessions import sessions_of_run
-from harness.faults.simulated.act import LinkAct
-from harness.faults.simulated.holding import latency
+from harness.faults.simulated.act import Act
+from harness.faults.simulated.on_server import OnServer
+
+if TYPE_CHECKING:
+    from harness.levels.sim.server import SimulatedServer
+    from harness.levels.sim.simulation import Simulation
 
 __all__ = ["SlowQuery"]
 
@@ -42,7 +46,6 @@ class SlowQuery(ServerFault):
     must_show = (
         "The server lists statements of the run that sleep, and calls under it took at least the delay."
     )
-    simulated_on = ("lookups", "direct")
 
     do: Literal["slow_query"]
     lasts: Lasts
@@ -88,9 +91,9 @@ class SlowQuery(ServerFault):
             "fastest_ms": round(fastest, 1),
         }
 
-    def on_links(self) -> LinkAct:
-        """See `ServerFault`."""
-        return latency(delay_ms=self.delay, jitter_ms=0, upward=False)
+    def simulated(self, run: Simulation) -> Act:
+        """See `Fault`."""
+        return _Slow(run, delay_ms=self.delay)
 
 
 def _look(root: Any, site: Site, most: list[int]) -> None:
@@ -108,3 +111,24 @@ def _speed_up(connection: Any) -> None:
             cursor.execute("RENAME TABLE customer TO floodmark_slow, floodmark_true TO customer")
         cursor.execute("DROP VIEW IF EXISTS floodmark_slow")
         cursor.execute("DROP TABLE IF EXISTS floodmark_copy")
+
+
+class _Slow(OnServer):
+    """Mutable: see `OnServer`; its evidence is the lookups that slept."""
+
+    def __init__(self, run: Simulation, *, delay_ms: int) -> None:
+        super().__init__(run, codes=(), sets=self._slow_down, puts_back=self._speed_up)
+        self._delay_ms = delay_ms
+        self._slept = 0
+
+    def _slow_down(self, server: SimulatedServer) -> None:
+        self._slept = -server.slept
+        server.slow_ms += self._delay_ms
+
+    def _speed_up(self, server: SimulatedServer) -> None:
+        server.slow_ms -= self._delay_ms
+
+    def evidence(self) -> Evidence:
+        """How many lookups slept longer, and by how much."""
+        slept = self._slept + self.server.slept
+        return {"calls_during": slept, "slower_by_ms": self._delay_ms} if slept else {}

@@ -17,11 +17,11 @@ from harness.faults.real.packet_toxic import packets_on
 from harness.faults.real.seen import NOTICE_US, Evidence, Seen
 from harness.faults.simulated.act import LinkAct
 from harness.faults.simulated.picks import Picks, picks_of
-from harness.faults.simulated.says import is_handshake
+from harness.faults.simulated.says import command_of
 from harness.faults.simulated.under_way import meet_requests
 
 if TYPE_CHECKING:
-    from harness.sim.link import Flight, Link
+    from harness.levels.sim.link import Flight, Link
 
 __all__ = ["SimulatedSqlError", "SqlError"]
 
@@ -86,14 +86,11 @@ class SimulatedSqlError:
         meet_requests(self, link)
 
     def meets(self, link: Link, flight: Flight) -> None:
-        """What comes before the message in its transaction is rolled back with it."""
-        if not flight.is_sound:
+        """Answer it, if it is one that is meant."""
+        if not flight.is_sound or not self._picks.take(flight):
             return
-        statement = self._picks.first(flight, link.hub.now_ms)
-        if statement is None:
-            return
-        self._answered[statement.command] += 1
-        if is_handshake(statement) or self._code in _ENDS_THE_CONNECTION:
+        self._answered[command_of(flight)] += 1
+        if flight.is_handshake or self._code in _ENDS_THE_CONNECTION:
             link.breaks(flight, worked=False, code=self._code)
         else:
             link.answers(flight, self._code)

@@ -17,7 +17,7 @@ from harness.faults.simulated.act import LinkAct
 from harness.faults.simulated.under_way import meet_requests
 
 if TYPE_CHECKING:
-    from harness.sim.link import Flight, Link
+    from harness.levels.sim.link import Flight, Link
 
 __all__ = ["SimulatedStall", "StalledHandshake"]
 

@@ -6,25 +6,31 @@ passed it over; a file that nobody read again shows nothing.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Literal, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from harness.faults.model.fault import InsideFault
 from harness.faults.model.fields import Subtask, Times
 from harness.faults.real.attempt_site import AttemptSite
 from harness.faults.real.found import Found, Line, acts
 from harness.faults.simulated.act import Act, Evidence
-from harness.faults.simulated.on_store import OnStore
 
 if TYPE_CHECKING:
-    from harness.sim.coordinated_run import CoordinatedRun
-    from harness.sim.coordinator import Part
-    from harness.sim.simulation import Simulation
+    from harness.checkpoint_store import Files
+    from harness.levels.sim.simulation import Simulation
 
 __all__ = ["StoreNewestMissing", "StoreTorn"]
 
 _LOOK_MS: Final = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Damage:
+    """What is left of a file."""
+
+    bytes: int
+    of: int
 
 
 class _OfFiles(InsideFault):
@@ -32,8 +38,26 @@ class _OfFiles(InsideFault):
 
     abilities = ("store",)
 
+    what: ClassVar[str]
+    """As the store calls what a restore meets then."""
+
     subtask: Subtask
     times: Times = 1
+
+    def damage(self, files: Files, name: str) -> Damage:
+        """Do it to one file."""
+        raise NotImplementedError
+
+    def inside(self, attempt: AttemptSite) -> None:
+        """See `Fault`."""
+        files = attempt.store.files
+        for name in files.names()[-self.times :]:
+            done = self.damage(files, name)
+            attempt.journal.acted(self.id, self.what, file=name, bytes=done.bytes, of=done.of)
+
+    def simulated(self, run: Simulation) -> Act:
+        """See `Fault`."""
+        return _SimulatedDamage(run, self)
 
     def found(self, lines: Sequence[Line]) -> Found | None:
         """The files that it damaged and the restores that met them."""
@@ -45,14 +69,13 @@ class _OfFiles(InsideFault):
         began_us, last_us = damaged[0]["t"], lines[-1]["t"]
         if not met:
             return Found(began_us=began_us, ended_us=last_us)
-        evidence = {
-            "subtask": met[0]["s"],
-            "what": met[0]["what"],
-            "checkpoints": sorted({line["c"] for line in met}),
-            "bytes": [line.get("bytes", 0) for line in damaged],
-            "of": [line["of"] for line in damaged],
-            "restored": met[-1]["to"],
-        }
+        evidence = _evidence(
+            subtask=met[0]["s"],
+            what=met[0]["what"],
+            checkpoints={line["c"] for line in met},
+            damaged=[Damage(bytes=line["bytes"], of=line["of"]) for line in damaged],
+            restored=met[-1]["to"],
+        )
         return Found(began_us=began_us, measured_us=met[0]["t"], ended_us=met[-1]["t"], evidence=evidence)
 
 
@@ -64,18 +87,15 @@ class StoreTorn(_OfFiles):
     )
     must_show = "A restore met that file, found it torn, and went back to an older checkpoint."
 
+    what = "torn"
+
     do: Literal["store_torn"]
 
-    def inside(self, attempt: AttemptSite) -> None:
-        """See `Fault`."""
-        for path in attempt.store.files()[-self.times :]:
-            size = path.stat().st_size
-            os.truncate(path, size // 2)
-            attempt.journal.acted(self.id, "torn", file=path.name, bytes=size // 2, of=size)
-
-    def simulated(self, run: Simulation) -> Act:
-        """See `Fault`. Only a coordinated run has a store; with another sink the scenario is refused before."""
-        return _SimulatedTorn(cast("CoordinatedRun", run), self.subtask, times=self.times)
+    def damage(self, files: Files, name: str) -> Damage:
+        """See `_OfFiles`."""
+        size = len(files.read(name))
+        files.cut(name, size // 2)
+        return Damage(bytes=size // 2, of=size)
 
 
 class StoreNewestMissing(_OfFiles):
@@ -84,62 +104,37 @@ class StoreNewestMissing(_OfFiles):
     about = "The newest part of a subtask in the checkpoint store, or its newest `times`, is gone."
     must_show = "A restore looked for that file, did not find it, and went back to an older checkpoint."
 
+    what = "missing"
+
     do: Literal["store_newest_missing"]
 
-    def inside(self, attempt: AttemptSite) -> None:
-        """See `Fault`."""
-        for path in attempt.store.files()[-self.times :]:
-            size = path.stat().st_size
-            path.unlink()
-            attempt.journal.acted(self.id, "missing", file=path.name, of=size)
-
-    def simulated(self, run: Simulation) -> Act:
-        """See `StoreTorn`."""
-        return _SimulatedMissing(cast("CoordinatedRun", run), self.subtask, times=self.times)
+    def damage(self, files: Files, name: str) -> Damage:
+        """See `_OfFiles`."""
+        size = len(files.read(name))
+        files.remove(name)
+        return Damage(bytes=0, of=size)
 
 
-class _SimulatedTorn(OnStore):
-    """The next parts are torn as they are written, and nobody notices before they are needed. Mutable."""
-
-    def __init__(self, run: CoordinatedRun, subtask: int | None, *, times: int) -> None:
-        super().__init__(run, subtask)
-        self._times = times
-        self._torn: list[int] = []
-
-    def written(self, part: Part) -> bool:
-        """See `StoreTrouble`."""
-        if not self.is_mine(part.subtask) or len(self._torn) == self._times:
-            return True
-        self._torn.append(part.checkpoint.number)
-        return False
-
-    def evidence(self) -> Evidence:
-        """Which checkpoints were torn, once all were that should be."""
-        return {"torn": list(self._torn)} if len(self._torn) == self._times else {}
-
-
-class _SimulatedMissing:
-    """The newest parts of completed checkpoints are removed. Mutable."""
+class _SimulatedDamage:
+    """Damages the newest files of a subtask, as soon as there are any. Mutable: what it did."""
 
     settles_ms = 0
     stalls = False
 
-    def __init__(self, run: CoordinatedRun, subtask: int, *, times: int) -> None:
+    def __init__(self, run: Simulation, fault: _OfFiles) -> None:
         self._run = run
-        self._subtask = subtask
-        self._times = times
-        self._removed: list[int] = []
+        self._fault = fault
+        self._damaged: dict[str, Damage] = {}
         self._is_over = False
 
     def begins(self) -> None:
         """Those that there are; else as soon as there are."""
+        files = self._run.files[self._fault.subtask]
+        names = files.names()[-self._fault.times :]
         if self._is_over:
             return
-        parts = self._run.coordinator.restorable(self._subtask)[: self._times]
-        for part in parts:
-            self._run.store.breaks(part, "missing")
-            self._removed.append(part.checkpoint.number)
-        if not parts:
+        self._damaged = {name: self._fault.damage(files, name) for name in names}
+        if not names:
             self._run.hub.at(self._run.hub.now_ms + _LOOK_MS, self.begins)
 
     def ends(self) -> None:
@@ -147,5 +142,27 @@ class _SimulatedMissing:
         self._is_over = True
 
     def evidence(self) -> Evidence:
-        """Which checkpoints lost their part."""
-        return {"removed": list(self._removed)} if self._removed else {}
+        """The files that a restore met."""
+        met = [one for one in self._run.tape.passed_over if one.file in self._damaged]
+        if not met:
+            return {}
+        return _evidence(
+            subtask=self._fault.subtask,
+            what=met[0].what,
+            checkpoints={one.checkpoint for one in met},
+            damaged=list(self._damaged.values()),
+            restored=met[-1].restored,
+        )
+
+
+def _evidence(
+    *, subtask: int, what: str, checkpoints: set[int], damaged: Sequence[Damage], restored: int | None
+) -> Evidence:
+    return {
+        "subtask": subtask,
+        "what": what,
+        "checkpoints": sorted(checkpoints),
+        "bytes": [one.bytes for one in damaged],
+        "of": [one.of for one in damaged],
+        "restored": restored,
+    }

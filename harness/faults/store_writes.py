@@ -10,7 +10,7 @@ import errno
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from harness.clock import monotonic_us, pause
 from harness.faults.model.fault import InsideFault
@@ -21,8 +21,8 @@ from harness.faults.simulated.act import Act, Evidence
 from harness.faults.simulated.on_store import OnStore
 
 if TYPE_CHECKING:
-    from harness.sim.coordinated_run import CoordinatedRun
-    from harness.sim.simulation import Simulation
+    from harness.clock import Clock
+    from harness.levels.sim.simulation import Simulation
 
 __all__ = ["StoreFailing", "StoreSlow"]
 
@@ -83,8 +83,8 @@ class StoreSlow(_OfWrites):
         return self._found(lines, met=held, evidence={"writes": len(held), "slowest_ms": slowest_ms})
 
     def simulated(self, run: Simulation) -> Act:
-        """See `Fault`. Only a coordinated run has a store; with another sink the scenario is refused before."""
-        return _SimulatedSlow(cast("CoordinatedRun", run), self.subtask, delay_ms=self.delay)
+        """See `Fault`."""
+        return _SimulatedSlow(run, self.subtask, delay_ms=self.delay)
 
 
 class StoreFailing(_OfWrites):
@@ -114,38 +114,38 @@ class StoreFailing(_OfWrites):
         return self._found(lines, met=refused, evidence={"writes": len(refused), "errors": errors})
 
     def simulated(self, run: Simulation) -> Act:
-        """See `StoreSlow`."""
-        return _SimulatedFailing(cast("CoordinatedRun", run), self.subtask)
+        """See `Fault`."""
+        return _SimulatedFailing(run, self.subtask, code=_ERRNO[self.how])
 
 
 class _SimulatedSlow(OnStore):
-    """Each write takes longer. Mutable."""
+    """Each write takes longer. Mutable: see `OnStore`."""
 
-    def __init__(self, run: CoordinatedRun, subtask: int | None, *, delay_ms: int) -> None:
+    def __init__(self, run: Simulation, subtask: int | None, *, delay_ms: int) -> None:
         super().__init__(run, subtask)
         self._delay_ms = delay_ms
 
-    def slows_ms(self, subtask: int) -> int:
-        """See `StoreTrouble`."""
-        if not self.is_mine(subtask):
-            return 0
-        self._met += 1
-        return self._delay_ms
+    def strike(self, clock: Clock) -> None:
+        """See `OnStore`."""
+        clock.pause(self._delay_ms / 1000)
 
     def evidence(self) -> Evidence:
         """How many writes were slow, and by how much in all."""
-        return {"writes": self._met, "slowed_ms": self._met * self._delay_ms} if self._met else {}
+        return {"writes": self.met, "slowed_ms": self.met * self._delay_ms} if self.met else {}
 
 
 class _SimulatedFailing(OnStore):
-    """Each write fails. Mutable."""
+    """Each write fails. Mutable: see `OnStore`."""
 
-    def fails(self, subtask: int) -> bool:
-        """See `StoreTrouble`."""
-        mine = self.is_mine(subtask)
-        self._met += mine
-        return mine
+    def __init__(self, run: Simulation, subtask: int | None, *, code: int) -> None:
+        super().__init__(run, subtask)
+        self._code = code
+
+    def strike(self, clock: Clock) -> None:
+        """See `OnStore`."""
+        del clock
+        raise OSError(self._code, os.strerror(self._code))
 
     def evidence(self) -> Evidence:
-        """How many writes failed."""
-        return {"failures": self._met} if self._met else {}
+        """How many writes were refused."""
+        return {"writes": self.met, "errors": {errno.errorcode[self._code]: self.met}} if self.met else {}

@@ -7,11 +7,10 @@ connections later than `delay` after that.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from harness.clock import monotonic_us
 from harness.faults.model.fault import ServerFault
@@ -21,13 +20,14 @@ from harness.faults.real.fault_site import Site
 from harness.faults.real.repeating import repeating
 from harness.faults.real.seen import Evidence, Seen
 from harness.faults.real.server_variables import variables_of_new_sessions
-from harness.faults.simulated.act import LinkAct
-from harness.faults.simulated.losses import LOST_CONNECTION, losses
+from harness.faults.simulated.act import Act
+from harness.faults.simulated.on_server import OnServer
 
 if TYPE_CHECKING:
-    from harness.sim.link import Flight, Link
+    from harness.levels.sim.server import SimulatedServer
+    from harness.levels.sim.simulation import Simulation
 
-__all__ = ["SimulatedReaping", "WaitTimeout"]
+__all__ = ["WaitTimeout"]
 
 _LOOK_S = 0.1
 _SETTLED_US = 300_000
@@ -67,9 +67,9 @@ class WaitTimeout(ServerFault):
         lost = client_errors(later, GONE, grace_us=_NOTICES_US)
         return {"hung_up": hung_up, "codes": lost} if lost else {}
 
-    def on_links(self) -> LinkAct:
-        """See `ServerFault`."""
-        return SimulatedReaping(self.delay)
+    def simulated(self, run: Simulation) -> Act:
+        """See `Fault`."""
+        return _SimulatedSilence(run, silence_ms=1000 * max(1, -(-self.delay // 1000)))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -93,29 +93,26 @@ class _HungUp:
             self.site.found(hung_up=self.told)
 
 
-class SimulatedReaping:
-    """Sessions that were idle for longer than a limit are ended; their clients notice later. Mutable: counts."""
+class _SimulatedSilence(OnServer):
+    """Mutable: see `OnServer`; whom it ended itself does not count, but who was silent for too long."""
 
-    def __init__(self, idle_ms_max: int) -> None:
-        self._idle_ms_max = idle_ms_max
-        self._reaped = 0
+    def __init__(self, run: Simulation, *, silence_ms: int) -> None:
+        super().__init__(
+            run, codes=GONE, sets=self._bound, puts_back=self._unbound, settles_ms=_NOTICES_US // 1000
+        )
+        self._silence_ms = silence_ms
+        self._hung_up_before = 0
 
-    def begins(self, link: Link) -> None:
-        """It holds for sessions that begin now: the others are ended first."""
-        link.cut()
+    def _bound(self, server: SimulatedServer) -> None:
+        server.silence_ms = self._silence_ms
+        server.end_clients()
+        self._hung_up_before = server.hung_up
 
-    def meets(self, link: Link, flight: Flight) -> None:
-        """On a session that is there no more."""
-        since_ms = flight.connection.idle_since_ms
-        if since_ms is not None and link.hub.now_ms - since_ms > self._idle_ms_max and flight.doom is None:
-            self._reaped += 1
-            link.breaks(flight, worked=False)
+    def _unbound(self, server: SimulatedServer) -> None:
+        server.silence_ms = None
+        server.end_clients()
 
-    def ends(self, link: Link) -> None:
-        """The limit is as it was, for sessions that begin now."""
-        link.cut()
-
-    def evidence(self) -> dict[str, Any]:
-        """How many found their session gone."""
-        found = losses(Counter({str(LOST_CONNECTION): self._reaped}))
-        return {"reaped": self._reaped, **found} if found else {}
+    def evidence(self) -> Evidence:
+        """Whom the server hung up on, and who noticed."""
+        hung_up, met = self.server.hung_up - self._hung_up_before, self.met()
+        return {"hung_up": hung_up, "codes": met} if hung_up and met else {}

@@ -25,8 +25,8 @@ from harness.faults.simulated.stopped_worker import StoppedWorker
 from harness.history.event import Snap
 
 if TYPE_CHECKING:
-    from harness.sim.attempt import Attempt
-    from harness.sim.simulation import Simulation
+    from harness.levels.sim.place import SimulatedAttempt
+    from harness.levels.sim.simulation import Simulation
 
 __all__ = ["SimulatedZombie", "Zombie"]
 
@@ -140,7 +140,7 @@ class SimulatedZombie(StoppedWorker):
         self._spoken = 0
         self._waited_ms = 0
 
-    def stopped(self, attempt: Attempt) -> None:
+    def stopped(self, attempt: SimulatedAttempt) -> None:
         """Another one takes over."""
         self._run.supersede(attempt)
 

@@ -18,7 +18,7 @@ from harness.database.epoch import SavedEpoch
 from harness.engine.subtask import Subtask
 from harness.levels.sim.hub import Actor
 from harness.levels.sim.subtask_loop import SubtaskLoop
-from harness.sim.buffer_journal import BufferJournal
+from harness.levels.sim.buffer_journal import BufferJournal
 from harness.sim.client import Client
 from harness.sim.link import LoopAlarm
 from harness.sut.coordination import Coordination
@@ -38,7 +38,7 @@ from reference_impl.task.positioned_input import Checkpoint, Source
 from reference_impl.timers import Timers
 
 if TYPE_CHECKING:
-    from harness.sim.crashes import Crashes
+    from harness.levels.sim.crashes import Crashes
     from harness.sim.simulation import Simulation
 
 __all__ = ["Attempt", "Job"]

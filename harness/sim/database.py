@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 from harness.choices import Draw
 from harness.database.epoch import SavedEpoch
 from harness.history.event import Effect
-from harness.sim.buffer_journal import Tape
+from harness.levels.sim.buffer_journal import Tape
 
 __all__ = ["CALM", "Database", "Epoch", "Fence", "Troubles"]
 

@@ -15,7 +15,7 @@ from harness.choices import Choices
 from harness.database.backoff import Backoff
 from harness.database.error_classes import ErrorClass, class_of
 from harness.levels.sim.subtask_loop import SubtaskLoop
-from harness.sim.buffer_journal import BufferJournal
+from harness.levels.sim.buffer_journal import BufferJournal
 from harness.sim.client import Client, Request
 from harness.sut.enrichment import Enriched, stamped
 from harness.sut.lookup import ForeignAnswer

@@ -23,7 +23,7 @@ from harness.scenario import Operator, Scenario, Sink, Workload
 from harness.sim.atomic_sink import AtomicSink
 from harness.sim.attempt import Attempt, Job
 from harness.sim.coordinated_run import RegionalRun
-from harness.sim.fault_schedule import FaultSchedule, Noted
+from harness.levels.sim.fault_schedule import FaultSchedule, Noted
 from harness.sim.global_coordination import GlobalCoordination
 from harness.sim.pool import MemoryTables, SimulatedPool
 from harness.sim.prepared_source import DueElement, PreparedSource

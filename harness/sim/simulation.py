@@ -18,8 +18,8 @@ from harness.history.event import FaultEvent, GiveUp
 from harness.levels.sim.hub import Actor, Hub
 from harness.runs.plan import Crash
 from harness.sim.attempt import Attempt, Job
-from harness.sim.buffer_journal import Tape
-from harness.sim.crashes import Crashes
+from harness.levels.sim.buffer_journal import Tape
+from harness.levels.sim.crashes import Crashes
 from harness.sim.database import CALM, Database, Troubles
 from harness.sim.link import Link
 from harness.sim.patience import patience

@@ -62,7 +62,7 @@ PHASES: tuple[Phase, ...] = (
     "close",
     "instant",
 )
-"""Where an attempt can be stopped: see `harness.sim.crashes`; `instant` is any instant, and its hit the ms."""
+"""Where an attempt can be stopped: see `harness.levels.sim.crashes`; `instant` is any instant, and its hit the ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from harness.faults.real.fault_site import Site
     from harness.faults.real.found import Found, Line
     from harness.faults.real.seen import Evidence, Seen
-    from harness.sim.simulation import Simulation
+    from harness.levels.sim.simulation import Simulation
 
 __all__ = [
     "LEVELS",
@@ -361,19 +361,10 @@ class ServerFault(OutsideFault, Repeats):
     """A fault of the database server."""
 
     by = "server"
-    simulated_on: ClassVar[tuple[str, ...]] = ("lookups", "sink", "direct")
-    """The simulated links on which it shows; `direct` leads past the proxy."""
-
-    def on_links(self) -> LinkAct:
-        """What acts on simulated links."""
-        raise NotImplementedError
 
     def simulated(self, run: Simulation) -> Act:
         """See `Fault`."""
-        names = self.simulated_on if self.on_link is None else (self.on_link,)
-        return OnLinks(
-            self.on_links(), [run.direct if name == "direct" else run.links[name] for name in names]
-        )
+        raise NotImplementedError
 
 
 class FoundFault(Fault):

@@ -5,10 +5,12 @@ Invariant: a fault writes down what it does before, or as, it does it: a killed 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from harness.checkpoint_store import Files
 
 __all__ = ["ActJournal", "AttemptSite", "Shift", "SiteClock", "SiteLoop", "SiteStore"]
 
@@ -52,7 +54,8 @@ class SiteClock(Protocol):
 class SiteStore(Protocol):
     """The attempt's checkpoint store."""
 
-    def files(self) -> Sequence[Path]:
+    @property
+    def files(self) -> Files:
         """The files of its subtask, the newest last."""
 
     def meets(self, meet: Callable[[], None], *, lasts_ms: int) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from harness.sim.link import Flight, Link
+    from harness.levels.sim.link import Flight, Link
 
 __all__ = ["Act", "Evidence", "LinkAct", "OnLinks"]
 

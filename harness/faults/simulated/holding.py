@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from harness.faults.simulated.under_way import meet_all, meet_unarrived
 
 if TYPE_CHECKING:
-    from harness.sim.link import Flight, Link
+    from harness.levels.sim.link import Flight, Link
 
 __all__ = ["HoldMs", "Holding", "latency"]
 
@@ -39,10 +39,7 @@ class Holding:
             return
         hold_ms = self._hold_ms(link, flight)
         if self._upward:
-            flight.arrive_ms += hold_ms
-            if flight.arrival is not None:
-                link.never_arrives(flight)
-                link.arrives(flight)
+            link.delays_request(flight, hold_ms)
         flight.due_ms += hold_ms
         self._held[flight] = hold_ms
         self._chunks += 1
@@ -54,6 +51,8 @@ class Holding:
         for flight, hold_ms in self._held.items():
             if flight.over or flight.due_ms is None:
                 continue
+            if self._upward and flight.arrive_ms > now_ms:
+                link.delays_request(flight, max(now_ms - flight.arrive_ms, -hold_ms))
             earlier_ms = max(now_ms, flight.arrive_ms, flight.due_ms - hold_ms)
             self._held_ms -= flight.due_ms - earlier_ms
             flight.due_ms = earlier_ms

@@ -8,46 +8,38 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from harness.sim.coordinated_run import CoordinatedRun
-    from harness.sim.coordinator import Part
+    from harness.clock import Clock
+    from harness.levels.sim.place import SimulatedAttempt
+    from harness.levels.sim.simulation import Simulation
 
 __all__ = ["OnStore"]
 
 
 class OnStore:
-    """A trouble of the store while it lasts; harmless as it is. Mutable: counts."""
+    """A trouble of the store while it lasts. Mutable: counts."""
 
     settles_ms = 0
     stalls = False
 
-    def __init__(self, run: CoordinatedRun, subtask: int | None) -> None:
+    def __init__(self, run: Simulation, subtask: int | None) -> None:
         self._run = run
         self._subtask = subtask
-        self._met = 0
+        self.met = 0
 
     def begins(self) -> None:
         """The next write meets it."""
-        self._run.store.troubles.append(self)
+        self._run.store_troubles.append(self)
 
     def ends(self) -> None:
         """No more."""
-        self._run.store.troubles.remove(self)
+        self._run.store_troubles.remove(self)
 
-    def is_mine(self, subtask: int) -> bool:
-        """Whether it acts on this subtask's part."""
-        return self._subtask in {None, subtask}
+    def meets(self, attempt: SimulatedAttempt, clock: Clock) -> None:
+        """`attempt` is about to write: take its time, or raise the OSError, if it is one that is meant."""
+        if self._subtask in {None, attempt.subtask}:
+            self.met += 1
+            self.strike(clock)
 
-    def slows_ms(self, subtask: int) -> int:
-        """See `StoreTrouble`."""
-        del subtask
-        return 0
-
-    def fails(self, subtask: int) -> bool:
-        """See `StoreTrouble`."""
-        del subtask
-        return False
-
-    def written(self, part: Part) -> bool:
-        """See `StoreTrouble`."""
-        del part
-        return True
+    def strike(self, clock: Clock) -> None:
+        """What happens to the write."""
+        raise NotImplementedError

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from harness.faults.simulated.losses import LOST_CONNECTION, REFUSED, losses
 
 if TYPE_CHECKING:
-    from harness.sim.link import Flight, Link
+    from harness.levels.sim.link import Flight, Link
 
 __all__ = ["ShutPort"]
 

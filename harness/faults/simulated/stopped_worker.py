@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from harness.faults.simulated.act import Evidence
-    from harness.sim.attempt import Attempt
-    from harness.sim.simulation import Simulation
+    from harness.levels.sim.place import SimulatedAttempt
+    from harness.levels.sim.simulation import Simulation
 
 __all__ = ["StoppedWorker"]
 
@@ -24,7 +24,7 @@ class StoppedWorker:
     def __init__(self, run: Simulation, subtask: int) -> None:
         self._run = run
         self._subtask = subtask
-        self._attempt: Attempt | None = None
+        self._attempt: SimulatedAttempt | None = None
         self._since_ms = 0
         self._paused_ms = 0
 
@@ -40,7 +40,7 @@ class StoppedWorker:
             while attempt.actor.paused:
                 attempt.wait()
 
-    def stopped(self, attempt: Attempt) -> None:
+    def stopped(self, attempt: SimulatedAttempt) -> None:
         """Nobody minds."""
 
     def ends(self) -> None:

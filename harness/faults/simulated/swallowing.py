@@ -11,7 +11,7 @@ from harness.faults.simulated.losses import LOST_CONNECTION
 from harness.faults.simulated.under_way import meet_all, meet_unarrived
 
 if TYPE_CHECKING:
-    from harness.sim.link import Flight, Link
+    from harness.levels.sim.link import Flight, Link
 
 __all__ = ["Swallowing"]
 
@@ -25,6 +25,8 @@ class Swallowing:
     def __init__(self, *, upward: bool, downward: bool) -> None:
         self._upward = upward
         self._downward = downward
+        self.swallows_requests = upward
+        """The server does not hear that a client has hung up."""
         self._swallowed: dict[Flight, None] = {}
         self._cut = 0
 
@@ -38,8 +40,7 @@ class Swallowing:
             return
         if self._upward or flight.connection.fresh:  # without a greeting there is no request either
             link.never_arrives(flight)
-            flight.work = None
-        flight.due_ms = None
+        flight.kept, flight.due_ms = True, None
         self._swallowed[flight] = None
 
     def ends(self, link: Link) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from harness.faults.simulated.act import LinkAct
-    from harness.sim.link import Link
+    from harness.levels.sim.link import Link
 
 __all__ = ["meet_all", "meet_requests", "meet_unarrived"]
 

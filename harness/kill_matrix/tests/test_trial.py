@@ -12,7 +12,7 @@ from harness.kill_matrix.equivalents import EQUIVALENTS, compare
 from harness.kill_matrix.suspect import OURS, Suspect, find_suspect
 from harness.kill_matrix.trial import Trial, hear_the_reference, try_suspect
 from harness.mutants.variants import variant_of
-from harness.sim.buffer_journal import BufferJournal
+from harness.levels.sim.buffer_journal import BufferJournal
 from harness.sut.variant import HONEST, Variant
 
 

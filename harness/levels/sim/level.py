@@ -16,9 +16,9 @@ from harness.clock import monotonic_us
 from harness.engine.level import Opening, Play, Record, Site
 from harness.errors import UsageError
 from harness.history.event import Effect, Event, FaultEvent
+from harness.levels.sim.fault_schedule import Noted
 from harness.runs.order import Order
 from harness.runs.outcome import FaultRecord, FaultTime, WorldDescription
-from harness.sim.fault_schedule import Noted
 from harness.sim.scenario_run import Simulated, simulate_scenario
 from harness.sim.variant import HONEST, Variant
 from harness.sut.registry import REFERENCE_EMITTER

@@ -21,6 +21,7 @@ from harness.levels.sim.wire import Packet, Statement, packets, statement_of
 from harness.sut.lookup import QUERY
 
 if TYPE_CHECKING:
+    from harness.faults.simulated.act import LinkAct
     from harness.levels.sim.server import Reply, Session, SimulatedServer
 
 __all__ = [
@@ -31,7 +32,7 @@ __all__ = [
     "Flight",
     "HubAlarm",
     "Link",
-    "LinkFault",
+    "MeetsFlights",
 ]
 
 LOST_CONNECTION = 2013
@@ -123,6 +124,8 @@ class Flight(Struct, eq=False):
     works: bool = True
     served: bool = False
     """Whether the server has executed it, or refused to."""
+    succeeded: bool = False
+    """Whether it took effect there, whatever its client hears of it."""
     sent_ms: int = 0
     arrive_ms: int = 0
     due_ms: int | None = None
@@ -135,6 +138,8 @@ class Flight(Struct, eq=False):
     held: bool = False
     """Its request waits on the way, or in front of a server that does not read."""
     departed: bool = False
+    kept: bool = False
+    """A fault keeps its answer, now or for ever."""
 
     @property
     def is_handshake(self) -> bool:
@@ -162,20 +167,11 @@ class Flight(Struct, eq=False):
         return self.arrive_ms > now_ms if self.arrival is None else True
 
 
-class LinkFault(Protocol):
-    """What acts on a link while it lasts."""
-
-    def begins(self, link: Link) -> None:
-        """It acts from now on, and on what is on its way."""
+class MeetsFlights(Protocol):
+    """What acts on a link while it lasts. With a true `swallows_requests` the server does not hear who hangs up."""
 
     def meets(self, link: Link, flight: Flight) -> None:
         """A request is sent: change when, or how, it ends."""
-
-    def ends(self, link: Link) -> None:
-        """It is healed."""
-
-    def evidence(self) -> dict[str, Any]:
-        """What it did; empty: nothing."""
 
 
 class Link:
@@ -200,7 +196,7 @@ class Link:
         self.row_bytes = row_bytes
         """To which the database pads a row."""
         self.flights: dict[Flight, None] = {}
-        self.faults: list[LinkFault] = []
+        self.faults: list[MeetsFlights] = []
         self.made = 0
         """Connections so far."""
         self._connections: dict[Connection, None] = {}
@@ -225,12 +221,13 @@ class Link:
         """The client gives it up; the server hears of it, unless something on the link swallows that."""
         connection.alive = False
         self._connections.pop(connection, None)
-        session, connection.session = connection.session, None
+        session = connection.session
         if session is None:
             return
         if any(getattr(fault, "swallows_requests", False) for fault in self.faults):
             self._stranded.append(session)
         else:
+            connection.session = None
             session.end()
 
     # ------------------------------------------------------------------------------------------- flights
@@ -291,6 +288,7 @@ class Link:
         def done(reply: Reply) -> None:
             nonlocal waits
             flight.reply, flight.code, flight.message = reply, reply.code, reply.message
+            flight.succeeded = reply.code is None
             if not waits or reply.more_ms:
                 self._answer(flight, reply, back_ms, later=not waits)
             waits = False
@@ -324,7 +322,7 @@ class Link:
     def _interrupted(self, connection: Connection, reply: Reply) -> None:
         """Its statement sleeps in the server, and is killed: this is its answer."""
         flight = connection.flight
-        if flight is not None and not flight.over and flight.doom is None:
+        if flight is not None and not flight.over and flight.doom is None and not flight.kept:
             flight.reply, flight.code, flight.message = reply, reply.code, reply.message
             flight.due_ms = self.hub.now_ms
             self.aim(flight)
@@ -334,7 +332,7 @@ class Link:
         if flight.over:
             return
         if later:
-            if flight.doom is None:
+            if flight.doom is None and not flight.kept:
                 flight.due_ms = self.hub.now_ms + back_ms + reply.more_ms
                 self.aim(flight)
         elif flight.due_ms is not None:
@@ -370,6 +368,9 @@ class Link:
             return
         arrives_in_ms, due_in_ms = left_ms
         now_ms = self.hub.now_ms
+        flight.kept = False
+        if flight.served and not flight.is_handshake and flight.reply is None:
+            return  # it still waits in the server, which will answer
         flight.due_ms = now_ms + due_in_ms
         if flight.held:
             flight.held, flight.arrive_ms = False, now_ms + arrives_in_ms
@@ -380,6 +381,18 @@ class Link:
     def doom_at(self, flight: Flight, instant_ms: int, code: int | str) -> None:
         """It will land at that instant, with that error."""
         flight.due_ms, flight.doom = instant_ms, code
+
+    def delays_request(self, flight: Flight, ms: int) -> None:
+        """It arrives so much later, or earlier."""
+        flight.arrive_ms += ms
+        if flight.arrival is not None:
+            self._forget_arrival(flight)
+            self.arrives(flight)
+
+    def serve_late(self, flight: Flight) -> None:
+        """The server executes it though its client has hung up: it hears of that only afterwards."""
+        if not flight.served:
+            self._serve(flight)
 
     def _land(self, flight: Flight) -> None:
         if flight.over:
@@ -468,12 +481,11 @@ class Link:
         self.hears_of_ends()
         return len(live)
 
-    def cut_off(self, connection: Connection) -> None:
-        """End this one; whatever is on its way over it is lost."""
-        for flight in [flight for flight in self.flights if flight.connection is connection]:
+    def lose_all(self) -> None:
+        """Whatever is on its way is lost; the sessions are for the server to end."""
+        for flight in self.flights:
             self.never_arrives(flight)
             self.lose(flight, LOST_CONNECTION)
-        self.close(connection)
 
     def lose(self, flight: Flight, code: int | str) -> None:
         """Its connection ends at this instant; its client hears of it in its own time."""
@@ -482,12 +494,12 @@ class Link:
 
     # --------------------------------------------------------------------------------------------- faults
 
-    def begin(self, fault: LinkFault) -> None:
+    def begin(self, fault: LinkAct) -> None:
         """`fault` acts."""
         self.faults.append(fault)
         fault.begins(self)
 
-    def heal(self, fault: LinkFault) -> None:
+    def heal(self, fault: LinkAct) -> None:
         """`fault` acts no more."""
         self.faults.remove(fault)
         fault.ends(self)

@@ -26,6 +26,7 @@ def look_up(session: Session, args: Sequence[Any], done: Done) -> None:
     filler, nonce, seconds, key = args
     server = session.server
     slept_ms = round(float(seconds) * _MS) + server.slow_ms
+    server.slept += server.slow_ms > 0
     customers = server.tables.customers
     dots = "." * filler
     found = customers.by_key.get(key)
@@ -67,6 +68,7 @@ def select(session: Session, sql: str, args: Any, done: Done) -> None:
         return
     if session.transaction is None and not session.autocommit:
         session.transaction = Transaction(server.tables)
+    server.slept += server.slow_ms > 0
     session.slept(sql, Reply(rows=rows, affected=len(rows), more_ms=slept_ms + server.slow_ms), done)
 
 

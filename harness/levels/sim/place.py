@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from harness.checkpoint_store import CheckpointStore, MemoryFiles
 from harness.errors import HarnessError
+from harness.levels.sim.buffer_journal import SIMULATED_PROCESS, BufferJournal
 from harness.levels.sim.clock import SimulatedClock
+from harness.levels.sim.crashes import Crashes
 from harness.levels.sim.drivers import AsyncDriver, BlockingDriver
 from harness.levels.sim.hub import Actor
 from harness.levels.sim.subtask_loop import SubtaskLoop
 from harness.process_identity import ProcessIdentity
-from harness.sim.buffer_journal import SIMULATED_PROCESS, BufferJournal
-from harness.sim.crashes import Crashes
 from harness.sut.phases import Phases
 from harness.sut.positions import SubtaskSource
 from harness.workloads.lookups import LookupSource
@@ -164,4 +164,5 @@ class SimulatedPlace:
 
     def around_calls(self, function: AsyncFunction) -> AsyncFunction:
         """See `Inside`."""
-        return self._run.around_calls(function, self._attempt)
+        around: AsyncFunction = self._run.around_calls(function, self._attempt)
+        return around

@@ -10,17 +10,17 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from harness.choices import Choices
-from harness.errors import HarnessError
 from harness.engine.refusals import refuse_at_level
+from harness.errors import HarnessError
 from harness.history.event import Event
 from harness.history.header import Header, parse_header
 from harness.levels.sim.drivers import DATABASE
+from harness.levels.sim.fault_schedule import FaultSchedule, Noted
 from harness.levels.sim.simulation import Simulation
 from harness.runs.claims import header_of
 from harness.runs.order import Order, planned_crashes
 from harness.runs.plan import Endpoint, RunPlan
 from harness.scenario import Scenario
-from harness.sim.fault_schedule import FaultSchedule, Noted
 from harness.sut.variant import HONEST, Variant
 
 __all__ = ["Simulated", "simulate_scenario"]

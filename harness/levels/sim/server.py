@@ -62,7 +62,7 @@ class SimulatedServer:
     packet_bytes_max: int | None = None
     """For sessions that begin under it."""
     sessions_max: int | None = None
-    """Beyond so many, a client is refused (1040), but for root."""
+    """Beyond so many sessions of clients, one more is refused (1040); root is not counted."""
     is_offline = False
     """Refuses clients (3032), but for root."""
     slow_ms = 0
@@ -83,6 +83,10 @@ class SimulatedServer:
         """Sessions since the server began; also the newest session's number."""
         self.at_once = 0
         """The most sessions that there were at a time."""
+        self.hung_up = 0
+        """Sessions that it ended since they were silent for too long."""
+        self.slept = 0
+        """Lookups that took longer by `slow_ms`."""
         # What sessions hold.
         self.row_locks: Locks[Transaction] = Locks()
         self.owners: dict[Transaction, Session] = {}
@@ -112,7 +116,7 @@ class SimulatedServer:
         if not is_root:
             if self.is_offline:
                 raise ConnectRefused(OFFLINE)
-            if self.sessions_max is not None and len(self.sessions) >= self.sessions_max:
+            if self.sessions_max is not None and len(self.clients()) >= self.sessions_max:
                 raise ConnectRefused(TOO_MANY)
         self.opened += 1
         session = Session(self, self.opened, is_root=is_root, is_lookups=is_lookups)
@@ -137,6 +141,22 @@ class SimulatedServer:
         hit = session.interrupt(refused(INTERRUPTED))
         self.settle()
         return hit
+
+    def clients(self) -> list[Session]:
+        """All sessions but root's, the oldest first."""
+        return [session for session in self.sessions.values() if not session.is_root]
+
+    def end_clients(self) -> None:
+        """KILL CONNECTION, for all of them."""
+        for session in self.clients():
+            session.be_ended(KILLED)
+        self.settle()
+
+    def waiting(self, link: str) -> int:
+        """How many clients wait now: for the table `customer` (`lookups`), or for a row (`sink`)."""
+        if link == "lookups":
+            return len(self.customers_queue)
+        return sum(session.running is not None and not session.is_lookups for session in self.clients())
 
     def restart(self) -> None:
         """Every session ends, before any gets what another held. What is committed stays, and what is prepared."""

@@ -398,6 +398,7 @@ class Session:
         if now_ms < self._silent_since_ms + self.silence_ms:
             self._watch_silence()
         else:
+            self.server.hung_up += 1
             self.be_ended(SILENT)
 
 

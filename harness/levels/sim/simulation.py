@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,7 +22,10 @@ from harness.choices import Draw
 from harness.database.coordinator import Coordinator
 from harness.engine.attempt import AttemptParts, run_attempt
 from harness.engine.execution import ATTEMPTS_MAX
+from harness.faults.kill_worker import InjectedFailure
 from harness.history.event import Commit, Done, Effect, FaultEvent, GiveUp, Kill, Retire
+from harness.levels.sim.buffer_journal import Tape
+from harness.levels.sim.crashes import Crashes
 from harness.levels.sim.customers import Customers
 from harness.levels.sim.drivers import BlockingDriver
 from harness.levels.sim.hub import Actor, Hub
@@ -32,9 +36,6 @@ from harness.levels.sim.tables import Effects, OutputRow, Tables
 from harness.runs.claims import RECOVER_MS
 from harness.runs.plan import Crash, RunPlan
 from harness.scenario import Scenario
-from harness.sim.buffer_journal import Tape
-from harness.sim.crashes import Crashes
-from harness.faults.kill_worker import InjectedFailure
 from harness.sut.variant import Variant
 from harness.workloads.lookups import LookupSource
 
@@ -245,6 +246,11 @@ class Simulation:
             attempt.actor.kill()  # does not return from the one that is running
 
     # ------------------------------------------------------------------------------------------ the tables
+
+    @property
+    def errors(self) -> Counter[int | str]:
+        """What attempts wrote down so far of the database's errors and of lost connections, by their codes."""
+        return self.tape.errors.copy()
 
     def _committed(self, session: Session, effects: Effects) -> None:
         """Something became visible in the database."""

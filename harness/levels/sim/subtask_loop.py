@@ -11,8 +11,8 @@ from collections.abc import Callable
 from contextvars import Context
 from typing import Any
 
+from harness.levels.sim.buffer_journal import BufferJournal
 from harness.levels.sim.hub import Actor
-from harness.sim.buffer_journal import BufferJournal
 from reference_impl.loops import NS_PER_MS
 from reference_impl.virtual_loop import Handle, VirtualLoop
 

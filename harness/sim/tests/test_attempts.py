@@ -13,7 +13,7 @@ from harness.history.header import Header, Operator
 from harness.runs.plan import Crash
 from harness.sim.atomic_sink import AtomicSink
 from harness.sim.attempt import Attempt
-from harness.sim.crashes import PHASES
+from harness.levels.sim.crashes import PHASES
 from harness.sim.database import Troubles
 from harness.sim.tests.sim_rig import SmallRun, small_run
 from harness.verdict import Outcome

@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.choices import Draw
 from harness.levels.sim.hub import Hub
-from harness.sim.buffer_journal import Tape
+from harness.levels.sim.buffer_journal import Tape
 from harness.sim.client import Client, Request
 from harness.sim.database import Database, Troubles
 from harness.sim.link import HubAlarm, Link

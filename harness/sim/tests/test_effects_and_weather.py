@@ -7,7 +7,7 @@ import pytest
 from harness.choices import Draw
 from harness.database.epoch import Fenced
 from harness.levels.sim.hub import Hub
-from harness.sim.buffer_journal import Tape
+from harness.levels.sim.buffer_journal import Tape
 from harness.sim.database import Database
 from harness.sim.effects import EffectTable
 from harness.sim.situation import Disturbance, Lookups

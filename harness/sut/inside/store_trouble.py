@@ -5,10 +5,9 @@ Answers to a remote file system on a bad day. Invariant: a fault acts on the wri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 
-from harness.checkpoint_store import CheckpointStore
+from harness.checkpoint_store import CheckpointStore, Files
 from harness.clock import monotonic_us
 
 __all__ = ["StoreTrouble"]
@@ -32,6 +31,7 @@ class StoreTrouble:
         """See `SiteStore`."""
         self._acting.append((monotonic_us() + lasts_ms * 1000, meet))
 
-    def files(self) -> Sequence[Path]:
+    @property
+    def files(self) -> Files:
         """See `SiteStore`."""
-        return self._store.files()
+        return self._store.files

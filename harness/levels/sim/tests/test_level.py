@@ -9,12 +9,12 @@ from harness.checkers.judge import judge_file
 from harness.engine.level import Opening, Site
 from harness.engine.perform import perform
 from harness.history.event import Call
+from harness.levels.sim.buffer_journal import BufferJournal
 from harness.levels.sim.level import SimulatedLevel
 from harness.runs.order import Order
 from harness.runs.outcome import RunOutcome
 from harness.scenario import Scenario
 from harness.scenario_file import apply_settings, load_many
-from harness.sim.buffer_journal import BufferJournal
 from harness.sim.variant import Variant
 from harness.verdict import Judgement, Outcome
 

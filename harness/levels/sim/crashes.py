@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from harness.runs.plan import Crash
 
 if TYPE_CHECKING:
-    from harness.sim.attempt import Attempt
+    from harness.levels.sim.place import SimulatedAttempt
 
 __all__ = ["PHASES", "Crashes"]
 
@@ -42,13 +42,13 @@ class Crashes:
         self._watch = watch
         self._due = [crash for crash in planned if crash.subtask == subtask]
         self._hits: Counter[str] = Counter()
-        self._attempt: Attempt | None = None
+        self._attempt: SimulatedAttempt | None = None
         if not self._due:  # as in most runs, and there are five phases a record
             self.reach = (  # type: ignore[method-assign]
                 _nobody_listens if watch is None else partial(watch, subtask)
             )
 
-    def begins(self, attempt: Attempt) -> None:
+    def begins(self, attempt: SimulatedAttempt) -> None:
         """The subtask's latest attempt."""
         self._attempt = attempt
 

@@ -7,7 +7,9 @@ happened, numbered without a gap; a journal that was cut off (SIGKILL) writes no
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from msgspec import UNSET
@@ -43,15 +45,29 @@ Hears = Callable[[str, str, dict[str, Any]], None]
 """Of which fault, what was done or measured, and the facts."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassedOver:
+    """A part in the checkpoint store that a restore could not use; it went back to `restored`."""
+
+    checkpoint: int
+    file: str
+    what: str
+    restored: int | None
+
+
 class Tape:
     """All events of a run. Mutable: grows. With fewer `events` than were `numbered`, some were lost."""
 
-    __slots__ = ("events", "hears", "hub", "numbered")
+    __slots__ = ("errors", "events", "hears", "hub", "numbered", "passed_over")
 
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
         self.numbered = 0
         self.events: list[Event] = []
+        self.errors: Counter[int | str] = Counter()
+        """What attempts met of the database's errors and of lost connections: evidence, no events."""
+        self.passed_over: list[PassedOver] = []
+        """What restores met in the checkpoint store: evidence, no events."""
         self.hears: Hears | None = None
         """Told of what faults do inside attempts: evidence, no events."""
 
@@ -318,7 +334,9 @@ class BufferJournal:
         """Nothing: the coordinator itself tells what is complete."""
 
     def passed_over(self, *, checkpoint: int, file: str, what: str, restored: int | None) -> None:
-        """Nothing: the store counts what it passes over."""
+        """A restore met that file, and went back to checkpoint `restored`."""
+        met = PassedOver(checkpoint=checkpoint, file=file, what=what, restored=restored)
+        self.tape.passed_over.append(met)
 
     def failed(self, error: str, *, id: int | None = None) -> None:
         tape = self.tape
@@ -351,10 +369,14 @@ class BufferJournal:
         tape.add(Kill(n=tape.n, t=tape.t, s=self.subtask, a=self.attempt))
 
     def lost_connection(self, link: str, code: int | str) -> None:
-        """Nothing: the link's faults count what they cut."""
+        """A connection was lost or refused."""
+        del link
+        self.tape.errors[code] += 1
 
     def server_error(self, link: str, code: int | str) -> None:
-        """Nothing, as `lost_connection`."""
+        """The database answered with an error."""
+        del link
+        self.tape.errors[code] += 1
 
     def acted(self, fault: str, what: str, **facts: Any) -> None:
         if self.tape.hears is not None:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from harness.faults.simulated.shaped import Shaped
-    from harness.sim.attempt import Attempt
-    from harness.sim.simulation import Simulation
+    from harness.levels.sim.place import SimulatedAttempt
+    from harness.levels.sim.simulation import Simulation
     from reference_impl.async_function import AsyncFunction
 
 __all__ = ["WorkloadFaults"]
@@ -88,7 +88,7 @@ class WorkloadFaults:
 
     # ------------------------------------------------------------------------------------------------ calls
 
-    def around_calls(self, function: AsyncFunction, attempt: Attempt) -> AsyncFunction:
+    def around_calls(self, function: AsyncFunction, attempt: SimulatedAttempt) -> AsyncFunction:
         """`function`, with the faults of this attempt's calls."""
         mine = [self._planned(one) for one in self._of_calls.values() if one.fault.subtask == attempt.subtask]
         if not mine:

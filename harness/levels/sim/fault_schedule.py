@@ -17,10 +17,10 @@ from harness.faults.kill_worker import KillWorker
 from harness.faults.model.fault import Fault
 from harness.faults.simulated.act import Act, Evidence
 from harness.history.event import FaultEvent, In
-from harness.scenario import Call, CheckpointDone, Phase, RecordTaken, Scenario
 from harness.levels.sim.hub import Due
-from harness.sim.simulation import Simulation
-from harness.sim.workload_faults import WorkloadFaults
+from harness.levels.sim.simulation import Simulation
+from harness.levels.sim.workload_faults import WorkloadFaults
+from harness.scenario import Call, CheckpointDone, Phase, RecordTaken, Scenario
 
 __all__ = ["FaultSchedule", "Noted"]
 

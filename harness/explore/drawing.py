@@ -66,7 +66,7 @@ def _calm(draw: Draw) -> dict[str, Any]:
 def _disturbed(draw: Draw) -> dict[str, Any]:
     is_keyed = draw.chance(_KEYED)
     sink = one_of(draw, *(["atomic"] * 3), *(["two-phase"] * 3), *(["idempotent"] * 2))
-    operator, workload = _operator(draw, is_keyed=is_keyed), _workload(draw, is_keyed=is_keyed)
+    operator, workload = _operator(draw, is_keyed=is_keyed, sink=sink), _workload(draw, is_keyed=is_keyed)
     by_time = sink == "atomic" and not is_keyed and draw.chance(_BY_TIME)
     if by_time:
         workload["checkpoint_interval"] = duration_text(draw.between(20, 100))
@@ -89,7 +89,7 @@ def _disturbed(draw: Draw) -> dict[str, Any]:
     }
 
 
-def _operator(draw: Draw, *, is_keyed: bool) -> dict[str, Any]:
+def _operator(draw: Draw, *, is_keyed: bool, sink: str) -> dict[str, Any]:
     operator: dict[str, Any] = {
         "mode": one_of(draw, "ordered", "unordered"),
         "capacity": one_of(draw, 1, 2, 2, 3, 4, 5, 8),
@@ -97,7 +97,7 @@ def _operator(draw: Draw, *, is_keyed: bool) -> dict[str, Any]:
     }
     retries = draw.chance(350)
     if retries or draw.chance(550):
-        operator |= _timeout(draw)
+        operator |= _timeout(draw, is_repeated=sink != "idempotent")
     if retries:
         operator |= {"tries": draw.between(2, 4), "retry_delay": duration_text(draw.between(1, 40))}
     if draw.chance(500):
@@ -112,9 +112,13 @@ def _operator(draw: Draw, *, is_keyed: bool) -> dict[str, Any]:
     return operator
 
 
-def _timeout(draw: Draw) -> dict[str, Any]:
-    """Where a timeout fails the task, an undisturbed call is quicker: a run shows more than restarts."""
-    on_timeout = one_of(draw, "fail", [_SUBSTITUTE], [_SUBSTITUTE], [], "dead-letter")
+def _timeout(draw: Draw, *, is_repeated: bool) -> dict[str, Any]:
+    """Where a timeout fails the task, an undisturbed call is quicker: a run shows more than restarts.
+
+    Not `is_repeated`: what a record gave once it must give after every restart, so nothing may stand in for its result.
+    """
+    stand_ins = ([_SUBSTITUTE], [_SUBSTITUTE], [], "dead-letter") if is_repeated else ()
+    on_timeout = one_of(draw, "fail", *stand_ins)
     timeout_ms = draw.between(400, 2_000) if on_timeout == "fail" else draw.between(15, 150)
     cancels = {} if draw.chance(500) else {"cancels": False}
     return {"timeout": duration_text(timeout_ms), "on_timeout": on_timeout, **cancels}

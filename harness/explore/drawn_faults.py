@@ -73,7 +73,8 @@ def draw_faults(setting: Setting, draw: Draw) -> list[Fault]:
     stops = _kills(setting, draw)
     if len(stops) < _RESTARTS_MAX and draw.chance(350):
         stops.append(_zombie(setting, draw))
-    drawn = [*stops, *_disturbances(setting, draw), *_bad_luck(setting, draw)]
+    may_fail = len(stops) < _RESTARTS_MAX
+    drawn = [*stops, *_disturbances(setting, draw), *_bad_luck(setting, draw, may_fail=may_fail)]
     return [
         {"id": f"{fault['do'].replace('_', '-')}-{number}", **fault} for number, fault in enumerate(drawn, 1)
     ]
@@ -324,14 +325,14 @@ def _second_answer(setting: Setting, draw: Draw) -> Fault:
     }
 
 
-def _bad_luck(setting: Setting, draw: Draw) -> list[Fault]:
-    """Of single calls and commits."""
+def _bad_luck(setting: Setting, draw: Draw, *, may_fail: bool) -> list[Fault]:
+    """Of single calls and commits; `may_fail`: an error that nothing helps against may fail the task, once."""
     makes: list[Make] = [_held_answer, _held_answer, _sql_error, _lost_answer, _lost_commit, _lost_commit]
     makes.append(_second_answer)
     if setting.survives_errors:
         makes += [_poison, _poison]
-    elif draw.chance(100):
-        makes = [_poison]
+    elif may_fail and draw.chance(100):
+        return [_poison(setting, draw)]
     if setting.answers_timeouts:
         makes.append(_no_answer)
     return [one_of(draw, *makes)(setting, draw) for _ in range(one_of(draw, 0, 0, 1, 2, 3))]

@@ -133,12 +133,15 @@ def _commit_of(after: Sequence[Line]) -> str | None:
 class SimulatedZombie(StoppedWorker):
     """It is taken for dead, its successor starts and writes, and then it goes on. Mutable."""
 
-    settles_ms = _ZOMBIE_SPEAKS_MS
-
     def __init__(self, run: Simulation, subtask: int) -> None:
         super().__init__(run, subtask)
         self._spoken = 0
         self._waited_ms = 0
+
+    @property
+    def settles_ms(self) -> int:
+        """It sleeps on until its successor has handed in a snapshot, and then has its say."""
+        return self._waited_ms + _ZOMBIE_SPEAKS_MS
 
     def stopped(self, attempt: SimulatedAttempt) -> None:
         """Another one takes over."""

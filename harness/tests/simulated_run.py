@@ -9,8 +9,8 @@ from harness.engine.level import Opening, Record, Site
 from harness.engine.perform import judged
 from harness.levels.sim.level import SIMULATED_WORLD, SimulatedLevel
 from harness.runs.order import Order
-from harness.sim.scenario_run import Simulated
-from harness.sim.variant import HONEST, Variant
+from harness.levels.sim.run import Simulated
+from harness.sut.variant import HONEST, Variant
 from harness.verdict import Judgement
 
 __all__ = ["judgement_of", "verdict_on"]

@@ -20,10 +20,12 @@ Evidence = dict[str, Any]
 class Act(Protocol):
     """Begun once and ended once; the hub's time passes in between."""
 
-    settles_ms: int
-    """How long after its end there may be more to tell; 0: nothing comes after."""
     stalls: bool
     """Whether it stops the operator's own process, so that it may be late."""
+
+    @property
+    def settles_ms(self) -> int:
+        """How long after its end there may be more to tell; 0: nothing comes after."""
 
     def begins(self) -> None:
         """From now on. Where an attempt does it to itself, this may return only when it is over."""

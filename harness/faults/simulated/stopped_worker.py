@@ -18,7 +18,6 @@ __all__ = ["StoppedWorker"]
 class StoppedWorker:
     """The newest attempt of a subtask does nothing for a while. Mutable."""
 
-    settles_ms = 0
     stalls = True
 
     def __init__(self, run: Simulation, subtask: int) -> None:
@@ -27,6 +26,11 @@ class StoppedWorker:
         self._attempt: SimulatedAttempt | None = None
         self._since_ms = 0
         self._paused_ms = 0
+
+    @property
+    def settles_ms(self) -> int:
+        """See `Act`."""
+        return 0
 
     def begins(self) -> None:
         """Stop it wherever it is; one that is not there cannot be stopped."""

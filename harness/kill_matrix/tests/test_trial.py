@@ -11,7 +11,7 @@ from harness.history.event import Event
 from harness.kill_matrix.equivalents import EQUIVALENTS, compare
 from harness.kill_matrix.suspect import OURS, Suspect, find_suspect
 from harness.kill_matrix.trial import Trial, hear_the_reference, try_suspect
-from harness.mutants.variants import variant_of
+from harness.defects import variant_of
 from harness.levels.sim.buffer_journal import BufferJournal
 from harness.sut.variant import HONEST, Variant
 

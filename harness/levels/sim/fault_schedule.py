@@ -192,8 +192,14 @@ class FaultSchedule:
         acting.is_ended = True
         self._measure(acting, acting.act.evidence())
         acting.act.ends()
-        if acting.act.settles_ms and not hub.over:
-            acting.next = hub.at(hub.now_ms + acting.act.settles_ms, partial(self._tell_end, acting))
+        self._settle(acting, since_ms=hub.now_ms)
+
+    def _settle(self, acting: _Acting, *, since_ms: int) -> None:
+        """Tell its end when there is no more to come of it."""
+        hub = self.run.hub
+        due_ms = since_ms + acting.act.settles_ms
+        if hub.now_ms < due_ms and not hub.over:
+            acting.next = hub.at(due_ms, partial(self._settle, acting, since_ms=since_ms))
         else:
             self._tell_end(acting)
 

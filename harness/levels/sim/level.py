@@ -17,11 +17,11 @@ from harness.engine.level import Opening, Play, Record, Site
 from harness.errors import UsageError
 from harness.history.event import Effect, Event, FaultEvent
 from harness.levels.sim.fault_schedule import Noted
+from harness.levels.sim.run import Simulated, simulate_scenario
 from harness.runs.order import Order
 from harness.runs.outcome import FaultRecord, FaultTime, WorldDescription
-from harness.sim.scenario_run import Simulated, simulate_scenario
-from harness.sim.variant import HONEST, Variant
 from harness.sut.registry import REFERENCE_EMITTER
+from harness.sut.variant import HONEST, Variant
 
 __all__ = ["SIMULATED_WORLD", "SimulatedLevel", "record_of"]
 
@@ -84,7 +84,7 @@ def record_of(order: Order, simulated: Simulated, *, variant: Variant = HONEST) 
 def _variant_of(order: Order) -> Variant:
     if order.mutant is None:
         return HONEST
-    from harness.mutants.variants import variant_of  # noqa: PLC0415 - most runs plant nothing
+    from harness.defects import variant_of  # noqa: PLC0415 - most runs plant nothing
 
     return variant_of(order.mutant)
 

@@ -43,6 +43,11 @@ class Simulated:
     noted: Mapping[str, Sequence[Noted]] = field(default_factory=dict)
     """What the events do not tell of each time that a fault acted."""
 
+    @property
+    def whole(self) -> bool:
+        """Whether it ran to its end, and no event that was made is missing."""
+        return self.error is None and self.numbered == len(self.events)
+
 
 def simulate_scenario(order: Order, *, variant: Variant = HONEST) -> Simulated:
     """Run `order`, whatever its level says, at sim. Raises CannotHere for a fault that cannot be here."""

@@ -15,7 +15,7 @@ from harness.runs.order import Order
 from harness.runs.outcome import RunOutcome
 from harness.scenario import Scenario
 from harness.scenario_file import apply_settings, load_many
-from harness.sim.variant import Variant
+from harness.sut.variant import Variant
 from harness.verdict import Judgement, Outcome
 
 

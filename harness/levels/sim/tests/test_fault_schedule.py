@@ -8,11 +8,11 @@ import pytest
 
 from harness.drawn_times import instant_ms
 from harness.history.event import Call, FaultEvent, In, Kill, Snap, Start
+from harness.levels.sim.run import Simulated
+from harness.levels.sim.tests.fault_samples import sample, simulated
 from harness.scenario import Scenario
 from harness.scenario_triggers import PHASES
-from harness.levels.sim.run import judged
-from harness.sim.scenario_run import Simulated
-from harness.sim.tests.fault_samples import sample, simulated
+from harness.tests.simulated_run import judgement_of
 from harness.verdict import Outcome
 
 WHERE = pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from harness.faults.model.registry import FAULTS
+from harness.levels.sim.run import Simulated, simulate_scenario
 from harness.runs.order import Order
 from harness.scenario import Scenario
-from harness.sim.scenario_run import Simulated, simulate_scenario
-from harness.sim.variant import HONEST, Variant
+from harness.sut.variant import HONEST, Variant
 
 __all__ = ["SAMPLES", "STORES", "sample", "simulated"]
 
@@ -71,7 +71,7 @@ SAMPLES: dict[str, dict[str, Any]] = {
 }
 """What each kind needs; by time, where nothing else is said."""
 
-STORES = tuple(name for name, form in FAULTS.items() if "store" in form.abilities)
+STORES = tuple(name for name, kind in FAULTS.items() if "store" in kind.abilities)
 
 
 def sample(*kinds: str, sink: str | None = None, **parts: Any) -> Scenario:

@@ -6,20 +6,18 @@ from typing import Any
 
 import pytest
 
-from harness.choices import Draw
 from harness.errors import UsageError
-from harness.faults.model.registry import FAULTS, fault_of
+from harness.faults.model.registry import FAULTS
 from harness.history.event import FaultEvent
-from harness.levels.sim.hub import Hub
-from harness.sim.link import Link
-from harness.sim.scenario_run import Simulated
-from harness.sim.tests.fault_samples import SAMPLES, STORES, sample, simulated
-from harness.sim.variant import Variant
+from harness.levels.sim.run import Simulated
+from harness.levels.sim.tests.fault_samples import SAMPLES, STORES, sample, simulated
+from harness.scenario_triggers import At
+from harness.sut.variant import Variant
 from harness.tests.simulated_run import judgement_of
 from harness.verdict import Outcome
 
 EACH = pytest.mark.parametrize("kind", SAMPLES)
-ON_LINKS = [kind for kind in SAMPLES if FAULTS[kind].by in {"link", "server"}]
+OUTSIDE = [kind for kind in SAMPLES if FAULTS[kind].by in {"link", "server"}]
 SINKS = pytest.mark.parametrize("sink", ["atomic", "two-phase", "idempotent"])
 
 
@@ -63,28 +61,14 @@ def test_where_nothing_is_armed_nothing_is_told_and_the_run_is_vacuous(kind: str
     assert judgement_of(ran).outcome is Outcome.VACUOUS
 
 
-class OneLink:
-    """What an act on links needs of a run."""
+@pytest.mark.parametrize("kind", OUTSIDE)
+def test_where_nobody_works_it_has_no_evidence(kind: str) -> None:
+    scenario = sample(kind, workload={"records": 1, "checkpoint_every": 1000})
+    late = scenario.faults[0].model_copy(update={"when": At(at=400)})
 
-    def __init__(self) -> None:
-        draw = Draw(1, "test")
-        self.hub = Hub(draw, limit_ms=100_000, steps_max=10_000)
-        self.links = {name: Link(name, hub=self.hub, draw=draw) for name in ("lookups", "sink")}
-        self.direct = Link("direct", hub=self.hub, draw=draw, is_direct=True)
+    ran = simulated(scenario.model_copy(update={"faults": (late,)}))
 
-
-@pytest.mark.parametrize("kind", ON_LINKS)
-def test_on_links_that_nobody_uses_it_has_no_evidence(kind: str) -> None:
-    run: Any = OneLink()
-    act = fault_of({"id": "f", "do": kind, "when": {"at": "1s"}, **SAMPLES[kind]}).simulated(run)
-    assert act is not None
-
-    run.hub.at(10, act.begins)
-    run.hub.at(500, act.ends)
-    run.hub.run()
-
-    assert run.hub.now_ms == 500
-    assert act.evidence() == {}
+    assert [evidence for phase, evidence in told(ran) if phase == "end"] in ([], [{}])
 
 
 @pytest.mark.parametrize("kind", STORES)

@@ -17,8 +17,8 @@ from harness.clock import monotonic_us
 from harness.history.event import Call, Event, In, Out, Res
 from harness.history.journal import Journal
 from harness.history.recorder import Recorder
-from harness.levels.sim.hub import Hub
 from harness.levels.sim.buffer_journal import BufferJournal, Tape
+from harness.levels.sim.hub import Hub
 
 __all__ = ["EVENTS_A_RECORD", "BufferForm", "DurableForm"]
 

@@ -33,8 +33,8 @@ from harness.faults.model.fault import Fault, OutsideFault
 from harness.faults.model.registry import FAULTS, FaultName, fault_of
 from harness.faults.real.fault_site import Site
 from harness.faults.real.workers import Succession
-from harness.runs.plan import Endpoint
 from harness.process_identity import ProcessIdentity
+from harness.runs.plan import Endpoint
 from harness.sut.lookup import ReferenceLookup, own_nonces
 from harness.workloads.lookups import Lookup
 from harness.world.world import LINKS, World

@@ -15,7 +15,6 @@ from harness.database.idempotent_sink import IdempotentSink
 from harness.database.sink import EpochSink
 from harness.database.subtask_writer import INSERT_OUTPUT, SubtaskWriter
 from harness.database.two_phase_sink import TwoPhaseSink
-from harness.defects.calls import table_checking_before, table_without_key, unfenced_table
 from harness.defects.defect import EVERY_LEVEL, SIM_AND_LIVE, Defect
 from harness.defects.where import (
     both,
@@ -297,7 +296,10 @@ OF_SINKS = (
         name="output-not-rolled-back",
         about="what was emitted after the restored snapshot stays visible",
         mirrors="a sink without transactions",
-        convicted_by=("V9", "V12"),  # the rows are of no epoch that the history tells of, so V8 does not see them
+        convicted_by=(
+            "V9",
+            "V12",
+        ),  # the rows are of no epoch that the history tells of, so V8 does not see them
         variant=Variant(sink=keeping_output),
         where=f"a sink with transactions; {_RESTORED}",
         applies=both(sink_is("atomic", "two-phase"), is_restored),
@@ -308,7 +310,7 @@ OF_SINKS = (
         about="the sink takes what a superseded attempt commits, for it compares no token",
         mirrors="an attempt whose number is not checked",
         convicted_by=("V13", "V8"),
-        variant=Variant(sink=unfenced, effects=unfenced_table),
+        variant=Variant(sink=unfenced),
         where=_SUPERSEDED,
         applies=can_be_superseded,
         scenario="zombie",
@@ -320,7 +322,7 @@ OF_SINKS = (
         about="the fencing token is compared before the transaction begins, not inside it",
         mirrors="check, then act",
         convicted_by=("V13",),
-        variant=Variant(sink=checking_before, effects=table_checking_before),
+        variant=Variant(sink=checking_before),
         where=_SUPERSEDED,
         applies=can_be_superseded,
         scenario="zombie",
@@ -332,7 +334,7 @@ OF_SINKS = (
         about="a write that is made again after a lost answer has no key by which the first would be known",
         mirrors="a retry after a lost acknowledgement",
         convicted_by=("V9",),
-        variant=Variant(sink=without_key, has_output_key=False, effects=table_without_key),
+        variant=Variant(sink=without_key, has_output_key=False),
         where=f"an idempotent sink; {_RESTORED}",
         applies=both(sink_is("idempotent"), is_restored),
         scenario="newest-missing",

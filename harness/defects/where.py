@@ -45,7 +45,16 @@ __all__ = [
 
 Applies = Callable[[Scenario], bool]
 
-_CUTS: Final = ("reset", "reset_now", "reset_at_packet", "cut", "down", "blackhole", "half_open", "lost_commit")
+_CUTS: Final = (
+    "reset",
+    "reset_now",
+    "reset_at_packet",
+    "cut",
+    "down",
+    "blackhole",
+    "half_open",
+    "lost_commit",
+)
 """Faults of a link that end what is under way on it."""
 
 

@@ -1,7 +1,7 @@
 """Draws scenarios: broad enough that whatever may go wrong in an operator goes wrong in some of a few hundred.
 
-Answers to the options that `vopr` draws. Invariant: equal seeds give equal scenarios; one that is drawn breaks no rule of
-the model, and an honest operator can live through it: what is lost comes again, what is stopped goes on.
+Answers to the options that `vopr` draws. Invariant: equal seeds give equal scenarios; one that is drawn breaks no rule
+of the model, and an honest operator can live through it: what is lost comes again, what is stopped goes on.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Draws the faults of a random scenario: what kills, stops, delays, refuses or loses, each at a moment that comes.
 
-Answers to the nemesis of a Jepsen test, drawn instead of written. Bad luck of single calls is a fault of its own too (an
-answer that is held, an error, a lost reply), so that a finding can be made smaller by taking faults away. Invariant: a
-fault fits sink, task and operator, and the restarts that faults ask for are fewer than a run allows.
+Answers to the nemesis of a Jepsen test, drawn instead of written. Bad luck of single calls is a fault of its own too
+(an answer that is held, an error, a lost reply), so that a finding can be made smaller by taking faults away.
+Invariant: a fault fits sink, task and operator, and the restarts that faults ask for are fewer than a run allows.
 """
 
 from __future__ import annotations
@@ -202,6 +202,7 @@ def _watermark_burst(setting: Setting, draw: Draw) -> Fault:
 
 
 def _hot_key(setting: Setting, draw: Draw) -> Fault:
+    del setting
     return {"do": "hot_key", "share": "90%", "delay": _ms(draw, 20, 60), "when": {"record": 1}}
 
 
@@ -291,6 +292,7 @@ def _lost_answer(setting: Setting, draw: Draw) -> Fault:
 
 
 def _lost_commit(setting: Setting, draw: Draw) -> Fault:
+    del setting
     do = one_of(draw, "lost_commit", "lost_commit_reply", "lost_commit_reply")
     return {"do": do, "link": "sink", "nth": draw.between(1, 4), "when": {"at": "0ms"}}
 

@@ -25,7 +25,7 @@ __all__ = ["digests", "main"]
 
 _HASH_SEEDS: Final = ("1", "271828")
 _SCENARIO_EVERY: Final = 10
-"""A scenario of the catalogue is as long as many random ones: there are so many times fewer runs, of one after the other."""
+"""A scenario of the catalogue is as long as many random ones, so there are so many times fewer runs of those."""
 
 
 def digests(seed: int, runs: int) -> Iterator[str]:

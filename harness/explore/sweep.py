@@ -60,6 +60,7 @@ _EXPECTED: Final = ("StreamElementFailed", "Fenced", "SinkLost", "StoreLost")
 _WORST_FIRST: Final = (Outcome.FAIL, Outcome.UNKNOWN, Outcome.VACUOUS)
 _SHOWN_MAX: Final = 50
 """Convictions, and other verdicts that are no pass, printed one by one."""
+_AGAIN: Final = "python -m harness.explore.sweep"
 _WHY_MAX: Final = 300
 """Characters of each."""
 
@@ -248,27 +249,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--keep",
         type=Path,
         metavar="FOLDER",
-        help="leave the scenario files of the runs that did not pass there",
+        help="leave the scenario file of each run that was convicted there; with --runs 1 of that run",
     )
     given = parser.parse_args(arguments)
     if given.runs == 1:
-        for line in _one_run(given.seed):
+        for line in _one_run(given.seed, given.keep):
             print(line)  # noqa: T201 - a command
     began_us = monotonic_us()
     swath = sweep(runs=given.runs, seed=given.seed, jobs=given.jobs)
     for line in lines(swath, seconds=(monotonic_us() - began_us) / 1e6):
         print(line)  # noqa: T201 - a command
     if given.keep is not None:
-        _keep(swath, given.keep)
+        for one in swath.convictions:
+            if one.outcome is Outcome.FAIL:
+                _keep(one.seed, given.keep)
     return Exit.VIOLATION if swath.failed or swath.malformed or swath.surprises else Exit.HOLD
 
 
-def _one_run(seed: int) -> Iterator[str]:
-    """Its scenario file, the command that runs it, and what its history will hash to."""
+def _one_run(seed: int, folder: Path | None) -> Iterator[str]:
+    """Its scenario file, the command that runs it, and what its history hashes to."""
     order = order_of(seed)
-    yield dump(order.scenario)
-    yield f"# {_command(seed, Path())}"
-    yield f"# sha256 of its history: {digest(simulate_scenario(order))}"
+    if folder is None:
+        yield dump(order.scenario)
+    else:
+        yield f"its scenario: {_keep(seed, folder)}"
+    yield f"the same run: {_command(seed, folder or Path())}"
+    yield f"sha256 of its history.jsonl: {digest(simulate_scenario(order))}"
 
 
 def _command(seed: int, folder: Path) -> str:
@@ -279,12 +285,12 @@ def _file_of(seed: int) -> str:
     return f"random-{seed}.yaml"
 
 
-def _keep(swath: Swath, folder: Path) -> None:
-    """The scenario file of each run that did not pass."""
+def _keep(seed: int, folder: Path) -> Path:
+    """The scenario file of that seed."""
     folder.mkdir(parents=True, exist_ok=True)
-    for one in swath.convictions:
-        text = f"# {one.outcome.name.lower()}: {one.why}\n# {_command(one.seed, folder)}\n"
-        (folder / _file_of(one.seed)).write_text(text + dump(draw_scenario(one.seed)), encoding="utf-8")
+    file = folder / _file_of(seed)
+    file.write_text(f"# {_command(seed, folder)}\n{dump(draw_scenario(seed))}", encoding="utf-8")
+    return file
 
 
 def lines(swath: Swath, *, seconds: float) -> Iterator[str]:
@@ -307,7 +313,7 @@ def lines(swath: Swath, *, seconds: float) -> Iterator[str]:
         why = one.why if len(one.why) <= _WHY_MAX else f"{one.why[:_WHY_MAX]}..."
         yield f"  seed {one.seed}: {one.outcome.name.lower()}: {why}"
         if one.outcome is Outcome.FAIL:
-            yield f"    its scenario: --seed {one.seed} --runs 1 --keep .; then {_command(one.seed, Path())}"
+            yield f"    {_AGAIN} --runs 1 --seed {one.seed} --keep . && {_command(one.seed, Path())}"
     if len(swath.convictions) > _SHOWN_MAX:
         yield f"  and {len(swath.convictions) - _SHOWN_MAX} more"
     yield "happened: " + ", ".join(

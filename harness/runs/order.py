@@ -10,7 +10,6 @@ from typing import Any
 
 from harness.choices import fresh_seed
 from harness.clock import utc_now
-from harness.errors import HarnessError
 from harness.faults.kill_worker import KillWorker
 from harness.runs.plan import Crash
 from harness.scenario import Fault, Phase, Scenario

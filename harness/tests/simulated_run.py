@@ -8,8 +8,8 @@ from harness.checkers.judge import judge
 from harness.engine.level import Opening, Record, Site
 from harness.engine.perform import judged
 from harness.levels.sim.level import SIMULATED_WORLD, SimulatedLevel
-from harness.runs.order import Order
 from harness.levels.sim.run import Simulated
+from harness.runs.order import Order
 from harness.sut.variant import HONEST, Variant
 from harness.verdict import Judgement
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from harness.clock import Deadline
+from harness.defects import variant_of
 from harness.history.event import Event
 from harness.kill_matrix.equivalents import EQUIVALENTS, compare
 from harness.kill_matrix.suspect import OURS, Suspect, find_suspect
 from harness.kill_matrix.trial import Trial, hear_the_reference, try_suspect
-from harness.defects import variant_of
 from harness.levels.sim.buffer_journal import BufferJournal
 from harness.sut.variant import HONEST, Variant
 

@@ -127,9 +127,9 @@ class Simulation:
             asyncio._set_running_loop(outer)  # noqa: SLF001 - an actor that was thrown away has left its own
         if len(self.finished) < subtasks:
             self._close()
-        if why is not None and self.error is None:
-            self.error = why
-            self._give_up(why)
+            if why is not None and self.error is None:
+                self.error = why
+                self._give_up(why)
         self._read_audit()
 
     def _close(self) -> None:

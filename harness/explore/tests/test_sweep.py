@@ -1,16 +1,24 @@
-"""The sweep: the reference is never convicted, a defect is, and the count does not depend on who counts."""
+"""The sweep: the reference is never convicted, a defect is, and what is found is repeated from its file."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.engine.level import Opening, Site
+from harness.engine.perform import perform
 from harness.errors import Exit
-from harness.sim.happenings import HAPPENINGS, happenings
-from harness.sim.sweep import breaches_of, lines, main, sweep, swept
-from harness.sim.tests.situations import ran, situation
-from harness.sim.variant import Variant
+from harness.explore.coverage import COVERAGE, coverage
+from harness.explore.sweep import breaches_of, digest, lines, main, order_of, sweep, swept
+from harness.levels.sim.level import SimulatedLevel
+from harness.levels.sim.run import simulate_scenario
+from harness.runs.order import Order
+from harness.scenario_file import load
+from harness.sut.variant import Variant
 from harness.verdict import Outcome
 
 
@@ -19,24 +27,22 @@ def _keeps_half(honest: type[Any]) -> type[Any]:
         """Completes checkpoints with nothing in flight."""
 
         def completes(self, checkpoint: Any) -> None:
-            super().completes(
-                type(checkpoint)(number=checkpoint.number, position=checkpoint.position, elements=())
-            )
+            super().completes(replace(checkpoint, elements=()))
 
     return Forgetful
 
 
 def test_the_reference_is_convicted_of_nothing() -> None:
-    found = swept(range(300, 304))
+    found = swept(range(300, 310))
 
-    assert found.runs == 4
+    assert found.runs == 10
     assert found.failed == 0
     assert not found.malformed
     assert not found.surprises
 
 
 def test_a_defect_is_convicted_and_told_with_its_seed() -> None:
-    found = swept(range(3), variant=Variant(coordination=_keeps_half))
+    found = swept(range(8), variant=Variant(coordination=_keeps_half))
 
     assert found.failed > 0
     worst = next(one for one in found.convictions if one.outcome is Outcome.FAIL)
@@ -48,6 +54,18 @@ def test_the_same_seeds_in_two_processes_are_the_same_count() -> None:
     alone, shared = sweep(runs=4, seed=50), sweep(runs=4, seed=50, jobs=2)
 
     assert (alone.events, alone.outcomes, alone.happened) == (shared.events, shared.outcomes, shared.happened)
+
+
+@pytest.mark.parametrize("seed", [3, 17])
+def test_a_run_is_repeated_from_its_file_with_the_same_digest(seed: int, tmp_path: Path) -> None:
+    order = order_of(seed)
+    main(["--runs", "1", "--seed", str(seed), "--keep", str(tmp_path)])
+
+    again = Order(scenario=load(tmp_path / f"random-{seed}.yaml"), level="sim", seed=seed)
+    with SimulatedLevel().open(Opening()) as play:
+        outcome = perform(again, play=play, site=Site(run_id="again", folder=tmp_path / "again"))
+
+    assert sha256(outcome.history.read_bytes()).hexdigest() == digest(simulate_scenario(order))
 
 
 def test_an_attempt_that_fails_with_what_nobody_asked_for_is_told() -> None:
@@ -76,35 +94,28 @@ def test_what_never_happened_is_named() -> None:
     assert told[-1].startswith("never happened, so not tried: ")
 
 
-def test_every_happening_that_is_counted_is_known() -> None:
+def test_everything_that_is_counted_is_known() -> None:
     found = swept(range(3))
 
-    assert set(found.happened) <= set(HAPPENINGS)
+    assert set(found.happened) <= set(COVERAGE)
 
 
 def test_a_history_with_a_breach_of_the_format_is_found() -> None:
-    left = ran(situation())
-    broken = type(left)(
-        header=left.header,
-        events=[*left.events, left.events[-1]],
-        error=None,
-        virtual_ms=left.virtual_ms,
-        numbered=left.numbered,
-    )
+    left = simulate_scenario(order_of(1))
+    broken = replace(left, events=[*left.events, left.events[-1]])
 
     assert breaches_of(left) == []
     assert breaches_of(broken)
 
 
-def test_happenings_are_counted_from_the_history() -> None:
-    left = ran(situation())
+def test_coverage_is_counted_from_the_history() -> None:
+    order = order_of(1)
+    left = simulate_scenario(order)
 
-    seen = happenings(left.header, left.events)
+    seen = coverage(order.scenario, left.header, left.events)
 
-    assert seen["attempts"] == 1
-    assert seen["results"] == 6
-    assert seen["watermarks in"] == seen["watermarks out"] == 3
-    assert seen["restores"] == 0
+    assert seen["attempts"] >= order.scenario.workload.subtasks
+    assert seen["calls"] >= order.scenario.workload.records
 
 
 def test_the_command_prints_its_table(capsys: pytest.CaptureFixture[str]) -> None:

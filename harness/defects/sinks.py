@@ -357,7 +357,7 @@ OF_SINKS = (
         name="commits-again",
         about="a repeated notification commits the epoch a second time",
         mirrors="a notification that is not idempotent",
-        convicted_by=("V12", "V9"),
+        convicted_by=("V9",),
         variant=Variant(sink=committing_again, coordination=notified_twice),
         where="a two-phase sink",
         applies=sink_is("two-phase"),

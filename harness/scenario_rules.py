@@ -17,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from harness.faults.model.fault import Fault
 from harness.faults.model.registry import fault_of
 from harness.invariants import INVARIANTS, NOT_ON_A_HISTORY
+from harness.phases import PHASE_FORMS
 from harness.scenario_parts import Breach, Expectations, Operator, Task, Workload
 from harness.scenario_triggers import At, Between, Call, CheckpointDone, Phase, RecordTaken
 from harness.scenario_values import Duration, duration_text
@@ -159,7 +160,7 @@ def _of_another_sink(parts: Standing) -> Iterator[Breach]:
             say = f"`{fault.do}` needs a checkpoint store, and the atomic sink keeps checkpoints in the database"
             yield Breach(path=("faults", index, "do"), say=say, hint=hint)
         match fault.when:
-            case Phase(phase="ack" | "notify" as phase):
+            case Phase(phase=phase) if PHASE_FORMS[phase].needs == "coordination":
                 say = f"the phase `{phase}` never comes: with the atomic sink a checkpoint is one transaction"
                 yield Breach(path=("faults", index, "when", "phase"), say=say, hint=hint)
 
@@ -168,11 +169,13 @@ def _of_another_task(parts: Standing) -> Iterator[Breach]:
     """Without keyed state no timer fires, and with one input nothing is aligned; timers need watermarks that rise."""
     for index, fault in parts.faults:
         match fault.when:
-            case Phase(phase="align" | "timer" as phase) if not parts.has_task:
+            case Phase(phase=phase) if PHASE_FORMS[phase].needs in {"task", "inputs"} and not parts.has_task:
                 say = f"the phase `{phase}` never comes: the task has neither timers nor several inputs"
                 yield Breach(path=("faults", index, "when", "phase"), say=say, hint="add `task: {inputs: 2}`")
-            case Phase(phase="align") if parts.task is not None and parts.task.inputs == 1:
-                say = "the phase `align` never comes: the barriers of one input are not aligned"
+            case Phase(phase=phase) if (
+                PHASE_FORMS[phase].needs == "inputs" and parts.task is not None and parts.task.inputs == 1
+            ):
+                say = f"the phase `{phase}` never comes: the barriers of one input are not aligned"
                 yield Breach(path=("faults", index, "when", "phase"), say=say, hint="write `inputs: 2`")
         if parts.has_task and fault.do == "watermark_burst":
             say = "a task passes on only a watermark that is greater than the one before, and in a burst some are equal"

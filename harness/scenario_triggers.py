@@ -7,15 +7,15 @@ can be meant; a phase has one name in a scenario that exists, whatever older nam
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
 
+from harness.phases import PHASES, PhaseName
 from harness.scenario_parts import Breach, Part, refuse
 from harness.scenario_values import Duration, Whole
 
 __all__ = [
-    "PHASES",
     "PHASE_ALIASES",
     "TRIGGERS",
     "TRIGGER_FORMS",
@@ -24,20 +24,12 @@ __all__ = [
     "Call",
     "CheckpointDone",
     "Phase",
-    "PhaseName",
     "RecordTaken",
     "Trigger",
     "TriggerName",
     "When",
     "name_of",
 ]
-
-PhaseName = Literal[
-    "open", "restore.begin", "restore.mid", "restore.end", "accept", "timer", "call", "result", "emit", "wm",
-    "align", "snap.begin", "snap.mid", "snap.end", "ack", "commit.pre", "commit.post", "notify", "drain", "close",
-]  # fmt: skip
-PHASES: tuple[PhaseName, ...] = get_args(PhaseName)
-"""The named points in the life of an attempt, in the order in which it meets them."""
 
 PHASE_ALIASES: Mapping[str, PhaseName] = {"snapshot-taken": "snap.end", "committed": "commit.post"}
 """Names of before that files may still have."""

@@ -21,7 +21,7 @@ from harness.faults.real.fault_site import Control, Site
 from harness.faults.real.server_control import ServerControl
 from harness.faults.real.workers import Workers
 
-__all__ = ["Acting", "NoteTaker"]
+__all__ = ["ActingOutside", "NoteTaker"]
 
 _LOOK_S = 0.1
 """Between two looks into the proxy's log while a fault acts."""
@@ -38,7 +38,7 @@ class NoteTaker(Protocol):
 
 
 @dataclass(slots=True, kw_only=True)
-class Acting:
+class ActingOutside:
     """Call `start`, then `heal`, from one thread. Mutable: its own thread fills in what happens."""
 
     fault: OutsideFault
@@ -55,8 +55,6 @@ class Acting:
     armed_us: int | None = None
     healing_us: int | None = None
     failure: BaseException | None = None
-    bitten: bool = False
-    """By the schedule: whether its evidence has been seen."""
     facts: list[Mapping[str, Any]] = field(default_factory=list)
     deeds: list[Deed] = field(default_factory=list)
     _keeps_log: bool = False

@@ -1,231 +1,228 @@
-"""The schedule: begins each outside fault when its trigger comes, ends it when its time is over, again if it repeats.
+"""The schedule: begins each fault when its trigger has come, ends it when its time is over, again if it repeats.
 
-Answers to Jepsen's nemesis process. Invariants: whatever was armed is healed when the `with` block of the schedule
-ends, one after the other, in the reverse order of arming; a trigger that never came is remembered as such; a fault
-that breaks is raised, so that no run goes on without what it was meant to meet.
+Answers to Jepsen's nemesis process. The same at every level; where faults act, and in whose time, is a `Place`.
+Invariants: whatever was begun is healed when the schedule is closed, one after the other, in the reverse order; a
+fault that breaks is raised, so that no run goes on without what it was meant to meet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Self
+from functools import partial
+from typing import Any, Final, Generic, Protocol, TypeVar
 
-from harness.drawn_times import instant_ms
-from harness.engine.acting import Acting, NoteTaker
-from harness.faults.model.fault import Fault, OutsideFault
-from harness.faults.real.fault_site import Control
-from harness.faults.real.seen import Evidence, Seen
-from harness.faults.real.server_control import ServerControl
-from harness.faults.real.workers import Workers
-from harness.history.follower import Progress
-from harness.scenario import Call, CheckpointDone, Phase, RecordTaken, Scenario
+from harness.engine.moments import Moments, due_us, shown_by
+from harness.faults.model.fault import Fault
+from harness.scenario import At, Between
 
-__all__ = ["Schedule"]
+__all__ = ["UNTIL_EFFECTIVE_US", "Acting", "Place", "Schedule"]
 
-_EVIDENCE_EVERY_US = 100_000
-"""Between two looks whether a fault has bitten."""
-_UNTIL_BITTEN_US = 10_000_000
-"""As long as a fault without a duration may wait to bite."""
+UNTIL_EFFECTIVE_US: Final = 10_000_000
+"""The longest that a fault without a duration acts while its evidence does not come."""
+
+
+class Acting(Protocol):
+    """One time that a fault acts. Mutable."""
+
+    @property
+    def bitten(self) -> bool:
+        """Whether its evidence was seen."""
+
+    @property
+    def armed_us(self) -> int | None:
+        """Since when it acts; None: it is still being armed."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has healed, or broken."""
+
+    def start(self) -> None:
+        """Arm it. Where an attempt does it to itself, this may return only when it is over."""
+
+    def look(self) -> None:
+        """Whether it has left evidence by now; `bitten` says so from then on."""
+
+    def end(self) -> None:
+        """Let it heal; does not wait."""
+
+    def told(self) -> None:
+        """It has healed: tell of it, once. Raises what it broke with."""
+
+    def close(self) -> None:
+        """The run is over: heal it, and wait until it has."""
+
+
+A = TypeVar("A", bound=Acting)
+A_co = TypeVar("A_co", bound=Acting, covariant=True)
+
+
+class Place(Protocol[A_co]):
+    """Where faults act, and in whose time."""
+
+    watches_to_the_end: bool
+    """Whether a fault may break while it acts, so that it is looked at after its evidence was seen, too."""
+
+    @property
+    def now_us(self) -> int:
+        """The instant."""
+
+    def at(self, instant_us: int, callback: Callable[[], None]) -> Any:
+        """Call back at that instant; what `cancel` takes."""
+
+    def cancel(self, alarm: Any) -> None:
+        """Do not call back."""
+
+    def look_again(self, callback: Callable[[], None], *, soon: bool) -> None:
+        """Call back after the place's interval between two looks; `soon`: as soon as it can."""
+
+    def lasts_ms(self, fault: Fault) -> int | None:
+        """How long it acts; None: until its evidence is there."""
+
+    def begins(self, fault: Fault, *, cycle: int, due_us: int) -> A_co:
+        """One time of it begins."""
 
 
 @dataclass(slots=True, kw_only=True)
-class _Planned:
-    """One fault and where it stands; mutable, for the schedule only."""
+class _Planned(Generic[A]):
+    """One fault and where it stands. Mutable."""
 
-    fault: OutsideFault
-    at_ms: int | None
-    """When it is due by the clock; None: by its trigger."""
+    fault: Fault
     first_us: int | None = None
     """When it was due first; None: its trigger has not come."""
     begun: int = 0
     """How many times it has begun."""
-    acting: Acting | None = None
+    now: _Turn[A] | None = None
     """The time that it acts now, or acted last."""
-    looked_us: int = 0
-    tells: bool = False
-    """Whether its healing is still to be told."""
-
-    def due_us(self, progress: Progress, now_us: int) -> int | None:
-        """When its next time is due, if that is known by now."""
-        if self.first_us is None:
-            self.first_us = _due_us(self.fault, self.at_ms, progress, now_us)
-        if self.first_us is None or self.begun >= self.fault.comes:
-            return None
-        return self.first_us + self.begun * self.fault.every_ms * 1000
-
-    def is_over(self, acting: Acting, now_us: int) -> bool:
-        """Whether it has lasted as long as it was meant to: without a duration, until it has bitten."""
-        if acting.armed_us is None:
-            return False
-        lasted_us = now_us - acting.armed_us
-        if self.fault.lasts_ms is None:
-            return acting.bitten or lasted_us >= _UNTIL_BITTEN_US
-        return lasted_us >= self.fault.lasts_ms * 1000
 
 
 @dataclass(slots=True, kw_only=True)
-class Schedule:
-    """Call `step` often; leave the block and everything is healed. Mutable.
+class _Turn(Generic[A]):
+    """One time that a fault acts. Mutable."""
 
-    `note` records, from any thread: `~due`, `~arming` (it may act from now on), `~armed` (it does), `~bit` (its
-    evidence was seen), `~found`, `~deed`, `~healing` (before it is taken away) and `~healed`. What happens between
-    `~armed` and `~healing` happened under the fault. `tell` is for people, from the thread that steps.
-    """
+    acting: A
+    is_over: bool = False
+    end: Any = None
+    """The alarm of its end, once that is known."""
 
-    scenario: Scenario
+
+@dataclass(slots=True, kw_only=True)
+class Schedule(Generic[A]):
+    """`come` whenever something has happened. Mutable."""
+
+    faults: Iterable[Fault]
     seed: int
-    control: Control
-    server: ServerControl
-    workers: Workers
-    note: NoteTaker
-    tell: Callable[[str], None] = lambda text: None
-    _planned: list[_Planned] = field(default_factory=list)
-    _acted: list[Acting] = field(default_factory=list)
-    _stack: ExitStack = field(default_factory=ExitStack)
-    _progress: Progress = field(default_factory=Progress)
-    _now_us: int = 0
+    place: Place[A]
+    _planned: list[_Planned[A]] = field(default_factory=list)
+    _turns: list[_Turn[A]] = field(default_factory=list)
+    _waiting: list[Any] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        for fault in self.scenario.faults:
-            if isinstance(fault, OutsideFault):
-                self._planned.append(_Planned(fault=fault, at_ms=instant_ms(fault, seed=self.seed)))
+        self._planned = [_Planned(fault=fault) for fault in self.faults]
 
-    def active(self) -> dict[str, bool]:
-        """The faults that act now, and whether each has left evidence by now."""
-        acting = [planned.acting for planned in self._planned if planned.acting is not None]
-        return {one.fault.id: one.bitten for one in acting if one.acts}
+    @property
+    def is_empty(self) -> bool:
+        """Whether it waits for nothing at all."""
+        return not self._planned
 
-    def is_settled(self) -> bool:
-        """Whether every fault that began has been armed by now, and everyone that is over has healed."""
-        return all(acting.is_settled for acting in self._acted)
+    @property
+    def acting(self) -> list[A]:
+        """The newest time of each fault that has begun."""
+        return [planned.now.acting for planned in self._planned if planned.now is not None]
 
-    def step(self, progress: Progress, *, now_us: int) -> None:
-        """Begin what is due, end what is over. Raises what a fault broke with."""
-        self._progress, self._now_us = progress, now_us
+    # ------------------------------------------------------------------------------------------- triggers
+
+    def come(self, moments: Moments, *, subtask: int | None = None, phase: str | None = None) -> None:
+        """Begin those whose trigger has come; an attempt of `subtask` is at `phase`, if one is named.
+
+        What an attempt does to itself, it does at that very place.
+        """
+        now_us = self.place.now_us
         for planned in self._planned:
-            self._step(planned)
+            fault = planned.fault
+            if planned.first_us is not None or phase not in {None, shown_by(fault.when)}:
+                continue
+            instant_us = due_us(fault, moments, seed=self.seed, now_us=now_us)
+            if instant_us is None:
+                continue
+            here = phase is not None and fault.attempts_own and fault.of_subtask in {None, subtask}
+            if here and not isinstance(fault.when, At | Between):
+                planned.first_us = instant_us
+                self._begin(planned, instant_us)
+            else:  # a cut connection would be told to a loop that is in the middle of a call
+                self._due_at(planned, instant_us)
 
-    def _step(self, planned: _Planned) -> None:
-        acting = planned.acting
-        if acting is None or acting.ended:
-            self._tell_healed(planned)
-            due_us = planned.due_us(self._progress, self._now_us)
-            if due_us is not None and self._now_us >= due_us:
-                self._begin(planned, due_us)
-            return
-        self._look(planned, acting)
-        if planned.is_over(acting, self._now_us):
-            acting.end()
+    def _due_at(self, planned: _Planned[A], instant_us: int) -> None:
+        if planned.first_us is None:
+            planned.first_us = instant_us
+        self._waiting.append(self.place.at(instant_us, partial(self._begin, planned, instant_us)))
 
-    def _begin(self, planned: _Planned, due_us: int) -> None:
-        fault = planned.fault
-        acting = Acting(
-            fault=fault,
-            control=self.control,
-            server=self.server,
-            workers=self.workers,
-            seed=self.seed,
-            note=self.note,
-            cycle=planned.begun,
-            after=max(
-                (acted.after for acted in self._acted if acted.fault.on_link == fault.on_link), default=0
-            ),
-        )
-        self.note("~due", fault.id, cycle=planned.begun, due=due_us)
-        self.tell(f"{fault.id} begins")
-        planned.acting, planned.begun, planned.tells = acting, planned.begun + 1, True
-        self._acted.append(acting)
-        self._stack.callback(self._heal, planned, acting)
+    # --------------------------------------------------------------------------------------------- acting
+
+    def _begin(self, planned: _Planned[A], instant_us: int) -> None:
+        acting = self.place.begins(planned.fault, cycle=planned.begun, due_us=instant_us)
+        turn = _Turn(acting=acting)
+        planned.now, planned.begun = turn, planned.begun + 1
+        self._turns.append(turn)
+        self._plan_end(planned, turn)
+        self.place.look_again(partial(self._look, planned, turn), soon=True)
         acting.start()
 
-    def _tell_healed(self, planned: _Planned) -> None:
-        """Once a time that it acted. Raises what it broke with."""
-        acting = planned.acting
-        if acting is None or not planned.tells:
+    def _plan_end(self, planned: _Planned[A], turn: _Turn[A]) -> None:
+        """Its time counts from when it is armed."""
+        armed_us, lasts_ms = turn.acting.armed_us, self.place.lasts_ms(planned.fault)
+        if turn.end is None and armed_us is not None and lasts_ms is not None:
+            turn.end = self.place.at(armed_us + lasts_ms * 1000, partial(self._end, planned, turn))
+
+    def _look(self, planned: _Planned[A], turn: _Turn[A]) -> None:
+        """Whether it has been effective; without a duration that is its end, and so is a long wait."""
+        acting, place = turn.acting, self.place
+        if turn.is_over:
             return
-        planned.tells = False
-        if acting.failure is not None:
-            raise acting.failure
-        evidence = self._evidence(acting)
-        left = f"it bit: {_in_words(evidence)}" if evidence else "no evidence so far"
-        self.tell(f"{acting.fault.id} has healed; {left}")
-
-    def _look(self, planned: _Planned, acting: Acting) -> None:
-        """Whether it has bitten by now."""
-        if acting.bitten or not acting.acts or self._now_us - planned.looked_us < _EVIDENCE_EVERY_US:
+        if acting.ended:
+            self._end(planned, turn)
             return
-        planned.looked_us = self._now_us
-        evidence = self._evidence(acting)
-        if evidence:
-            acting.bitten = True
-            self.note("~bit", acting.fault.id, cycle=acting.cycle)
-            self.tell(f"{acting.fault.id} bites: {_in_words(evidence)}")
+        self._plan_end(planned, turn)
+        armed_us = acting.armed_us
+        if armed_us is None:
+            place.look_again(partial(self._look, planned, turn), soon=True)
+            return
+        acting.look()
+        waited_us = place.now_us - armed_us
+        if place.lasts_ms(planned.fault) is None and (acting.bitten or waited_us >= UNTIL_EFFECTIVE_US):
+            self._end(planned, turn)
+        elif not acting.bitten or place.watches_to_the_end:
+            place.look_again(partial(self._look, planned, turn), soon=False)
 
-    def _evidence(self, acting: Acting) -> Evidence:
-        progress = self._progress
-        seen = Seen(
-            arming_us=acting.arming_us,
-            armed_us=acting.armed_us or self._now_us,
-            healed_us=acting.healing_us or self._now_us,
-            calls=[*progress.timed.calls("lookups"), *progress.timed.calls("sink")],
-            losses=progress.losses,
-            errors=progress.errors,
-            deeds=acting.log,
-            found=list(acting.facts),
-        )
-        return acting.fault.evidence(seen)
+    def _end(self, planned: _Planned[A], turn: _Turn[A]) -> None:
+        """Heal it."""
+        if not turn.is_over:
+            turn.is_over = True
+            turn.acting.end()
+            self._await_healed(planned, turn)
 
-    def _heal(self, planned: _Planned, acting: Acting) -> None:
-        """At the end of the block; one that has healed long since is left alone."""
-        if planned.acting is acting:
-            acting.heal()
-            self._tell_healed(planned)
+    def _await_healed(self, planned: _Planned[A], turn: _Turn[A]) -> None:
+        """Its next time may come when this one has healed; a late one makes no later one late."""
+        if not turn.acting.ended:
+            self.place.look_again(partial(self._await_healed, planned, turn), soon=True)
+            return
+        turn.acting.told()
+        if planned.begun < planned.fault.comes:
+            assert planned.first_us is not None, "what has acted was due"
+            next_us = planned.first_us + planned.begun * planned.fault.every_ms * 1000
+            self._due_at(planned, max(self.place.now_us, next_us))
 
-    def __enter__(self) -> Self:
-        return self
+    def close(self) -> None:
+        """The run is over: nothing begins any more, and what acts is healed, the last that began first."""
+        for alarm in self._waiting:
+            self.place.cancel(alarm)
+        with ExitStack() as stack:
+            for turn in self._turns:
+                stack.callback(self._close, turn)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stack.close()
-
-
-def _due_us(fault: Fault, at_ms: int | None, progress: Progress, now_us: int) -> int | None:
-    """When it is due for the first time; None: its trigger has not come."""
-    if at_ms is not None:
-        first_us = progress.first_record_us
-        return None if first_us is None else first_us + at_ms * 1000
-    return now_us if _has_come(fault, progress) else None
-
-
-def _has_come(fault: Fault, progress: Progress) -> bool:
-    match fault.when:
-        case CheckpointDone(checkpoint=checkpoint, subtask=subtask):
-            return any(c == checkpoint and subtask in {None, s} for s, c in progress.commits)
-        case Call(call=call, subtask=subtask):
-            return _reaches(progress.calls, call, subtask, whole=True)
-        case RecordTaken(record=record, subtask=subtask):
-            return _reaches(
-                progress.taken, record, fault.of_subtask if subtask is None else subtask, whole=False
-            )
-        case Phase():
-            return fault.id in progress.stopped
-        case _:
-            return False
-
-
-def _reaches(counts: Mapping[int, int], wanted: int, subtask: int | None, *, whole: bool) -> bool:
-    """Whether the count of `subtask` is that high; of none named: that of all together, or of any."""
-    if subtask is not None:
-        return counts.get(subtask, 0) >= wanted
-    return (sum(counts.values()) if whole else max(counts.values(), default=0)) >= wanted
-
-
-def _in_words(evidence: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in evidence.items())
+    def _close(self, turn: _Turn[A]) -> None:
+        if turn.end is not None:
+            self.place.cancel(turn.end)
+        turn.is_over = True
+        turn.acting.close()

@@ -16,8 +16,8 @@ from typing import Any
 from harness.clock import Deadline, monotonic_us, pause
 from harness.engine.execution import Execution, ExecutionState, LevelRunner
 from harness.engine.observer import Observer, Stop
+from harness.engine.outside_faults import OutsideFaults
 from harness.engine.reaper import AttemptReaper
-from harness.engine.schedule import Schedule
 from harness.history.follower import AttemptView, Follower, Progress
 from harness.history.recorder import Recorder
 from harness.runs.plan import RunPlan
@@ -87,8 +87,8 @@ class Watch:
             self.recorder.record("giveup", why=why)
         return Ending(error=why, interrupted=stop.is_set())
 
-    def _schedule(self, world: World, execution: Execution) -> Schedule:
-        return Schedule(
+    def _schedule(self, world: World, execution: Execution) -> OutsideFaults:
+        return OutsideFaults(
             scenario=self.acts,
             seed=self.plan.seed,
             control=world.proxy,
@@ -111,7 +111,7 @@ class Watch:
             text = f"attempt {view.attempt} of subtask {view.subtask} is dead: its process is gone"
             self.observer.phase("fault", text)
 
-    def _tell(self, progress: Progress, schedule: Schedule, *, elapsed_s: float) -> None:
+    def _tell(self, progress: Progress, schedule: OutsideFaults, *, elapsed_s: float) -> None:
         workload = self.acts.workload
         self.observer.standing(
             in_flight=progress.in_flight,

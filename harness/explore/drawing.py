@@ -20,6 +20,8 @@ _CALM: Final = 30
 _KEYED: Final = 80
 _BY_TIME: Final = 450
 """Of a thousand scenarios, by-time checkpoints of those with an atomic sink."""
+_SLOW_BESIDE_ZOMBIES: Final = 600
+"""Of a thousand with a zombie: its successor is not done when it wakes up, which takes seconds."""
 _AT_ONCE: Final = 100_000
 """A rate at which every element of these short inputs is due at once."""
 _SUBSTITUTE: Final = "substitute"
@@ -80,12 +82,15 @@ def _disturbed(draw: Draw) -> dict[str, Any]:
         by_time=by_time,
         inputs=task["task"]["inputs"] * is_keyed,
     )
+    faults = draw_faults(setting, draw)
+    if not by_time and any(fault["do"] == "zombie" for fault in faults) and draw.chance(_SLOW_BESIDE_ZOMBIES):
+        workload["rate"] = f"{draw.between(4, 12)}/s"
     return {
         "operator": operator,
         "workload": workload,
         **(task if is_keyed else {}),
         "sink": sink,
-        "faults": draw_faults(setting, draw),
+        "faults": faults,
     }
 
 

@@ -21,10 +21,10 @@ from harness.choices import Choices
 from harness.engine.tally import Counted, count
 from harness.errors import Exit
 from harness.levels.sim.level import SimulatedLevel
+from harness.phases import PHASE_FORMS, PHASES, PhaseName
 from harness.runs.order import Order
 from harness.scenario import Scenario
 from harness.scenario_file import dump, load
-from harness.scenario_triggers import PHASES, PhaseName
 from harness.workloads.inputs import Inputs
 from harness.workloads.lookups import LookupSource
 from harness.workloads.sessions import session_stamps
@@ -60,12 +60,13 @@ class PhaseTrial:
 def phases_of(scenario: Scenario) -> tuple[PhaseName, ...]:
     """Those that a worker of `scenario` reaches, in their order."""
     task = scenario.task
-    never: set[PhaseName] = {"ack", "notify"} if scenario.sink == "atomic" else set()
-    if task is None:
-        never |= {"timer"}
-    if task is None or task.inputs == 1:
-        never |= {"align"}
-    return tuple(phase for phase in PHASES if phase not in never)
+    has = {
+        "": True,
+        "coordination": scenario.sink != "atomic",
+        "task": task is not None,
+        "inputs": task is not None and task.inputs > 1,
+    }
+    return tuple(phase for phase in PHASES if has[PHASE_FORMS[phase].needs])
 
 
 def shortened(scenario: Scenario, *, sink: str) -> Scenario:

@@ -15,30 +15,12 @@ from typing import Any
 import msgspec
 
 from harness.history.recorder import attempt_file
+from harness.phases import PHASE_FORMS
 
-__all__ = ["NOT_RECORDED", "Past", "read_past"]
+__all__ = ["Past", "read_past"]
 
-_PHASE_OF = {
-    "start": "open",
-    "in": "accept",
-    "wm": "accept",
-    "call": "call",
-    "res": "result",
-    "out": "emit",
-    "owm": "wm",
-    "snap": "snap.end",
-    "end": "drain",
-    "ended": "close",
-}
+_PHASE_OF = {kind: name for name, form in PHASE_FORMS.items() for kind in form.shown_by}
 """Which recorded line shows that a phase was reached."""
-
-NOT_RECORDED = frozenset(
-    {
-        "restore.begin", "restore.mid", "restore.end", "snap.begin", "snap.mid", "ack", "commit.pre", "commit.post",
-        "notify", "align", "timer",
-    }
-)  # fmt: skip
-"""The phases that need a note of their own; `commit` is written behind `commit.post`, and may be missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

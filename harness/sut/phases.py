@@ -7,17 +7,20 @@ waits, reaching a phase is one call that does nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from harness.sut.past import NOT_RECORDED, Past
+from harness.engine.moments import Awaited, Moments, due, shown_by
+from harness.phases import NOT_RECORDED
+from harness.sut.past import Past
 
 __all__ = ["PhaseHook", "PhaseHooks", "PhaseJournal", "Phases"]
 
 
 class Phases(Protocol):
-    """Who wants to know where an attempt is, to disturb it there."""
+    """Hears where an attempt is, to disturb it there."""
 
     def reach(self, phase: str) -> None:
         """The attempt is at `phase`; this may not return."""
@@ -32,24 +35,26 @@ class PhaseJournal(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseHook:
-    """What `fault` does at the `hit`-th `phase` of a subtask's life; `act` may not return."""
+    """What a fault does when its trigger has come; `act` may not return."""
 
-    fault: str
-    phase: str
-    hit: int
+    waits: Awaited
     act: Callable[[], None]
 
 
 class PhaseHooks:
-    """The hooks of one attempt; a `Phases`. Mutable: counts hits."""
+    """The hooks of one attempt; a `Phases`. Mutable: counts what it reaches."""
 
-    def __init__(self, hooks: Sequence[PhaseHook], *, past: Past, journal: PhaseJournal) -> None:
+    def __init__(
+        self, hooks: Sequence[PhaseHook], *, past: Past, journal: PhaseJournal, subtask: int = 0
+    ) -> None:
         self._journal = journal
-        self._hits = dict(past.hits)
+        self._subtask = subtask
+        hits = Counter({(subtask, phase): count for phase, count in past.hits.items()})
+        self._moments = Moments(hits=hits, calls=Counter({subtask: past.hits.get("call", 0)}))
         self._waiting: dict[str, list[PhaseHook]] = {}
         for hook in hooks:
-            if not past.acted[hook.fault]:
-                self._waiting.setdefault(hook.phase, []).append(hook)
+            if not past.acted[hook.waits.fault]:
+                self._waiting.setdefault(shown_by(hook.waits.when), []).append(hook)
         if not self._waiting:  # as in most runs, and there are five phases a record
             self.reach = _nobody_listens  # type: ignore[method-assign]
 
@@ -58,11 +63,13 @@ class PhaseHooks:
         waiting = self._waiting.get(phase)
         if waiting is None:
             return
-        hit = self._hits[phase] = self._hits.get(phase, 0) + 1
+        hit = self._moments.reach(self._subtask, phase)
+        if phase == "commit.post":  # each checkpoint is committed once, in their order
+            self._moments.commits = Counter({(self._subtask, hit): 1})
         if phase in NOT_RECORDED:
             self._journal.reached(phase)
         for hook in waiting:
-            if hook.hit == hit:
+            if due(hook.waits, self._moments):
                 hook.act()
 
 

@@ -13,6 +13,8 @@ import pytest
 from harness.cli.main import floodmark
 from harness.tests.tidy import ROOT, our_files
 
+KINDS = "harness/faults"
+"""One file a kind of fault; `docs/faults.md` is made of them."""
 TOUR_LINES_MAX = 150
 DECISION_LINES_MAX = 40
 
@@ -92,7 +94,8 @@ def test_every_page_that_is_cited_exists() -> None:
 def test_the_tour_names_every_module() -> None:
     sections = tour_sections()
 
-    missing = [str(path) for path in MODULES if path.name not in sections.get(str(path.parent), set())]
+    by_themselves = [path for path in MODULES if str(path.parent) != KINDS]
+    missing = [str(path) for path in by_themselves if path.name not in sections.get(str(path.parent), set())]
 
     assert not missing, "docs/tour.md lacks:\n" + "\n".join(missing)
 

@@ -9,9 +9,12 @@ from harness.faults.model.registry import FAULTS, fault_of
 __all__ = ["made"]
 
 
+_WHEN: dict[str, dict[str, Any]] = {"at": {"at": "0ms"}, "record": {"record": 3}, "phase": {"phase": "emit"}}
+
+
 def made(do: str, **fields: Any) -> Any:
     """The fault `f` of this kind, at once or from the third record on; `for` is two seconds where it needs one."""
     kind = FAULTS[do]
-    when = {"at": "0ms"} if "at" in kind.triggers else {"record": 3}
+    when = _WHEN[next(name for name in _WHEN if name in kind.triggers)]
     lasts = {"for": "2s"} if "for" in kind.needs() else {}
     return fault_of({"id": "f", "do": do, "when": when, **lasts, **fields})

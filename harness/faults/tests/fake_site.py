@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from harness.clock import Deadline, wait_until
-from harness.engine.schedule import Schedule
+from harness.engine.outside_faults import OutsideFaults
 from harness.faults.real.deed import Deed, DeedsRead
 from harness.faults.real.fault_site import Site, Toxic
 from harness.faults.real.server_control import ServerControl
@@ -115,7 +115,7 @@ class Stage:
         self.progress = Progress(first_record_us=5_000 * MS)
         self.proxy = Proxy(self.log, failing=failing, keeps_log=keeps_log)
         self._note = note
-        self.schedule = Schedule(
+        self.schedule = OutsideFaults(
             scenario=scenario(*faults),
             seed=seed,
             control=self.proxy,

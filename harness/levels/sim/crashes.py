@@ -6,23 +6,18 @@ happens once in it.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from harness.engine.moments import Awaited, Moments, due
 from harness.runs.plan import Crash
+from harness.scenario_triggers import Phase
 
 if TYPE_CHECKING:
     from harness.levels.sim.place import SimulatedAttempt
 
-__all__ = ["PHASES", "Crashes"]
-
-PHASES = (
-    "open", "restore.begin", "restore.mid", "accept", "call", "result", "emit", "wm", "snap.begin",
-    "snap.end", "commit.post", "drain", "close",
-)  # fmt: skip
-"""Every phase that an attempt reaches; `notify` and others are the sinks' that have them."""
+__all__ = ["Crashes"]
 
 
 class Crashes:
@@ -41,7 +36,7 @@ class Crashes:
         self._subtask = subtask
         self._watch = watch
         self._due = [crash for crash in planned if crash.subtask == subtask]
-        self._hits: Counter[str] = Counter()
+        self._moments = Moments()
         self._attempt: SimulatedAttempt | None = None
         if not self._due:  # as in most runs, and there are five phases a record
             self.reach = (  # type: ignore[method-assign]
@@ -58,9 +53,9 @@ class Crashes:
             self._watch(self._subtask, phase)
         if not self._due:
             return
-        self._hits[phase] += 1
+        self._moments.reach(self._subtask, phase)
         for crash in self._due:
-            if crash.phase == phase and crash.hit == self._hits[phase]:
+            if crash.phase == phase and due(_awaited(crash), self._moments):
                 self._due.remove(crash)
                 assert self._attempt is not None, "an attempt begins before it reaches anything"
                 self._attempt.run.dies(self._attempt, crash)
@@ -68,3 +63,8 @@ class Crashes:
 
 def _nobody_listens(phase: str) -> None:
     """Where no crash is planned."""
+
+
+def _awaited(crash: Crash) -> Awaited:
+    at = Phase.model_construct(phase=crash.phase, hit=crash.hit)  # a random situation has phases of its own
+    return Awaited(fault=crash.fault, when=at, subtask=crash.subtask)

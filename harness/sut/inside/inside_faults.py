@@ -13,7 +13,7 @@ from pathlib import Path
 
 from harness.checkpoint_store import CheckpointStore
 from harness.clock import monotonic_us
-from harness.drawn_times import instant_ms
+from harness.engine.moments import Awaited, awaited, instant_ms
 from harness.faults.kill_worker import die
 from harness.faults.model.fault import Fault
 from harness.faults.model.registry import fault_of
@@ -21,7 +21,7 @@ from harness.faults.model.workload import CallFault, ShapingFault
 from harness.faults.real.attempt_site import AttemptSite
 from harness.history.journal import Journal
 from harness.runs.plan import Crash, RunPlan
-from harness.scenario import At, Between, Call, CheckpointDone, Phase, Workload
+from harness.scenario import At, Between, CheckpointDone, Phase, Workload
 from harness.scenario_triggers import RecordTaken
 from harness.sut.inside.calls import FaultyCalls, PlannedCalls
 from harness.sut.inside.store_trouble import StoreTrouble
@@ -36,6 +36,7 @@ from reference_impl.task.positioned_input import Source
 __all__ = ["InsideFaults"]
 
 Act = Callable[[], None]
+_FIRST_RECORD = Phase(phase="accept", hit=1)
 
 
 class InsideFaults:
@@ -64,7 +65,7 @@ class InsideFaults:
         self._past = read_past(Path(plan.folder), subtask=subtask, attempt=attempt) if has_any else Past()
         self.wall_clock = WallClock()
         self._site = AttemptSite(journal=journal, loop=loop, clock=self.wall_clock, store=StoreTrouble(store))
-        self.phases = PhaseHooks(tuple(self._hooks()), past=self._past, journal=journal)
+        self.phases = PhaseHooks(tuple(self._hooks()), past=self._past, journal=journal, subtask=subtask)
 
     def wall_ns(self) -> int:
         """The attempt's wall clock, which faults set."""
@@ -84,19 +85,16 @@ class InsideFaults:
                 yield from self._hook(fault, self._repeated(fault, act_of_fault))
         for crash in self._crashes:  # behind all others of its phase, for nothing comes after it
             act = partial(self._crash, crash)
-            yield PhaseHook(fault=crash.fault, phase=crash.phase, hit=crash.hit, act=act)
+            at = Phase.model_validate({"phase": crash.phase, "hit": crash.hit})
+            yield PhaseHook(waits=Awaited(fault=crash.fault, when=at, subtask=crash.subtask), act=act)
 
     def _hook(self, fault: Fault, act: Act) -> Iterator[PhaseHook]:
         match fault.when:
-            case Phase(phase=phase, hit=hit):
-                yield PhaseHook(fault=fault.id, phase=phase, hit=hit, act=act)
-            case Call(call=hit):
-                yield PhaseHook(fault=fault.id, phase="call", hit=hit, act=act)
-            case CheckpointDone(checkpoint=number):  # each is committed once, in their order
-                yield PhaseHook(fault=fault.id, phase="commit.post", hit=number, act=act)
+            case Phase() | CheckpointDone():
+                yield PhaseHook(waits=awaited(fault), act=act)
             case At() | Between() if self._past.first_record_us is None:
-                later = partial(self._at, fault, act)
-                yield PhaseHook(fault=fault.id, phase="accept", hit=1, act=later)
+                first = Awaited(fault=fault.id, when=_FIRST_RECORD, subtask=self._subtask)
+                yield PhaseHook(waits=first, act=partial(self._at, fault, act))
             case At() | Between() if not self._past.acted[fault.id]:
                 self._at(fault, act)
             case _:

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from harness.engine.moments import Awaited
 from harness.history.journal import Journal
 from harness.history.merge import read_leftovers
 from harness.history.recorder import Recorder, attempt_file
-from harness.scenario_triggers import PHASES
-from harness.sut.past import NOT_RECORDED, Past, read_past
+from harness.phases import NOT_RECORDED, PHASES
+from harness.scenario_triggers import Phase
+from harness.sut.past import Past, read_past
 from harness.sut.phases import PhaseHook, PhaseHooks
 from harness.sut.positions import Replay
 from reference_impl.elements import Watermark
@@ -49,7 +51,8 @@ def _kill(journal: Journal, fault: str, phase: str, hit: int) -> PhaseHook:
         journal.about_to_die(fault=fault, phase=phase, hit=hit, how="sigkill")
         raise Died
 
-    return PhaseHook(fault=fault, phase=phase, hit=hit, act=act)
+    at = Phase.model_validate({"phase": phase, "hit": hit})
+    return PhaseHook(waits=Awaited(fault=fault, when=at, subtask=None), act=act)
 
 
 def _go_through(phase: str, journal: Journal, hooks: PhaseHooks) -> None:

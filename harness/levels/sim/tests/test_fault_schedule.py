@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from harness.drawn_times import instant_ms
+from harness.engine.moments import instant_ms
 from harness.history.event import Call, FaultEvent, In, Kill, Snap, Start
 from harness.levels.sim.run import Simulated
 from harness.levels.sim.tests.fault_samples import sample, simulated
+from harness.phases import PHASES
 from harness.scenario import Scenario
-from harness.scenario_triggers import PHASES
 from harness.tests.simulated_run import judgement_of
 from harness.verdict import Outcome
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.drawn_times import instant_ms
+from harness.engine.moments import instant_ms
 from harness.errors import HarnessError, WorldError
 from harness.faults.real.deed import Deed
 from harness.faults.tests.fake_site import Stage, scenario

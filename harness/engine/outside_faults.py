@@ -1,0 +1,186 @@
+"""The faults that the harness does from outside at a real level: to the proxy, to the server, to processes.
+
+A place where faults act, in the machine's time. Invariant: what it calls back, it calls back from the thread that
+steps; a fault itself has a thread of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Final, Self, cast
+
+from harness.engine.acting import ActingOutside, NoteTaker
+from harness.engine.moments import Moments
+from harness.engine.schedule import Schedule
+from harness.faults.model.fault import Fault, OutsideFault
+from harness.faults.real.fault_site import Control
+from harness.faults.real.seen import Evidence, Seen
+from harness.faults.real.server_control import ServerControl
+from harness.faults.real.workers import Workers
+from harness.history.follower import Progress
+from harness.scenario import Scenario
+
+__all__ = ["OutsideFaults"]
+
+_LOOK_US: Final = 100_000
+"""Between two looks whether a fault has left evidence."""
+
+_Alarm = tuple[int, Callable[[], None]]
+
+
+@dataclass(slots=True, kw_only=True)
+class OutsideFaults:
+    """Call `step` often; leave the block and everything is healed. Mutable; a `Place`.
+
+    `note` records, from any thread: `~due`, `~arming` (it may act from now on), `~armed` (it does), `~bit` (its
+    evidence was seen), `~found`, `~deed`, `~healing` (before it is taken away) and `~healed`. What happens between
+    `~armed` and `~healing` happened under the fault. `tell` is for people, from the thread that steps.
+    """
+
+    scenario: Scenario
+    seed: int
+    control: Control
+    server: ServerControl
+    workers: Workers
+    note: NoteTaker
+    tell: Callable[[str], None] = lambda text: None
+    now_us: int = 0
+    watches_to_the_end: bool = True
+    _schedule: Schedule[_Told] = field(init=False)
+    _alarms: list[_Alarm] = field(default_factory=list)
+    _next_step: list[Callable[[], None]] = field(default_factory=list)
+    _begun: list[ActingOutside] = field(default_factory=list)
+    _progress: Progress = field(default_factory=Progress)
+
+    def __post_init__(self) -> None:
+        outside = [fault for fault in self.scenario.faults if isinstance(fault, OutsideFault)]
+        self._schedule = Schedule(faults=outside, seed=self.seed, place=self)
+
+    def active(self) -> dict[str, bool]:
+        """The faults that act now, and whether each has left evidence by now."""
+        return {one.fault.id: one.bitten for one in self._schedule.acting if one.acts}
+
+    def is_settled(self) -> bool:
+        """Whether every fault that began has been armed by now, and every one that is over has healed."""
+        return all(acting.is_settled for acting in self._begun)
+
+    def step(self, progress: Progress, *, now_us: int) -> None:
+        """Begin what is due, end what is over. Raises what a fault broke with."""
+        self._progress, self.now_us = progress, now_us
+        polls, self._next_step = self._next_step, []
+        for poll in polls:
+            poll()
+        self._schedule.come(Moments.of(progress))
+        while (due := next((alarm for alarm in self._alarms if alarm[0] <= now_us), None)) is not None:
+            self._alarms.remove(due)
+            due[1]()
+
+    # -------------------------------------------------------------------------------------- as a place
+
+    def at(self, instant_us: int, callback: Callable[[], None]) -> _Alarm:
+        """See `Place`: at the first step from then on."""
+        alarm = (instant_us, callback)
+        self._alarms.append(alarm)
+        return alarm
+
+    def cancel(self, alarm: _Alarm) -> None:
+        """See `Place`."""
+        if alarm in self._alarms:
+            self._alarms.remove(alarm)
+
+    def look_again(self, callback: Callable[[], None], *, soon: bool) -> None:
+        """See `Place`."""
+        if soon:
+            self._next_step.append(callback)
+        else:
+            self.at(self.now_us + _LOOK_US, callback)
+
+    def lasts_ms(self, fault: Fault) -> int | None:
+        """See `Place`."""
+        return fault.lasts_ms
+
+    def begins(self, fault: Fault, *, cycle: int, due_us: int) -> _Told:
+        """See `Place`."""
+        after = max((one.after for one in self._begun if one.fault.on_link == fault.on_link), default=0)
+        acting = _Told(
+            fault=cast("OutsideFault", fault),
+            control=self.control,
+            server=self.server,
+            workers=self.workers,
+            seed=self.seed,
+            note=self.note,
+            cycle=cycle,
+            after=after,
+            outside=self,
+        )
+        self._begun.append(acting)
+        self.note("~due", fault.id, cycle=cycle, due=due_us)
+        self.tell(f"{fault.id} begins")
+        return acting
+
+    def evidence(self, acting: ActingOutside) -> Evidence:
+        """What shows by now that it was effective."""
+        progress = self._progress
+        seen = Seen(
+            arming_us=acting.arming_us,
+            armed_us=acting.armed_us or self.now_us,
+            healed_us=acting.healing_us or self.now_us,
+            calls=[*progress.timed.calls("lookups"), *progress.timed.calls("sink")],
+            losses=progress.losses,
+            errors=progress.errors,
+            deeds=acting.log,
+            found=list(acting.facts),
+        )
+        return acting.fault.evidence(seen)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._schedule.close()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Told(ActingOutside):
+    """One time that a fault acts, as people and the history hear of it. Mutable."""
+
+    outside: OutsideFaults
+    bitten: bool = False
+    is_told: bool = False
+
+    def look(self) -> None:
+        """See `Acting`."""
+        if self.bitten or not self.acts:
+            return
+        evidence = self.outside.evidence(self)
+        if evidence:
+            self.bitten = True
+            self.note("~bit", self.fault.id, cycle=self.cycle)
+            self.outside.tell(f"{self.fault.id} bites: {_in_words(evidence)}")
+
+    def told(self) -> None:
+        """See `Acting`."""
+        if self.is_told:
+            return
+        self.is_told = True
+        if self.failure is not None:
+            raise self.failure
+        evidence = self.outside.evidence(self)
+        left = f"it bit: {_in_words(evidence)}" if evidence else "no evidence so far"
+        self.outside.tell(f"{self.fault.id} has healed; {left}")
+
+    def close(self) -> None:
+        """See `Acting`."""
+        self.heal()
+        self.told()
+
+
+def _in_words(evidence: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in evidence.items())

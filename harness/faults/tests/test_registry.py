@@ -1,0 +1,66 @@
+"""Every kind is a class of its own file, and the model of a fault is made of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from harness.faults.model.fault import FoundFault, OutsideFault
+from harness.faults.model.registry import FAULTS, fault_of
+from harness.faults.tests.entries import made
+from harness.phases import PHASE_FORMS, PHASES
+
+KINDS = pytest.mark.parametrize("kind", FAULTS)
+VALUES: dict[str, Any] = {
+    "link": "sink", "direction": "up", "delay": "200ms", "jitter": "200ms", "rate": "64kB/s", "bytes": 100,
+    "gap": "50ms", "open": "200ms", "closed": "300ms", "code": 1205, "how": "raises", "count": 10, "share": "90%",
+    "shift": "-60m", "subtask": 0, "for": "900ms",
+}  # fmt: skip
+
+
+def least(kind: str) -> Any:
+    return made(kind, **{name: VALUES[name] for name in FAULTS[kind].needs()})
+
+
+@KINDS
+def test_a_kind_is_done_from_outside_or_found_in_what_attempts_recorded(kind: str) -> None:
+    assert issubclass(FAULTS[kind], OutsideFault) is not issubclass(FAULTS[kind], FoundFault)
+
+
+@KINDS
+def test_a_default_is_not_written_back_and_what_was_given_is(kind: str) -> None:
+    fault = least(kind)
+
+    written = fault.model_dump(mode="json", by_alias=True)
+
+    assert set(written) == {"id", "do", "when", *FAULTS[kind].needs()}
+    assert fault_of(written) == fault
+
+
+@KINDS
+def test_null_is_absent(kind: str) -> None:
+    fault = least(kind)
+    nothing = dict.fromkeys(FAULTS[kind].takes())
+
+    assert fault_of({**fault.model_dump(mode="json", by_alias=True), **nothing}) == fault
+
+
+@KINDS
+def test_what_it_needs_is_asked_for_with_an_example(kind: str) -> None:
+    fields = FAULTS[kind].model_fields
+    needed = [
+        field for name, field in fields.items() if field.is_required() and name not in {"id", "do", "when"}
+    ]
+
+    assert all(field.examples for field in needed)
+
+
+def test_a_fault_inside_an_attempt_cannot_wait_for_another_subtasks_checkpoint() -> None:
+    with pytest.raises(ValidationError, match="the checkpoint is of subtask 0, the fault is of subtask 1"):
+        made("loop_stall", subtask=1, when={"checkpoint": 3, "subtask": 0})
+
+
+def test_every_phase_is_in_the_list_with_its_form() -> None:
+    assert tuple(PHASE_FORMS) == PHASES

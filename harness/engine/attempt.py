@@ -253,13 +253,9 @@ class _Task:
         operator, workload = scenario.operator, scenario.workload
         lookups = partial(
             operator_builder(variant, sut=plan.sut),
-            mode=operator.mode,
-            capacity=operator.capacity,
             function=variant.function(self._under_test.function, self),
-            timeout_ms=operator.timeout,
             probe=JournalProbe(journal, inside.phases),
-            **_retry(operator),
-            **({"copy_value": copy} if workload.reuses_objects else {}),
+            **_settings(scenario),
         )
         source = SubtaskSource(
             elements,
@@ -312,6 +308,18 @@ def _keyed(parts: AttemptParts, elements: LookupSource) -> KeyedTask | None:
 def _downstream(settings: Operator, loop: asyncio.AbstractEventLoop) -> ShutDownstream | None:
     down = settings.downstream
     return None if down is None else ShutDownstream(loop, takes=down.takes, shut_ms=down.shut)
+
+
+def _settings(scenario: Scenario) -> dict[str, Any]:
+    """What the scenario says of the operator alone; what not every design knows is given only where it is asked for."""
+    operator = scenario.operator
+    return {
+        "mode": operator.mode,
+        "capacity": operator.capacity,
+        "timeout_ms": operator.timeout,
+        **_retry(operator),
+        **({"copy_value": copy} if scenario.workload.reuses_objects else {}),
+    }
 
 
 def _retry(settings: Operator) -> _Retry:

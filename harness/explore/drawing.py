@@ -62,7 +62,7 @@ def _calm(draw: Draw) -> dict[str, Any]:
         "service": duration_text(_SLOW_MS),
         "checkpoint_interval": duration_text(draw.between(400, 600)),
     }
-    return {"operator": operator, "workload": workload, "sink": "atomic", "faults": []}
+    return {"operator": operator, "workload": workload, "sink": "atomic", "faults": [], "budget": "5m"}
 
 
 def _disturbed(draw: Draw) -> dict[str, Any]:

@@ -93,10 +93,12 @@ EQUIVALENTS: Sequence[Equivalent] = (
         "watermarks-at-once",
         "without watermarks",
         "there is nothing to forward",
-        lambda scenario: not (
-            scenario.workload.watermark_every
-            or scenario.workload.final_watermark
-            or any(fault.do == "watermark_burst" for fault in scenario.faults)
+        lambda scenario: (
+            not (
+                scenario.workload.watermark_every
+                or scenario.workload.final_watermark
+                or any(fault.do == "watermark_burst" for fault in scenario.faults)
+            )
         ),
     ),
     _elsewhere(

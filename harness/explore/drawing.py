@@ -74,13 +74,13 @@ def _disturbed(draw: Draw) -> dict[str, Any]:
         workload["checkpoint_interval"] = duration_text(draw.between(20, 100))
     else:
         workload["checkpoint_every"] = draw.between(2, 12)
-    task = {"task": {"inputs": draw.between(1, 2), "gap": duration_text(draw.between(20, 200))}}
+    inputs, gap = draw.between(1, 2), duration_text(draw.between(20, 200))
     setting = Setting(
         operator=operator,
         workload=workload,
         sink=sink,
         by_time=by_time,
-        inputs=task["task"]["inputs"] * is_keyed,
+        inputs=inputs if is_keyed else 0,
     )
     faults = draw_faults(setting, draw)
     if not by_time and any(fault["do"] == "zombie" for fault in faults) and draw.chance(_SLOW_BESIDE_ZOMBIES):
@@ -88,7 +88,7 @@ def _disturbed(draw: Draw) -> dict[str, Any]:
     return {
         "operator": operator,
         "workload": workload,
-        **(task if is_keyed else {}),
+        **({"task": {"inputs": inputs, "gap": gap}} if is_keyed else {}),
         "sink": sink,
         "faults": faults,
     }

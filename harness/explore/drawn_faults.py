@@ -54,7 +54,7 @@ class Setting:
     @property
     def answers_timeouts(self) -> bool:
         """A call that is never answered ends, and does not fail the task."""
-        return self.operator.get("on_timeout", "fail") != "fail"
+        return bool(self.operator.get("on_timeout", "fail") != "fail")
 
     @property
     def survives_errors(self) -> int:

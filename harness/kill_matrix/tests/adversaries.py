@@ -1,7 +1,7 @@
 """Defects that no catalogue names, each a variant of one part: what somebody else might plant.
 
-They keep what is usual and break one thing in a corner: after a restore, in a full queue, behind a shut door. Each is to
-be convicted although nobody planned for it.
+They keep what is usual and break one thing in a corner: after a restore, in a full queue, behind a shut door. Each is
+to be convicted although nobody planned for it.
 """
 
 from __future__ import annotations

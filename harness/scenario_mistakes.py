@@ -30,13 +30,16 @@ __all__ = ["Mistake", "dotted", "meant", "validated"]
 _SHOWN_MAX = 40
 _NAMED_MAX = 6
 """More kinds than this are not listed in a hint."""
-_TAGS = frozenset({"<fail>", "<nothing>", "<results>", *(f"<{name}>" for name in (*TRIGGERS, *FAULTS))})
+_TAGS = frozenset(
+    {"<fail>", "<nothing>", "<dead-letter>", "<results>", *(f"<{name}>" for name in (*TRIGGERS, *FAULTS))}
+)
 """Steps in the place of an error that choose a form and are no field."""
 _SAME_BUT_PLAIN = {
     "a valid tuple": "a list",
     "a valid list": "a list",
     "a valid integer": "a whole number",
     "a valid string": "a text",
+    "a valid boolean": "true or false",
 }
 
 

@@ -37,6 +37,8 @@ def _begins_s(fault: Fault, workload: Workload) -> float:
         case RecordTaken(record=record):
             return record / workload.rate
         case CheckpointDone(checkpoint=checkpoint):
+            if workload.checkpoint_every is None:
+                return checkpoint * (workload.checkpoint_interval or 0) / 1000
             share = checkpoint * workload.checkpoint_every / workload.positions
             return share * _source_s(workload)
         case _:

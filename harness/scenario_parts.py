@@ -17,6 +17,7 @@ from pydantic import (
     Field,
     JsonValue,
     SerializerFunctionWrapHandler,
+    StrictBool,
     Tag,
     ValidationError,
     model_serializer,
@@ -24,10 +25,11 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from harness.scenario_values import Duration, Percent, Rate, Whole
+from harness.scenario_values import Duration, Percent, Rate, Span, Whole
 
 __all__ = [
     "Breach",
+    "Downstream",
     "Expectations",
     "Level",
     "Link",
@@ -89,6 +91,8 @@ def _answer(value: object) -> str | None:
             return "<fail>"
         case "nothing":
             return "<nothing>"
+        case "dead-letter":
+            return "<dead-letter>"
         case _:
             return None
 
@@ -96,13 +100,21 @@ def _answer(value: object) -> str | None:
 OnTimeout = Annotated[
     Annotated[Literal["fail"], Tag("<fail>")]
     | Annotated[Literal["nothing"], Tag("<nothing>")]
+    | Annotated[Literal["dead-letter"], Tag("<dead-letter>")]
     | Annotated[list[JsonValue], Tag("<results>")],
     Discriminator(
         _answer,
         custom_error_type="choice",
-        custom_error_message="should be `fail`, `nothing` or a list of results, as in `[null]` or `[]`",
+        custom_error_message="should be `fail`, `dead-letter`, `nothing` or a list of results, as in `[null]` or `[]`",
     ),
 ]
+
+
+class Downstream(Part):
+    """What takes the operator's results, and has no room for more now and then (A33)."""
+
+    takes: Whole = Field(gt=0, description="Results that it takes, then it has no room.")
+    shut: Span = Field(description="How long it has none, each time.")
 
 
 class Operator(Part):
@@ -116,8 +128,12 @@ class Operator(Part):
     timeout: Duration = Field(default=0, description="Of one record, from its call; 0ms is none (A3).")
     on_timeout: OnTimeout = Field(
         default="fail",
-        description="`fail` fails the task (A44); a list holds the results that stand in (A45); `nothing` is a "
-        "mistake, after which the record keeps its slot (A46).",
+        description="`fail` fails the task (A44); a list holds the results that stand in (A45); `dead-letter` "
+        "sets the record aside, with no result; `nothing` is a mistake, after which the record keeps its slot (A46).",
+    )
+    cancels: StrictBool = Field(
+        default=True,
+        description="Whether a timeout cancels the call; if not, its answer comes late, for nobody (A45).",
     )
     on_error: Literal["fail", "dead-letter"] = Field(
         default="fail",
@@ -128,6 +144,15 @@ class Operator(Part):
     retry_delay: Duration = Field(default=0, description="From a failed try to the next.")
     connections: Whole | None = Field(
         default=None, gt=0, le=200, description="Of the lookups' pool; without it the capacity, 50 at most."
+    )
+    back_pressure: Literal["soft", "hard"] = Field(
+        default="soft",
+        description="`soft`: a record enters while the queue has room; `hard`: it enters and waits inside for a slot, "
+        "and checkpoints by time go on meanwhile, as in Flink before FLINK-39835.",
+    )
+    downstream: Downstream | None = Field(
+        default=None,
+        description="What takes the results, if it has no room now and then; absent: it always has.",
     )
     client: Literal["blocking", "one-connection", "connection-a-call", "open-connections"] | None = Field(
         default=None,
@@ -153,6 +178,9 @@ class Operator(Part):
         if self.on_timeout != "fail" and self.timeout == 0:
             say = "`on_timeout` answers, but without a `timeout` no record ever times out"
             yield Breach(path=("on_timeout",), say=say, hint="add `timeout: 300ms`, say")
+        if not self.cancels and self.timeout == 0:
+            say = "`cancels: false` is of calls that time out, but without a `timeout` none does"
+            yield Breach(path=("cancels",), say=say, hint="add `timeout: 300ms`, say")
         if self.retry_delay and self.tries == 1:
             say = "`retry_delay` waits between tries, but `tries: 1` makes no second one"
             yield Breach(path=("retry_delay",), say=say, hint="add `tries: 3`, say")
@@ -174,8 +202,12 @@ class Workload(Part):
     watermark_every: Whole = Field(
         default=10, ge=0, description="Records between two watermarks; 0 sends none."
     )
-    checkpoint_every: Whole = Field(
+    checkpoint_every: Whole | None = Field(
         default=50, gt=0, description="Source positions (records and watermarks) between two barriers."
+    )
+    checkpoint_interval: Span | None = Field(
+        default=None,
+        description="In place of `checkpoint_every`: the time between two checkpoints, which come as mail.",
     )
     service: Duration = Field(
         default=0, description="Time that the database itself takes for a lookup, at most; drawn per record."
@@ -187,19 +219,56 @@ class Workload(Part):
         default=0, ge=0, le=8_000_000, description="To which the database pads each answer; 0: not at all."
     )
     skew: Percent = Field(default=0, description="Records that ask for key 0, of a hundred.")
-    watermarks: Literal["rising", "wild"] = Field(
-        default="rising", description="`wild`: some are equal to the one before, or fall."
+    watermarks: Literal["rising", "repeating", "wild"] = Field(
+        default="rising",
+        description="`repeating`: some are equal to the one before; `wild`: some are, or fall.",
     )
+    final_watermark: StrictBool = Field(
+        default=False, description="Whether the input ends with a watermark that is later than all others."
+    )
+    timestamps: Literal["all", "some", "none"] = Field(
+        default="all", description="Which records have an event time."
+    )
+    reuses_objects: StrictBool = Field(
+        default=False,
+        description="Whether the source reads each record into the same object, so the operator must copy it (A27).",
+    )
+    expected: Literal["told", "untold"] = Field(
+        default="told",
+        description="Whether the history tells what the results of each record should be (V8).",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_time_or_by_place(cls, data: Any) -> Any:
+        """With `checkpoint_interval` the default of `checkpoint_every` does not hold."""
+        if isinstance(data, dict) and data.get("checkpoint_interval") is not None:
+            return {"checkpoint_every": None, **data}
+        return data
+
+    @model_validator(mode="after")
+    def _has_one_kind_of_checkpoint(self) -> Self:
+        refuse("Workload", self._breaches())
+        return self
+
+    def _breaches(self) -> Iterator[Breach]:
+        if self.checkpoint_interval is not None and self.checkpoint_every is not None:
+            say = "checkpoints come by place (`checkpoint_every`) or by time (`checkpoint_interval`), not by both"
+            yield Breach(path=("checkpoint_interval",), say=say, hint="leave one of the two out")
+        if self.checkpoint_interval is None and self.checkpoint_every is None:
+            say = "without `checkpoint_every` and without `checkpoint_interval` there is no checkpoint"
+            yield Breach(path=("checkpoint_every",), say=say, hint="write `checkpoint_every: 50`, say")
 
     @property
     def positions(self) -> int:
         """Source positions of one subtask: its records and its watermarks."""
-        return self.records + (self.records // self.watermark_every if self.watermark_every else 0)
+        regular = self.records // self.watermark_every if self.watermark_every else 0
+        return self.records + regular + self.final_watermark
 
     @property
     def checkpoints(self) -> int:
-        """Barriers that the source of one subtask sends: none before its first element or after its last."""
-        return (self.positions - 1) // self.checkpoint_every
+        """Barriers that the source of one subtask sends: none before its first element, after its last, or by time."""
+        return 0 if self.checkpoint_every is None else (self.positions - 1) // self.checkpoint_every
 
 
 class Task(Part):

@@ -105,6 +105,7 @@ def breaches(parts: Standing) -> Iterator[Breach]:
     yield from _levels(parts)
     yield from _of_another_sink(parts)
     yield from _of_another_task(parts)
+    yield from _checkpoints_by_time(parts)
     yield from _triggers_that_never_come(parts)
     yield from _decisive(parts)
     yield from _expectations(parts)
@@ -184,9 +185,49 @@ def _of_another_task(parts: Standing) -> Iterator[Breach]:
     if parts.workload.watermark_every == 0:
         say = "the sessions of `task` end by watermarks, and there are none"
         yield Breach(path=("workload", "watermark_every"), say=say, hint="raise it above 0")
-    if parts.workload.watermarks == "wild":
-        say = "a task passes on only a watermark that is greater than the one before, and some here are not"
-        yield Breach(path=("workload", "watermarks"), say=say, hint="write `watermarks: rising`")
+    for name, wanted, say in _KEYED:
+        if getattr(parts.workload, name) != wanted:
+            hint = f"take it, or `task`, out: the default is `{str(wanted).lower()}`"
+            yield Breach(path=("workload", name), say=say, hint=hint)
+    if parts.operator is not None and parts.operator.back_pressure == "hard":
+        say = "the inputs of a `task` are read only while the lookups have room"
+        yield Breach(path=("operator", "back_pressure"), say=say, hint="write `back_pressure: soft`")
+
+
+_KEYED = (
+    (
+        "watermarks",
+        "rising",
+        "a task passes on only a watermark that is greater than the one before, and some here are not",
+    ),
+    (
+        "final_watermark",
+        False,
+        "the sessions of `task` end by their gap, and a final watermark is not split over its inputs",
+    ),
+    ("timestamps", "all", "the sessions of `task` need the event time of every record"),
+    (
+        "reuses_objects",
+        False,
+        "the inputs of a `task` hold several records at once, so each needs an object of its own",
+    ),
+)
+"""What a `task` needs of the workload: the field, its only value, and why."""
+
+
+def _checkpoints_by_time(parts: Standing) -> Iterator[Breach]:
+    """Each subtask counts its own; a sink whose checkpoints all subtasks complete together needs equal cuts."""
+    if parts.workload is None or parts.workload.checkpoint_interval is None:
+        return
+    path = ("workload", "checkpoint_interval")
+    if parts.sink not in {"atomic", None}:
+        say = (
+            f"each subtask takes its own checkpoints by time, and the {parts.sink} sink needs the same of all"
+        )
+        yield Breach(path=path, say=say, hint="write `sink: atomic`, or `checkpoint_every: 50`")
+    if parts.has_task:
+        say = "the inputs of a `task` are cut by barriers, which stand at fixed places"
+        yield Breach(path=path, say=say, hint="write `checkpoint_every: 50`")
 
 
 def _triggers_that_never_come(parts: Standing) -> Iterator[Breach]:
@@ -213,7 +254,8 @@ def _triggers_that_never_come(parts: Standing) -> Iterator[Breach]:
 
 def _beyond(workload: Workload | None, checkpoint: int) -> bool:
     """One more than the barriers is allowed for, as an operator may end with a checkpoint of its own."""
-    return workload is not None and checkpoint > workload.checkpoints + 1
+    by_place = workload is not None and workload.checkpoint_every is not None
+    return by_place and workload is not None and checkpoint > workload.checkpoints + 1
 
 
 def _planned(workload: Workload | None) -> str:
@@ -272,13 +314,21 @@ _BLIND = (
     ),
     _Blind(
         invariants=("V2", "V4", "V5", "V6", "V7"),
-        when=lambda parts: parts.workload is not None and parts.workload.watermark_every == 0,
+        when=lambda parts: (
+            parts.workload is not None
+            and parts.workload.watermark_every == 0
+            and not parts.workload.final_watermark
+        ),
         say="the workload sends no watermarks",
         hint="raise `workload.watermark_every` above 0",
     ),
     _Blind(
         invariants=("V10",),
-        when=lambda parts: parts.workload is not None and parts.workload.checkpoints == 0,
+        when=lambda parts: (
+            parts.workload is not None
+            and parts.workload.checkpoint_every is not None
+            and parts.workload.checkpoints == 0
+        ),
         say="the workload ends before its first barrier",
         hint="lower `workload.checkpoint_every`",
     ),
@@ -290,9 +340,11 @@ _BLIND = (
     ),
     _Blind(
         invariants=("V18",),
-        when=lambda _parts: True,
-        say="a scenario cannot give the bound that it is judged by",
-        hint="take it out",
+        when=lambda parts: (
+            not parts.calm or (parts.workload is not None and parts.workload.checkpoint_interval is None)
+        ),
+        say="its bound is claimed of checkpoints by time that nothing disturbs",
+        hint="write `checkpoint_interval`, and no fault",
     ),
     _Blind(
         invariants=("V23",),

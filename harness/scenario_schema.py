@@ -18,7 +18,7 @@ from pydantic_core import PydanticUndefined
 
 from harness.faults.model.registry import FAULTS
 from harness.scenario import Scenario
-from harness.scenario_parts import Expectations, Operator, Part, Task, Workload
+from harness.scenario_parts import Downstream, Expectations, Operator, Part, Task, Workload
 from harness.scenario_triggers import TRIGGERS
 
 __all__ = ["SCHEMA_FILE", "main", "scenario_schema", "schema_text"]
@@ -27,7 +27,7 @@ SCHEMA_FILE = Path(__file__).resolve().parent / "schemas" / "scenario.v1.json"
 
 _CHOSEN = ("how", "code")
 """Fields of which each kind names its own values."""
-_PARTS: tuple[type[Part], ...] = (Operator, Workload, Task, *TRIGGERS.values(), Expectations)
+_PARTS: tuple[type[Part], ...] = (Operator, Downstream, Workload, Task, *TRIGGERS.values(), Expectations)
 
 
 def schema_text() -> str:

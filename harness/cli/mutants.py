@@ -42,7 +42,7 @@ _BUDGET_S = 3600.0
 def mutants(level: Level, *, names: tuple[str, ...], runs: int, page: Path | None, **asked: Any) -> int:
     """Try every planted defect, and the reference, against every invariant.
 
-    At level sim the situations are drawn from the seed (default: 1, so that the table is the same everywhere); a
+    At level sim the scenarios are drawn from the seed (default: 1, so that the table is the same everywhere); a
     mutant is tried until it is convicted by who is meant for it.
 
     Exit code: 0 every mutant is convicted and the reference is not, 1 one survived or the reference was convicted,

@@ -114,7 +114,7 @@ class TwoPhaseSink(CoordinatedSink):
         for branch in self._branches(cursor):
             if held.get(branch.epoch) == branch.token:
                 to_show.append(branch)
-            else:
+            elif branch.token < self.token:  # those of a newer attempt are not a zombie's to end
                 _roll_back(cursor, self._xid(branch.epoch, branch.token))
         return sorted(to_show, key=lambda part: part.epoch)
 

@@ -11,8 +11,9 @@ from typing import Any, Unpack
 
 from harness.defects.defect import EVERY_LEVEL, Defect
 from harness.defects.pools import cancelling_nothing
-from harness.defects.situations import (
+from harness.defects.where import (
     both,
+    calls_fail,
     calls_once,
     has_dead_letters,
     has_no_timeout,
@@ -21,7 +22,7 @@ from harness.defects.situations import (
 )
 from harness.sut.dead_letter import DeadLetterFunction
 from harness.sut.enrichment import Enriched
-from harness.sut.variant import HasJournal, Kind, Variant, made_once
+from harness.sut.variant import HasJournal, Variant
 from reference_impl.async_function import AsyncFunction
 from reference_impl.async_wait import AsyncWaitOperator
 from reference_impl.async_wait_build import Mode, Parts
@@ -32,11 +33,7 @@ __all__ = [
     "OF_CALLS",
     "build_quiet_operator",
     "failing_letters",
-    "failing_too",
     "quiet_letters",
-    "table_checking_before",
-    "table_without_key",
-    "unfenced_table",
 ]
 
 
@@ -47,18 +44,6 @@ def build_quiet_operator(*, mode: Mode, capacity: int, **parts: Unpack[Parts]) -
 
 def _nothing_known(lookup: Any) -> list[Enriched]:
     return [Enriched(id=lookup.id, j=0, value=None)]
-
-
-@made_once
-def failing_too(dead_letters: Kind) -> Kind:
-    """`dead_letters`, which lets the task fail as well."""
-
-    class DoubleRouting(dead_letters):  # type: ignore[misc]
-        def route(self, handle: ResultHandle, lookup: Any, error: BaseException) -> None:
-            super().route(_NoHandle(handle), lookup, error)
-            handle.fail(error)
-
-    return DoubleRouting
 
 
 def failing_letters(honest: AsyncFunction, attempt: HasJournal) -> AsyncFunction:
@@ -117,61 +102,6 @@ class _FailsToo(_Handle):
         self._handle.fail(error)
 
 
-class _NoHandle:
-    """`handle`, which nobody completes through it."""
-
-    def __init__(self, handle: ResultHandle) -> None:
-        self._handle = handle
-
-    def complete(self, results: Any) -> None:
-        """Not yet: the failure is the outcome."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._handle, name)
-
-
-@made_once
-def unfenced_table(table: Kind) -> Kind:
-    """`table`, to which calls of a superseded attempt write, too."""
-
-    class UnfencedTable(table):  # type: ignore[misc]
-        def check_fence(self, subtask: int, token: int) -> None:
-            """Whoever it is."""
-
-    return UnfencedTable
-
-
-@made_once
-def table_checking_before(table: Kind) -> Kind:
-    """`table`, which acts on what an attempt's last write saw of the fence, and looks again for the next."""
-
-    class HastyTable(table):  # type: ignore[misc]
-        def __init__(self, database: Any) -> None:
-            super().__init__(database)
-            self._fences = database.fence
-            self._was_fenced: dict[tuple[int, int], bool] = {}
-
-        def check_fence(self, subtask: int, token: int) -> None:
-            was_fenced = self._was_fenced.get((subtask, token), False)
-            self._was_fenced[subtask, token] = self._fences(subtask).token != token
-            if was_fenced:
-                super().check_fence(subtask, token)
-
-    return HastyTable
-
-
-@made_once
-def table_without_key(table: Kind) -> Kind:
-    """`table`, in which a write made again is a second row."""
-
-    class KeylessTable(table):  # type: ignore[misc]
-        def has(self, id: Any) -> bool:
-            del id
-            return False
-
-    return KeylessTable
-
-
 OF_CALLS = (
     Defect(
         number=6,
@@ -202,8 +132,8 @@ OF_CALLS = (
         mirrors="FLINK-30477, FLINK-38082",
         convicted_by=("V15",),
         variant=Variant(build_operator=BUILDERS["retries-after-timeout"]),
-        where="calls are made again",
-        applies=retries,
+        where="calls are made again; one ends with an error",
+        applies=both(retries, calls_fail),
         scenario="timeout-and-retry",
         levels=EVERY_LEVEL,
     ),
@@ -226,8 +156,8 @@ OF_CALLS = (
         mirrors="a bare except",
         convicted_by=("V20", "V8"),
         variant=Variant(build_operator=build_quiet_operator, function=quiet_letters),
-        where="calls are made once",
-        applies=calls_once,
+        where="calls are made once; one ends with an error",
+        applies=both(calls_once, calls_fail),
         scenario="schema-change",
         levels=EVERY_LEVEL,
     ),
@@ -237,9 +167,9 @@ OF_CALLS = (
         about="a record goes to the dead letters, and fails its task as well",
         mirrors="double routing",
         convicted_by=("V20",),
-        variant=Variant(dead_letters=failing_too, function=failing_letters),
-        where="there are dead letters",
-        applies=has_dead_letters,
+        variant=Variant(function=failing_letters),
+        where="there are dead letters; a call ends with an error",
+        applies=both(has_dead_letters, calls_fail),
         scenario="poison-raises",
         levels=EVERY_LEVEL,
     ),

@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.database.epoch import Attempt
 from harness.defects.defect import EVERY_LEVEL, Defect
-from harness.defects.situations import claims_checkpoint_gap, has_hard_back_pressure, is_restored
+from harness.defects.where import claims_checkpoint_gap, has_hard_back_pressure, is_restored
 from harness.sut.variant import Kind, Variant, made_once
 from reference_impl.mutants import BUILDERS
 

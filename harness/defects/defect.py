@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.defects.situations import NEVER, Applies, anywhere
+from harness.defects.where import NEVER, Applies, anywhere
 from harness.scenario_parts import Level
 from harness.sut.variant import Variant
 
@@ -40,7 +40,7 @@ class Defect:
     """The invariants meant for it; one of them must fail (V23: the run must be vacuous)."""
     variant: Variant
     where: str = "anywhere"
-    """In which random situations it can show, in words; and as a question:"""
+    """In which random scenarios it can show, in words; and as a question:"""
     applies: Applies = anywhere
     scenario: str | None = None
     """The scenario of the catalogue that is meant for it."""
@@ -59,7 +59,7 @@ class Defect:
 
     @property
     def tried_in(self) -> str | None:
-        """The scenario in which the kill matrix tries it at level sim; None: random situations can show it."""
+        """The scenario in which the kill matrix tries it at level sim; None: random ones can show it."""
         return self.scenario if self.applies is NEVER else None
 
     def scenario_at(self, level: Level) -> str | None:

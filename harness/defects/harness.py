@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from harness.defects.defect import EVERY_LEVEL, Defect
-from harness.defects.situations import is_disturbed, network_is_disturbed
+from harness.defects.where import is_disturbed, network_is_disturbed
 from harness.history.event import Event
 from harness.history.header import Header
 from harness.sut.variant import Kind, Variant, made_once
@@ -29,7 +29,7 @@ def dropping(journal: Kind) -> Kind:
 
     class LeakyJournal(journal):  # type: ignore[misc]  # whatever kind of journal it is
         def _write(self, event: Event) -> None:
-            if (event.n * 2_654_435_761 >> 7) % _ONE_IN:  # spread over all numbers, and no draw
+            if (event.n * 2_654_435_761 >> 11) % _ONE_IN:  # spread over all numbers, and no draw
                 super()._write(event)
 
     return LeakyJournal

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from harness.defects.defect import EVERY_LEVEL, Defect
-from harness.defects.situations import NEVER
+from harness.defects.where import NEVER
 from harness.sut.keyed_task.kept_state import KeptState
 from harness.sut.keyed_task.parts import Keeping, KeyedParts
 from harness.sut.keyed_task.session_counter import BY_INPUT
@@ -33,7 +33,7 @@ from reference_impl.state.keyed_state_handle import KeyedStateHandle
 from reference_impl.state.snapshot_future import SnapshotFuture
 from reference_impl.timers import Timers
 
-__all__ = ["OF_KEYED_TASKS"]
+__all__ = ["OF_KEYED_TASKS", "SharingBackend"]
 
 
 class _OmitsKeyedState(Keeping):
@@ -99,7 +99,7 @@ class _TimersOneCheckpointOld(_OneCheckpointOld):
         return replace(present, timers=before.timers)
 
 
-class _SharingBackend(KeyedStateBackend):
+class SharingBackend(KeyedStateBackend):
     """Its snapshots hold the tables that the task goes on writing to, and read them in their asynchronous part."""
 
     def snapshot(
@@ -116,17 +116,6 @@ class _SharingBackend(KeyedStateBackend):
 def _ended(future: SnapshotFuture[Any]) -> Any:
     future.run()
     return future.result()
-
-
-class _LateKeeping(Keeping):
-    """The asynchronous part takes as long as it may. At level sim alone: a sink there keeps what it is given."""
-
-    def text(self, finish: Callable[[], KeptState]) -> Any:
-        return finish
-
-    def state(self, text: Any) -> KeptState:
-        kept: KeptState = text()
-        return kept
 
 
 class _UndeletedTimers(InternalTimerService):
@@ -247,17 +236,6 @@ OF_KEYED_TASKS = (
         applies=NEVER,
         scenario="sessions-after-commit",
         levels=EVERY_LEVEL,
-    ),
-    Defect(
-        number=None,
-        name="state-shared-with-snapshot",
-        about="a snapshot shares its keyed state with the task, which goes on writing to it",
-        mirrors="FLINK-10567, FLINK-26968",
-        convicted_by=("V8",),
-        variant=Variant(keyed=KeyedParts(backend=_SharingBackend, keeping=_LateKeeping)),
-        where="`sessions-two-phase`",
-        applies=NEVER,
-        scenario="sessions-two-phase",
     ),
     Defect(
         number=None,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from harness.defects.defect import EVERY_LEVEL, Defect
 from harness.defects.pools import cancelling_nothing
-from harness.defects.situations import (
+from harness.defects.where import (
     both,
     calls_once,
     has_final_watermark,

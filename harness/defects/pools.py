@@ -15,7 +15,7 @@ from typing import Any
 
 from harness.database.connection_lost import MayAskAgain
 from harness.defects.defect import EVERY_LEVEL, Defect
-from harness.defects.situations import calls_are_lost_or_fail, cancels_calls_with_nonces
+from harness.defects.where import calls_are_lost, cancels_calls
 from harness.sut.lookup import ForeignAnswer
 from harness.sut.registry import LookupFunction
 from harness.sut.variant import Kind, Variant, made_once
@@ -135,8 +135,8 @@ OF_POOLS = (
         mirrors="an error that looks like nothing found",
         convicted_by=("V8",),
         variant=Variant(pool=losing_rows),
-        where="calls end with an error, or are lost; what they should give is told",
-        applies=calls_are_lost_or_fail,
+        where="queries end with an error, or are lost; what they should give is told",
+        applies=calls_are_lost,
         scenario="connections-cut",
         levels=EVERY_LEVEL,
     ),
@@ -147,7 +147,7 @@ OF_POOLS = (
         mirrors="asyncmy#103",
         convicted_by=("V19",),
         variant=Variant(pool=reusing_cancelled, lookup=trusting),
-        where="calls have nonces; a timeout cancels its call",
-        applies=cancels_calls_with_nonces,
+        where="a timeout is answered, and cancels its call",
+        applies=cancels_calls,
     ),
 )

@@ -7,7 +7,7 @@ honest one.
 from __future__ import annotations
 
 from harness.defects.defect import EVERY_LEVEL, Defect
-from harness.defects.situations import both, clock_jumps, has_timeout
+from harness.defects.where import both, clock_jumps, has_timeout
 from harness.sut.variant import Variant
 from reference_impl.mutants.wall_clock_timers import WallClockTimers
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NotRequired, Protocol, TypedDict
@@ -17,6 +18,7 @@ from harness.checkpoint_store import CheckpointStore, Files
 from harness.clock import Clock
 from harness.database.driver import AsyncDriver, Driver
 from harness.database.epoch import Attempt, Fenced, SavedEpoch, SinkLost
+from harness.engine.downstream import ShutDownstream
 from harness.engine.subtask import Subtask
 from harness.faults.kill_worker import InjectedFailure
 from harness.process_identity import ProcessIdentity
@@ -244,21 +246,22 @@ class _Task:
         coordination = chosen.coordination(
             journal=journal,
             phases=inside.phases,
-            expect=_expectation(plan, elements, keyed),
+            expect=_expectation(parts, elements, keyed),
             timers=Timers(loop, MailboxExecutor(mailbox, MAX_PRIORITY)),  # the harness's own, no defect's
             restored=attempt.saved.epoch if attempt.saved else 0,
         )
+        operator, workload = scenario.operator, scenario.workload
         lookups = partial(
             operator_builder(variant, sut=plan.sut),
-            mode=scenario.operator.mode,
-            capacity=scenario.operator.capacity,
             function=variant.function(self._under_test.function, self),
-            timeout_ms=scenario.operator.timeout,
             probe=JournalProbe(journal, inside.phases),
-            **_retry(scenario.operator),
+            **_settings(scenario),
         )
         source = SubtaskSource(
-            elements, checkpoint_every=scenario.workload.checkpoint_every, origin_ms=attempt.origin_ms
+            elements,
+            checkpoint_every=workload.checkpoint_every,
+            origin_ms=attempt.origin_ms,
+            reuses_objects=workload.reuses_objects,
         )
         self._task = variant.task(Subtask)(
             loop=loop,
@@ -268,6 +271,9 @@ class _Task:
             lookups=lookups,
             coordination=coordination,
             head=None if keyed is None else keyed.head(coordination, phases=inside.phases),
+            is_hard=operator.back_pressure == "hard",
+            downstream=_downstream(operator, loop),
+            checkpoint_interval_ms=workload.checkpoint_interval or 0,
         )
 
     @property
@@ -299,6 +305,23 @@ def _keyed(parts: AttemptParts, elements: LookupSource) -> KeyedTask | None:
     return KeyedTask(inputs=inputs, gap_ms=task.gap, parts=parts.variant.keyed)
 
 
+def _downstream(settings: Operator, loop: asyncio.AbstractEventLoop) -> ShutDownstream | None:
+    down = settings.downstream
+    return None if down is None else ShutDownstream(loop, takes=down.takes, shut_ms=down.shut)
+
+
+def _settings(scenario: Scenario) -> dict[str, Any]:
+    """What the scenario says of the operator alone; what not every design knows is given only where it is asked for."""
+    operator = scenario.operator
+    return {
+        "mode": operator.mode,
+        "capacity": operator.capacity,
+        "timeout_ms": operator.timeout,
+        **_retry(operator),
+        **({"copy_value": copy} if scenario.workload.reuses_objects else {}),
+    }
+
+
 def _retry(settings: Operator) -> _Retry:
     """How often a record is asked for, at most; a dead letter is a failure that came as a result."""
     if settings.tries == 1:
@@ -321,12 +344,12 @@ class _Retry(TypedDict):
 
 
 def _expectation(
-    plan: RunPlan, elements: LookupSource, keyed: KeyedTask | None
+    parts: AttemptParts, elements: LookupSource, keyed: KeyedTask | None
 ) -> Callable[[Lookup], Sequence[Any]] | None:
     """What our own lookup answers, stamped if something stamps; what a user's should, nobody knows."""
-    if plan.sut not in SUTS:
+    if parts.plan.sut not in SUTS or parts.scenario.workload.expected == "untold":
         return None
-    table = expected_results(plan.table)
+    table = expected_results(parts.plan.table)
 
     def answers(lookup: Lookup) -> Sequence[Any]:
         return table.get(lookup.key, [])

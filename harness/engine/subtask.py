@@ -22,6 +22,7 @@ from reference_impl.elements import OperatorInput
 from reference_impl.mailbox import MAX_PRIORITY, MIN_PRIORITY, Mailbox
 from reference_impl.mailbox_executor import MailboxExecutor
 from reference_impl.mailbox_processor import MailboxProcessor
+from reference_impl.queues.availability import Availability
 from reference_impl.snapshots.task_state_snapshot import TaskStateSnapshot
 from reference_impl.task.async_link import BuildAsyncOperator, async_link
 from reference_impl.task.input_processor import StreamInputProcessor, StreamOneInputProcessor
@@ -116,8 +117,14 @@ class Subtask:
         coordination: Coordination,
         head: Head | None = None,
         is_hard: bool = False,
+        downstream: Callable[[], Availability] | None = None,
+        checkpoint_interval_ms: int = 0,
     ) -> None:
-        """`is_hard`: elements enter though the queue is full, and checkpoints go on while one waits for its slot."""
+        """`is_hard`: elements enter though the queue is full, and checkpoints go on while one waits for its slot.
+
+        `downstream`: whether who takes the results has room; without it, always. `checkpoint_interval_ms`: checkpoints
+        come as mail, so long after each other; 0: the source's barriers cut them.
+        """
         self.mailbox_processor = MailboxProcessor(mailbox)
         self._loop = loop
         self._mailbox = mailbox
@@ -127,6 +134,9 @@ class Subtask:
         self._coordination = coordination
         self._head = head
         self._is_hard = is_hard
+        self._downstream = downstream
+        self._interval_s = checkpoint_interval_ms / 1000
+        self._next_checkpoint: asyncio.TimerHandle | None = None
         self._last_checkpoint = 0
         self._is_asked = False
         self._cut_at: Callable[[int], int]
@@ -138,11 +148,13 @@ class Subtask:
         """Restore `checkpoint`, then read to the end. Raises what failed the task."""
         task = self._task = self._build(checkpoint)
         self._coordination.listens(self.notify_complete)
+        self._await_checkpoint()
         task.invoke()
         self._coordination.drained()
 
     def close(self) -> None:
         """Close operators and mailbox, also after a failure, or if it never ran."""
+        self._await_no_checkpoint()
         if self._task is None:
             self.mailbox_processor.close()
         else:
@@ -159,6 +171,7 @@ class Subtask:
             timers=self._timers,
             record_writer=writer,
             fail=self.mailbox_processor.report_throwable,
+            downstream=self._downstream,
         )
         processor = self._input_processor(chain, position)
         checkpoints = HandedCheckpoints(
@@ -252,6 +265,19 @@ class Subtask:
             self._is_asked = True
             self.trigger(self._last_checkpoint + 1)
 
+    def _await_checkpoint(self) -> None:
+        """The next one by time; one that falls due while another is on its way is left out."""
+        if self._interval_s:
+            self._next_checkpoint = self._loop.call_later(self._interval_s, self._checkpoint_is_due)
+
+    def _checkpoint_is_due(self) -> None:
+        self.trigger_next()
+        self._await_checkpoint()
+
+    def _await_no_checkpoint(self) -> None:
+        if self._next_checkpoint is not None:
+            self._next_checkpoint.cancel()
+
     def _hand_over(self, number: int, snapshot: TaskStateSnapshot, *, is_last: bool) -> None:
         self._last_checkpoint = number
         self._is_asked = False
@@ -275,6 +301,7 @@ class Subtask:
         self._task.notify_checkpoint_complete_async(number)
 
     def _end_of_data(self) -> None:
+        self._await_no_checkpoint()
         self._coordination.finishing()
         if self._coordination.cuts_at_end:
             self.trigger_next()

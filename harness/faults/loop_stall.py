@@ -17,6 +17,7 @@ from harness.faults.real.found import Found, Line, acts, measurements
 from harness.faults.simulated.act import Act, Evidence
 
 if TYPE_CHECKING:
+    from harness.levels.sim.place import SimulatedAttempt
     from harness.levels.sim.simulation import Simulation
 
 __all__ = ["LoopStall", "SimulatedStall"]
@@ -85,13 +86,13 @@ class SimulatedStall:
         if not attempt.actor.alive or attempt.loop is None or attempt.loop.is_closed():
             return
         if attempt.actor.is_current:
-            self._stall()
+            self._stall(attempt)
         else:
-            attempt.loop.call_soon_threadsafe(self._stall)
+            attempt.loop.call_soon_threadsafe(self._stall, attempt)
 
-    def _stall(self) -> None:
+    def _stall(self, attempt: SimulatedAttempt) -> None:
         self._since_ms = self._run.hub.now_ms
-        self._run.attempts[self._subtask].sleep_until(self._since_ms + self._lasts_ms)
+        attempt.sleep_until(self._since_ms + self._lasts_ms)
         self._lag_ms = self._run.hub.now_ms - self._since_ms
 
     def ends(self) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from msgspec import UNSET, UnsetType, field
 
 from harness.history.recorder import EventLine, Recorder
+from harness.history.values import told_watermark
 from harness.process_identity import ProcessIdentity
 
 __all__ = ["Journal"]
@@ -60,7 +61,7 @@ class Journal:
         self._recorder.append(_In(0, 0, "in", self._subtask, self._attempt, position, id, key, ts, known))
 
     def took_watermark(self, *, position: int, timestamp: int) -> None:
-        self._event("wm", pos=position, w=timestamp)
+        self._event("wm", pos=position, w=told_watermark(timestamp))
 
     def called(self, *, id: int, attempt: int) -> None:
         """With a nonce that no other call of the run has: its answer has to echo it (V19)."""
@@ -115,7 +116,7 @@ class Journal:
         )
 
     def emits_watermark(self, timestamp: int) -> None:
-        self._event("owm", w=timestamp, thread=self._thread())
+        self._event("owm", w=told_watermark(timestamp), thread=self._thread())
 
     def snapped(self, *, checkpoint: int, position: int, elements: Sequence[dict[str, Any]]) -> None:
         self._event("snap", c=checkpoint, pos=position, elements=list(elements), thread=self._thread())

@@ -9,11 +9,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, Final
 
 from harness.history.event import W
 
-__all__ = ["height", "identity", "listed", "same", "shown"]
+__all__ = ["END_OF_TIME", "height", "identity", "listed", "same", "shown", "told_watermark"]
+
+END_OF_TIME: Final = 2**63 - 1
+"""The timestamp of the final watermark, which a history calls `"end"`."""
 
 _SHOWN_MAX = 80
 """Characters of a value in a sentence: payloads may be large, sentences are for people."""
@@ -48,6 +51,11 @@ def identity(value: Any) -> Hashable:
 def height(w: W) -> float:
     """A watermark as a number to compare by; integers stay exact, `"end"` is higher than all."""
     return math.inf if w == "end" else w
+
+
+def told_watermark(timestamp: int) -> W:
+    """A watermark as a history tells it."""
+    return "end" if timestamp == END_OF_TIME else timestamp
 
 
 def shown(value: Any) -> str:

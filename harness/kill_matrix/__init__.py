@@ -1,1 +1,1 @@
-"""The kill matrix: every planted defect against every invariant, in situations drawn from a seed."""
+"""The kill matrix: every planted defect against every invariant, in scenarios drawn from a seed."""

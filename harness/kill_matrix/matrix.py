@@ -22,7 +22,7 @@ from harness.kill_matrix.trial import Acquittal, Trial, hear_the_reference, try_
 __all__ = ["Charge", "Matrix", "Row", "fill"]
 
 _DRAWS_PER_RUN = 40
-"""Situations drawn at most for each comparison of an equivalent."""
+"""Scenarios drawn at most for each comparison of an equivalent."""
 _COMPARED = 10
 """Of so many runs that a suspect may have, an equivalent is compared in one."""
 
@@ -66,7 +66,7 @@ class Matrix:
 
     @property
     def untried(self) -> tuple[Row, ...]:
-        """Not convicted, for want of time or of a situation in which they show."""
+        """Not convicted, for want of time or of a scenario in which they show."""
         return tuple(row for row in self.rows if not self._was_tried(row))
 
     def _was_tried(self, row: Row) -> bool:

@@ -21,11 +21,11 @@ Made by `floodmark mutants --write docs/mutants.md`; do not edit.
 
 A checker that never convicts proves nothing by its silence. So there are planted defects: each is the reference, its
 sink, its client, its task or the harness itself with one thing wrong, and names the invariants that must convict it.
-`floodmark mutants` tries each in random situations at level sim, until it is convicted by all of those, and the
+`floodmark mutants` tries each in random scenarios at level sim, until it is convicted by all of those, and the
 honest reference in as many; `floodmark run SCENARIO --mutant NAME` shows one. Your own: `floodmark mutants --mutant
 MODULE:ATTR`, a `harness.sut.variant.Variant` or a `build_operator` like the reference's.
 
-A defect of a task with keyed state shows in no situation, but in the scenario that is named, which is run instead. M28
+A defect of a task with keyed state shows in no drawn scenario, but in the one that is named, which is run instead. M28
 of the catalogue needs an operator that keeps the order of keys; there is none here. Two checks are none of an
 invariant's, for they judge the harness:
 

@@ -1,4 +1,4 @@
-"""A suspect: something to be convicted, the situations in which it can be, and who is meant to convict it.
+"""A suspect: something to be convicted, the scenarios in which it can be, and who is meant to convict it.
 
 Answers to a mutant in mutation testing. Invariant: a name that is no suspect is an error before anything runs, and a
 user's own defect is judged as ours are.
@@ -12,8 +12,7 @@ from typing import Any
 
 from harness.defects import DEFECTS
 from harness.errors import SutError, UsageError
-from harness.mutants.variants import simulated
-from harness.sim.situation import Situation
+from harness.scenario import Scenario
 from harness.sut.registry import load_attribute
 from harness.sut.variant import Variant
 
@@ -32,11 +31,11 @@ class Suspect:
     named: tuple[str, ...]
     """The invariants and checks meant for it; without any, whichever convicts it will do."""
     where: str
-    """The situations in which it can show, in words."""
-    applies: Callable[[Situation], bool]
+    """The scenarios in which it can show, in words."""
+    applies: Callable[[Scenario], bool]
     variant: Variant
     scenario: str | None = None
-    """Of the catalogue: it is tried there, and in no situation."""
+    """Of the catalogue: it is tried there, and in no drawn scenario."""
 
 
 def _ours(name: str) -> Suspect:
@@ -49,7 +48,7 @@ def _ours(name: str) -> Suspect:
         named=defect.convicted_by,
         where=defect.where,
         applies=defect.applies,
-        variant=simulated(name, defect.variant),
+        variant=defect.variant,
         scenario=defect.tried_in,
     )
 
@@ -72,7 +71,7 @@ def find_suspect(name: str) -> Suspect:
         mirrors="",
         named=(),
         where="anywhere",
-        applies=lambda situation: True,
+        applies=lambda scenario: True,
         variant=_variant(load_attribute(name, option="--mutant", kind="ATTR"), name),
     )
 

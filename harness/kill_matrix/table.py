@@ -41,7 +41,7 @@ def summary(matrix: Matrix) -> str:
 
 
 def _why_untried(row: Row) -> str:
-    return "the situations in which it shows never occurred" if row.trial.in_time else "the budget was over"
+    return "the scenarios in which it shows never occurred" if row.trial.in_time else "the budget was over"
 
 
 def as_text(matrix: Matrix) -> str:

@@ -1,4 +1,4 @@
-"""A trial: one suspect in situation after situation, until whoever is meant for it has convicted it.
+"""A trial: one suspect in scenario after scenario, until whoever is meant for it has convicted it.
 
 Answers to a mutant's killing run. Invariant: the same first seed gives the same trial; a history that is not whole
 is not judged; what the honest twin of a run is convicted of, or found vacuous for, is none of the mutant's doing.
@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 
 from harness.catalogue import catalogue
 from harness.checkers.judge import judge
 from harness.clock import Deadline
 from harness.defects.canaries import overlooked
+from harness.explore.drawing import draw_scenario
 from harness.kill_matrix.suspect import Suspect
 from harness.levels.sim.run import Simulated, simulate_scenario
 from harness.runs.order import Order
+from harness.scenario import Scenario
 from harness.scenario_file import load
-from harness.sim.situation import Situation
-from harness.sim.situation_drawing import draw_situation
-from harness.sim.situation_run import simulate
 from harness.sut.variant import HONEST, Variant
 from harness.verdict import Outcome
 
@@ -32,7 +30,7 @@ Simulate = Callable[[Variant], Simulated]
 RUNS_LEAST = 10
 """Of each trial, whoever has convicted by then: who else would have is worth knowing."""
 _DRAWS_MAX = 200
-"""Situations that may be drawn for each that is wanted: a condition that none meets must not take for ever."""
+"""Scenarios that may be drawn for each that is wanted: a condition that none meets must not take for ever."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +40,7 @@ class Trial:
     name: str
     named: tuple[str, ...]
     runs: int
-    """Simulated; without any, its situations never occurred."""
+    """Simulated; without any, its scenarios never occurred."""
     convicted: dict[str, int]
     """Invariant or check -> in which run it convicted for the first time."""
     in_time: bool = True
@@ -66,7 +64,7 @@ class Acquittal:
 def try_suspect(
     suspect: Suspect, *, first_seed: int, runs: int, deadline: Deadline, least: int = RUNS_LEAST
 ) -> Trial:
-    """Up to `runs` runs, in situations where it can show, till everybody meant for it has convicted it."""
+    """Up to `runs` runs, in scenarios where it can show, till everybody meant for it has convicted it."""
     convicted = _by_canary(suspect.variant)
     made = 0
     for seed, simulated_by in _runs(suspect, first_seed, runs):
@@ -92,9 +90,8 @@ def hear_the_reference(*, first_seed: int, runs: int, deadline: Deadline) -> Acq
         if deadline.passed:
             break
         made += 1
-        by = tuple(
-            name for name in _convicts(_situated(draw_situation(seed), seed), seed, HONEST) if name != "V23"
-        )
+        simulated_by = _in(draw_scenario(seed), seed)
+        by = tuple(name for name in _convicts(simulated_by, seed, HONEST) if name != "V23")
         if by:
             convicted[seed] = by
     return Acquittal(runs=made, convicted=convicted)
@@ -106,28 +103,25 @@ def _by_canary(variant: Variant) -> dict[str, int]:
 
 
 def _runs(suspect: Suspect, first_seed: int, runs: int) -> Iterator[tuple[int, Simulate]]:
-    """Of its scenario, or in the first `runs` situations in which it can show."""
+    """Of its scenario, or in the first `runs` drawn ones in which it can show."""
     if suspect.scenario is not None:
         scenario = load(catalogue()[suspect.scenario])
         for seed in range(first_seed, first_seed + runs):
-            yield seed, partial(_in_scenario, Order(scenario=scenario, level="sim", seed=seed))
+            yield seed, _in(scenario, seed)
         return
     found = 0
     for seed in range(first_seed, first_seed + runs * _DRAWS_MAX):
-        situation = draw_situation(seed)
-        if suspect.applies(situation):
-            yield seed, _situated(situation, seed)
+        scenario = draw_scenario(seed)
+        if suspect.applies(scenario):
+            yield seed, _in(scenario, seed)
             found += 1
             if found == runs:
                 return
 
 
-def _in_scenario(order: Order, variant: Variant) -> Simulated:
-    return simulate_scenario(order, variant=variant)
-
-
-def _situated(situation: Situation, seed: int) -> Simulate:
-    return lambda variant: simulate(situation, seed=seed, variant=variant)
+def _in(scenario: Scenario, seed: int) -> Simulate:
+    order = Order(scenario=scenario, level="sim", seed=seed)
+    return lambda variant: simulate_scenario(order, variant=variant)
 
 
 def _convicts(simulated_by: Simulate, seed: int, variant: Variant) -> tuple[str, ...]:

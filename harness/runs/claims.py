@@ -12,13 +12,13 @@ from typing import Any
 from harness.runs.order import Order
 from harness.scenario import Scenario
 
-__all__ = ["header_of"]
+__all__ = ["RECOVER_MS", "header_of"]
 
 _MACHINE_SLACK_MS = 5000
 """A real machine may be busy with other things, its disk too; an outcome this late is no accident any more."""
 _COMMIT_MS = 20_000
 """As long as the sink insists on a commit."""
-_RECOVER_MS = 30_000
+RECOVER_MS = 30_000
 """After a fault: a query that was cut off unnoticed waits 10 s for its limit, a commit insists for 20 s."""
 
 _SINKS = {"atomic": "atomic", "two-phase": "two-phase", "idempotent": "rollback"}
@@ -39,7 +39,11 @@ def header_of(order: Order, *, audited: bool) -> Mapping[str, Any]:
             "timeout_ms": 0 if operator.on_timeout == "nothing" else operator.timeout,
             "max_tries": operator.tries,
         },
-        "bounds": {"timeout_slack": _timeout_slack_ms(scenario), "recover": _RECOVER_MS},
+        "bounds": {
+            "timeout_slack": _timeout_slack_ms(scenario),
+            "recover": RECOVER_MS,
+            **_checkpoint_gap(scenario),
+        },
         "sink": _SINKS[scenario.sink],
         **({"effects": "outputs"} if audited else {}),
         "fenced": True,
@@ -53,6 +57,25 @@ def header_of(order: Order, *, audited: bool) -> Mapping[str, Any]:
             "mutant": order.mutant,
         },
     }
+
+
+def _checkpoint_gap(scenario: Scenario) -> Mapping[str, int]:
+    """Claimed of checkpoints by time, where no fault holds them up."""
+    interval_ms = scenario.workload.checkpoint_interval
+    if interval_ms is None or scenario.faults:
+        return {}
+    return {"checkpoint_gap": 2 * interval_ms + _drain_ms(scenario) + _MACHINE_SLACK_MS}
+
+
+def _drain_ms(scenario: Scenario) -> int:
+    """How long a full queue takes to drain (A66): with soft back pressure no checkpoint is cut meanwhile."""
+    operator = scenario.operator
+    if operator.back_pressure == "hard":
+        return 0
+    if operator.timeout:
+        return operator.timeout
+    turns = -(-operator.capacity // (operator.connections or operator.capacity))
+    return turns * scenario.workload.service
 
 
 def _timeout_slack_ms(scenario: Scenario) -> int:

@@ -15,7 +15,7 @@ import msgspec
 from reference_impl.async_function import AsyncFunction, close_function, open_function
 from reference_impl.result import ResultHandle, Supplier
 
-__all__ = ["DeadLetter", "DeadLetterFunction", "is_dead_letter"]
+__all__ = ["DeadLetter", "DeadLetterFunction", "DeadLetterTimeouts", "is_dead_letter"]
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +50,26 @@ class DeadLetterFunction:
 
     def timeout(self, value: Any, handle: ResultHandle) -> None:
         """See `AsyncFunction`."""
+        self.function.timeout(value, _Letterbox(value.id, handle))
+
+
+class DeadLetterTimeouts:
+    """`function`, whose timeouts alone are dead letters; an `AsyncFunction`."""
+
+    def __init__(self, function: AsyncFunction) -> None:
+        self.function = function
+        self.invoke = function.invoke
+
+    def open(self) -> None:
+        """As the function's own."""
+        open_function(self.function)
+
+    def close(self) -> None:
+        """As the function's own."""
+        close_function(self.function)
+
+    def timeout(self, value: Any, handle: ResultHandle) -> None:
+        """See `AsyncFunction`: a failure is the result `DeadLetter`."""
         self.function.timeout(value, _Letterbox(value.id, handle))
 
 

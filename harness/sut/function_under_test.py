@@ -15,12 +15,12 @@ from harness.database.driver import AsyncDriver
 from harness.database.pool import ConnectionPool
 from harness.runs.plan import RunPlan
 from harness.scenario import Operator
-from harness.sut.clients import SilentTimeouts
-from harness.sut.dead_letter import DeadLetterFunction
+from harness.sut.clients import LateAnswers, SilentTimeouts
+from harness.sut.dead_letter import DeadLetterFunction, DeadLetterTimeouts
 from harness.sut.enrichment import answer_timeouts, enrich
 from harness.sut.registry import SUTS, LookupFunction, load_lookup
 from harness.sut.variant import Variant
-from reference_impl.async_function import AsyncFunction
+from reference_impl.async_function import AsyncFunction, OnTimeout
 from reference_impl.coroutine_function import from_coroutine
 
 __all__ = ["FunctionUnderTest"]
@@ -90,9 +90,14 @@ def _around(
     lookup: LookupFunction, client: Any, settings: Operator, *, loop: asyncio.AbstractEventLoop
 ) -> AsyncFunction:
     on_timeout = settings.on_timeout
-    lifted = from_coroutine(
-        enrich(lookup, client),
-        loop=loop,
-        on_timeout=answer_timeouts(on_timeout) if isinstance(on_timeout, list) else "fail",
-    )
-    return SilentTimeouts(lifted) if on_timeout == "nothing" else lifted
+    answer: OnTimeout = answer_timeouts(on_timeout) if isinstance(on_timeout, list) else "fail"
+    function = from_coroutine(enrich(lookup, client), loop=loop, on_timeout=answer)
+    if not settings.cancels:
+        function = LateAnswers(function, on_timeout=answer)
+    match on_timeout:
+        case "nothing":
+            return SilentTimeouts(function)
+        case "dead-letter":
+            return DeadLetterTimeouts(function)
+        case _:
+            return function

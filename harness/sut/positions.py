@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
+from harness.history.values import told_watermark
 from harness.sut.phases import Phases
 from harness.workloads.elements import Lookup, MarkOfTime, StampedLookup
 from harness.workloads.lookups import LookupSource
@@ -23,10 +25,19 @@ __all__ = ["Replay", "SubtaskSource", "TaskState", "WatchedSource", "named", "re
 class SubtaskSource:
     """One subtask's source, due at its rate since `origin_ms`; a `reference_impl.task.positioned_input.Source`."""
 
-    def __init__(self, elements: LookupSource, *, checkpoint_every: int, origin_ms: int) -> None:
+    def __init__(
+        self,
+        elements: LookupSource,
+        *,
+        checkpoint_every: int | None,
+        origin_ms: int,
+        reuses_objects: bool = False,
+    ) -> None:
+        """Without `checkpoint_every` it has no barriers; `reuses_objects`: each record is read into the same object."""
         self._elements = elements
         self._checkpoint_every = checkpoint_every
         self._origin_ms = origin_ms
+        self._shared = Lookup(id=-1, key=-1, service_ms=0) if reuses_objects else None
 
     def read(self, position: int) -> StreamElement:
         """The element at `position`; `EndOfInput` behind the last."""
@@ -36,10 +47,19 @@ class SubtaskSource:
             case MarkOfTime(timestamp=timestamp):
                 return Watermark(timestamp=timestamp, position=position)
             case (lookup, timestamp):
-                return Record(value=lookup, timestamp=timestamp, position=position)
+                value = lookup if self._shared is None else self._overwritten(self._shared, lookup)
+                return Record(value=value, timestamp=timestamp, position=position)
+
+    def _overwritten(self, shared: Lookup, lookup: Lookup) -> Lookup:
+        """As a deserializer does, behind the back of everybody who still holds the object (FLINK-12351)."""
+        for name in ("id", "key", "service_ms", "row_bytes"):
+            force_setattr(shared, name, getattr(lookup, name))
+        return shared
 
     def barrier_before(self, position: int) -> CheckpointBarrier | None:
         """A barrier before every `checkpoint_every`-th position but the first."""
+        if self._checkpoint_every is None:
+            return None
         number, rest = divmod(position, self._checkpoint_every)
         return (
             CheckpointBarrier(checkpoint_id=number)
@@ -85,7 +105,9 @@ def restored(element: dict[str, Any]) -> QueueElement | TaskState:
 def named(elements: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Saved elements as a history names them (`docs/history.md`, `snap`), which knows no state."""
     return [
-        {"w": element["w"], "pos": element["pos"]} if "w" in element else {"id": element["lookup"]["id"]}
+        {"w": told_watermark(element["w"]), "pos": element["pos"]}
+        if "w" in element
+        else {"id": element["lookup"]["id"]}
         for element in elements
         if "state" not in element
     ]

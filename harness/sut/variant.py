@@ -107,8 +107,6 @@ class Variant:
     """Of `harness.database.coordinator.Coordinator`."""
     pool: Callable[[Kind], Kind] = same
     """Of `harness.database.pool.ConnectionPool`."""
-    client: Callable[[Kind], Kind] = same
-    """Of `harness.sim.client.Client`, the pool of level sim until it uses the real one."""
     lookup: Callable[[LookupFunction], LookupFunction] = same
     """Around `async def lookup(record, pool)`."""
     function: Callable[[AsyncFunction, HasJournal], AsyncFunction] = _same_function
@@ -119,10 +117,6 @@ class Variant:
     """Of the attempt's journal; one that loses events overrides `_write`."""
     judge: Callable[[Callable[..., Any]], Callable[..., Any]] = same
     """Of `harness.checkers.judge.judge`, called with header and events."""
-    effects: Callable[[Kind], Kind] = same
-    """Of `harness.sim.effects.EffectTable`: calls that write, which only random situations have."""
-    dead_letters: Callable[[Kind], Kind] = same
-    """Of what routes a record to the dead letters in a random situation."""
     arms_faults: bool = True
     """False: no fault is ever armed, though the scenario names some."""
     linger_ms: int = 0

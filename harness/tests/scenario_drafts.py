@@ -80,7 +80,12 @@ def scenarios(draw: st.DrawFn) -> Scenario:
                 "mode": mode,
                 "capacity": draw(st.integers(1, 500)),
                 "timeout": draw(_spans if substituted else _durations),
-                "on_timeout": draw(st.lists(_json, max_size=3)) if substituted else "fail",
+                "on_timeout": draw(st.lists(_json, max_size=3) | st.just("dead-letter"))
+                if substituted
+                else "fail",
+                "cancels": draw(st.booleans()) if substituted else True,
+                "back_pressure": draw(st.sampled_from(["soft", "hard"])) if task is None else "soft",
+                "downstream": draw(st.none() | st.just({"takes": 2, "shut": "20ms"})),
                 "on_error": draw(st.sampled_from(["fail", "dead-letter"])),
                 "tries": draw(st.integers(1, 5)) if substituted else 1,
             },
@@ -89,12 +94,13 @@ def scenarios(draw: st.DrawFn) -> Scenario:
                 "subtasks": subtasks,
                 "rate": f"{draw(st.integers(1, 5000))}/s",
                 "watermark_every": draw(st.integers(1, 20)),
-                "checkpoint_every": draw(st.integers(1, 20)),
+                **draw(_checkpoints(by_time=task is None and sink == "atomic")),
                 "service": draw(_durations),
                 "fanout": draw(st.integers(1, 4)),
                 "row_bytes": draw(st.integers(0, 5000)),
                 "skew": f"{draw(st.integers(0, 100))}%",
-                "watermarks": draw(st.sampled_from(["rising", "wild"])) if task is None else "rising",
+                "expected": draw(st.sampled_from(["told", "untold"])),
+                **({} if task else draw(_irregular)),
             },
             **({} if task is None else {"task": task}),
             "sink": sink,
@@ -106,6 +112,26 @@ def scenarios(draw: st.DrawFn) -> Scenario:
             "expects": draw(st.sampled_from([{}, {"records": 50}, {"checkpoints": 2, "records": 0}])),
         }
     )
+
+
+def _checkpoints(*, by_time: bool) -> st.SearchStrategy[dict[str, Any]]:
+    """By place, or by time where that can be."""
+    by_place: st.SearchStrategy[dict[str, Any]] = st.integers(1, 20).map(
+        lambda every: {"checkpoint_every": every}
+    )
+    timed = _spans.map(lambda span: {"checkpoint_interval": span})
+    return by_place | timed if by_time else by_place
+
+
+_irregular = st.fixed_dictionaries(
+    {
+        "watermarks": st.sampled_from(["rising", "repeating", "wild"]),
+        "final_watermark": st.booleans(),
+        "timestamps": st.sampled_from(["all", "some", "none"]),
+        "reuses_objects": st.booleans(),
+    }
+)
+"""What the input of a keyed task cannot be."""
 
 
 @st.composite

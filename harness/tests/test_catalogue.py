@@ -66,6 +66,7 @@ def test_three_faults_overlap_in_one_checkpoint_interval() -> None:
     """They begin after the first checkpoint and, counting calls, before the second barrier's record."""
     scenario = SHIPPED["three-faults-in-one-interval"]
     workload = scenario.workload
+    assert workload.checkpoint_every is not None
     per_watermark = workload.watermark_every + 1
     second_barrier = 2 * workload.checkpoint_every * workload.watermark_every // per_watermark
 

@@ -94,6 +94,58 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         changed(operator={"mode": "ordered", "on_timeout": []}),
         "no record ever times out",
     ),
+    (
+        "late answers without timeout",
+        changed(operator={"mode": "ordered", "cancels": False}),
+        "without a `timeout` none does",
+    ),
+    (
+        "checkpoints by place and by time",
+        changed(workload={"records": 400, "checkpoint_every": 40, "checkpoint_interval": "50ms"}),
+        "not by both",
+    ),
+    (
+        "no checkpoints",
+        changed(workload={"records": 400, "checkpoint_every": None}),
+        "there is no checkpoint",
+    ),
+    (
+        "checkpoints by time with another sink",
+        changed(workload={"records": 400, "checkpoint_interval": "50ms"}, sink="two-phase"),
+        "the two-phase sink needs the same of all",
+    ),
+    (
+        "checkpoints by time of a task",
+        changed(workload={"records": 400, "checkpoint_interval": "50ms"}, task={}),
+        "are cut by barriers",
+    ),
+    (
+        "a task with a final watermark",
+        changed(workload={"records": 400, "final_watermark": True}, task={}),
+        "not split over its inputs",
+    ),
+    (
+        "a task without event times",
+        changed(workload={"records": 400, "timestamps": "some"}, task={}),
+        "event time of every record",
+    ),
+    (
+        "a task with one object",
+        changed(workload={"records": 400, "reuses_objects": True}, task={}),
+        "an object of its own",
+    ),
+    (
+        "a task with hard back pressure",
+        changed(operator={"mode": "ordered", "back_pressure": "hard"}, task={}),
+        "are read only while",
+    ),
+    ("V18 with barriers", changed(decisive=["V18"], faults=[], expects={}), "that nothing disturbs"),
+    (
+        "V18 with a fault",
+        changed(decisive=["V18"], workload={"records": 400, "checkpoint_interval": "50ms"}),
+        "that nothing disturbs",
+    ),
+    ("a word for a truth value", changed(workload={"records": 400, "final_watermark": 1}), "true or false"),
     ("V2 of an ordered operator", changed(decisive=["V2"]), "`V2` could show nothing here"),
     (
         "V1 of an unordered operator",

@@ -99,7 +99,7 @@ MISTAKES: list[tuple[str, str, str, str, str]] = [
         "answer",
         "timeout: 5s",
         "on_timeout: fial",
-        "5:15: `operator.on_timeout` should be `fail`, `nothing` or a list",
+        "5:15: `operator.on_timeout` should be `fail`, `dead-letter`, `nothing` or a list",
         "",
     ),
     (

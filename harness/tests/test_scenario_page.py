@@ -37,7 +37,8 @@ def test_every_field_is_on_the_page_with_its_default(section: str, part: type[Pa
 
     assert list(told) == list(part.model_fields)
     for name, entry in schema["properties"].items():
-        optional = str(entry.get("default", "none")).replace("'", "")
+        default = entry.get("default", "none")
+        optional = str(default).lower() if isinstance(default, bool) else str(default).replace("'", "")
         default = optional if name not in schema.get("required", []) else "required"
         assert told[name] == default
 

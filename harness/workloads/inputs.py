@@ -24,7 +24,7 @@ class Inputs:
         self._of_records = {lookup.id: draw.index(task.inputs) for lookup, _ in source.records}
         self._over = [self._inputs_of(source[position]) for position in range(len(source))]
 
-    def _inputs_of(self, element: tuple[Lookup, int] | MarkOfTime) -> tuple[int, ...]:
+    def _inputs_of(self, element: tuple[Lookup, int | None] | MarkOfTime) -> tuple[int, ...]:
         if isinstance(element, MarkOfTime):
             return tuple(range(self.count))
         return (self._of_records[element[0].id],)

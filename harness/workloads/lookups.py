@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from harness.choices import Choices, Draw
+from harness.history.values import END_OF_TIME
 from harness.scenario import Fault, Scenario, Workload
 from harness.workloads.elements import HOT_KEY, Lookup, MarkOfTime
 from harness.workloads.shape import Burst, burst_places, idle_spans, marks, with_hot_keys
@@ -46,12 +47,12 @@ class LookupSource:
         self.records = with_hot_keys(records, mine, seed=seed, subtask=subtask)
         self._marks = marks(workload, seed=seed, subtask=subtask, step_ms=_EVENT_STEP_MS)
         self._idle = idle_spans(mine)
-        self._plain = len(records) + len(self._marks)
+        self._plain = len(records) + len(self._marks) + workload.final_watermark
         self._bursts = [
             self._burst(index, count) for index, count in burst_places(mine, records=len(records))
         ]
 
-    def _draw(self, index: int, subtask: int, draw: Draw, skewed: Draw) -> tuple[Lookup, int]:
+    def _draw(self, index: int, subtask: int, draw: Draw, skewed: Draw) -> tuple[Lookup, int | None]:
         workload = self._workload
         key, service_ms = draw.index(workload.keys), draw.between(0, workload.service)
         if workload.skew and skewed.chance(workload.skew * 10):
@@ -62,19 +63,23 @@ class LookupSource:
             service_ms=service_ms,
             row_bytes=workload.row_bytes,
         )
-        return lookup, index * _EVENT_STEP_MS + draw.between(0, _DISORDER_MS)
+        timestamp = index * _EVENT_STEP_MS + draw.between(0, _DISORDER_MS)
+        has_none = workload.timestamps == "none" or (workload.timestamps == "some" and draw.chance(300))
+        return lookup, None if has_none else timestamp
 
     def __len__(self) -> int:
         return self._plain + sum(burst.count for burst in self._bursts)
 
-    def __getitem__(self, position: int) -> tuple[Lookup, int] | MarkOfTime:
-        """The record (with its event time in ms) or the watermark at `position`."""
+    def __getitem__(self, position: int) -> tuple[Lookup, int | None] | MarkOfTime:
+        """The record (with its event time in ms, if it has one) or the watermark at `position`."""
         for burst in self._bursts:
             if position < burst.begin:
                 break
             if position < burst.begin + burst.count:
                 return MarkOfTime(timestamp=burst.timestamp(position - burst.begin))
             position -= burst.count
+        if position == self._plain - 1 and self._workload.final_watermark:
+            return MarkOfTime(timestamp=END_OF_TIME)
         if not self._every:
             return self.records[position]
         block, place = divmod(position, self._every + 1)

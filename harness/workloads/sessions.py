@@ -36,6 +36,7 @@ def session_stamps(source: LookupSource, inputs: Inputs, *, gap_ms: int) -> dict
                     del ends_ms[key], place[key]
                     ended[key] += 1
             case (lookup, ts):
+                assert ts is not None, "each record of a keyed task has an event time"
                 key, number = lookup.key, inputs.of_record(lookup)
                 nth[key] += 1
                 of_input[key, number] += 1

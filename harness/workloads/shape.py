@@ -49,8 +49,8 @@ def idle_spans(faults: Iterable[Fault]) -> list[tuple[int, int]]:
 
 
 def with_hot_keys(
-    records: list[tuple[Lookup, int]], faults: Iterable[Fault], *, seed: int, subtask: int
-) -> list[tuple[Lookup, int]]:
+    records: list[tuple[Lookup, int | None]], faults: Iterable[Fault], *, seed: int, subtask: int
+) -> list[tuple[Lookup, int | None]]:
     """`records`, of which a share asks for one key, and waits longer for it."""
     for fault in _shaping(faults):
         records = fault.reshaped(records, seed=seed, subtask=subtask)
@@ -69,6 +69,8 @@ def marks(workload: Workload, *, seed: int, subtask: int, step_ms: int) -> Seque
     if workload.watermarks == "rising":
         return rising
     draw = Draw(seed, f"watermarks/subtask {subtask}")
+    if workload.watermarks == "repeating":
+        return _repeating(rising, draw)
     wild: list[int] = []
     for mark in rising:
         fate = draw.index(4)
@@ -79,3 +81,11 @@ def marks(workload: Workload, *, seed: int, subtask: int, step_ms: int) -> Seque
         else:
             wild.append(mark)
     return wild
+
+
+def _repeating(rising: Iterable[int], draw: Draw) -> list[int]:
+    """Two of five are equal to the one before."""
+    marks: list[int] = []
+    for mark in rising:
+        marks.append(marks[-1] if marks and draw.chance(400) else mark)
+    return marks

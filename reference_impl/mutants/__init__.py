@@ -1,7 +1,7 @@
 """Planted defects: variants of the reference operator, each wrong in one way, to be convicted by a checker.
 
 An operator's module has a `build_operator` like the honest one's (`reference_impl.async_wait_build`); those of the
-mailbox are Flink's own, era by era; of a task and of its timers, `harness.mutants` makes use.
+mailbox are Flink's own, era by era; of a task and of its timers, `harness.defects` makes use.
 Invariant: a mutant differs from the reference in the one thing that its name says.
 """
 

@@ -133,8 +133,9 @@ def async_link(
     """The link. `is_hard`: fed without room; `blocked`: what a snapshot holds of the element that waits for a slot."""
     kind = PatientlyFed if is_hard else Fed
 
-    def built(*, downstream: object, **parts: Any) -> Fed | PatientlyFed:
-        del downstream  # the sink always has room
+    def built(*, downstream: Callable[[], Availability] | None, **parts: Any) -> Fed | PatientlyFed:
+        if downstream is not None:  # not every design knows it
+            parts["downstream"] = downstream
         return kind(build(**parts), restored)
 
     return OperatorLink(

@@ -157,6 +157,20 @@ def test_a_frozen_attempt_that_wakes_up_prepares_acknowledges_and_commits_nothin
     successor.close()
 
 
+def test_an_attempt_that_was_frozen_before_it_settled_leaves_its_successors_branches_alone(
+    database: RunDatabase, sink: TwoPhaseSink, store: CheckpointStore
+) -> None:
+    successor, _ = taken_over(database, store)
+    mine = hand_in(successor, store, 1, 4)
+    successor.transactions.end_session()  # as after each XA PREPARE: for a moment nobody holds the subtask's name
+
+    assert sink.settle_leftovers(0) == []
+    successor.show(mine)
+
+    assert (ids(database), prepared(database)) == ([4], [])
+    successor.close()
+
+
 def test_an_attempt_that_freezes_inside_a_branch_does_not_hold_its_successor_up(
     database: RunDatabase, sink: TwoPhaseSink, store: CheckpointStore
 ) -> None:

@@ -7,9 +7,9 @@ import pytest
 from harness.catalogue import catalogue
 from harness.defects import DEFECTS, HARNESS_CHECKS, find_defect, variant_of
 from harness.errors import UsageError
+from harness.explore.drawing import draw_scenario
 from harness.invariants import INVARIANTS
 from harness.scenario_file import load
-from harness.sim.situation_drawing import draw_situation
 from harness.sut.variant import HONEST
 from reference_impl.mutants import BUILDERS
 
@@ -53,17 +53,17 @@ def test_it_shows_at_sim_and_at_other_levels_in_a_scenario_that_lists_them(name:
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_some_of_three_hundred_situations_lets_it_show(name: str) -> None:
-    assert any(DEFECTS[name].applies(draw_situation(seed)) for seed in range(300))
+def test_some_of_five_hundred_random_scenarios_lets_it_show(name: str) -> None:
+    assert any(DEFECTS[name].applies(draw_scenario(seed)) for seed in range(500))
 
 
 @pytest.mark.parametrize("name", IN_A_SCENARIO)
-def test_one_that_no_situation_can_show_is_named_by_the_scenario_that_does(name: str) -> None:
+def test_one_that_no_random_scenario_can_show_is_named_by_the_scenario_that_does(name: str) -> None:
     scenario = DEFECTS[name].tried_in
     assert scenario is not None
 
     assert load(catalogue()[scenario]).mutant == name
-    assert not any(DEFECTS[name].applies(draw_situation(seed)) for seed in range(10))
+    assert not any(DEFECTS[name].applies(draw_scenario(seed)) for seed in range(10))
 
 
 def test_a_defect_of_who_records_or_judges_shows_in_no_run() -> None:

@@ -22,7 +22,7 @@ __all__ = ["CallFault", "Element", "PassOn", "ShapingFault", "Source", "StruckCa
 
 PassOn = Callable[[str, Callable[[], None]], None]
 """What becomes of the use of a handle: by which of its methods, and the use itself."""
-Element = tuple[Any, int]
+Element = tuple[Any, int | None]
 """What a record asks for (`harness.workloads.elements.Lookup`), and its event time in ms."""
 
 

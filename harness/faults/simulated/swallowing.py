@@ -40,7 +40,7 @@ class Swallowing:
             return
         if self._upward or flight.connection.fresh:  # without a greeting there is no request either
             link.never_arrives(flight)
-        flight.kept, flight.due_ms = True, None
+        flight.kept, flight.swallowed, flight.due_ms = True, True, None
         self._swallowed[flight] = None
 
     def ends(self, link: Link) -> None:

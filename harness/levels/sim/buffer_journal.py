@@ -30,16 +30,14 @@ from harness.history.event import (
     Restore,
     Snap,
     Start,
-    W,
     Wm,
 )
+from harness.history.values import END_OF_TIME, told_watermark
 from harness.levels.sim.hub import Hub
 from harness.process_identity import ProcessIdentity
 
-__all__ = ["END_OF_TIME", "SIMULATED_PROCESS", "BufferJournal", "Hears", "Tape"]
+__all__ = ["SIMULATED_PROCESS", "BufferJournal", "Hears", "Tape"]
 
-END_OF_TIME: Final = 2**63 - 1
-"""The timestamp of the final watermark, which a history calls `"end"`."""
 SIMULATED_PROCESS = ProcessIdentity(pid=0, started=0)
 
 
@@ -113,10 +111,6 @@ def _all_kept(values: Sequence[Any]) -> list[Any]:
         value = values[0]
         return [value if type(value) is str else _kept(value)]
     return [value if type(value) is str else _kept(value) for value in values]
-
-
-def _w(timestamp: int) -> W:
-    return "end" if timestamp == END_OF_TIME else timestamp
 
 
 def _named(elements: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -206,7 +200,7 @@ class BufferJournal:
                 s=self.subtask,
                 a=self.attempt,
                 pos=position,
-                w=_w(timestamp),
+                w=told_watermark(timestamp),
             )
         )
 
@@ -301,7 +295,7 @@ class BufferJournal:
                 t=self._hub.now_ms * 1000,
                 s=self.subtask,
                 a=self.attempt,
-                w=_w(timestamp),
+                w=told_watermark(timestamp),
                 thread="client" if self.in_callback else "task",
             )
         )

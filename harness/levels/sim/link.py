@@ -140,6 +140,8 @@ class Flight(Struct, eq=False):
     departed: bool = False
     kept: bool = False
     """A fault keeps its answer, now or for ever."""
+    swallowed: bool = False
+    """Something on the way has swallowed the request or the answer; what held it before cannot let it go on."""
 
     @property
     def is_handshake(self) -> bool:
@@ -364,7 +366,7 @@ class Link:
 
     def goes_on(self, flight: Flight, left_ms: tuple[int, int]) -> None:
         """What was held, as if no time had passed; unless it has ended otherwise."""
-        if flight.over or flight.doom is not None:
+        if flight.over or flight.swallowed or flight.doom is not None:
             return
         arrives_in_ms, due_in_ms = left_ms
         now_ms = self.hub.now_ms

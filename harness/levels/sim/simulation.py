@@ -23,7 +23,7 @@ from harness.database.coordinator import Coordinator
 from harness.engine.attempt import AttemptParts, run_attempt
 from harness.engine.execution import ATTEMPTS_MAX
 from harness.faults.kill_worker import InjectedFailure
-from harness.history.event import Commit, Done, Effect, FaultEvent, GiveUp, Retire
+from harness.history.event import Commit, Done, Effect, FaultEvent, GiveUp, Kill, Retire
 from harness.levels.sim.buffer_journal import Tape
 from harness.levels.sim.crashes import Crashes
 from harness.levels.sim.customers import Customers
@@ -33,6 +33,7 @@ from harness.levels.sim.link import Link
 from harness.levels.sim.place import SimulatedAttempt, SimulatedPlace
 from harness.levels.sim.server import Session, SimulatedServer
 from harness.levels.sim.tables import Effects, OutputRow, Tables
+from harness.runs.claims import RECOVER_MS
 from harness.runs.plan import Crash, RunPlan
 from harness.scenario import Scenario
 from harness.sut.variant import Variant
@@ -126,9 +127,9 @@ class Simulation:
             asyncio._set_running_loop(outer)  # noqa: SLF001 - an actor that was thrown away has left its own
         if len(self.finished) < subtasks:
             self._close()
-        if why is not None and self.error is None:
-            self.error = why
-            self._give_up(why)
+            if why is not None and self.error is None:
+                self.error = why
+                self._give_up(why)
         self._read_audit()
 
     def _close(self) -> None:
@@ -139,10 +140,12 @@ class Simulation:
         """Say so, unless the run only had too small a budget (something has happened of late), or broke."""
         if self.hub.broken:
             return
-        last_us = self.tape.events[-1].t if self.tape.events else 0
+        at_the_end = (Kill, FaultEvent)  # what is left over is killed, what still acts is healed
+        last_us = next((e.t for e in reversed(self.tape.events) if not isinstance(e, at_the_end)), 0)
         if why.startswith("the budget") and self.tape.t - last_us < _QUIET_US:
             return
         self.stuck = True
+        self.hub.now_ms += RECOVER_MS  # as a person does: not in the moment when everything stands still
         self.tape.add(GiveUp(n=self.tape.n, t=self.tape.t, why=why))
 
     @contextmanager

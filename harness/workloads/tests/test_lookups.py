@@ -19,7 +19,7 @@ def source(*, seed: int = 7, subtask: int = 0, **workload: int | str) -> LookupS
     return LookupSource(workload=made, seed=seed, subtask=subtask)
 
 
-def elements(made: LookupSource) -> list[tuple[Lookup, int] | MarkOfTime]:
+def elements(made: LookupSource) -> list[tuple[Lookup, int | None] | MarkOfTime]:
     return [made[position] for position in range(len(made))]
 
 
@@ -78,7 +78,7 @@ def test_a_watermark_is_true_no_record_after_it_is_as_old_as_it_says(
             case MarkOfTime(timestamp=timestamp):
                 assert mark is None or timestamp > mark
                 mark = timestamp
-            case (_, timestamp):
+            case (_, int(timestamp)):
                 assert mark is None or timestamp > mark
 
 

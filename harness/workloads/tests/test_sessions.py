@@ -28,7 +28,7 @@ def inputs(of: LookupSource, *, seed: int = 7, **fields: Any) -> Inputs:
     return Inputs(task(**fields), of, seed=seed, subtask=0)
 
 
-def records(of: LookupSource) -> list[tuple[Lookup, int]]:
+def records(of: LookupSource) -> list[tuple[Lookup, int | None]]:
     return [
         element for element in (of[position] for position in range(len(of))) if isinstance(element, tuple)
     ]
@@ -97,7 +97,7 @@ def test_a_session_goes_on_while_no_watermark_has_passed_its_end(seed: int, gap_
             match read[position]:
                 case MarkOfTime(timestamp=mark) if end_ms is not None and mark - 15 >= end_ms:
                     session, place, end_ms = session + 1, 0, None
-                case (Lookup(key=asked) as lookup, ts) if asked == key:
+                case (Lookup(key=asked) as lookup, int(ts)) if asked == key:
                     place, end_ms = place + 1, max(end_ms or ts, ts + gap_ms)
                     assert (stamps[lookup.id]["session"], stamps[lookup.id]["place"]) == (session, place)
 

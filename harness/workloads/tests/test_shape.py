@@ -34,7 +34,7 @@ def source(*faults: Fault, seed: int = 7, subtask: int = 0, **workload: int | st
     return LookupSource(workload=made, seed=seed, subtask=subtask, faults=faults)
 
 
-def elements(made: LookupSource) -> list[tuple[Lookup, int] | MarkOfTime]:
+def elements(made: LookupSource) -> list[tuple[Lookup, int | None] | MarkOfTime]:
     return [made[position] for position in range(len(made))]
 
 
@@ -42,7 +42,7 @@ def lookups(made: LookupSource) -> list[Lookup]:
     return [element[0] for element in elements(made) if isinstance(element, tuple)]
 
 
-def marks(found: Sequence[tuple[Lookup, int] | MarkOfTime]) -> list[int]:
+def marks(found: Sequence[tuple[Lookup, int | None] | MarkOfTime]) -> list[int]:
     return [element.timestamp for element in found if isinstance(element, MarkOfTime)]
 
 
@@ -69,6 +69,7 @@ def test_a_burst_stands_right_before_its_record_rises_and_is_true(
             assert element.timestamp >= mark
             mark = element.timestamp
         else:
+            assert element[1] is not None
             assert element[1] > mark
 
 

@@ -10,7 +10,8 @@ from msgspec import UNSET
 from harness.choices import Draw
 from harness.history.event import Call, Kill, Out, Owm, Res, Snap
 from harness.history.journal import Journal
-from harness.levels.sim.buffer_journal import END_OF_TIME, BufferJournal, Tape
+from harness.history.values import END_OF_TIME
+from harness.levels.sim.buffer_journal import BufferJournal, Tape
 from harness.levels.sim.hub import Hub
 
 

@@ -1,0 +1,212 @@
+"""In which scenarios a defect can show: the questions that entries of the table ask of a random one.
+
+Answers to equivalent mutants: a scenario in which a defect cannot differ from the reference is not counted against the
+checkers. Invariant: a question looks at the scenario alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from harness.scenario import Scenario
+
+__all__ = [
+    "NEVER",
+    "Applies",
+    "anywhere",
+    "both",
+    "calls_are_lost",
+    "calls_fail",
+    "calls_once",
+    "can_be_superseded",
+    "cancels_calls",
+    "claims_checkpoint_gap",
+    "clock_jumps",
+    "commit_replies_are_lost",
+    "has_dead_letters",
+    "has_final_watermark",
+    "has_hard_back_pressure",
+    "has_no_timeout",
+    "has_timeout",
+    "has_watermarks",
+    "is_disturbed",
+    "is_ordered",
+    "is_restored",
+    "is_unordered",
+    "network_is_disturbed",
+    "retries",
+    "reuses_objects",
+    "sink_is",
+    "sink_is_disturbed",
+    "timeouts_cancel_nothing",
+    "watermarks_repeat",
+]
+
+Applies = Callable[[Scenario], bool]
+
+_CUTS: Final = (
+    "reset",
+    "reset_now",
+    "reset_at_packet",
+    "cut",
+    "down",
+    "blackhole",
+    "half_open",
+    "lost_commit",
+)
+"""Faults of a link that end what is under way on it."""
+
+
+def anywhere(scenario: Scenario) -> bool:
+    """In each."""
+    del scenario
+    return True
+
+
+def NEVER(scenario: Scenario) -> bool:  # noqa: N802 - compared by identity, as a constant
+    """In none: it is tried in its own scenario."""
+    del scenario
+    return False
+
+
+def both(*questions: Applies) -> Applies:
+    """Where all of them hold."""
+    return lambda scenario: all(question(scenario) for question in questions)
+
+
+def _has_fault(scenario: Scenario, *kinds: str, link: str | None = None) -> bool:
+    """One of these kinds, of that link if it is given."""
+    return any(
+        fault.do in kinds and link in {None, getattr(fault, "link", None)} for fault in scenario.faults
+    )
+
+
+def is_restored(scenario: Scenario) -> bool:
+    """An attempt is killed, or superseded."""
+    return _has_fault(scenario, "kill_worker", "zombie")
+
+
+def can_be_superseded(scenario: Scenario) -> bool:
+    """A superseded attempt goes on."""
+    return _has_fault(scenario, "zombie")
+
+
+def sink_is(*kinds: str) -> Applies:
+    """The sink is of one of these kinds."""
+    return lambda scenario: scenario.sink in kinds
+
+
+def commit_replies_are_lost(scenario: Scenario) -> bool:
+    """The answer to a commit never comes."""
+    return _has_fault(scenario, "lost_commit_reply")
+
+
+def sink_is_disturbed(scenario: Scenario) -> bool:
+    """Statements of the sink end with an error, or are lost."""
+    return _has_fault(scenario, *_CUTS, "sql_error", link="sink") or _has_fault(
+        scenario, "db_kill", "kill_connection", "kill_query", "lost_commit"
+    )
+
+
+def claims_checkpoint_gap(scenario: Scenario) -> bool:
+    """A bound on the time between checkpoints is claimed."""
+    return scenario.workload.checkpoint_interval is not None and not scenario.faults
+
+
+def calls_fail(scenario: Scenario) -> bool:
+    """A record's calls end with an error."""
+    return any(fault.do == "poison" and getattr(fault, "how", "") == "raises" for fault in scenario.faults)
+
+
+def calls_once(scenario: Scenario) -> bool:
+    """There is no retry."""
+    return scenario.operator.tries == 1
+
+
+def retries(scenario: Scenario) -> bool:
+    """A call that failed is made again."""
+    return scenario.operator.tries > 1
+
+
+def has_timeout(scenario: Scenario) -> bool:
+    """A record times out."""
+    return scenario.operator.timeout > 0
+
+
+def has_no_timeout(scenario: Scenario) -> bool:
+    """No record times out."""
+    return scenario.operator.timeout == 0
+
+
+def timeouts_cancel_nothing(scenario: Scenario) -> bool:
+    """A timeout is answered for, and its call goes on."""
+    return has_timeout(scenario) and scenario.operator.on_timeout != "fail" and not scenario.operator.cancels
+
+
+def cancels_calls(scenario: Scenario) -> bool:
+    """A timeout is answered for, and cancels its call."""
+    return has_timeout(scenario) and scenario.operator.on_timeout != "fail" and scenario.operator.cancels
+
+
+def has_dead_letters(scenario: Scenario) -> bool:
+    """A record whose calls fail is a dead letter."""
+    return scenario.operator.on_error == "dead-letter"
+
+
+def is_ordered(scenario: Scenario) -> bool:
+    """Results leave in the order of their records."""
+    return scenario.operator.mode == "ordered"
+
+
+def is_unordered(scenario: Scenario) -> bool:
+    """Results leave as they complete, between watermarks."""
+    return scenario.operator.mode == "unordered"
+
+
+def has_hard_back_pressure(scenario: Scenario) -> bool:
+    """A record that has entered may wait for a slot, and a checkpoint come meanwhile."""
+    return scenario.operator.back_pressure == "hard" and scenario.workload.checkpoint_interval is not None
+
+
+def has_watermarks(scenario: Scenario) -> bool:
+    """The source has watermarks among its records."""
+    return scenario.workload.watermark_every > 0
+
+
+def watermarks_repeat(scenario: Scenario) -> bool:
+    """Some watermarks equal the one before."""
+    return scenario.workload.watermarks == "repeating"
+
+
+def has_final_watermark(scenario: Scenario) -> bool:
+    """The input ends with a watermark."""
+    return scenario.workload.final_watermark
+
+
+def reuses_objects(scenario: Scenario) -> bool:
+    """The source reads each record into one object."""
+    return scenario.workload.reuses_objects
+
+
+def calls_are_lost(scenario: Scenario) -> bool:
+    """Queries of the lookups end with an error or are lost; what they should give is told."""
+    disturbed = _has_fault(scenario, *_CUTS, "sql_error", link="lookups") or _has_fault(
+        scenario, "db_kill", "kill_query", "kill_connection"
+    )
+    return scenario.workload.expected == "told" and disturbed
+
+
+def is_disturbed(scenario: Scenario) -> bool:
+    """Something is done to the run."""
+    return bool(scenario.faults)
+
+
+def clock_jumps(scenario: Scenario) -> bool:
+    """The wall clock is set."""
+    return _has_fault(scenario, "clock_jump")
+
+
+def network_is_disturbed(scenario: Scenario) -> bool:
+    """The link of the lookups is slow, or swallows what it is given."""
+    return _has_fault(scenario, "latency", "jitter", "one_way", "blackhole", "hold_reply", link="lookups")

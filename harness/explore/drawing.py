@@ -1,0 +1,150 @@
+"""Draws scenarios: broad enough that whatever may go wrong in an operator goes wrong in some of a few hundred.
+
+Answers to the options that `vopr` draws. Invariant: equal seeds give equal scenarios; one that is drawn breaks no rule
+of the model, and an honest operator can live through it: what is lost comes again, what is stopped goes on.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from harness.choices import Draw
+from harness.explore.drawn_faults import Setting, draw_faults
+from harness.explore.picks import one_of
+from harness.scenario import Scenario
+from harness.scenario_values import duration_text
+
+__all__ = ["draw_scenario"]
+
+_CALM: Final = 30
+_KEYED: Final = 80
+_BY_TIME: Final = 450
+"""Of a thousand scenarios, by-time checkpoints of those with an atomic sink."""
+_SLOW_BESIDE_ZOMBIES: Final = 600
+"""Of a thousand with a zombie: its successor is not done when it wakes up, which takes seconds."""
+_AT_ONCE: Final = 100_000
+"""A rate at which every element of these short inputs is due at once."""
+_SUBSTITUTE: Final = "substitute"
+_QUICK_MS: Final = 60
+"""The longest that an undisturbed lookup takes in the database, but for a calm scenario's."""
+_SLOW_MS: Final = 9_000
+"""Less than the pool waits for a query; with so few slots the queue is not empty for longer than a calm run allows."""
+
+
+def draw_scenario(seed: int) -> Scenario:
+    """The scenario of that seed."""
+    draw = Draw(seed, "scenario")
+    drawn = _calm(draw) if draw.chance(_CALM) else _disturbed(draw)
+    workload = drawn["workload"]
+    return Scenario.model_validate(
+        {
+            "scenario": f"random-{seed}",
+            "about": f"A random run, drawn with seed {seed}.",
+            "tags": ["random"],
+            "levels": ["sim", "live"],
+            **drawn,
+            "decisive": ["V9"],
+            "expects": {"records": workload["records"] * workload["subtasks"], "checkpoints": 1},
+        }
+    )
+
+
+def _calm(draw: Draw) -> dict[str, Any]:
+    """Nothing is done to it, calls are slow, checkpoints come by time: they have to keep coming (V18)."""
+    operator = {
+        "mode": one_of(draw, "ordered", "unordered"),
+        "capacity": draw.between(2, 3),
+        "back_pressure": "hard",
+    }
+    workload = _workload(draw, is_keyed=False) | {
+        "records": draw.between(10, 14),
+        "subtasks": 1,
+        "service": duration_text(_SLOW_MS),
+        "checkpoint_interval": duration_text(draw.between(400, 600)),
+    }
+    return {"operator": operator, "workload": workload, "sink": "atomic", "faults": [], "budget": "5m"}
+
+
+def _disturbed(draw: Draw) -> dict[str, Any]:
+    is_keyed = draw.chance(_KEYED)
+    sink = one_of(draw, *(["atomic"] * 3), *(["two-phase"] * 3), *(["idempotent"] * 2))
+    operator, workload = _operator(draw, is_keyed=is_keyed, sink=sink), _workload(draw, is_keyed=is_keyed)
+    by_time = sink == "atomic" and not is_keyed and draw.chance(_BY_TIME)
+    if by_time:
+        workload["checkpoint_interval"] = duration_text(draw.between(20, 100))
+    else:
+        workload["checkpoint_every"] = draw.between(2, 12)
+    inputs, gap = draw.between(1, 2), duration_text(draw.between(20, 200))
+    setting = Setting(
+        operator=operator,
+        workload=workload,
+        sink=sink,
+        by_time=by_time,
+        inputs=inputs if is_keyed else 0,
+    )
+    faults = draw_faults(setting, draw)
+    if not by_time and any(fault["do"] == "zombie" for fault in faults) and draw.chance(_SLOW_BESIDE_ZOMBIES):
+        workload["rate"] = f"{draw.between(4, 12)}/s"
+    return {
+        "operator": operator,
+        "workload": workload,
+        **({"task": {"inputs": inputs, "gap": gap}} if is_keyed else {}),
+        "sink": sink,
+        "faults": faults,
+    }
+
+
+def _operator(draw: Draw, *, is_keyed: bool, sink: str) -> dict[str, Any]:
+    operator: dict[str, Any] = {
+        "mode": one_of(draw, "ordered", "unordered"),
+        "capacity": one_of(draw, 1, 2, 2, 3, 4, 5, 8),
+        "on_error": one_of(draw, "fail", "fail", "dead-letter"),
+    }
+    retries = draw.chance(350)
+    if retries or draw.chance(550):
+        operator |= _timeout(draw, is_repeated=sink != "idempotent")
+    if retries:
+        operator |= {"tries": draw.between(2, 4), "retry_delay": duration_text(draw.between(1, 40))}
+    if draw.chance(500):
+        operator["connections"] = draw.between(2, 8)
+    if not is_keyed and draw.chance(500):
+        operator["back_pressure"] = "hard"
+    if draw.chance(250):
+        operator["downstream"] = {
+            "takes": draw.between(1, 6),
+            "shut": duration_text(draw.between(1, 25)),
+        }
+    return operator
+
+
+def _timeout(draw: Draw, *, is_repeated: bool) -> dict[str, Any]:
+    """Where a timeout fails the task, an undisturbed call is quicker: a run shows more than restarts.
+
+    Not `is_repeated`: what a record gave once it must give after every restart, so nothing may stand in for its result.
+    """
+    stand_ins = ([_SUBSTITUTE], [_SUBSTITUTE], [], "dead-letter") if is_repeated else ()
+    on_timeout = one_of(draw, "fail", *stand_ins)
+    timeout_ms = draw.between(400, 2_000) if on_timeout == "fail" else draw.between(15, 150)
+    cancels = {} if draw.chance(500) else {"cancels": False}
+    return {"timeout": duration_text(timeout_ms), "on_timeout": on_timeout, **cancels}
+
+
+def _workload(draw: Draw, *, is_keyed: bool) -> dict[str, Any]:
+    workload: dict[str, Any] = {
+        "records": draw.between(5, one_of(draw, 12, 12, 30)),
+        "subtasks": one_of(draw, 1, 1, 2, 2, 3),
+        "keys": one_of(draw, 1, 3, 10, 30),
+        "rate": f"{one_of(draw, _AT_ONCE, _AT_ONCE, 1000, 500, 200)}/s",
+        "watermark_every": one_of(draw, 1, 2, 5) if is_keyed else one_of(draw, 0, 1, 2, 3, 5, 10),
+        "service": duration_text(one_of(draw, 0, 5, 20, 40, _QUICK_MS, _QUICK_MS)),
+        "fanout": one_of(draw, 1, 1, 1, 2, 3),
+        "expected": "told" if draw.chance(850) else "untold",
+    }
+    if not is_keyed:
+        workload |= {
+            "watermarks": one_of(draw, "rising", "rising", "repeating", "wild"),
+            "final_watermark": draw.chance(500),
+            "timestamps": one_of(draw, "all", "all", "some", "none"),
+            "reuses_objects": draw.chance(250),
+        }
+    return workload

@@ -1,0 +1,350 @@
+"""Draws the faults of a random scenario: what kills, stops, delays, refuses or loses, each at a moment that comes.
+
+Answers to the nemesis of a Jepsen test, drawn instead of written. Bad luck of single calls is a fault of its own too
+(an answer that is held, an error, a lost reply), so that a finding can be made smaller by taking faults away.
+Invariant: a fault fits sink, task and operator, and the restarts that faults ask for are fewer than a run allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from harness.choices import Draw
+from harness.explore.picks import one_of
+from harness.scenario import FaultName
+from harness.scenario_values import duration_text
+
+__all__ = ["DRAWN_FAULTS", "Setting", "draw_faults"]
+
+_RESTARTS_MAX: Final = 2
+"""A subtask has four attempts in all; one restart is left for what a lost connection may do."""
+_OFTEN_REACHED: Final = ("accept", "call", "result", "emit")
+"""Phases that an attempt reaches for each record."""
+_PHASES: Final = (
+    "open", "accept", "call", "result", "emit", "wm", "snap.begin", "snap.mid", "snap.end", "commit.pre",
+    "commit.post", "drain", "close",
+)  # fmt: skip
+_ALWAYS_REACHED: Final = ("accept", "call", "result", "emit", "snap.end", "commit.post", "drain")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What the faults must fit, as in the file."""
+
+    operator: Mapping[str, Any]
+    workload: Mapping[str, Any]
+    sink: str
+    by_time: bool
+    """Checkpoints come by time: what makes a run long is dear there."""
+    inputs: int
+    """Of the keyed task; 0: there is none."""
+
+    @property
+    def records(self) -> int:
+        """Of each subtask."""
+        return int(self.workload["records"])
+
+    @property
+    def subtasks(self) -> int:
+        """How many there are."""
+        return int(self.workload["subtasks"])
+
+    @property
+    def answers_timeouts(self) -> bool:
+        """A call that is never answered ends, and does not fail the task."""
+        return bool(self.operator.get("on_timeout", "fail") != "fail")
+
+    @property
+    def survives_errors(self) -> int:
+        """So many errors of one record in a row fail nothing."""
+        if self.operator["on_error"] == "dead-letter":
+            return 3
+        return int(self.operator.get("tries", 1)) - 1
+
+
+Fault = dict[str, Any]
+Make = Callable[[Setting, Draw], Fault]
+
+
+def draw_faults(setting: Setting, draw: Draw) -> list[Fault]:
+    """None to six or so."""
+    stops = _kills(setting, draw)
+    if len(stops) < _RESTARTS_MAX and draw.chance(350):
+        stops.append(_zombie(setting, draw))
+    may_fail = len(stops) < _RESTARTS_MAX
+    drawn = [*stops, *_disturbances(setting, draw), *_bad_luck(setting, draw, may_fail=may_fail)]
+    return [
+        {"id": f"{fault['do'].replace('_', '-')}-{number}", **fault} for number, fault in enumerate(drawn, 1)
+    ]
+
+
+def _ms(draw: Draw, low: int, high: int) -> str:
+    return duration_text(draw.between(low, high))
+
+
+# ------------------------------------------------------------------------------------------------- stops
+
+
+def _kills(setting: Setting, draw: Draw) -> list[Fault]:
+    count = one_of(draw, 0, 0, 1, 1, 1, 2)
+    kills = [_kill(draw.index(setting.subtasks), _moment(setting, draw), draw) for _ in range(count)]
+    if len(kills) == 1 and draw.chance(250):
+        phase = one_of(draw, "restore.begin", "restore.mid", "restore.end", "open")
+        kills.append(_kill(kills[0]["subtask"], {"phase": phase, "hit": 2 if phase == "open" else 1}, draw))
+    return kills
+
+
+def _kill(subtask: int, when: Fault, draw: Draw) -> Fault:
+    how = one_of(draw, "sigkill", "sigkill", "sigkill", "exception")
+    return {"do": "kill_worker", "subtask": subtask, "how": how, "when": when}
+
+
+def _moment(setting: Setting, draw: Draw) -> Fault:
+    """A phase that the subtask reaches, most of the time as often as is asked."""
+    also = [*(["ack", "notify"] if setting.sink != "atomic" else []), *(["timer"] if setting.inputs else [])]
+    also += ["align"] if setting.inputs == 2 else []  # noqa: PLR2004 - what is aligned is two
+    phase = one_of(draw, *_PHASES, *_ALWAYS_REACHED, *also)
+    most = setting.records if phase in _OFTEN_REACHED else 1 if phase in {"drain", "close", "open"} else 2
+    return {"phase": phase, "hit": draw.between(1, most)}
+
+
+def _zombie(setting: Setting, draw: Draw) -> Fault:
+    """At a phase, or anywhere: in the middle of a statement, say."""
+    when = _moment(setting, draw) if draw.chance(500) else _any_time(setting, draw)
+    return {
+        "do": "zombie",
+        "subtask": draw.index(setting.subtasks),
+        "for": _ms(draw, 10, 1_500),
+        "when": when,
+    }
+
+
+# ------------------------------------------------------------------------------------------- disturbances
+
+
+def _any_time(setting: Setting, draw: Draw) -> Fault:
+    return {"at": _ms(draw, 0, 12 * setting.records)}
+
+
+def _call(setting: Setting, draw: Draw) -> Fault:
+    return {"call": draw.between(1, max(1, setting.records * setting.subtasks * 2 // 3))}
+
+
+def _record(setting: Setting, draw: Draw) -> Fault:
+    return {"record": draw.between(1, setting.records)}
+
+
+def _on_link(do: str, *, at_once: bool = False, **fields: Callable[[Draw], Any]) -> Make:
+    """Of either link; at the lookups' while a call is under way. `at_once`: it has no end of its own."""
+
+    def make(setting: Setting, draw: Draw) -> Fault:
+        link = one_of(draw, "lookups", "lookups", "sink")
+        lasts = {} if at_once else {"for": _ms(draw, 20, 150)}
+        drawn = {name: of(draw) for name, of in fields.items()}
+        return {"do": do, "link": link, **lasts, **drawn, "when": _call(setting, draw)}
+
+    return make
+
+
+def _of_server(do: str, **fields: Callable[[Draw], Any]) -> Make:
+    def make(setting: Setting, draw: Draw) -> Fault:
+        drawn = {name: of(draw) for name, of in fields.items()}
+        return {"do": do, "for": _ms(draw, 20, 300), **drawn, "when": _call(setting, draw)}
+
+    return make
+
+
+def _delay(draw: Draw) -> str:
+    return _ms(draw, 20, 150)
+
+
+def _direction(draw: Draw) -> str:
+    return one_of(draw, "up", "down")
+
+
+def _of_subtask(do: str, *, low_ms: int = 20, high_ms: int = 150) -> Make:
+    def make(setting: Setting, draw: Draw) -> Fault:
+        lasts = _ms(draw, low_ms, high_ms)
+        return {
+            "do": do,
+            "subtask": draw.index(setting.subtasks),
+            "for": lasts,
+            "when": _any_time(setting, draw),
+        }
+
+    return make
+
+
+def _clock_jump(setting: Setting, draw: Draw) -> Fault:
+    shift = one_of(draw, "-60m", "-1s", "-40ms", "40ms", "500ms", "60m")
+    lasts = _ms(draw, 50, 500)
+    return {"do": "clock_jump", "how": "jump", "shift": shift, "for": lasts, "when": _record(setting, draw)}
+
+
+def _idle_input(setting: Setting, draw: Draw) -> Fault:
+    return {
+        "do": "idle_input",
+        "subtask": draw.index(setting.subtasks),
+        "for": _ms(draw, 100, 600),
+        "when": {"record": draw.between(2, setting.records)},
+    }
+
+
+def _watermark_burst(setting: Setting, draw: Draw) -> Fault:
+    return {
+        "do": "watermark_burst",
+        "subtask": draw.index(setting.subtasks),
+        "count": draw.between(2, 8),
+        "when": _record(setting, draw),
+    }
+
+
+def _hot_key(setting: Setting, draw: Draw) -> Fault:
+    del setting
+    return {"do": "hot_key", "share": "90%", "delay": _ms(draw, 20, 60), "when": {"record": 1}}
+
+
+_EVERYWHERE: Final[tuple[Make, ...]] = (
+    _on_link("latency", delay=_delay),
+    _on_link("latency", delay=_delay),
+    _on_link("jitter", jitter=_delay),
+    _on_link("one_way", delay=_delay, direction=_direction),
+    _on_link("reset"),
+    _on_link("reset_now", at_once=True),
+    _on_link("cut", at_once=True),
+    _on_link("down"),
+    _on_link("down"),
+    _on_link("refuse_connects"),
+    _of_server("lock_rows"),
+    _of_server("deadlocks", gap=lambda draw: _ms(draw, 5, 40)),
+    _of_server("kill_query", gap=lambda draw: _ms(draw, 5, 40)),
+    _of_server("kill_connection", gap=lambda draw: _ms(draw, 5, 40)),
+    _of_server("read_only"),
+    _of_server("db_kill"),
+    _of_server("db_pause"),
+    _of_server("slow_query", delay=_delay),
+    _of_subtask("pause_worker"),
+    _of_subtask("loop_stall"),
+    _clock_jump,
+    _clock_jump,
+    _idle_input,
+    _hot_key,
+)
+_LONG: Final[tuple[Make, ...]] = (
+    _on_link("blackhole"),
+    _on_link("blackhole"),
+    _on_link("half_open", direction=_direction),
+    _on_link("stalled_handshake"),
+)
+"""A client waits its own time for what these swallow: seconds."""
+
+
+def _stored(do: str, **fields: Callable[[Draw], Any]) -> Make:
+    def make(setting: Setting, draw: Draw) -> Fault:
+        drawn = {name: of(draw) for name, of in fields.items()}
+        return {"do": do, "subtask": draw.index(setting.subtasks), **drawn, "when": _any_time(setting, draw)}
+
+    return make
+
+
+_WITH_STORE: Final[tuple[Make, ...]] = (
+    _stored("store_slow", **{"for": lambda draw: _ms(draw, 50, 200), "delay": _delay}),
+    _stored(
+        "store_failing",
+        **{
+            "for": lambda draw: _ms(draw, 20, 150),
+            "how": lambda draw: one_of(draw, "no-space", "read-only", "io-error"),
+        },
+    ),
+)
+
+
+def _disturbances(setting: Setting, draw: Draw) -> list[Fault]:
+    makes = list(_EVERYWHERE)
+    if not setting.by_time:
+        makes += _LONG
+    if setting.sink != "atomic":
+        makes += _WITH_STORE
+    if not setting.inputs:
+        makes.append(_watermark_burst)
+    return [one_of(draw, *makes)(setting, draw) for _ in range(one_of(draw, 0, 0, 1, 1, 2))]
+
+
+# ---------------------------------------------------------------------------------------------- bad luck
+
+
+def _held_answer(setting: Setting, draw: Draw) -> Fault:
+    return {"do": "hold_reply", "link": "lookups", "for": _ms(draw, 50, 300), "when": _call(setting, draw)}
+
+
+def _sql_error(setting: Setting, draw: Draw) -> Fault:
+    link = one_of(draw, "lookups", "lookups", "sink")
+    code = one_of(draw, 1205, 1213, 1053)
+    times = draw.between(1, 3)
+    return {"do": "sql_error", "link": link, "code": code, "times": times, "when": _call(setting, draw)}
+
+
+def _lost_answer(setting: Setting, draw: Draw) -> Fault:
+    way = _direction(draw)
+    return {"do": "reset_at_packet", "link": "lookups", "direction": way, "when": _call(setting, draw)}
+
+
+def _lost_commit(setting: Setting, draw: Draw) -> Fault:
+    del setting
+    do = one_of(draw, "lost_commit", "lost_commit_reply", "lost_commit_reply")
+    return {"do": do, "link": "sink", "nth": draw.between(1, 4), "when": {"at": "0ms"}}
+
+
+def _poison(setting: Setting, draw: Draw) -> Fault:
+    """Where nothing helps against the error, the task fails once."""
+    subtask = draw.index(setting.subtasks)
+    times = draw.between(1, max(1, setting.survives_errors))
+    return {
+        "do": "poison",
+        "subtask": subtask,
+        "how": "raises",
+        "times": times,
+        "when": _record(setting, draw),
+    }
+
+
+def _no_answer(setting: Setting, draw: Draw) -> Fault:
+    subtask, when = draw.index(setting.subtasks), _record(setting, draw)
+    if draw.chance(500):
+        return {"do": "poison", "subtask": subtask, "how": "silent", "when": when}
+    return {"do": "missing_completion", "subtask": subtask, "when": when}
+
+
+def _second_answer(setting: Setting, draw: Draw) -> Fault:
+    times = draw.between(1, 4)
+    return {
+        "do": "duplicate_completion",
+        "subtask": draw.index(setting.subtasks),
+        "times": times,
+        "when": _record(setting, draw),
+    }
+
+
+def _bad_luck(setting: Setting, draw: Draw, *, may_fail: bool) -> list[Fault]:
+    """Of single calls and commits; `may_fail`: an error that nothing helps against may fail the task, once."""
+    makes: list[Make] = [_held_answer, _held_answer, _sql_error, _lost_answer, _lost_commit, _lost_commit]
+    makes.append(_second_answer)
+    if setting.survives_errors:
+        makes += [_poison, _poison]
+    elif may_fail and draw.chance(100):
+        return [_poison(setting, draw)]
+    if setting.answers_timeouts:
+        makes.append(_no_answer)
+    return [one_of(draw, *makes)(setting, draw) for _ in range(one_of(draw, 0, 0, 1, 2, 3))]
+
+
+DRAWN_FAULTS: Final[tuple[FaultName, ...]] = (
+    "kill_worker", "zombie", "pause_worker", "loop_stall", "clock_jump", "poison", "missing_completion",
+    "duplicate_completion", "idle_input", "hot_key", "watermark_burst", "hold_reply", "sql_error", "reset_at_packet",
+    "lost_commit", "lost_commit_reply", "latency", "jitter", "one_way", "blackhole", "half_open", "stalled_handshake",
+    "reset", "reset_now", "cut", "down", "refuse_connects", "lock_rows", "deadlocks", "kill_query", "kill_connection",
+    "read_only", "db_kill", "db_pause", "slow_query", "store_slow", "store_failing",
+)  # fmt: skip
+"""Every kind that is drawn."""

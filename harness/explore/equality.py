@@ -1,0 +1,88 @@
+"""Equality: the same seeds in two processes, with two hash seeds, must leave the same bytes.
+
+`python -m harness.explore.equality --runs 10000` simulates so many random scenarios, and those of the
+catalogue, in pairs of processes, and prints how many histories differ. Answers to the determinism tests of madsim
+and trio. Invariant: a difference is told with its seed, so that it can be looked at.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from typing import Final
+
+from harness.catalogue import catalogue
+from harness.errors import Exit
+from harness.explore.sweep import digest, order_of
+from harness.levels.sim.run import simulate_scenario
+from harness.runs.order import Order
+from harness.scenario_file import load_many
+
+__all__ = ["digests", "main"]
+
+_HASH_SEEDS: Final = ("1", "271828")
+_SCENARIO_EVERY: Final = 10
+"""A scenario of the catalogue is as long as many random ones, so there are so many times fewer runs of those."""
+
+
+def digests(seed: int, runs: int) -> Iterator[str]:
+    """A line for each run: what it is, and the digest of all that it left."""
+    for number in range(seed, seed + runs):
+        yield _line(order_of(number))
+    able = [scenario for scenario in load_many(sorted(catalogue())) if "sim" in scenario.levels]
+    for turn in range(-(-runs // _SCENARIO_EVERY)):
+        yield _line(Order(scenario=able[turn % len(able)], level="sim", seed=seed + turn // len(able)))
+
+
+def _line(order: Order) -> str:
+    ran = simulate_scenario(order)
+    return f"{order.scenario.scenario} {order.seed} {len(ran.events)} {digest(ran)}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line of this module: the exit code is that of a violation where bytes differ."""
+    parser = ArgumentParser(prog="python -m harness.explore.equality", description=__doc__)
+    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--print-digests", action="store_true", help="of this process alone")
+    asked = parser.parse_args(arguments)
+    if asked.print_digests:
+        for line in digests(asked.seed, asked.runs):
+            sys.stdout.write(line + "\n")
+        return Exit.HOLD
+    return _compare(asked)
+
+
+def _compare(asked: Namespace) -> int:
+    """Two processes at a time, read line by line: neither has to wait for the other's end."""
+    total = differences = 0
+    with ExitStack() as stack:
+        processes = [stack.enter_context(_process(hash_seed, asked)) for hash_seed in _HASH_SEEDS]
+        streams = [process.stdout for process in processes if process.stdout is not None]
+        for one, other in zip(*streams, strict=True):
+            total += 1
+            if one != other:
+                differences += 1
+                sys.stdout.write(f"differs: {one.strip()} and {other.strip()}\n")
+    failed = [process.returncode for process in processes if process.returncode]
+    sys.stdout.write(
+        f"{total} histories twice, hash seeds {', '.join(_HASH_SEEDS)}: {differences} differences\n"
+    )
+    return Exit.VIOLATION if differences or failed or not total else Exit.HOLD
+
+
+def _process(hash_seed: str, asked: Namespace) -> subprocess.Popen[str]:
+    words = ["--print-digests", "--runs", str(asked.runs), "--seed", str(asked.seed)]
+    return subprocess.Popen(
+        [sys.executable, "-m", "harness.explore.equality", *words],
+        env={"PYTHONHASHSEED": hash_seed},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

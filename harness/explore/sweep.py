@@ -1,0 +1,328 @@
+"""The sweep: the reference, or a variant of it, in many random scenarios, each judged by every invariant.
+
+Answers to the long runs of a deterministic simulator. Invariant: equal seeds give an equal table; a conviction is left
+as a scenario file with the command that shows it again, and what never happened is named, for it was not tried.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from argparse import ArgumentParser
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from harness.checkers.judge import judge
+from harness.clock import monotonic_us
+from harness.errors import Exit
+from harness.explore.coverage import COVERAGE, coverage
+from harness.explore.drawing import draw_scenario
+from harness.history.event import Failed
+from harness.history.read import Breach, open_text
+from harness.history.write import header_line, line_of
+from harness.levels.sim.run import Simulated, simulate_scenario
+from harness.runs.order import Order
+from harness.scenario import Scenario
+from harness.scenario_file import dump
+from harness.sut.variant import HONEST, Variant
+from harness.verdict import Judgement, Outcome
+
+__all__ = [
+    "Conviction",
+    "Swath",
+    "breaches_of",
+    "digest",
+    "judged",
+    "lines",
+    "main",
+    "order_of",
+    "sweep",
+    "swept",
+]
+
+_CHUNK: Final = 200
+"""Seeds that a process takes at once."""
+_COLLECT_EVERY: Final = 20
+"""Runs between two collections: rarer ones are no cheaper, and what waits for them drives the rest out of the cache."""
+_READ_BACK_EVERY: Final = 10
+"""Reading a history back, to see whether its form is right, costs as much as all the rest."""
+_EXPECTED: Final = ("StreamElementFailed", "Fenced", "SinkLost", "StoreLost")
+"""What an attempt may fail with: its call, a successor, its database, its store."""
+_WORST_FIRST: Final = (Outcome.FAIL, Outcome.UNKNOWN, Outcome.VACUOUS)
+_SHOWN_MAX: Final = 50
+"""Convictions, and other verdicts that are no pass, printed one by one."""
+_AGAIN: Final = "python -m harness.explore.sweep"
+_WHY_MAX: Final = 300
+"""Characters of each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conviction:
+    """A run that did not pass: its seed, and in a few words why."""
+
+    seed: int
+    outcome: Outcome
+    why: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Swath:
+    """What came of some runs. Mutable: adds up."""
+
+    runs: int = 0
+    events: int = 0
+    virtual_ms: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)
+    happened: Counter[str] = field(default_factory=Counter)
+    convictions: list[Conviction] = field(default_factory=list)
+    read_back: int = 0
+    malformed: dict[int, str] = field(default_factory=dict)
+    """Seeds whose history breaks the format, with the first breach: a defect of the simulation."""
+    surprises: list[str] = field(default_factory=list)
+    """Attempts that failed with what no scenario asks for, each with its seed."""
+
+    def add(self, other: Swath) -> None:
+        """Take the runs of another in."""
+        self.runs += other.runs
+        self.events += other.events
+        self.virtual_ms += other.virtual_ms
+        self.outcomes.update(other.outcomes)
+        self.happened.update(other.happened)
+        self.convictions.extend(other.convictions)
+        self.read_back += other.read_back
+        self.surprises.extend(other.surprises)
+        self.malformed |= other.malformed
+
+    @property
+    def failed(self) -> int:
+        """Runs in which something was violated."""
+        return self.outcomes[Outcome.FAIL.name]
+
+
+def order_of(seed: int, scenario: Scenario | None = None) -> Order:
+    """The random run of that seed."""
+    return Order(scenario=draw_scenario(seed) if scenario is None else scenario, level="sim", seed=seed)
+
+
+def digest(ran: Simulated) -> str:
+    """The SHA-256 of its history as a file."""
+    hashed = sha256(header_line(ran.header))
+    for event in ran.events:
+        hashed.update(line_of(event))
+    return hashed.hexdigest()
+
+
+def judged(ran: Simulated, *, variant: Variant = HONEST) -> Judgement:
+    """The verdict on one simulated run."""
+    judgement: Judgement = variant.judge(judge)(ran.header, ran.events)
+    return judgement
+
+
+def swept(seeds: Iterable[int], *, variant: Variant = HONEST) -> Swath:
+    """Run and judge these seeds, one after the other, in this process."""
+    swath = Swath()
+    with _collector_at_rest():
+        for seed in seeds:
+            order = order_of(seed)
+            ran = simulate_scenario(order, variant=variant)
+            _count(swath, order, ran, judged(ran, variant=variant))
+            if swath.runs % _COLLECT_EVERY == 0:
+                gc.collect()
+    return swath
+
+
+def breaches_of(ran: Simulated) -> list[Breach]:
+    """What a reader of its text form would refuse in a history."""
+    encode = msgspec.json.Encoder().encode
+    lines = [encode(event) for event in ran.events]
+    reader = open_text(header_line(ran.header) + b"\n".join(lines) + b"\n")
+    for _ in reader.events():
+        pass
+    return reader.breaches
+
+
+def _count(swath: Swath, order: Order, ran: Simulated, judgement: Judgement) -> None:
+    seed = order.seed
+    if seed % _READ_BACK_EVERY == 0:
+        swath.read_back += 1
+        if breaches := breaches_of(ran):
+            swath.malformed[seed] = breaches[0].say
+    outcome = judgement.outcome
+    if ran.numbered != len(ran.events) and outcome is Outcome.PASS:
+        outcome = Outcome.UNKNOWN
+    swath.surprises.extend(f"seed {seed}: {error}" for error in _surprises(ran))
+    swath.runs += 1
+    swath.events += len(ran.events)
+    swath.virtual_ms += ran.virtual_ms
+    swath.outcomes[outcome.name] += 1
+    swath.happened.update(coverage(order.scenario, ran.header, ran.events))
+    if outcome is not Outcome.PASS:
+        swath.convictions.append(Conviction(seed=seed, outcome=outcome, why=_why(ran, judgement)))
+
+
+def _surprises(ran: Simulated) -> Iterator[str]:
+    """Failures of attempts that no scenario asks for: defects of the simulation, or of a variant."""
+    for event in ran.events:
+        if isinstance(event, Failed) and not _is_asked_for(str(event.error)):
+            yield str(event.error)
+
+
+def _is_asked_for(error: str) -> bool:
+    """The last: a planned failure in a callback of the user's function comes as the operator's word for it."""
+    return error.startswith(_EXPECTED) or "InjectedFailure" in error
+
+
+def _why(ran: Simulated, judgement: Judgement) -> str:
+    """The anomalies by class, else what kept it from a pass."""
+    found = Counter(
+        f"{verdict.invariant} {anomaly.kind}"
+        for verdict in judgement.invariants
+        for anomaly in verdict.anomalies
+    )
+    said = [f"{name} x{count}" for name, count in found.items()]
+    if not said:
+        said = [
+            f"{verdict.invariant} {verdict.why}"
+            for verdict in judgement.invariants
+            if verdict.outcome is judgement.outcome
+            and (verdict.outcome is not Outcome.VACUOUS or verdict.invariant == "V23")
+        ]
+    if ran.error is not None:
+        said.append(ran.error)
+    if ran.numbered != len(ran.events):
+        said.append(f"{ran.numbered} events were made and {len(ran.events)} recorded")
+    return "; ".join(said)
+
+
+@contextmanager
+def _collector_at_rest() -> Iterator[None]:
+    """Runs are short and leave cycles; they are collected once in a while, not in the middle."""
+    was_on = gc.isenabled()
+    gc.disable()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        if was_on:
+            gc.enable()
+
+
+def sweep(*, runs: int, seed: int = 0, jobs: int = 1, variant: Variant = HONEST) -> Swath:
+    """`runs` seeds from `seed` on, in so many processes; what comes out does not depend on their number.
+
+    A variant is swept in this process: its parts may be such as no other process can be sent.
+    """
+    if jobs > 1 and variant is not HONEST:
+        raise ValueError(f"{jobs} processes cannot be sent a variant; sweep it with jobs=1")
+    swath = Swath()
+    chunks = [range(first, min(first + _CHUNK, seed + runs)) for first in range(seed, seed + runs, _CHUNK)]
+    if jobs == 1:
+        for chunk in chunks:
+            swath.add(swept(chunk, variant=variant))
+        return swath
+    with ProcessPoolExecutor(jobs, mp_context=get_context("fork")) as pool:
+        for part in pool.map(swept, chunks):
+            swath.add(part)
+    return swath
+
+
+# ------------------------------------------------------------------------------------------------ by hand
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Sweep, and print the table; 1 if anything was convicted."""
+    parser = ArgumentParser(prog="python -m harness.explore.sweep", description=__doc__)
+    parser.add_argument("--runs", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0, help="of the first run")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        metavar="FOLDER",
+        help="leave the scenario file of each run that was convicted there; with --runs 1 of that run",
+    )
+    given = parser.parse_args(arguments)
+    if given.runs == 1:
+        for line in _one_run(given.seed, given.keep):
+            print(line)  # noqa: T201 - a command
+    began_us = monotonic_us()
+    swath = sweep(runs=given.runs, seed=given.seed, jobs=given.jobs)
+    for line in lines(swath, seconds=(monotonic_us() - began_us) / 1e6):
+        print(line)  # noqa: T201 - a command
+    if given.keep is not None:
+        for one in swath.convictions:
+            if one.outcome is Outcome.FAIL:
+                _keep(one.seed, given.keep)
+    return Exit.VIOLATION if swath.failed or swath.malformed or swath.surprises else Exit.HOLD
+
+
+def _one_run(seed: int, folder: Path | None) -> Iterator[str]:
+    """Its scenario file, the command that runs it, and what its history hashes to."""
+    order = order_of(seed)
+    if folder is None:
+        yield dump(order.scenario)
+    else:
+        yield f"its scenario: {_keep(seed, folder)}"
+    yield f"the same run: {_command(seed, folder or Path())}"
+    yield f"sha256 of its history.jsonl: {digest(simulate_scenario(order))}"
+
+
+def _command(seed: int, folder: Path) -> str:
+    return f"floodmark run {folder / _file_of(seed)} --level sim --seed {seed}"
+
+
+def _file_of(seed: int) -> str:
+    return f"random-{seed}.yaml"
+
+
+def _keep(seed: int, folder: Path) -> Path:
+    """The scenario file of that seed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / _file_of(seed)
+    file.write_text(f"# {_command(seed, folder)}\n{dump(draw_scenario(seed))}", encoding="utf-8")
+    return file
+
+
+def lines(swath: Swath, *, seconds: float) -> Iterator[str]:
+    """The table, for people."""
+    rate = swath.runs / seconds if seconds else 0
+    yield (
+        f"{swath.runs} runs, {swath.events} events, {swath.virtual_ms / 1000:.0f} s of virtual time "
+        f"in {seconds:.1f} s: {rate:.0f} runs a second, judging included"
+    )
+    yield "verdicts: " + ", ".join(
+        f"{name.lower()} {count}" for name, count in sorted(swath.outcomes.items())
+    )
+    yield f"read back: {swath.read_back}, malformed {len(swath.malformed)}"
+    for seed, say in sorted(swath.malformed.items()):
+        yield f"  seed {seed}: malformed, a defect of the simulation: {say}"
+    for surprise in swath.surprises[:_SHOWN_MAX]:
+        yield f"  an attempt failed unasked, {surprise}"
+    worst_first = sorted(swath.convictions, key=lambda one: (_WORST_FIRST.index(one.outcome), one.seed))
+    for one in worst_first[:_SHOWN_MAX]:
+        why = one.why if len(one.why) <= _WHY_MAX else f"{one.why[:_WHY_MAX]}..."
+        yield f"  seed {one.seed}: {one.outcome.name.lower()}: {why}"
+        if one.outcome is Outcome.FAIL:
+            yield f"    {_AGAIN} --runs 1 --seed {one.seed} --keep . && {_command(one.seed, Path())}"
+    if len(swath.convictions) > _SHOWN_MAX:
+        yield f"  and {len(swath.convictions) - _SHOWN_MAX} more"
+    yield "happened: " + ", ".join(
+        f"{name} {swath.happened[name]}" for name in COVERAGE if swath.happened[name]
+    )
+    never = [name for name in COVERAGE if not swath.happened[name]]
+    if never:
+        yield "never happened, so not tried: " + ", ".join(never)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,124 @@
+"""The sweep: the reference is never convicted, a defect is, and what is found is repeated from its file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.engine.level import Opening, Site
+from harness.engine.perform import perform
+from harness.errors import Exit
+from harness.explore.coverage import COVERAGE, coverage
+from harness.explore.sweep import breaches_of, digest, lines, main, order_of, sweep, swept
+from harness.levels.sim.level import SimulatedLevel
+from harness.levels.sim.run import simulate_scenario
+from harness.runs.order import Order
+from harness.scenario_file import load
+from harness.sut.variant import Variant
+from harness.verdict import Outcome
+
+
+def _keeps_half(honest: type[Any]) -> type[Any]:
+    class Forgetful(honest):  # type: ignore[misc]  # it wraps whatever sink there is
+        """Completes checkpoints with nothing in flight."""
+
+        def completes(self, checkpoint: Any) -> None:
+            super().completes(replace(checkpoint, elements=()))
+
+    return Forgetful
+
+
+def test_the_reference_is_convicted_of_nothing() -> None:
+    found = swept(range(300, 310))
+
+    assert found.runs == 10
+    assert found.failed == 0
+    assert not found.malformed
+    assert not found.surprises
+
+
+def test_a_defect_is_convicted_and_told_with_its_seed() -> None:
+    found = swept(range(8), variant=Variant(coordination=_keeps_half))
+
+    assert found.failed > 0
+    worst = next(one for one in found.convictions if one.outcome is Outcome.FAIL)
+    assert "V10" in worst.why
+    assert any(f"seed {worst.seed}: fail" in line for line in lines(found, seconds=1))
+
+
+def test_the_same_seeds_in_two_processes_are_the_same_count() -> None:
+    alone, shared = sweep(runs=4, seed=50), sweep(runs=4, seed=50, jobs=2)
+
+    assert (alone.events, alone.outcomes, alone.happened) == (shared.events, shared.outcomes, shared.happened)
+
+
+@pytest.mark.parametrize("seed", [3, 17])
+def test_a_run_is_repeated_from_its_file_with_the_same_digest(seed: int, tmp_path: Path) -> None:
+    order = order_of(seed)
+    main(["--runs", "1", "--seed", str(seed), "--keep", str(tmp_path)])
+
+    again = Order(scenario=load(tmp_path / f"random-{seed}.yaml"), level="sim", seed=seed)
+    with SimulatedLevel().open(Opening()) as play:
+        outcome = perform(again, play=play, site=Site(run_id="again", folder=tmp_path / "again"))
+
+    assert sha256(outcome.history.read_bytes()).hexdigest() == digest(simulate_scenario(order))
+
+
+def test_an_attempt_that_fails_with_what_nobody_asked_for_is_told() -> None:
+    broken: list[Any] = []
+
+    def fragile(honest: type[Any]) -> type[Any]:
+        class Fragile(honest):  # type: ignore[misc]  # it wraps whatever sink there is
+            """Breaks at its first checkpoint."""
+
+            def completes(self, checkpoint: Any) -> None:
+                if not broken:
+                    broken.append(checkpoint)
+                    raise LookupError("a defect")
+                super().completes(checkpoint)
+
+        return Fragile
+
+    found = swept(range(1), variant=Variant(coordination=fragile))
+
+    assert found.surprises == ["seed 0: LookupError: a defect"]
+
+
+def test_what_never_happened_is_named() -> None:
+    told = list(lines(swept(range(1)), seconds=1))
+
+    assert told[-1].startswith("never happened, so not tried: ")
+
+
+def test_everything_that_is_counted_is_known() -> None:
+    found = swept(range(3))
+
+    assert set(found.happened) <= set(COVERAGE)
+
+
+def test_a_history_with_a_breach_of_the_format_is_found() -> None:
+    left = simulate_scenario(order_of(1))
+    broken = replace(left, events=[*left.events, left.events[-1]])
+
+    assert breaches_of(left) == []
+    assert breaches_of(broken)
+
+
+def test_coverage_is_counted_from_the_history() -> None:
+    order = order_of(1)
+    left = simulate_scenario(order)
+
+    seen = coverage(order.scenario, left.header, left.events)
+
+    assert seen["attempts"] >= order.scenario.workload.subtasks
+    assert seen["calls"] >= order.scenario.workload.records
+
+
+def test_the_command_prints_its_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--runs", "2", "--seed", "9"]) == Exit.HOLD
+
+    assert "2 runs, " in capsys.readouterr().out

@@ -1,0 +1,66 @@
+"""What random scenarios have found in the simulation itself, each as a small scenario that showed it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.checkers.judge import judge
+from harness.history.event import GiveUp, Kill
+from harness.levels.sim.run import Simulated, simulate_scenario
+from harness.runs.order import Order
+from harness.scenario import Scenario
+from harness.sut.variant import HONEST, Variant
+from reference_impl.mutants import BUILDERS
+
+
+def ran(*, seed: int, variant: Variant = HONEST, **parts: Any) -> Simulated:
+    scenario = Scenario.model_validate(
+        {"scenario": "found", "about": "A run that went wrong once.", "decisive": ["V9"], **parts}
+    )
+    return simulate_scenario(Order(scenario=scenario, level="sim", seed=seed), variant=variant)
+
+
+def convicts(run: Simulated) -> list[str]:
+    return [verdict.invariant for verdict in judge(run.header, run.events).convicted()]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_reply_that_is_held_and_then_swallowed_is_no_answer(seed: int) -> None:
+    run = ran(
+        seed=seed,
+        operator={"mode": "unordered", "capacity": 2},
+        workload={
+            "records": 7,
+            "subtasks": 1,
+            "keys": 1,
+            "watermark_every": 1,
+            "rate": "100000/s",
+            "service": "60ms",
+            "checkpoint_every": 2,
+        },
+        sink="idempotent",
+        faults=[
+            {"id": "hole", "do": "blackhole", "link": "lookups", "for": "70ms", "when": {"call": 3}},
+            {"id": "hold", "do": "hold_reply", "link": "lookups", "for": "20ms", "when": {"call": 3}},
+            {"id": "full", "do": "read_only", "for": "75ms", "when": {"call": 2}},
+        ],
+    )
+
+    assert convicts(run) == []
+
+
+def test_a_hung_run_is_given_up_though_others_ask_the_database_on_and_on() -> None:
+    run = ran(
+        seed=1,
+        variant=Variant(build_operator=BUILDERS["loses-completions"]),
+        operator={"mode": "ordered", "capacity": 2},
+        workload={"records": 2_000, "subtasks": 2, "rate": "5000/s", "checkpoint_every": 200},
+        sink="two-phase",
+    )
+
+    assert "V16" in convicts(run)
+    giveup = next(event for event in run.events if isinstance(event, GiveUp))
+    last = max(event.t for event in run.events if isinstance(event, Kill))
+    assert giveup.t - last == 30_000_000

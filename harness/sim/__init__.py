@@ -1,1 +1,0 @@
-"""Level sim: a whole run in one thread and in virtual time, every choice drawn from one seed."""

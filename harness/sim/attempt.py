@@ -21,7 +21,7 @@ from harness.sim.client import Client
 from harness.sim.hub import Actor
 from harness.sim.link import LoopAlarm
 from harness.sim.subtask_loop import SubtaskLoop
-from harness.sut.coordination import Coordination
+from harness.sut.coordination import Coordination, JournalledSubtask
 from harness.sut.enrichment import JournalProbe
 from harness.sut.keyed_task.keyed_task import KeyedTask
 from harness.sut.positions import Replay, named, restored
@@ -67,7 +67,7 @@ class Job:
     """Whether connects that fail in a row are followed by none for a while."""
     is_hard: bool = False
     """Whether elements enter though the queue is full, and wait inside the operator."""
-    coordination: type[Coordination] = Coordination
+    coordination: type[JournalledSubtask] = Coordination
     copy_value: Callable[[Any], Any] | None = None
     saved_elements: Callable[[SavedEpoch], tuple[Any, ...]] = lambda saved: tuple(
         restored(element) for element in saved.elements

@@ -116,7 +116,7 @@ class PositionedInput:
         if not self._due.has_come(self._source.due_ms(position)):
             return DataInputStatus.NOTHING_AVAILABLE
         element = self._source.read(position)
-        if type(element) is EndOfInput:
+        if isinstance(element, EndOfInput):
             return self._end()
         self._reader.takes(element)
         self.position = position + 1

@@ -8,9 +8,9 @@ up to `finish`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import cache
-from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from reference_impl.elements import OperatorInput
 from reference_impl.mailbox_executor import MailboxExecutor
@@ -34,8 +34,6 @@ __all__ = [
     "WithRoom",
     "can",
 ]
-
-T = TypeVar("T")
 
 Emit = Callable[[OperatorInput], None]
 
@@ -155,11 +153,12 @@ class StreamOperatorFactory(Protocol):
         """The operator at this place: its mail, its timers, who takes what it emits, and whether that one has room."""
 
 
-def can(operator: object, ability: type[T]) -> TypeGuard[T]:
+def can(operator: Any, ability: Any) -> bool:
     """Whether `operator` has `ability`, a protocol of methods; judged by its class, once a class."""
-    return _has(type(operator), ability)
+    kind: Any = type(operator)
+    return _has(kind, ability)
 
 
 @cache
-def _has(kind: type, ability: type) -> bool:
+def _has(kind: Hashable, ability: Any) -> bool:
     return all(hasattr(kind, name) for name in vars(ability) if not name.startswith("_"))

@@ -78,21 +78,26 @@ class StreamOperatorWrapper:
         self._is_released = False
 
     @property
+    def _able(self) -> Any:
+        """The operator, for what only `can` knows that it has."""
+        return self.operator
+
+    @property
     def emits_on_final_checkpoint(self) -> bool:
         """Whether the end of data must wait for it (FLINK-38614)."""
-        operator = self.operator
+        operator = self._able
         return can(operator, EmitsOnFinalCheckpoint) and operator.emits_on_final_checkpoint
 
     def initialize_state_and_open(self) -> None:
         """State first (C45)."""
         if self._state_handler is not None:
             self._state_handler.initialize_operator_state(self.operator)
-        if can(self.operator, Opening):
-            self.operator.open()
+        if can(self._able, Opening):
+            self._able.open()
 
     def end_input(self, input_id: int = 1) -> None:
         """Input `input_id` of the operator has ended."""
-        operator = self.operator
+        operator = self._able
         if can(operator, TwoInputStreamOperator):
             if can(operator, BoundedMultiInput):
                 operator.end_input(input_id)
@@ -106,8 +111,8 @@ class StreamOperatorWrapper:
             self.end_input()
         self.timers.quiesce()
         self._run_own_mail()
-        if drains and can(self.operator, Finishing):
-            self.operator.finish()
+        if drains and can(self._able, Finishing):
+            self._able.finish()
         self._run_own_mail()
 
     def _run_own_mail(self) -> None:
@@ -117,8 +122,8 @@ class StreamOperatorWrapper:
 
     def prepare_snapshot_pre_barrier(self, checkpoint_id: int) -> None:
         """Before the barrier (C3)."""
-        if can(self.operator, PreparesSnapshot) and not self.is_closed:
-            self.operator.prepare_snapshot_pre_barrier(checkpoint_id)
+        if can(self._able, PreparesSnapshot) and not self.is_closed:
+            self._able.prepare_snapshot_pre_barrier(checkpoint_id)
 
     def snapshot_state(
         self,
@@ -134,15 +139,15 @@ class StreamOperatorWrapper:
         """Not if it is closed (C13)."""
         if self.is_closed:
             return
-        if can(self.operator, HearsOfComplete):
-            self.operator.notify_checkpoint_complete(checkpoint_id)
+        if can(self._able, HearsOfComplete):
+            self._able.notify_checkpoint_complete(checkpoint_id)
         if self._state_handler is not None:
             self._state_handler.notify_checkpoint_complete(checkpoint_id)
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
         """Even if it is closed (C13)."""
-        if can(self.operator, HearsOfAborted):
-            self.operator.notify_checkpoint_aborted(checkpoint_id)
+        if can(self._able, HearsOfAborted):
+            self._able.notify_checkpoint_aborted(checkpoint_id)
         if self._state_handler is not None:
             self._state_handler.notify_checkpoint_aborted(checkpoint_id)
 
@@ -158,8 +163,8 @@ class StreamOperatorWrapper:
             self._is_released = True
             self.timers.quiesce()
             try:
-                if can(self.operator, Closing):
-                    self.operator.close()
+                if can(self._able, Closing):
+                    self._able.close()
             finally:
                 if self._state_handler is not None:
                     self._state_handler.close()

@@ -26,7 +26,7 @@ class GlobalCoordination(JournalledSubtask):
         self._epochs = sink
         self._run: CoordinatedRun = sink.attempt.run
         self.cuts_at_end = self._run.cuts_at_end
-        """See `GlobalCoordinator`."""
+        """See `harness.engine.subtask.Coordination`."""
         self._is_finishing = False
 
     def completes(self, checkpoint: Checkpoint) -> None:

@@ -178,6 +178,8 @@ def _drain_ms(situation: Situation) -> int:
     if operator.back_pressure == "hard":
         return 0
     call_ms = lookups.latency_ms[1] + (lookups.slow_ms if lookups.slow_share else 0)
-    rounds = -(-operator.capacity // min(operator.capacity, lookups.connections))  # calls wait for connections
+    rounds = -(
+        -operator.capacity // min(operator.capacity, lookups.connections)
+    )  # calls wait for connections
     drain_ms = rounds * call_ms * min(operator.max_tries, 2)  # the call that is under way, and a last one
     return min(drain_ms, operator.timeout_ms) if operator.timeout_ms else drain_ms

@@ -254,6 +254,7 @@ class Subtask:
     def trigger(self, number: int) -> None:
         """Send the mail that takes checkpoint `number`."""
         if self._task is None:
+            self._is_asked = False
             self._coordination.declines(number)
         else:
             metadata = CheckpointMetaData(checkpoint_id=number)

@@ -213,6 +213,16 @@ def test_of_checkpoints_asked_for_by_time_one_at_most_is_on_its_way() -> None:
         assert [one.number for _, one, _ in rig.told.checkpoints] == [1, 2]
 
 
+def test_a_checkpoint_asked_for_before_there_is_a_task_is_declined_and_the_next_one_is_taken() -> None:
+    with open_subtask(ListSource(ELEMENTS)) as rig:
+        rig.subtask.trigger_next()
+
+        rig.subtask.run()
+
+        assert rig.told.declined == [1]
+        assert [one.number for _, one, _ in rig.told.checkpoints] == [1]
+
+
 def test_a_subtask_that_never_ran_closes() -> None:
     with open_subtask(ListSource(ELEMENTS)) as rig:
         rig.subtask.trigger(1)

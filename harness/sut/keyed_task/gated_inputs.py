@@ -62,7 +62,10 @@ class GatedInputs:
         self._channels = [InputChannel(InputChannelInfo(0, number)) for number in range(inputs.count)]
         gate = InputGate(self._channels)
         handler = parts.barrier_handler(task=task, inputs=[gate], timers=timers)
-        self._gate = StreamTaskNetworkInput(CheckpointedInputGate(gate, handler, executor), valve=parts.valve)
+        self._gate = StreamTaskNetworkInput(
+            CheckpointedInputGate(gate, handler, executor),
+            valve=parts.valve,  # type: ignore[arg-type]  # no input falls idle, so a valve of watermarks will do
+        )
         self._read = _Read()
         self._position = position
         self._cut: _Cut | None = None

@@ -60,6 +60,22 @@ def test_without_room_to_write_nothing_is_read_though_there_is_more_m41_m42() ->
         assert times_ms(rig) == (20, 0, 0)
 
 
+def test_without_room_not_even_the_first_element_is_read_a33_m42() -> None:
+    """What was replayed may have filled the chain."""
+    with open_task(record(1), *END) as rig:
+        rig.writer.is_available = full = Availability()
+
+        def make_room() -> None:
+            assert "head takes 1" not in rig.log
+            rig.writer.is_available = AVAILABLE
+            full.end()
+
+        rig.at(20, make_room)
+        rig.task.invoke()
+
+        assert "head takes 1" in rig.log
+
+
 def test_the_output_is_the_reason_before_the_input_and_the_input_before_the_changelog_m42() -> None:
     """All three are unavailable at first, and become available one after the other, in this order."""
     busy = Availability()

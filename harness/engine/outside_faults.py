@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import Any, Final, Self, cast
 
 from harness.engine.acting import ActingOutside, NoteTaker
-from harness.engine.moments import Moments
 from harness.engine.schedule import Schedule
 from harness.faults.model.fault import Fault, OutsideFault
 from harness.faults.real.fault_site import Control
@@ -20,6 +19,7 @@ from harness.faults.real.seen import Evidence, Seen
 from harness.faults.real.server_control import ServerControl
 from harness.faults.real.workers import Workers
 from harness.history.follower import Progress
+from harness.moments import Moments
 from harness.scenario import Scenario
 
 __all__ = ["OutsideFaults"]

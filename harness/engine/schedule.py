@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from harness.engine.moments import Moments, due_us, shown_by
 from harness.faults.model.fault import Fault
+from harness.moments import Moments, due_us, shown_by
 from harness.scenario import At, Between
 
 __all__ = ["UNTIL_EFFECTIVE_US", "Acting", "Place", "Schedule"]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from harness.checkpoint_store import Files
     from harness.levels.sim.simulation import Simulation
 
-__all__ = ["StoreNewestMissing", "StoreTorn"]
+__all__ = ["Damage", "StoreNewestMissing", "StoreTorn"]
 
 _LOOK_MS: Final = 10
 

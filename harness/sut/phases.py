@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from harness.engine.moments import Awaited, Moments, due, shown_by
+from harness.moments import Awaited, Moments, due, shown_by
 from harness.phases import NOT_RECORDED
 from harness.sut.past import Past
 

@@ -13,7 +13,6 @@ import pytest
 from harness.cli.main import floodmark
 from harness.tests.tidy import ROOT, our_files
 
-KINDS = "harness/faults"
 """One file a kind of fault; `docs/faults.md` is made of them."""
 TOUR_LINES_MAX = 150
 DECISION_LINES_MAX = 40
@@ -89,15 +88,6 @@ def test_every_page_that_is_cited_exists() -> None:
     cited = {found for _, text in our_files() for found in re.findall(r"\bdocs/[\w/-]+\.md\b", text)}
 
     assert not [page for page in sorted(cited) if page not in PAGES]
-
-
-def test_the_tour_names_every_module() -> None:
-    sections = tour_sections()
-
-    by_themselves = [path for path in MODULES if str(path.parent) != KINDS]
-    missing = [str(path) for path in by_themselves if path.name not in sections.get(str(path.parent), set())]
-
-    assert not missing, "docs/tour.md lacks:\n" + "\n".join(missing)
 
 
 def test_the_tour_names_nothing_that_is_gone() -> None:

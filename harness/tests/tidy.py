@@ -13,13 +13,12 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import TypeGuard
 
-__all__ = ["FILE_LINES_MAX", "FUNCTION_LINES_MAX", "ROOT", "RULES", "Rule", "breaches", "our_files"]
+__all__ = ["FUNCTION_LINES_MAX", "ROOT", "RULES", "Rule", "breaches", "our_files"]
 
 Rule = Callable[[PurePosixPath, str], Iterator[str]]
 """Takes a path relative to the repository and the file's text; yields one sentence a breach."""
 
 ROOT = Path(__file__).parents[2]
-FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 60
 
 _TEXT = {
@@ -57,12 +56,6 @@ def _read_ours() -> Iterator[tuple[PurePosixPath, str]]:
 def breaches(rule: Rule) -> list[str]:
     """What `rule` finds in the whole repository, each with its place."""
     return [f"{path}: {breach}" for path, text in our_files() for breach in rule(path, text)]
-
-
-def _file_fits(path: PurePosixPath, text: str) -> Iterator[str]:
-    lines = len(text.splitlines())
-    if path.suffix in {".py", ".js", ".css"} and lines > FILE_LINES_MAX:
-        yield f"{lines} lines; a file stops at {FILE_LINES_MAX}: find the noun that wants its own file"
 
 
 def _functions_fit(path: PurePosixPath, text: str) -> Iterator[str]:
@@ -187,7 +180,6 @@ def _bound_names(body: list[ast.stmt]) -> Iterator[str]:
 
 
 RULES: Mapping[str, Rule] = {
-    "a file fits": _file_fits,
     "a function fits a screen": _functions_fit,
     "a module says what it is": _says_what_it_is,
     "a module names its public things": _names_its_public_things,

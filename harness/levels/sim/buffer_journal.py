@@ -36,7 +36,7 @@ from harness.history.values import END_OF_TIME, told_watermark
 from harness.levels.sim.hub import Hub
 from harness.process_identity import ProcessIdentity
 
-__all__ = ["SIMULATED_PROCESS", "BufferJournal", "Hears", "Tape"]
+__all__ = ["SIMULATED_PROCESS", "BufferJournal", "Hears", "PassedOver", "Tape"]
 
 SIMULATED_PROCESS = ProcessIdentity(pid=0, started=0)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from harness.engine.moments import Awaited, Moments, due
+from harness.moments import Awaited, Moments, due
 from harness.runs.plan import Crash
 from harness.scenario_triggers import Phase
 

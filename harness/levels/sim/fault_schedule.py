@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from harness.engine.moments import Moments, shown_by
 from harness.engine.schedule import Schedule
 from harness.faults.kill_worker import KillWorker
 from harness.faults.model.fault import Fault
@@ -19,6 +18,7 @@ from harness.history.event import FaultEvent, In
 from harness.levels.sim.hub import Due
 from harness.levels.sim.simulation import Simulation
 from harness.levels.sim.workload_faults import WorkloadFaults
+from harness.moments import Moments, shown_by
 from harness.scenario import Scenario
 
 __all__ = ["FaultSchedule", "Noted"]

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from harness.checkpoint_store import CheckpointStore
 from harness.clock import monotonic_us
-from harness.engine.moments import Awaited, awaited, instant_ms
 from harness.faults.kill_worker import die
 from harness.faults.model.fault import Fault
 from harness.faults.model.registry import fault_of
 from harness.faults.model.workload import CallFault, ShapingFault
 from harness.faults.real.attempt_site import AttemptSite
 from harness.history.journal import Journal
+from harness.moments import Awaited, awaited, instant_ms
 from harness.runs.plan import Crash, RunPlan
 from harness.scenario import At, Between, CheckpointDone, Phase, Workload
 from harness.scenario_triggers import RecordTaken

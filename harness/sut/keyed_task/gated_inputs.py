@@ -64,7 +64,7 @@ class GatedInputs:
         handler = parts.barrier_handler(task=task, inputs=[gate], timers=timers)
         self._gate = StreamTaskNetworkInput(
             CheckpointedInputGate(gate, handler, executor),
-            valve=parts.valve,  # type: ignore[arg-type]  # no input falls idle, so a valve of watermarks will do
+            valve=parts.valve,
         )
         self._read = _Read()
         self._position = position

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.engine.moments import Awaited
 from harness.history.journal import Journal
 from harness.history.merge import read_leftovers
 from harness.history.recorder import Recorder, attempt_file
+from harness.moments import Awaited
 from harness.phases import NOT_RECORDED, PHASES
 from harness.scenario_triggers import Phase
 from harness.sut.past import Past, read_past

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from harness.engine.moments import instant_ms
 from harness.history.event import Call, FaultEvent, In, Kill, Snap, Start
 from harness.levels.sim.run import Simulated
 from harness.levels.sim.tests.fault_samples import sample, simulated
+from harness.moments import instant_ms
 from harness.phases import PHASES
 from harness.scenario import Scenario
 from harness.tests.simulated_run import judgement_of

@@ -64,7 +64,7 @@ def test_where_nothing_is_armed_nothing_is_told_and_the_run_is_vacuous(kind: str
 @pytest.mark.parametrize("kind", OUTSIDE)
 def test_where_nobody_works_it_has_no_evidence(kind: str) -> None:
     scenario = sample(kind, workload={"records": 1, "checkpoint_every": 1000})
-    late = scenario.faults[0].model_copy(update={"when": At(at="400ms")})
+    late = scenario.faults[0].model_copy(update={"when": At.model_validate({"at": "400ms"})})
 
     ran = simulated(scenario.model_copy(update={"faults": (late,)}))
 

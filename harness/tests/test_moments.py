@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from harness.engine.moments import Moments, awaited, due, due_us, shown_by
 from harness.faults.tests.entries import made
 from harness.history.follower import Progress
+from harness.moments import Moments, awaited, due, due_us, shown_by
 from harness.phases import PHASES
 
 

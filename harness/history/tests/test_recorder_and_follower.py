@@ -78,10 +78,11 @@ def test_the_events_of_each_record_are_written_as_those_by_name_are(tmp_path: Pa
     told.emits(id=5, j=0, value={"b": 1.5}, ts=6)
 
     written = attempt_file(tmp_path, subtask=2, attempt=3).read_text().splitlines()
+    nonce = told.nonce_of(5)
     assert [re.sub(r'"t":\d+', '"t":0', line) for line in written] == [
         '{"i":0,"t":0,"k":"in","s":2,"a":3,"pos":4,"id":5,"key":"k","ts":null}',
         '{"i":1,"t":0,"k":"in","s":2,"a":3,"pos":4,"id":5,"key":[1],"ts":6,"expect":["v"]}',
-        '{"i":2,"t":0,"k":"call","s":2,"a":3,"id":5,"try":1,"thread":"MainThread"}',
+        f'{{"i":2,"t":0,"k":"call","s":2,"a":3,"id":5,"try":1,"nonce":{nonce},"thread":"MainThread"}}',
         '{"i":3,"t":0,"k":"res","s":2,"a":3,"id":5,"try":1,"r":"ok","final":true,"v":["v",null],"thread":"MainThread"}',
         '{"i":4,"t":0,"k":"res","s":2,"a":3,"id":5,"try":2,"r":"fail","final":false,"error":"why","thread":"MainThread"}',
         '{"i":5,"t":0,"k":"out","s":2,"a":3,"id":5,"j":0,"v":{"b":1.5},"ts":6,"thread":"MainThread"}',

@@ -16,6 +16,11 @@ _LINK = {"link": "lookups"}
 _SINK = {"link": "sink"}
 _AT = {"at": "60ms"}
 _RECORD = {"record": 20}
+_KILL = {"id": "kill", "do": "kill_worker", "subtask": 0, "when": {"phase": "accept", "hit": 30}}
+_SILENCE = {"id": "idle", "do": "idle_input", "subtask": 0, "for": "1500ms", "when": {"record": 4}}
+_SHOWN_BY = {"store_torn": _KILL, "store_newest_missing": _KILL, "wait_timeout": _SILENCE}
+"""What must happen besides: a restore, or that a client is silent."""
+_SLOW = {"records": 20, "rate": "5/s", "checkpoint_every": 9}
 
 SAMPLES: dict[str, dict[str, Any]] = {
     "latency": {**_LINK, "delay": "30ms", "for": "80ms"},
@@ -48,7 +53,7 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "kill_query": {"for": "80ms"},
     "kill_connection": {"for": "80ms"},
     "max_connections": {"for": "80ms"},
-    "wait_timeout": {"for": "160ms", "delay": "1ms"},
+    "wait_timeout": {"for": "2500ms", "delay": "1s"},
     "oversized_packet": {"for": "80ms"},
     "schema_change": {"for": "20ms"},
     "disk_full": {"for": "80ms"},
@@ -90,9 +95,14 @@ def sample(*kinds: str, sink: str | None = None, **parts: Any) -> Scenario:
             "checkpoint_every": 11,
         },
         "sink": sink or ("two-phase" if needs_store else "atomic"),
-        "faults": [{"id": f"f{n}", "do": kind, "when": _AT, **SAMPLES[kind]} for n, kind in enumerate(kinds)],
+        "faults": [
+            *({"id": f"f{n}", "do": kind, "when": _AT, **SAMPLES[kind]} for n, kind in enumerate(kinds)),
+            *(_SHOWN_BY[kind] for kind in kinds if kind in _SHOWN_BY),
+        ],
         "decisive": ["V8"],
     }
+    if "wait_timeout" in kinds:
+        plain["workload"] |= _SLOW
     for name, value in parts.items():
         plain[name] = {**plain[name], **value} if isinstance(value, dict) else value
     return Scenario.model_validate(plain)

@@ -106,7 +106,7 @@ def test_there_are_four_ways_to_end(how: str) -> None:
 
 
 def test_a_fault_comes_again_as_often_as_it_should_each_time_with_its_own_evidence() -> None:
-    scenario = with_fault("latency", repeat=3, every="50ms", **{"for": "20ms"})
+    scenario = with_fault("latency", when={"at": "20ms"}, repeat=3, every="50ms", **{"for": "20ms"})
 
     ran = simulated(scenario)
 

@@ -17,12 +17,21 @@ from harness.tests.simulated_run import judgement_of
 from harness.verdict import Outcome
 
 EACH = pytest.mark.parametrize("kind", SAMPLES)
-OUTSIDE = [kind for kind in SAMPLES if FAULTS[kind].by in {"link", "server"}]
+OUTSIDE = [
+    kind
+    for kind in SAMPLES
+    if FAULTS[kind].by in {"link", "server"} and kind != "wait_timeout"  # its sample has a silence of its own
+]
 SINKS = pytest.mark.parametrize("sink", ["atomic", "two-phase", "idempotent"])
 
 
 def told(ran: Simulated) -> list[tuple[str, Any]]:
-    return [(event.phase, event.evidence) for event in ran.events if isinstance(event, FaultEvent)]
+    """Of the fault itself, not of what a sample needs besides."""
+    return [
+        (event.phase, event.evidence)
+        for event in ran.events
+        if isinstance(event, FaultEvent) and event.f == "f0"
+    ]
 
 
 def test_there_is_a_sample_of_each_kind_that_level_sim_can_do() -> None:
@@ -48,7 +57,9 @@ def test_it_bites_and_heals_and_the_reference_passes(kind: str) -> None:
 def test_what_hits_commits_leaves_every_sink_right(kind: str, sink: str) -> None:
     outcomes = {judgement_of(simulated(sample(kind, sink=sink), seed=seed)).outcome for seed in range(3)}
 
-    assert outcomes == {Outcome.PASS}
+    # The rival lies in the gap of the next epoch, and an idempotent sink writes none.
+    meets_nobody = (kind, sink) == ("deadlocks", "idempotent")
+    assert outcomes == {Outcome.VACUOUS if meets_nobody else Outcome.PASS}
 
 
 @EACH

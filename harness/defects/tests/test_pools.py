@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import pytest
 
+from harness.database.driver import AsyncMySqlDriver
 from harness.database.pool import ConnectionLost, ConnectionPool
 from harness.database.tests.conftest import RunDatabase
 from harness.defects.pools import cancelling_nothing, losing_rows, reusing_cancelled, trusting
@@ -28,7 +29,7 @@ def run(work: Callable[[Any], Awaitable[Any]], database: RunDatabase, defect: De
     """`work` on a pool with `defect`, on a loop of its own."""
 
     async def worked() -> Any:
-        pool = defect(ConnectionPool)(database.lookups, **{"size": 1, **settings})
+        pool = defect(ConnectionPool)(AsyncMySqlDriver(database.lookups), **{"size": 1, **settings})
         try:
             return await work(pool)
         finally:

@@ -10,6 +10,7 @@ import pytest
 
 from harness.checkpoint_store import CheckpointStore, FolderFiles
 from harness.database.audit import read_audit
+from harness.database.driver import MySqlDriver
 from harness.database.epoch import Attempt, Fenced, Part, SavedEpoch, Visible
 from harness.database.idempotent_sink import IdempotentSink
 from harness.database.schema import connect
@@ -53,7 +54,7 @@ def attempt_of(
     kind: Kind, database: RunDatabase, store: CheckpointStore | None = None
 ) -> tuple[Any, Attempt]:
     """The next attempt's sink, and what it restores."""
-    sink = kind(database.sink, subtask=SUBTASK)
+    sink = kind(MySqlDriver(database.sink), subtask=SUBTASK)
     if store is None:
         return sink, sink.take_over(now_ms=1)
     return sink, sink.take_over(now_ms=1, restore=store.restore)

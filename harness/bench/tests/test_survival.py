@@ -81,7 +81,7 @@ def test_a_row_of_another_key_is_counted_as_wrong(
             Lookup(id=record.id, key=(record.key + 1) % 20, service_ms=0), pool
         )
 
-    monkeypatch.setattr(survival_cell, "lookup", next_ones)
+    monkeypatch.setattr(survival_cell, "ReferenceLookup", lambda _nonces: next_ones)
 
     assert cell(world, "latency", seed=1, folder=tmp_path).wrong == 60
 

@@ -67,7 +67,7 @@ class _Ends:
         self._last_failed = -math.inf  # events may be numbered below 0
         self._killed: int | None = None
         completed = view.checkpoints.completions
-        self._snaps = [cut.snap.n for cut in attempt.cuts if (attempt.a, cut.snap.c) in completed]
+        self._snaps = [cut.snap for cut in attempt.cuts if (attempt.a, cut.snap.c) in completed]
         self._closed = attempt.ended is not None or attempt.a < max(view.subtask.attempts)
         for event in attempt.events:
             match event:
@@ -97,8 +97,11 @@ class _Ends:
         return self._closed or self._next_snap(res) is not None
 
     def _next_snap(self, res: Res) -> int | None:
-        index = bisect_right(self._snaps, res.n)
-        return self._snaps[index] if index < len(self._snaps) else None
+        """The next from which the record would not be asked again."""
+        for snap in self._snaps[bisect_right(self._snaps, res.n, key=lambda snap: snap.n) :]:
+            if all(element.get("id") != res.id for element in snap.elements):
+                return snap.n
+        return None
 
 
 def _double_routed(ends: _Ends) -> Iterator[Anomaly]:

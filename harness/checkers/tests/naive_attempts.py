@@ -186,7 +186,13 @@ def _untold(page: Page) -> Iterator[tuple[Json, bool]]:
         later = [e for e in page.of(s, a) if e["n"] > n]
         told = any(e["k"] == "failed" or (e["k"] == "dead" and e["id"] == res["id"]) for e in later)
         completed = page.completed_snaps(s)
-        kept = [e["n"] for e in later if e["k"] == "snap" and any(e is snap for snap in completed)]
+        kept = [
+            e["n"]
+            for e in later
+            if e["k"] == "snap"
+            and any(e is snap for snap in completed)
+            and all(held.get("id") != res["id"] for held in e["elements"])
+        ]
         killed = any(e["k"] == "kill" and e["n"] < min(kept, default=EVER) for e in later)
         over = (
             any(e["k"] in {"ended", "close"} for e in page.of(s, a)) or a < page.attempts(s)[-1] or bool(kept)

@@ -33,7 +33,8 @@ STATEMENT_S = 5
 _NAME_WAIT_S = 1
 """A session that has just been closed lets go of its name by then."""
 _NAME_MAX = 64
-_NO_SUCH_SESSION = 1094
+_ENDED_SESSION = frozenset({1094, 1095})
+"""No such session; or, of one that is just being ended, none that has an owner any more (MariaDB)."""
 
 
 class _NameHeld(Exception):
@@ -140,7 +141,7 @@ class Transactions:
         try:
             cursor.execute(f"KILL {int(holder)}")
         except self._driver.errors as error:
-            if code_of(error) != _NO_SUCH_SESSION:
+            if code_of(error) not in _ENDED_SESSION:
                 raise
 
     def _recover(self, error: Exception) -> None:

@@ -36,7 +36,7 @@ PLANTED = [
     ("harness/faults/latency.py", "import asyncio", "share no code with the suspect"),
     ("harness/checkers/ordered.py", "import reference_impl.elements", "share no code with the suspect"),
     ("reference_impl/errors.py", "import asyncio", "what is pure in the operator"),
-    ("harness/engine/perform.py", "import reference_impl", "only the system under test"),
+    ("harness/runs/outcome.py", "import reference_impl", "only the system under test"),
     ("harness/engine/perform.py", "import pyspark", "Spark stays in its folder"),
     ("harness/engine/perform.py", "import docker", "the container engine stays"),
     ("harness/engine/perform.py", "import reports", "reports are called from the top only"),

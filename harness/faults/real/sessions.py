@@ -13,7 +13,8 @@ from harness.faults.real.server_control import ServerControl
 
 __all__ = ["Session", "end_sessions", "interrupt", "sessions_of_run"]
 
-_NO_SUCH_SESSION = 1094
+_ENDED_SESSION = frozenset({1094, 1095})
+"""No such session; or, of one that is just being ended, none that has an owner any more (MariaDB)."""
 _SESSIONS = """
     SELECT ID, COMMAND, COALESCE(STATE, ''), COALESCE(INFO, '') FROM information_schema.PROCESSLIST
     WHERE USER = %s AND DB = %s ORDER BY ID"""
@@ -60,7 +61,7 @@ def _kill(connection: Any, what: str, session: Session) -> bool:
         with connection.cursor() as cursor:
             cursor.execute(f"KILL {what} {session.id}")
     except pymysql.MySQLError as error:
-        if error.args and error.args[0] == _NO_SUCH_SESSION:
+        if error.args and error.args[0] in _ENDED_SESSION:
             return False
         raise
     return True

@@ -101,6 +101,7 @@ def test_a_worker_that_dies_is_replaced_and_the_last_death_ends_the_run(tmp_path
     try:
         for _ in range(ATTEMPTS_MAX):
             assert supervisor.poll().running
+            assert come_to(1)
             (worker,) = processes()
             worker.kill()
             killed = wait_until(lambda: processes() == [], deadline=Deadline(LIMIT_S))

@@ -13,8 +13,7 @@ from harness.faults.real.server_control import ServerControl
 
 __all__ = ["Session", "end_sessions", "interrupt", "sessions_of_run"]
 
-_ENDED_SESSION = frozenset({1094, 1095})
-"""No such session; or, of one that is just being ended, none that has an owner any more (MariaDB)."""
+_NO_SUCH_SESSION = 1094
 _SESSIONS = """
     SELECT ID, COMMAND, COALESCE(STATE, ''), COALESCE(INFO, '') FROM information_schema.PROCESSLIST
     WHERE USER = %s AND DB = %s ORDER BY ID"""
@@ -61,7 +60,7 @@ def _kill(connection: Any, what: str, session: Session) -> bool:
         with connection.cursor() as cursor:
             cursor.execute(f"KILL {what} {session.id}")
     except pymysql.MySQLError as error:
-        if error.args and error.args[0] in _ENDED_SESSION:
+        if error.args and error.args[0] == _NO_SUCH_SESSION:
             return False
         raise
     return True

@@ -54,7 +54,7 @@ class HoldReply(MessageFault):
         of_link = seen.over(self.link)
         held = seen.did("held", stream=_STREAM)
         waiting = len(of_link.waiting())
-        timed_out = sum(1 for call in of_link.during() if call.ending == "timeout")
+        timed_out = of_link.timed_out()
         lost = len(of_link.losses_during())
         if not held or not (waiting or timed_out or lost):
             return {}

@@ -75,6 +75,12 @@ class Seen:
         begun = (call for call in self.calls if call.began_us < self.healed_us)
         return [call for call in begun if call.ended_us is None or call.ended_us > self.healed_us]
 
+    def timed_out(self) -> int:
+        """How many calls timed out that the fault may have kept waiting: one whose answer was already on its way
+        when the fault was armed, or one that began under it, whenever it gave up."""
+        begun = (call for call in self.calls if call.began_us < self.healed_us and call.ending == "timeout")
+        return sum(1 for call in begun if call.ended_us is not None and call.ended_us >= self._since_us)
+
     def before(self) -> list[TimedCall]:
         """Calls that had ended when the fault was armed."""
         return [call for call in self.calls if call.ended_us is not None and call.ended_us < self.armed_us]
@@ -99,8 +105,12 @@ class Seen:
         ]
 
     def _is_inside(self, at_us: int, grace_us: int) -> bool:
-        since_us = self.armed_us if self.arming_us is None else self.arming_us
-        return since_us <= at_us <= self.healed_us + grace_us
+        return self._since_us <= at_us <= self.healed_us + grace_us
+
+    @property
+    def _since_us(self) -> int:
+        """When it may have begun to act."""
+        return self.armed_us if self.arming_us is None else self.arming_us
 
 
 def median_ms(calls: Sequence[TimedCall]) -> float | None:

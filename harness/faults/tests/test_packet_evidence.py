@@ -231,3 +231,12 @@ def test_each_that_fails_half_armed_or_under_way_heals(kind: str, failing: int) 
         raise ConnectionError
 
     assert proxy.acts == []
+
+
+def test_an_answer_that_was_on_its_way_and_held_until_its_call_gave_up_is_evidence() -> None:
+    held = BITES["hold_reply"].seen
+    gave_up = call(ARMED - 9_000, ARMED + 300_000, "timeout")
+
+    found = made("hold_reply").evidence(replace(held, calls=[gave_up]))
+
+    assert found["timed_out"] == 1

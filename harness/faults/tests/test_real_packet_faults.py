@@ -24,17 +24,17 @@ AT = {"when": {"at": "200ms"}}
 RESET = {"id": "g", "do": "reset_now", "link": "lookups", "when": {"at": "250ms"}}
 """So that clients need new connections."""
 TRIALS: Mapping[str, Sequence[Mapping[str, Any]]] = {
-    "half_open": [{"link": "lookups", "direction": "down", "for": "500ms"}],
-    "half_open up": [{"link": "lookups", "direction": "up", "for": "500ms"}],
+    "half_open": [{"link": "lookups", "direction": "down", "for": "1500ms"}],
+    "half_open up": [{"link": "lookups", "direction": "up", "for": "1500ms"}],
     "reset_now": [{"link": "lookups"}],
     "reset_at_packet": [{"link": "lookups", "packet": 2, "bytes": 7, "times": 3}],
-    "refuse_connects": [{"link": "lookups", "for": "500ms"}, RESET],
-    "stalled_handshake": [{"link": "lookups", "for": "500ms"}, RESET],
+    "refuse_connects": [{"link": "lookups", "for": "1500ms"}, RESET],
+    "stalled_handshake": [{"link": "lookups", "for": "1500ms"}, RESET],
     "lost_commit": [{"link": "sink"}],
     "lost_commit_reply": [{"link": "sink"}],
     "sql_error": [{"link": "lookups", "code": 1213, "times": 5}],
-    "sql_error 1040": [{"link": "lookups", "code": 1040, "times": 5, "for": "500ms"}, RESET],
-    "hold_reply": [{"link": "lookups", "statement": "select", "times": 2, "for": "500ms"}],
+    "sql_error 1040": [{"link": "lookups", "code": 1040, "times": 5, "for": "1500ms"}, RESET],
+    "hold_reply": [{"link": "lookups", "statement": "select", "times": 2, "for": "1500ms"}],
 }
 
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import glob
 import os
+import select
+import signal
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from io import UnsupportedOperation
 from pathlib import Path
 from typing import BinaryIO
 
@@ -117,22 +120,56 @@ def _stdin() -> BinaryIO:
 
 def _spooled(source: BinaryIO, name: str, kept: ExitStack) -> Path:
     """A temporary file with all that `source` gives, gone when `kept` is closed."""
-    chunk = _read(source, name)
+    woken = kept.enter_context(_woken_by_signals())
+    chunk = _read(source, name, woken)
     form = next((suffix for magic, suffix in _FORMS if chunk.startswith(magic)), _PLAIN)
     try:
         folder = Path(kept.enter_context(tempfile.TemporaryDirectory(prefix="floodmark-check-")))
         with (folder / f"spooled{form}").open("wb") as copy:
             while chunk:
                 copy.write(chunk)
-                chunk = _read(source, name)
+                chunk = _read(source, name, woken)
     except OSError as error:
         message = f"{name} cannot be kept in {tempfile.gettempdir()}: {error.strerror or error}"
         raise WorldError(message, fix="make room there, set TMPDIR, or name a file") from error
     return folder / f"spooled{form}"
 
 
-def _read(source: BinaryIO, name: str) -> bytes:
+def _read(source: BinaryIO, name: str, woken: int) -> bytes:
+    """Up to a chunk; fewer bytes only at the end."""
+    chunk = bytearray()
     try:
-        return source.read(_CHUNK)
+        while len(chunk) < _CHUNK and (part := _part(source, _CHUNK - len(chunk), woken)):
+            chunk += part
     except OSError as error:
         raise UsageError(f"{name} cannot be read: {error.strerror or error}", fix=_FORMS_TOLD) from error
+    return bytes(chunk)
+
+
+def _part(source: BinaryIO, size: int, woken: int) -> bytes:
+    """What is there, after waiting until something is.
+
+    A read that begins just after a Ctrl-C was noted, and before Python has raised it, would wait for the writer
+    with the interrupt pending; this wait ends, for the signal makes `woken` readable.
+    """
+    try:
+        number = source.fileno()
+    except UnsupportedOperation:  # a program that calls us may hand in a stream of its own, which never waits
+        return source.read(size)
+    while woken in select.select([number, woken], [], [])[0]:
+        os.read(woken, _CHUNK)  # its handler runs before this returns, and raises if it is Ctrl-C's
+    return os.read(number, size)
+
+
+@contextmanager
+def _woken_by_signals() -> Iterator[int]:
+    """A descriptor that each signal makes readable."""
+    woken, waker = os.pipe()
+    os.set_blocking(waker, False)
+    before = signal.set_wakeup_fd(waker)
+    try:
+        yield woken
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(waker)
+        os.close(woken)

@@ -9,8 +9,11 @@ from __future__ import annotations
 import random
 import secrets
 from collections.abc import Callable
+from typing import TypeVar
 
 __all__ = ["Choices", "Draw", "fresh_secret", "fresh_seed"]
+
+_T = TypeVar("_T")
 
 
 class Choices:
@@ -49,6 +52,10 @@ class Draw:
     def between(self, low: int, high: int) -> int:
         """One of low .. high, both included."""
         return low + int(self.unit() * (high - low + 1))
+
+    def one_of(self, *choices: _T) -> _T:
+        """One of `choices`, each as likely as often as it is named."""
+        return choices[self.index(len(choices))]
 
     def chance(self, of_thousand: int) -> bool:
         """True in so many of a thousand cases."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-__all__ = ["NOT_RECORDED", "PHASES", "PHASE_FORMS", "SIMULATED", "PhaseForm", "PhaseName"]
+__all__ = ["NOT_RECORDED", "PHASES", "PHASE_FORMS", "PhaseForm", "PhaseName"]
 
 PhaseName = Literal[
     "open", "restore.begin", "restore.mid", "restore.end", "accept", "wm", "timer", "call", "result", "emit",
@@ -26,27 +26,25 @@ class PhaseForm:
     """The kinds of recorded events that show that it was reached; none: it needs a note of its own."""
     needs: Literal["", "coordination", "task", "inputs"] = ""
     """`coordination`: a sink that is told of completed checkpoints; `task`: keyed state; `inputs`: more than one."""
-    simulated: bool = True
-    """Whether a random situation of level sim may name it."""
 
 
 PHASE_FORMS: Mapping[PhaseName, PhaseForm] = {
     "open": PhaseForm(shown_by=("start",)),
     "restore.begin": PhaseForm(),
     "restore.mid": PhaseForm(),
-    "restore.end": PhaseForm(simulated=False),
+    "restore.end": PhaseForm(),
     "accept": PhaseForm(shown_by=("in", "wm")),
     "wm": PhaseForm(shown_by=("owm",)),
-    "timer": PhaseForm(needs="task", simulated=False),
+    "timer": PhaseForm(needs="task"),
     "call": PhaseForm(shown_by=("call",)),
     "result": PhaseForm(shown_by=("res",)),
     "emit": PhaseForm(shown_by=("out",)),
-    "align": PhaseForm(needs="inputs", simulated=False),
+    "align": PhaseForm(needs="inputs"),
     "snap.begin": PhaseForm(),
-    "snap.mid": PhaseForm(simulated=False),
+    "snap.mid": PhaseForm(),
     "snap.end": PhaseForm(shown_by=("snap",)),
     "ack": PhaseForm(needs="coordination"),
-    "commit.pre": PhaseForm(simulated=False),
+    "commit.pre": PhaseForm(),
     "commit.post": PhaseForm(),  # `commit` is written behind it, and may be missing
     "notify": PhaseForm(needs="coordination"),
     "drain": PhaseForm(shown_by=("end",)),
@@ -56,5 +54,3 @@ PHASE_FORMS: Mapping[PhaseName, PhaseForm] = {
 PHASES: tuple[PhaseName, ...] = get_args(PhaseName)
 NOT_RECORDED = frozenset(name for name, form in PHASE_FORMS.items() if not form.shown_by)
 """The phases that need a note of their own."""
-SIMULATED = tuple(name for name in PHASES if PHASE_FORMS[name].simulated)
-"""The phases that a random situation may name."""

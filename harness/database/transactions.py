@@ -34,7 +34,8 @@ _NAME_WAIT_S = 1
 """A session that has just been closed lets go of its name by then."""
 _NAME_MAX = 64
 _ENDED_SESSION = frozenset({1094, 1095})
-"""No such session; or, of one that is just being ended, none that has an owner any more (MariaDB)."""
+"""KILL's refusals: no such session; or not ours to end, which MariaDB 10.11 was seen to answer while the session was
+ending. In both cases the name is waited for."""
 
 
 class _NameHeld(Exception):

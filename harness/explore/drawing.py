@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from harness.choices import Draw
 from harness.explore.drawn_faults import Setting, draw_faults
-from harness.explore.picks import one_of
 from harness.scenario import Scenario
 from harness.scenario_values import duration_text
 
@@ -52,7 +51,7 @@ def draw_scenario(seed: int) -> Scenario:
 def _calm(draw: Draw) -> dict[str, Any]:
     """Nothing is done to it, calls are slow, checkpoints come by time: they have to keep coming (V18)."""
     operator = {
-        "mode": one_of(draw, "ordered", "unordered"),
+        "mode": draw.one_of("ordered", "unordered"),
         "capacity": draw.between(2, 3),
         "back_pressure": "hard",
     }
@@ -67,7 +66,7 @@ def _calm(draw: Draw) -> dict[str, Any]:
 
 def _disturbed(draw: Draw) -> dict[str, Any]:
     is_keyed = draw.chance(_KEYED)
-    sink = one_of(draw, *(["atomic"] * 3), *(["two-phase"] * 3), *(["idempotent"] * 2))
+    sink = draw.one_of(*(["atomic"] * 3), *(["two-phase"] * 3), *(["idempotent"] * 2))
     operator, workload = _operator(draw, is_keyed=is_keyed, sink=sink), _workload(draw, is_keyed=is_keyed)
     by_time = sink == "atomic" and not is_keyed and draw.chance(_BY_TIME)
     if by_time:
@@ -96,9 +95,9 @@ def _disturbed(draw: Draw) -> dict[str, Any]:
 
 def _operator(draw: Draw, *, is_keyed: bool, sink: str) -> dict[str, Any]:
     operator: dict[str, Any] = {
-        "mode": one_of(draw, "ordered", "unordered"),
-        "capacity": one_of(draw, 1, 2, 2, 3, 4, 5, 8),
-        "on_error": one_of(draw, "fail", "fail", "dead-letter"),
+        "mode": draw.one_of("ordered", "unordered"),
+        "capacity": draw.one_of(1, 2, 2, 3, 4, 5, 8),
+        "on_error": draw.one_of("fail", "fail", "dead-letter"),
     }
     retries = draw.chance(350)
     if retries or draw.chance(550):
@@ -123,7 +122,7 @@ def _timeout(draw: Draw, *, is_repeated: bool) -> dict[str, Any]:
     Not `is_repeated`: what a record gave once it must give after every restart, so nothing may stand in for its result.
     """
     stand_ins = ([_SUBSTITUTE], [_SUBSTITUTE], [], "dead-letter") if is_repeated else ()
-    on_timeout = one_of(draw, "fail", *stand_ins)
+    on_timeout = draw.one_of("fail", *stand_ins)
     timeout_ms = draw.between(400, 2_000) if on_timeout == "fail" else draw.between(15, 150)
     cancels = {} if draw.chance(500) else {"cancels": False}
     return {"timeout": duration_text(timeout_ms), "on_timeout": on_timeout, **cancels}
@@ -131,20 +130,20 @@ def _timeout(draw: Draw, *, is_repeated: bool) -> dict[str, Any]:
 
 def _workload(draw: Draw, *, is_keyed: bool) -> dict[str, Any]:
     workload: dict[str, Any] = {
-        "records": draw.between(5, one_of(draw, 12, 12, 30)),
-        "subtasks": one_of(draw, 1, 1, 2, 2, 3),
-        "keys": one_of(draw, 1, 3, 10, 30),
-        "rate": f"{one_of(draw, _AT_ONCE, _AT_ONCE, 1000, 500, 200)}/s",
-        "watermark_every": one_of(draw, 1, 2, 5) if is_keyed else one_of(draw, 0, 1, 2, 3, 5, 10),
-        "service": duration_text(one_of(draw, 0, 5, 20, 40, _QUICK_MS, _QUICK_MS)),
-        "fanout": one_of(draw, 1, 1, 1, 2, 3),
+        "records": draw.between(5, draw.one_of(12, 12, 30)),
+        "subtasks": draw.one_of(1, 1, 2, 2, 3),
+        "keys": draw.one_of(1, 3, 10, 30),
+        "rate": f"{draw.one_of(_AT_ONCE, _AT_ONCE, 1000, 500, 200)}/s",
+        "watermark_every": draw.one_of(1, 2, 5) if is_keyed else draw.one_of(0, 1, 2, 3, 5, 10),
+        "service": duration_text(draw.one_of(0, 5, 20, 40, _QUICK_MS, _QUICK_MS)),
+        "fanout": draw.one_of(1, 1, 1, 2, 3),
         "expected": "told" if draw.chance(850) else "untold",
     }
     if not is_keyed:
         workload |= {
-            "watermarks": one_of(draw, "rising", "rising", "repeating", "wild"),
+            "watermarks": draw.one_of("rising", "rising", "repeating", "wild"),
             "final_watermark": draw.chance(500),
-            "timestamps": one_of(draw, "all", "all", "some", "none"),
+            "timestamps": draw.one_of("all", "all", "some", "none"),
             "reuses_objects": draw.chance(250),
         }
     return workload

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from harness.choices import Draw
-from harness.explore.picks import one_of
 from harness.scenario import FaultName
 from harness.scenario_values import duration_text
 
@@ -88,16 +87,16 @@ def _ms(draw: Draw, low: int, high: int) -> str:
 
 
 def _kills(setting: Setting, draw: Draw) -> list[Fault]:
-    count = one_of(draw, 0, 0, 1, 1, 1, 2)
+    count = draw.one_of(0, 0, 1, 1, 1, 2)
     kills = [_kill(draw.index(setting.subtasks), _moment(setting, draw), draw) for _ in range(count)]
     if len(kills) == 1 and draw.chance(250):
-        phase = one_of(draw, "restore.begin", "restore.mid", "restore.end", "open")
+        phase = draw.one_of("restore.begin", "restore.mid", "restore.end", "open")
         kills.append(_kill(kills[0]["subtask"], {"phase": phase, "hit": 2 if phase == "open" else 1}, draw))
     return kills
 
 
 def _kill(subtask: int, when: Fault, draw: Draw) -> Fault:
-    how = one_of(draw, "sigkill", "sigkill", "sigkill", "exception")
+    how = draw.one_of("sigkill", "sigkill", "sigkill", "exception")
     return {"do": "kill_worker", "subtask": subtask, "how": how, "when": when}
 
 
@@ -105,7 +104,7 @@ def _moment(setting: Setting, draw: Draw) -> Fault:
     """A phase that the subtask reaches, most of the time as often as is asked."""
     also = [*(["ack", "notify"] if setting.sink != "atomic" else []), *(["timer"] if setting.inputs else [])]
     also += ["align"] if setting.inputs == 2 else []  # noqa: PLR2004 - what is aligned is two
-    phase = one_of(draw, *_PHASES, *_ALWAYS_REACHED, *also)
+    phase = draw.one_of(*_PHASES, *_ALWAYS_REACHED, *also)
     most = setting.records if phase in _OFTEN_REACHED else 1 if phase in {"drain", "close", "open"} else 2
     return {"phase": phase, "hit": draw.between(1, most)}
 
@@ -140,7 +139,7 @@ def _on_link(do: str, *, at_once: bool = False, **fields: Callable[[Draw], Any])
     """Of either link; at the lookups' while a call is under way. `at_once`: it has no end of its own."""
 
     def make(setting: Setting, draw: Draw) -> Fault:
-        link = one_of(draw, "lookups", "lookups", "sink")
+        link = draw.one_of("lookups", "lookups", "sink")
         lasts = {} if at_once else {"for": _ms(draw, 20, 150)}
         drawn = {name: of(draw) for name, of in fields.items()}
         return {"do": do, "link": link, **lasts, **drawn, "when": _call(setting, draw)}
@@ -161,7 +160,7 @@ def _delay(draw: Draw) -> str:
 
 
 def _direction(draw: Draw) -> str:
-    return one_of(draw, "up", "down")
+    return draw.one_of("up", "down")
 
 
 def _of_subtask(do: str, *, low_ms: int = 20, high_ms: int = 150) -> Make:
@@ -178,7 +177,7 @@ def _of_subtask(do: str, *, low_ms: int = 20, high_ms: int = 150) -> Make:
 
 
 def _clock_jump(setting: Setting, draw: Draw) -> Fault:
-    shift = one_of(draw, "-60m", "-1s", "-40ms", "40ms", "500ms", "60m")
+    shift = draw.one_of("-60m", "-1s", "-40ms", "40ms", "500ms", "60m")
     lasts = _ms(draw, 50, 500)
     return {"do": "clock_jump", "how": "jump", "shift": shift, "for": lasts, "when": _record(setting, draw)}
 
@@ -255,7 +254,7 @@ _WITH_STORE: Final[tuple[Make, ...]] = (
         "store_failing",
         **{
             "for": lambda draw: _ms(draw, 20, 150),
-            "how": lambda draw: one_of(draw, "no-space", "read-only", "io-error"),
+            "how": lambda draw: draw.one_of("no-space", "read-only", "io-error"),
         },
     ),
 )
@@ -269,7 +268,7 @@ def _disturbances(setting: Setting, draw: Draw) -> list[Fault]:
         makes += _WITH_STORE
     if not setting.inputs:
         makes.append(_watermark_burst)
-    return [one_of(draw, *makes)(setting, draw) for _ in range(one_of(draw, 0, 0, 1, 1, 2))]
+    return [draw.one_of(*makes)(setting, draw) for _ in range(draw.one_of(0, 0, 1, 1, 2))]
 
 
 # ---------------------------------------------------------------------------------------------- bad luck
@@ -280,8 +279,8 @@ def _held_answer(setting: Setting, draw: Draw) -> Fault:
 
 
 def _sql_error(setting: Setting, draw: Draw) -> Fault:
-    link = one_of(draw, "lookups", "lookups", "sink")
-    code = one_of(draw, 1205, 1213, 1053)
+    link = draw.one_of("lookups", "lookups", "sink")
+    code = draw.one_of(1205, 1213, 1053)
     times = draw.between(1, 3)
     return {"do": "sql_error", "link": link, "code": code, "times": times, "when": _call(setting, draw)}
 
@@ -293,7 +292,7 @@ def _lost_answer(setting: Setting, draw: Draw) -> Fault:
 
 def _lost_commit(setting: Setting, draw: Draw) -> Fault:
     del setting
-    do = one_of(draw, "lost_commit", "lost_commit_reply", "lost_commit_reply")
+    do = draw.one_of("lost_commit", "lost_commit_reply", "lost_commit_reply")
     return {"do": do, "link": "sink", "nth": draw.between(1, 4), "when": {"at": "0ms"}}
 
 
@@ -337,7 +336,7 @@ def _bad_luck(setting: Setting, draw: Draw, *, may_fail: bool) -> list[Fault]:
         return [_poison(setting, draw)]
     if setting.answers_timeouts:
         makes.append(_no_answer)
-    return [one_of(draw, *makes)(setting, draw) for _ in range(one_of(draw, 0, 0, 1, 2, 3))]
+    return [draw.one_of(*makes)(setting, draw) for _ in range(draw.one_of(0, 0, 1, 2, 3))]
 
 
 DRAWN_FAULTS: Final[tuple[FaultName, ...]] = (

@@ -120,7 +120,7 @@ class _SimulatedLock(OnServer):
         if self._link == "lookups":
             self._holder = server.hold_customers()
         else:
-            self._holder = server.hold_fences(self._subtasks, lambda: None)
+            self._holder = server.hold_fences(self._subtasks)
         self._look()
 
     def _look(self) -> None:

@@ -69,9 +69,9 @@ def page_text(matrix: Matrix) -> str:
     return f"""{opening()}
 ## The matrix
 
-Situations from seed {charge.seed} on, at most {charge.runs} runs of each mutant. In a cell: in which run that invariant
-convicted for the first time; bold: it is meant for that mutant. A trial ends when all that are meant for it have
-convicted, but not before its tenth run.
+Random scenarios from seed {charge.seed} on, at most {charge.runs} runs of each mutant. In a cell: in which run that
+invariant convicted for the first time; bold: it is meant for that mutant. A trial ends when all that are meant for it
+have convicted, but not before its tenth run.
 
 {as_markdown(matrix)}
 

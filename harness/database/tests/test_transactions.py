@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from threading import Thread
-from typing import Any
+from typing import Any, ClassVar
 
 import pymysql
 import pytest
@@ -213,6 +213,35 @@ def test_an_attempt_ends_its_own_session_that_was_left_behind_on_a_dead_link(
     assert ids(database) == [1]
     assert session not in sessions(database)
     assert left_behind.connection is not None
+
+
+class RefusedKill(pymysql.cursors.Cursor):
+    """The server refuses to KILL, and the session that was meant ends by itself."""
+
+    ends: ClassVar[list[Any]]
+    code: ClassVar[int]
+
+    def execute(self, query: str, args: Any = None) -> int:
+        if query.startswith("KILL") and self.ends:
+            self.ends.pop().connection.close()
+            raise pymysql.OperationalError(self.code, "refused")
+        return super().execute(query, args)
+
+
+@pytest.mark.parametrize("code", [1094, 1095])
+def test_a_session_that_ends_while_it_is_being_killed_is_no_failure(
+    database: RunDatabase, sink: EpochSink, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    refused = type("Refused", (RefusedKill,), {"ends": [freeze(sink)], "code": code})
+    successor = EpochSink(MySqlDriver(database.sink), subtask=1)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pymysql.connections.Connection, "cursor", lambda self, _=None: refused(self))
+        attempt = successor.take_over(now_ms=1)
+
+    assert refused.ends == []  # type: ignore[attr-defined]
+    assert attempt.number == 2
+    successor.close()
 
 
 def test_a_session_of_a_sink_has_limits_on_the_servers_side(database: RunDatabase, sink: EpochSink) -> None:

@@ -15,7 +15,7 @@ def test_a_difference_is_told_and_costs_the_exit_code(
 ) -> None:
     class Process:
         def __init__(self, digest: str) -> None:
-            self.stdout = iter([f"situation 1 9 {digest}\n"])
+            self.stdout = iter([f"run 1 9 {digest}\n"])
             self.returncode = 0
 
         def __enter__(self) -> Self:
@@ -30,7 +30,7 @@ def test_a_difference_is_told_and_costs_the_exit_code(
     assert equality.main(["--runs", "1"]) == Exit.VIOLATION
 
     said = capsys.readouterr().out
-    assert "differs: situation 1 9 aa and situation 1 9 bb" in said
+    assert "differs: run 1 9 aa and run 1 9 bb" in said
     assert "1 differences" in said
 
 

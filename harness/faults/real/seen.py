@@ -76,8 +76,10 @@ class Seen:
         return [call for call in begun if call.ended_us is None or call.ended_us > self.healed_us]
 
     def timed_out(self) -> int:
-        """How many calls timed out that the fault may have kept waiting: one whose answer was already on its way
-        when the fault was armed, or one that began under it, whenever it gave up."""
+        """How many calls timed out that the fault may have kept waiting.
+
+        The answer may have been on its way when the fault was armed, and its call may have given up after the end.
+        """
         begun = (call for call in self.calls if call.began_us < self.healed_us and call.ending == "timeout")
         return sum(1 for call in begun if call.ended_us is not None and call.ended_us >= self._since_us)
 

@@ -38,7 +38,7 @@ def _convicts(judgement: Judgement, meant: tuple[str, ...]) -> bool:
 
 
 @pytest.mark.sweep
-def test_one_that_no_situation_can_show_is_tried_in_its_scenario() -> None:
+def test_one_that_no_random_scenario_can_show_is_tried_in_its_scenario() -> None:
     suspect = find_suspect("timers-lost-on-restore")
 
     trial = try_suspect(suspect, first_seed=1, runs=3, deadline=Deadline(60), least=1)

@@ -66,5 +66,5 @@ def _nobody_listens(phase: str) -> None:
 
 
 def _awaited(crash: Crash) -> Awaited:
-    at = Phase.model_construct(phase=crash.phase, hit=crash.hit)  # a random situation has phases of its own
+    at = Phase.model_construct(phase=crash.phase, hit=crash.hit)  # valid: a scenario named them
     return Awaited(fault=crash.fault, when=at, subtask=crash.subtask)

@@ -10,8 +10,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Self
 
+from harness.faults.simulated.losses import LOST_CONNECTION
 from harness.levels.sim.hub import Actor
-from harness.levels.sim.link import LOST_CONNECTION, Connection, Flight, HubAlarm, Link
+from harness.levels.sim.link import Connection, Flight, HubAlarm, Link
 from harness.levels.sim.subtask_loop import SubtaskLoop
 from reference_impl.virtual_loop import Handle
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct
 
 from harness.choices import Draw
+from harness.faults.simulated.losses import LOST_CONNECTION, REFUSED
 from harness.levels.sim.hub import Due, Hub
 from harness.levels.sim.server import ConnectRefused
 from harness.levels.sim.wire import Packet, Statement, packets, statement_of
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from harness.levels.sim.server import Reply, Session, SimulatedServer
 
 __all__ = [
-    "LOST_CONNECTION",
-    "REFUSED",
     "Alarm",
     "Connection",
     "Flight",
@@ -35,8 +34,6 @@ __all__ = [
     "MeetsFlights",
 ]
 
-LOST_CONNECTION = 2013
-REFUSED = 2003
 _NETWORK_MS_MAX = 1
 """One way, undisturbed."""
 _HANDSHAKE_MS = 2
@@ -50,17 +47,14 @@ class Connection:
         "alive",
         "flight",
         "fresh",
-        "idle_since_ms",
         "is_automatic",
         "is_root",
         "link",
-        "number",
         "session",
     )
 
-    def __init__(self, link: Link, number: int, *, is_automatic: bool, is_root: bool) -> None:
+    def __init__(self, link: Link, *, is_automatic: bool, is_root: bool) -> None:
         self.link = link
-        self.number = number
         self.is_automatic = is_automatic
         """Whether its session begins in autocommit: asyncmy's does, and may run a user's statements."""
         self.is_root = is_root
@@ -69,8 +63,6 @@ class Connection:
         self.alive = True
         self.fresh = True
         """Not yet greeted by the server."""
-        self.idle_since_ms: int | None = None
-        """When its last answer came, while nothing is on its way; None: it is in use."""
         self.session: Session | None = None
         """The server's end; None: before the handshake, or once it has ended."""
 
@@ -139,7 +131,7 @@ class Flight(Struct, eq=False):
     """Its request waits on the way, or in front of a server that does not read."""
     departed: bool = False
     kept: bool = False
-    """A fault keeps its answer, now or for ever."""
+    """A fault keeps its answer back: what the server says meanwhile does not set when it is due."""
     swallowed: bool = False
     """Something on the way has swallowed the request or the answer; what held it before cannot let it go on."""
 
@@ -199,8 +191,6 @@ class Link:
         """To which the database pads a row."""
         self.flights: dict[Flight, None] = {}
         self.faults: list[MeetsFlights] = []
-        self.made = 0
-        """Connections so far."""
         self._connections: dict[Connection, None] = {}
         self._stranded: list[Session] = []
         """Sessions of the server whose clients have hung up without its hearing of it."""
@@ -214,8 +204,7 @@ class Link:
 
     def connect(self, *, is_automatic: bool, is_root: bool = False) -> Connection:
         """A connection whose handshake is to be sent."""
-        self.made += 1
-        connection = Connection(self, self.made, is_automatic=is_automatic, is_root=is_root)
+        connection = Connection(self, is_automatic=is_automatic, is_root=is_root)
         self._connections[connection] = None
         return connection
 
@@ -246,7 +235,7 @@ class Link:
         self.flights[flight] = None
         for fault in self.faults:
             fault.meets(self, flight)
-        flight.connection.idle_since_ms, flight.connection.flight = None, flight
+        flight.connection.flight = flight
         self._depart(flight)
 
     def _depart(self, flight: Flight) -> None:
@@ -409,8 +398,7 @@ class Link:
         if flight.doom is not None:
             self.fail(flight, flight.doom)
             return
-        connection = flight.connection
-        connection.fresh, connection.idle_since_ms = False, self.hub.now_ms
+        flight.connection.fresh = False
         self._end(flight)
 
     def fail(self, flight: Flight, code: int | str) -> None:

@@ -44,7 +44,6 @@ class SimulatedAttempt:
         self.actor: Actor
         self.journal: BufferJournal | None = None
         self.loop: SubtaskLoop | None = None
-        self.store: CheckpointStore | None = None
 
     def wait(self) -> None:
         """Block until somebody wakes the attempt."""
@@ -113,7 +112,6 @@ class SimulatedPlace:
     ) -> SimulatedPlace:
         """See `Place`."""
         del attempt, journal, loop
-        self._attempt.store = store
         store.trouble = self._meet_store
         self._run.started(self._attempt)
         return self

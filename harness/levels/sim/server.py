@@ -175,22 +175,17 @@ class SimulatedServer:
 
     # Locks that a fault holds, as root
 
-    def hold_fences(self, count: int | None, held: Callable[[], None]) -> Session:
+    def hold_fences(self, count: int | None) -> Session:
         """A foreign transaction locks the fence rows of the first `count` subtasks (None: all) until its `end`.
 
-        `held` is called when it has them all. It waits longer than any transaction of the run.
+        It waits for them longer than any transaction of the run.
         """
         session = self.open_session(is_root=True)
         session.autocommit = False
-
-        def done(reply: Reply) -> None:
-            if reply.code is None:
-                held()
-
-        if count is None:
-            session.execute("SELECT subtask FROM fence FOR UPDATE", (), done)
-        else:
-            session.execute("SELECT subtask FROM fence ORDER BY subtask LIMIT %s FOR UPDATE", (count,), done)
+        statement = "SELECT subtask FROM fence FOR UPDATE"
+        if count is not None:
+            statement = "SELECT subtask FROM fence ORDER BY subtask LIMIT %s FOR UPDATE"
+        session.execute(statement, () if count is None else (count,), lambda _: None)
         return session
 
     def hold_customers(self) -> Session:

@@ -10,10 +10,11 @@ import pytest
 
 from harness.choices import Draw
 from harness.database.error_classes import ErrorClass, class_of, code_of
+from harness.faults.simulated.losses import LOST_CONNECTION
 from harness.levels.sim.customers import Customers
 from harness.levels.sim.drivers import AsyncDriver, BlockingDriver, SimulatedError
 from harness.levels.sim.hub import Actor, Hub
-from harness.levels.sim.link import LOST_CONNECTION, Link
+from harness.levels.sim.link import Link
 from harness.levels.sim.server import SimulatedServer
 from harness.levels.sim.subtask_loop import SubtaskLoop
 from harness.levels.sim.tables import Effects, Tables

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from harness.choices import Draw
 from harness.errors import UsageError
 from harness.faults.model.registry import FAULTS
 from harness.history.event import FaultEvent
+from harness.levels.sim.customers import Customers
+from harness.levels.sim.hub import Hub
+from harness.levels.sim.link import Link
 from harness.levels.sim.run import Simulated
+from harness.levels.sim.server import SimulatedServer
+from harness.levels.sim.tables import Tables
 from harness.levels.sim.tests.fault_samples import SAMPLES, STORES, sample, simulated
-from harness.scenario_triggers import At
 from harness.sut.variant import Variant
 from harness.tests.simulated_run import judgement_of
 from harness.verdict import Outcome
@@ -72,14 +79,31 @@ def test_where_nothing_is_armed_nothing_is_told_and_the_run_is_vacuous(kind: str
     assert judgement_of(ran).outcome is Outcome.VACUOUS
 
 
+def idle_run() -> Any:
+    """As much of a simulation as faults of links and servers look at; nobody is connected."""
+    draw = Draw(1, "test")
+    hub = Hub(draw, limit_ms=10_000, steps_max=100_000)
+    tables = Tables(subtasks=2, customers=Customers([[1, "Ada", "Rome", 1]]))
+    server = SimulatedServer(hub=hub, tables=tables, on_commit=lambda _session, _effects: None)
+    links = {name: Link(name, hub=hub, draw=draw, server=server) for name in ("lookups", "sink")}
+    direct = Link("direct", hub=hub, draw=draw, server=server, is_direct=True)
+    return SimpleNamespace(
+        hub=hub, draw=draw, server=server, links=links, direct=direct, errors=Counter(), attempts=[]
+    )
+
+
 @pytest.mark.parametrize("kind", OUTSIDE)
 def test_where_nobody_works_it_has_no_evidence(kind: str) -> None:
-    scenario = sample(kind, workload={"records": 1, "checkpoint_every": 1000})
-    late = scenario.faults[0].model_copy(update={"when": At.model_validate({"at": "400ms"})})
+    run = idle_run()
+    act = sample(kind).faults[0].simulated(run)
+    assert act is not None
+    run.hub.at(10, act.begins)
+    run.hub.at(500, act.ends)
 
-    ran = simulated(scenario.model_copy(update={"faults": (late,)}))
+    run.hub.run()
 
-    assert [evidence for phase, evidence in told(ran) if phase == "end"] in ([], [{}])
+    assert run.hub.now_ms >= 500
+    assert act.evidence() == {}
 
 
 @pytest.mark.parametrize("kind", STORES)

@@ -107,7 +107,6 @@ OF_OPERATORS = (
         ),
         where="calls are made once",
         applies=calls_once,
-        scenario="results-after-close",
     ),
     Defect(
         number=25,

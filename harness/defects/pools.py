@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from harness.database.connection_lost import MayAskAgain
-from harness.defects.defect import EVERY_LEVEL, Defect
+from harness.defects.defect import EVERY_LEVEL, SIM_AND_LIVE, Defect
 from harness.defects.where import calls_are_lost, cancels_calls
 from harness.sut.lookup import ForeignAnswer
 from harness.sut.registry import LookupFunction
@@ -149,5 +149,7 @@ OF_POOLS = (
         variant=Variant(pool=reusing_cancelled, lookup=trusting),
         where="a timeout is answered, and cancels its call",
         applies=cancels_calls,
+        scenario="cancel-storm",
+        levels=SIM_AND_LIVE,
     ),
 )

@@ -149,11 +149,17 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def run_forever(self) -> None:
         """Turn until `stop`; stopped before it runs, it turns once, as asyncio's does."""
+        outer = asyncio._get_running_loop()  # noqa: SLF001 - public by name, for whoever writes a loop
+        asyncio._set_running_loop(self)  # noqa: SLF001
+        try:
+            self._turn_until_stopped()
+        finally:
+            asyncio._set_running_loop(outer)  # noqa: SLF001
+
+    def _turn_until_stopped(self) -> None:
         if self._running or self._closed:
             raise RuntimeError(f"the virtual loop is {'closed' if self._closed else 'running already'}")
         self._running = True
-        outer = asyncio._get_running_loop()  # noqa: SLF001 - public by name, for whoever writes a loop
-        asyncio._set_running_loop(self)  # noqa: SLF001
         try:
             while True:
                 self._turn()
@@ -164,7 +170,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
                     break
         finally:
             self._stopping = self._running = False
-            asyncio._set_running_loop(outer)  # noqa: SLF001
 
     def _turn(self) -> None:
         """Run what is ready now, not what that makes ready; if nothing is, let time pass first."""

@@ -34,8 +34,8 @@ _NAME_WAIT_S = 1
 """A session that has just been closed lets go of its name by then."""
 _NAME_MAX = 64
 _ENDED_SESSION = frozenset({1094, 1095})
-"""KILL's refusals: no such session; or not ours to end, which MariaDB 10.11 was seen to answer while the session was
-ending. In both cases the name is waited for."""
+"""What KILL is refused with: no such session; or not ours to end, which MariaDB 10.11 was seen to answer while the
+session was ending. In both cases the name is waited for."""
 
 
 class _NameHeld(Exception):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal
 
 from harness.clock import Deadline, wait_until
@@ -135,6 +136,8 @@ class SimulatedZombie(StoppedWorker):
 
     def __init__(self, run: Simulation, subtask: int) -> None:
         super().__init__(run, subtask)
+        self._looked_at = 0
+        """So many events have been searched for the successor's snapshot."""
         self._spoken = 0
         self._waited_ms = 0
 
@@ -160,8 +163,9 @@ class SimulatedZombie(StoppedWorker):
         super().ends()
 
     def _is_succeeded(self) -> bool:
-        newest = self._run.attempts[self._subtask].number
-        snaps = (event for event in reversed(self._run.tape.events) if isinstance(event, Snap))
+        events, newest = self._run.tape.events, self._run.attempts[self._subtask].number
+        first, self._looked_at = self._looked_at, len(events)
+        snaps = (event for event in islice(events, first, None) if isinstance(event, Snap))
         return any((event.s, event.a) == (self._subtask, newest) for event in snaps)
 
     def evidence(self) -> Evidence:

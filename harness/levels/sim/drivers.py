@@ -75,8 +75,11 @@ class BlockingDriver:
         """Send it and stop the actor until it has landed."""
         actor = self._actor()
         flight.alarm, flight.landed = self._alarm, lambda _: actor.wake()
-        self._link.send(flight)
-        while not flight.over:
+        if actor.paused:
+            self._link.send(flight)
+        else:
+            self._link.round_trip(flight)
+        while actor.killed or actor.paused or not flight.over:
             actor.wait(None)
         self._catch_up()
 

@@ -7,6 +7,7 @@ when nobody is due any more, `run` says so and never hangs.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from heapq import heappop, heappush
 from traceback import format_exception
@@ -120,7 +121,7 @@ class Actor:
         if self.dying is not None:
             self.dying()
         current = getcurrent()
-        if current is self._greenlet:
+        if current is self._greenlet and not self.hub.in_callback:
             raise Killed
         if current is not self.hub.main:
             self.hub.at(self.hub.now_ms, self.kill)
@@ -159,6 +160,10 @@ class Hub:
         """A callback raised: what is there says nothing about who waits for what."""
         self.over = False
         """Nobody begins any more."""
+        self.running: Any = None
+        """The actor's loop of which asyncio was told last that it runs."""
+        self.in_callback = False
+        """An actor runs what is a callback's work: nobody may be killed in the midst of it."""
 
     def spawn(
         self, run: Callable[[Actor], None], *, name: str, ended: Callable[[Actor], None], at_ms: int
@@ -197,6 +202,14 @@ class Hub:
 
     def run(self) -> str | None:
         """Until nobody is left, or nobody is due; why it ended early, if it did. Throws the rest away."""
+        outer = asyncio._get_running_loop()  # noqa: SLF001 - public by name, for whoever writes a loop
+        try:
+            return self._run()
+        finally:
+            self.running = None
+            asyncio._set_running_loop(outer)  # noqa: SLF001
+
+    def _run(self) -> str | None:
         heap = self._heap
         why: str | None = None
         while heap:

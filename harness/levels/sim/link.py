@@ -225,6 +225,44 @@ class Link:
 
     def send(self, flight: Flight) -> None:
         """Begin: the answer is due after both ways and the server's work, unless a fault has it otherwise."""
+        self._leave(flight)
+        for fault in self.faults:
+            fault.meets(self, flight)
+        self._depart(flight)
+
+    def round_trip(self, flight: Flight) -> None:
+        """`send`, for a client that blocks; all of it at once, without events, if nobody else is due until its end."""
+        self._leave(flight)
+        hub = self.hub
+        if self.faults or not hub.skip_to(flight.arrive_ms):
+            for fault in self.faults:
+                fault.meets(self, flight)
+            self._depart(flight)
+            return
+        flight.departed = True
+        hub.in_callback = True
+        try:
+            self._serve(flight)
+        finally:
+            hub.in_callback = False
+        if flight.over:
+            return
+        if self._comes_back_at_once(flight):
+            flight.connection.fresh = False
+            self._end(flight)
+        else:
+            self.aim(flight)
+
+    def _comes_back_at_once(self, flight: Flight) -> bool:
+        """Whether nothing has happened to its answer, and nothing can; the clock stands at its landing then."""
+        due_ms, limit_ms = flight.due_ms, flight.limit_ms
+        if self.faults or due_ms is None or flight.doom is not None or flight.timer is not None:
+            return False
+        is_patient = limit_ms is None or due_ms <= flight.sent_ms + limit_ms
+        return is_patient and self.hub.skip_to(due_ms)
+
+    def _leave(self, flight: Flight) -> None:
+        """It is on its way, and nothing has happened to it yet."""
         bits, now_ms = self.draw.bits, self.hub.now_ms
         flight.sent_ms = now_ms
         way_ms = bits(1) * _NETWORK_MS_MAX
@@ -233,10 +271,7 @@ class Link:
         flight.arrive_ms = arrive_ms = now_ms + way_ms
         flight.due_ms = arrive_ms + bits(1) * _NETWORK_MS_MAX
         self.flights[flight] = None
-        for fault in self.faults:
-            fault.meets(self, flight)
         flight.connection.flight = flight
-        self._depart(flight)
 
     def _depart(self, flight: Flight) -> None:
         """As the faults have left it."""

@@ -6,7 +6,6 @@ attempt has its `kill`, and what the database holds is in the history.
 
 from __future__ import annotations
 
-import asyncio
 import signal
 import threading
 from collections import Counter
@@ -119,12 +118,8 @@ class Simulation:
                 self._coordinate, name="coordinator", ended=lambda _: None, at_ms=0
             )
             self._coordinator.is_daemon = True
-        outer = asyncio._get_running_loop()  # noqa: SLF001 - public by name, as in `SubtaskLoop`
-        try:
-            with self._patience():
-                why = self.hub.run()
-        finally:
-            asyncio._set_running_loop(outer)  # noqa: SLF001 - an actor that was thrown away has left its own
+        with self._patience():
+            why = self.hub.run()
         if len(self.finished) < subtasks:
             self._close()
             if why is not None and self.error is None:

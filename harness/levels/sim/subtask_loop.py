@@ -78,16 +78,23 @@ class SubtaskLoop(VirtualLoop):
         self._running = False
         super().close()
 
+    def run_forever(self) -> None:
+        """As the parent's; asyncio is told which loop runs when callbacks do, for telling it is a system call."""
+        self._turn_until_stopped()
+
     def _turn(self) -> None:
         if not self._ready and not self._stopping:
             self._actor.wait(self.next_due_ms())
-            _set_running_loop(self)  # another actor's has run meanwhile
         self.advance(self._actor.hub.now_ms)
         if self._ready:
             self.run_ready()
 
     def run_ready(self) -> None:
         """As the parent's; what is written meanwhile is written outside of mail."""
+        hub = self._actor.hub
+        if hub.running is not self:
+            hub.running = self
+            _set_running_loop(self)
         journal = self._journal
         journal.in_callback = True
         try:

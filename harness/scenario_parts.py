@@ -6,7 +6,7 @@ Invariant: a part that exists is consistent in itself; what needs two parts is i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
@@ -28,6 +28,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from harness.scenario_values import Duration, Percent, Rate, Span, Whole
 
 __all__ = [
+    "SINK_FORMS",
     "Breach",
     "Downstream",
     "Expectations",
@@ -36,6 +37,7 @@ __all__ = [
     "Operator",
     "Part",
     "Sink",
+    "SinkForm",
     "Task",
     "Workload",
     "refuse",
@@ -44,6 +46,24 @@ __all__ = [
 Level = Literal["sim", "live", "spark"]
 Link = Literal["lookups", "sink"]
 Sink = Literal["atomic", "two-phase", "idempotent"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkForm:
+    """What is known of one sink before it is made; which class it is: `harness.sut.sink_choice`."""
+
+    claimed_as: Literal["atomic", "two-phase", "rollback"]
+    """In the words of a history."""
+    has_output_key: bool = False
+    """Whether the table of outputs has a key, under which a row written again is the same row."""
+
+
+SINK_FORMS: Mapping[Sink, SinkForm] = {
+    "atomic": SinkForm(claimed_as="atomic"),
+    "two-phase": SinkForm(claimed_as="two-phase"),
+    # What it shows twice is the same, so a restart takes back what it replays.
+    "idempotent": SinkForm(claimed_as="rollback", has_output_key=True),
+}
 
 Step = str | int
 

@@ -35,6 +35,7 @@ from harness.faults.real.fault_site import Site
 from harness.faults.real.workers import Succession
 from harness.process_identity import ProcessIdentity
 from harness.runs.plan import Endpoint
+from harness.scenario_parts import SINK_FORMS, Sink
 from harness.sut.lookup import ReferenceLookup, own_nonces
 from harness.workloads.lookups import Lookup
 from harness.world.world import LINKS, World
@@ -42,7 +43,7 @@ from reference_impl.loops import real_loop
 
 __all__ = ["SINKS", "Counted", "survive"]
 
-SINKS = ("atomic", "two-phase", "idempotent")
+SINKS = tuple(SINK_FORMS)
 
 _KEYS = 20
 _RECORDS = 60
@@ -91,12 +92,12 @@ class Counted:
     took_s: float
 
 
-def survive(world: World, kind: FaultName, *, seed: int, sink: str, name: str, folder: Path) -> Counted:
+def survive(world: World, kind: FaultName, *, seed: int, sink: Sink, name: str, folder: Path) -> Counted:
     """Look up and commit while faults of `kind` act on both links; the database `name` is made and dropped."""
     began_us = monotonic_us()
     with run_database(world.root.at(world.direct, ""), name=name):
         root = world.root.at(world.direct, name)
-        prepare_database(root, subtasks=1, rows=_ROWS, keyed=sink == "idempotent")
+        prepare_database(root, subtasks=1, rows=_ROWS, keyed=SINK_FORMS[sink].has_output_key)
         cell = _Cell(world, root, sink, seed=seed, store=folder / name)
         asked = threading.Event()
         marks = {link: _deeds(world, link) for link in LINKS}
@@ -109,7 +110,7 @@ def survive(world: World, kind: FaultName, *, seed: int, sink: str, name: str, f
 class _Cell:
     """The clients of one cell. Mutable: counts the errors that they meet."""
 
-    def __init__(self, world: World, root: Endpoint, sink: str, *, seed: int, store: Path) -> None:
+    def __init__(self, world: World, root: Endpoint, sink: Sink, *, seed: int, store: Path) -> None:
         self.errors: list[int | str] = []
         self._seed = seed
         self._store = CheckpointStore(FolderFiles(store), subtask=_SUBTASK, seed=seed)

@@ -37,6 +37,7 @@ from harness.runs.order import Order, planned_crashes, planned_inside
 from harness.runs.outcome import FaultRecord
 from harness.runs.plan import Endpoint, RunPlan
 from harness.scenario import Scenario
+from harness.scenario_parts import SINK_FORMS
 from harness.workloads.lookups import customer_rows, offered_records
 from harness.world.world import DATABASE, World
 
@@ -67,7 +68,7 @@ def record_in_world(
             root,
             subtasks=scenario.workload.subtasks,
             rows=rows,
-            keyed=scenario.sink == "idempotent" and variant_of(order.mutant).has_output_key,
+            keyed=SINK_FORMS[scenario.sink].has_output_key and variant_of(order.mutant).has_output_key,
         )
         plan = _plan(order, run_id=site.run_id, world=world, database=name, raw=raw, rows=rows)
         server = ServerCounter(root)

@@ -25,6 +25,7 @@ from harness.phases import PHASE_FORMS, PHASES, PhaseName
 from harness.runs.order import Order
 from harness.scenario import Scenario
 from harness.scenario_file import dump, load
+from harness.scenario_parts import SINK_FORMS
 from harness.workloads.inputs import Inputs
 from harness.workloads.lookups import LookupSource
 from harness.workloads.sessions import session_stamps
@@ -36,7 +37,6 @@ _RECORDS: Final = 120
 _CHECKPOINT_EVERY: Final = 20
 _SUBTASK: Final = 1
 """Who dies."""
-_SINKS: Final = ("atomic", "two-phase", "idempotent")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +194,12 @@ def _table(trials: Sequence[PhaseTrial]) -> str:
 @click.option("--seeds", type=click.IntRange(min=1), default=_SEEDS, show_default=True, help="Of each phase.")
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True)
 @click.option(
-    "--sink", "sinks", type=click.Choice(_SINKS), multiple=True, default=_SINKS, help="Repeatable; all."
+    "--sink",
+    "sinks",
+    type=click.Choice(tuple(SINK_FORMS)),
+    multiple=True,
+    default=tuple(SINK_FORMS),
+    help="Repeatable; all.",
 )
 @click.option("--phase", "phases", type=click.Choice(PHASES), multiple=True, help="Repeatable; default: all.")
 @click.option(

@@ -11,6 +11,7 @@ from typing import Any
 
 from harness.runs.order import Order
 from harness.scenario import Scenario
+from harness.scenario_parts import SINK_FORMS
 
 __all__ = ["RECOVER_MS", "header_of"]
 
@@ -20,10 +21,6 @@ _COMMIT_MS = 20_000
 """As long as the sink insists on a commit."""
 RECOVER_MS = 30_000
 """After a fault: a query that was cut off unnoticed waits 10 s for its limit, a commit insists for 20 s."""
-
-_SINKS = {"atomic": "atomic", "two-phase": "two-phase", "idempotent": "rollback"}
-"""A scenario's sink in the words of a history: what an idempotent one shows twice is the same, so a restart takes
-back what it replays."""
 
 
 def header_of(order: Order, *, audited: bool) -> Mapping[str, Any]:
@@ -44,7 +41,7 @@ def header_of(order: Order, *, audited: bool) -> Mapping[str, Any]:
             "recover": RECOVER_MS,
             **_checkpoint_gap(scenario),
         },
-        "sink": _SINKS[scenario.sink],
+        "sink": SINK_FORMS[scenario.sink].claimed_as,
         **({"effects": "outputs"} if audited else {}),
         "fenced": True,
         "expects": {**expects, "faults": [fault.id for fault in scenario.faults]},

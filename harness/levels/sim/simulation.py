@@ -35,6 +35,7 @@ from harness.levels.sim.tables import Effects, OutputRow, Tables
 from harness.runs.claims import RECOVER_MS
 from harness.runs.plan import Crash, RunPlan
 from harness.scenario import Scenario
+from harness.scenario_parts import SINK_FORMS
 from harness.sut.variant import Variant
 from harness.workloads.lookups import LookupSource
 
@@ -74,7 +75,7 @@ class Simulation:
         self.tables = Tables(
             subtasks=workload.subtasks,
             customers=Customers(plan.table),
-            keyed=scenario.sink == "idempotent" and variant.has_output_key,
+            keyed=SINK_FORMS[scenario.sink].has_output_key and variant.has_output_key,
         )
         self.server = SimulatedServer(hub=hub, tables=self.tables, on_commit=self._committed)
         self.links = {

@@ -16,6 +16,7 @@ from harness.database.pool import ConnectionPool
 from harness.database.sink import EpochSink
 from harness.defects.sinks import assuming_committed, committing_blindly
 from harness.faults.model.registry import FaultName, kinds_by
+from harness.scenario_parts import Sink
 from harness.sut.lookup import ReferenceLookup, own_nonces
 from harness.tests.real_world import real_world
 from harness.workloads.lookups import Lookup
@@ -35,14 +36,14 @@ def world() -> Iterator[World]:
         yield opened
 
 
-def cell(world: World, kind: FaultName, *, seed: int, folder: Path, sink: str = "atomic") -> Counted:
+def cell(world: World, kind: FaultName, *, seed: int, folder: Path, sink: Sink = "atomic") -> Counted:
     name = f"floodmark_survival_{next(_numbers)}"
     return survive(world, kind, seed=seed, sink=sink, name=name, folder=folder)
 
 
 @pytest.mark.parametrize("sink", SINKS)
 @pytest.mark.parametrize("kind", ["half_open", "lost_commit_reply", "reset_now"])
-def test_the_reference_survives(world: World, tmp_path: Path, kind: FaultName, sink: str) -> None:
+def test_the_reference_survives(world: World, tmp_path: Path, kind: FaultName, sink: Sink) -> None:
     row = Survived(kind=kind, cells=[cell(world, kind, seed=2, folder=tmp_path, sink=sink)])
 
     assert row.holds, row

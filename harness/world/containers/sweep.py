@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
+from http import HTTPStatus
 from typing import Any
 
-from docker.errors import NotFound  # type: ignore[import-untyped]  # it ships no types
+from docker.errors import APIError, NotFound  # type: ignore[import-untyped]  # it ships no types
 
 from harness.process_identity import Owner, ProcessIdentity, this_owner
 from harness.world.containers.engine import Engine
@@ -22,6 +24,9 @@ __all__ = ["labels_of_run", "sweep_dead_owners", "sweep_run"]
 PROJECT_LABEL = "floodmark.project"
 RUN_LABEL = "floodmark.run"
 OWNER_LABEL = "floodmark.owner"
+
+_REMOVAL_S = 30
+"""How long another process's removal of a container may take."""
 
 
 def labels_of_run(ledger: Ledger) -> Mapping[str, str]:
@@ -43,7 +48,7 @@ def sweep_dead_owners(engine: Engine) -> list[Reaped]:
     label = f"{PROJECT_LABEL}=floodmark"
     owners = {}
     for thing in [
-        *engine.client.containers.list(all=True, filters={"label": label}),
+        *engine.client.containers.list(all=True, ignore_removed=True, filters={"label": label}),
         *_networks(engine, label),
         *_volumes(engine, label),
     ]:
@@ -59,9 +64,7 @@ def sweep_dead_owners(engine: Engine) -> list[Reaped]:
 def _remove(engine: Engine, label: str) -> list[str]:
     removed = []
     for container in engine.client.containers.list(all=True, ignore_removed=True, filters={"label": label}):
-        try:
-            container.remove(force=True, v=True)
-        except NotFound:
+        if not _removes(container):
             continue
         removed.append(f"container {container.short_id} ({container.attrs['Config']['Image']})")
     for network in _networks(engine, label):
@@ -77,6 +80,25 @@ def _remove(engine: Engine, label: str) -> list[str]:
             continue
         removed.append(f"volume {volume.name}")
     return removed
+
+
+def _removes(container: Any) -> bool:
+    """Whether this call removed it; False, once it is gone, if another process came first.
+
+    Two processes of ours that start together both find what a dead owner left.
+    """
+    try:
+        container.remove(force=True, v=True)
+    except NotFound:
+        return False
+    except APIError as error:
+        if error.status_code != HTTPStatus.CONFLICT:
+            raise
+        # Its removal is under way, and its network can be removed only when that has ended.
+        with suppress(NotFound):
+            container.wait(condition="removed", timeout=_REMOVAL_S)
+        return False
+    return True
 
 
 def _volumes(engine: Engine, label: str) -> list[Any]:

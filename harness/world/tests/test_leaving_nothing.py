@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -130,6 +131,24 @@ def test_a_killed_run_is_cleaned_up_by_the_next_reaper(
     assert not any(is_alive(process) for process in processes)
     assert left_over(own_settings) == []
     assert containers_of(kind, f"floodmark.run={run_id}") == []
+
+
+@pytest.mark.parametrize("kind", [("containers", "own")], ids="-".join, indirect=True)
+def test_processes_that_start_at_once_share_the_containers_of_a_killed_run(
+    kind: Kind, own_settings: WorldSettings, hold: Hold
+) -> None:
+    holder = hold(kind)
+    assert wait_until(lambda: is_open(own_settings), deadline=Deadline(OPEN_LIMIT_S))
+    holder.kill()
+    holder.wait()
+    (run_id,) = dead_runs(own_settings.places)
+
+    with ThreadPoolExecutor(4) as reapers:
+        removed = [line for lines in reapers.map(containers.sweep_run, [run_id] * 4) for line in lines]
+
+    assert sum(line.startswith("container ") for line in removed) == 1
+    assert containers_of(kind, f"floodmark.run={run_id}") == []
+    reap(own_settings.places, containers.sweep_run)
 
 
 @pytest.mark.parametrize("children", [0, 1, 2])

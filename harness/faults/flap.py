@@ -6,9 +6,9 @@ and the link was up for as much of the time as asked, within a tenth of it all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from harness.clock import monotonic_us
 from harness.faults.model.fault import LinkFault
@@ -64,95 +64,81 @@ class Flap(LinkFault):
 
     def evidence(self, seen: Seen) -> Evidence:
         """How often it was down, what was lost then, and how much of the time it was up."""
-        turns = self._turns(seen)
-        lost = loss_evidence(seen.over(self.link), grace_us=_NOTICE_US)
-        if not turns or not lost or lost["connections_lost"] < len(turns):
-            return {}
-        losses = [loss[0] for loss in seen.over(self.link).losses]
-        bitten = sum(any(down <= at <= up + _NOTICE_US for at in losses) for down, up in turns)
-        share = self._share_up(turns)
-        asked = self.open / (self.open + self.closed)
-        if bitten * 2 < len(turns) or (share is not None and abs(share - asked) > _SHARE_OFF_MAX):
-            return {}
-        told = {} if share is None else {"share_up": round(share, 3), "share_asked": round(asked, 3)}
-        return {**lost, "turns": len(turns), "turns_with_losses": bitten, **told}
-
-    def _turns(self, seen: Seen) -> list[tuple[int, int]]:
-        """When it went down and up again, of each turn that was whole."""
+        over = seen.over(self.link)
         closed = [facts["closed"] for facts in seen.found if "closed" in facts]
         opened = [facts["opened"] for facts in seen.found if "opened" in facts]
-        return list(zip(closed, opened, strict=False))
+        turns = list(zip(closed, opened, strict=False))
+        bitten = sum(any(down <= loss[0] <= up + _NOTICE_US for loss in over.losses) for down, up in turns)
+        return self.told(turns, bitten=bitten, lost=loss_evidence(over, grace_us=_NOTICE_US))
 
-    def _share_up(self, turns: list[tuple[int, int]]) -> float | None:
-        """Of the time from the first turn to the last; None if there is only one."""
+    def told(self, turns: Sequence[tuple[int, int]], *, bitten: int, lost: Evidence) -> Evidence:
+        """The evidence of `turns`: when the link went down and up again, of each turn that was whole, in one unit.
+
+        `bitten` counts the turns in which a connection was `lost`.
+        """
+        if not turns or not lost or lost["connections_lost"] < len(turns) or bitten * 2 < len(turns):
+            return {}
+        told = {**lost, "turns": len(turns), "turns_with_losses": bitten}
         if len(turns) == 1:
-            return None
-        whole_us = turns[-1][0] - turns[0][0]
-        down_us = sum(up - down for down, up in turns[:-1])
-        return 1 - down_us / whole_us
+            return told
+        down = sum(up - down for down, up in turns[:-1])
+        share = 1 - down / (turns[-1][0] - turns[0][0])
+        asked = self.open / (self.open + self.closed)
+        if abs(share - asked) > _SHARE_OFF_MAX:
+            return {}
+        return {**told, "share_up": round(share, 3), "share_asked": round(asked, 3)}
 
     def on_links(self) -> LinkAct:
         """See `LinkFault`."""
-        return SimulatedFlap(open_ms=self.open, closed_ms=self.closed)
+        return SimulatedFlap(self)
 
 
 class SimulatedFlap:
-    """Down, up, down, up: closed for a while, open for a while, until it heals. Mutable: counts its cycles."""
+    """Down, up, down, up, until it heals. Mutable: counts what each turn cost."""
 
-    def __init__(self, *, open_ms: int, closed_ms: int) -> None:
-        self._open_ms = open_ms
-        self._closed_ms = closed_ms
+    def __init__(self, fault: Flap) -> None:
+        self._fault = fault
         self._down = ShutPort()
-        self._is_closed = False
+        self._closed_ms: int | None = None
+        """Since when it is closed; None: it is open."""
+        self._lost_before = 0
+        self._turns: list[tuple[int, int]] = []
+        self._bitten = 0
         self._next: Due | None = None
-        self._cycles = 0
-        self._since_ms = 0
-        self._closed_for_ms = 0
-        self._up_for_ms = 0
 
     def begins(self, link: Link) -> None:
         """It closes."""
-        self._is_closed = True
-        self._cycles += 1
+        self._closed_ms, self._lost_before = link.hub.now_ms, self._lost()
         self._down.begins(link)
-        self._turn(link, self._closed_ms)
+        self._flips_after(self._fault.closed, link)
 
-    def _turn(self, link: Link, after_ms: int) -> None:
-        self._since_ms = link.hub.now_ms
-        self._next = link.hub.at(link.hub.now_ms + after_ms, lambda: self._flips(link))
+    def _flips_after(self, wait_ms: int, link: Link) -> None:
+        self._next = link.hub.at(link.hub.now_ms + wait_ms, lambda: self._flips(link))
 
     def _flips(self, link: Link) -> None:
-        self._count(link)
-        if self._is_closed:
-            self._is_closed = False
-            self._turn(link, self._open_ms)
-        else:
+        if self._closed_ms is None:
             self.begins(link)
+            return
+        self._turns.append((self._closed_ms, link.hub.now_ms))
+        self._bitten += self._lost() > self._lost_before
+        self._closed_ms = None
+        self._flips_after(self._fault.open, link)
 
-    def _count(self, link: Link) -> None:
-        past_ms = link.hub.now_ms - self._since_ms
-        if self._is_closed:
-            self._closed_for_ms += past_ms
-        else:
-            self._up_for_ms += past_ms
+    def _lost(self) -> int:
+        lost: int = self._down.evidence().get("connections_lost", 0)
+        return lost
 
     def meets(self, link: Link, flight: Flight) -> None:
         """Refuse it while it is closed."""
-        if self._is_closed:
+        if self._closed_ms is not None:
             self._down.meets(link, flight)
 
     def ends(self, link: Link) -> None:
-        """It listens, and goes on doing so."""
-        self._count(link)
-        self._is_closed = False
+        """It listens, and goes on doing so; a turn that was cut short is none."""
+        self._closed_ms = None
         if self._next is not None:
             link.hub.cancel(self._next)
 
-    def evidence(self) -> dict[str, Any]:
-        """How often it closed, how long it was open, and what that cost."""
-        found = self._down.evidence()
-        if not found:
-            return {}
-        whole_ms = self._closed_for_ms + self._up_for_ms
-        share = round(100 * self._up_for_ms / whole_ms) if whole_ms else 0
-        return {"cycles": self._cycles, "open_percent": share, **found}
+    def evidence(self) -> Evidence:
+        """As the real one's."""
+        return self._fault.told(self._turns, bitten=self._bitten, lost=self._down.evidence())

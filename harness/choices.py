@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import secrets
 from collections.abc import Callable
+from functools import cached_property
 from typing import TypeVar
 
 __all__ = ["Choices", "Draw", "fresh_secret", "fresh_seed"]
@@ -22,7 +23,11 @@ class Choices:
     def __init__(self, seed: int, purpose: str) -> None:
         self.seed = seed
         self.purpose = purpose
-        self._random = random.Random(f"{seed}/{purpose}")
+
+    @cached_property
+    def _random(self) -> random.Random:
+        """Seeded at the first draw: many a stream, such as that of waits after errors, is never drawn from."""
+        return random.Random(f"{self.seed}/{self.purpose}")
 
     def index(self, count: int) -> int:
         """One of 0 .. count-1, all alike likely."""

@@ -17,8 +17,8 @@ from harness.clock import monotonic_us
 from harness.history.event import Call, Event, In, Out, Res
 from harness.history.journal import Journal
 from harness.history.recorder import Recorder
-from harness.levels.sim.buffer_journal import BufferJournal, Tape
 from harness.levels.sim.hub import Hub
+from harness.levels.sim.tape import MemoryRecorder, Tape
 
 __all__ = ["EVENTS_A_RECORD", "BufferForm", "DurableForm"]
 
@@ -28,7 +28,7 @@ EVENTS_A_RECORD = 4
 _encode_lines = msgspec.json.Encoder().encode_lines
 
 
-def _life(journal: Journal | BufferJournal, records: int) -> None:
+def _life(journal: Journal, records: int) -> None:
     for number in range(records):
         value = f"v{number}"
         journal.took_record(position=number, id=number, key=number % 100, ts=number, expect=[value])
@@ -50,7 +50,7 @@ class BufferForm:
 
     def _tape(self) -> Tape:
         tape = Tape(Hub(Draw(1, "the cost of recording"), limit_ms=1, steps_max=1))
-        _life(BufferJournal(tape, subtask=0, attempt=1), self._records)
+        _life(Journal(MemoryRecorder(tape), subtask=0, attempt=1), self._records)
         return tape
 
     def recorded(self) -> float:
@@ -70,7 +70,8 @@ class BufferForm:
         for number in range(self._records):
             v = f"v{number}"
             append(In(n=n + 1, t=0, s=0, a=1, pos=number, id=number, key=number % 100, ts=number, expect=[v]))
-            append(Call(n=n + 2, t=0, s=0, a=1, id=number, try_=1, thread="task"))
+            nonce = (1 << 28) + number + 1
+            append(Call(n=n + 2, t=0, s=0, a=1, id=number, try_=1, nonce=nonce, thread="task"))
             append(Res(n=n + 3, t=0, s=0, a=1, id=number, try_=1, r="ok", final=True, v=[v], thread="task"))
             append(Out(n=n + 4, t=0, s=0, a=1, id=number, j=0, v=v, ts=number, thread="task"))
             n += EVENTS_A_RECORD

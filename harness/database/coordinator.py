@@ -60,11 +60,13 @@ class Coordinator:
     def _decide_next(self) -> bool:
         connection = self._open()
         with connection.cursor() as cursor:
-            number = _complete(cursor, locking=False)
+            parts = _parts(cursor)  # mostly there are none, and nobody need be asked who goes on
+            number = _complete(parts, _standings(cursor, _FENCES)) if parts else None
             connection.rollback()
             if number is None:
                 return False
-            number = _complete(cursor, locking=True)  # and nobody takes over until we have committed
+            standings = _standings(cursor, _FENCES_LOCKED)  # and nobody takes over until we have committed
+            number = _complete(_parts(cursor), standings)
             if number is None:
                 connection.rollback()
                 return False
@@ -80,7 +82,6 @@ class Coordinator:
             connection = self._driver.connect(statement_s=_STATEMENT_S)
             with connection.cursor() as cursor:
                 cursor.execute("SET SESSION innodb_lock_wait_timeout = 1")
-            connection.rollback()
             self._connection = connection
         return self._connection
 
@@ -91,12 +92,14 @@ class Coordinator:
             self._driver.hang_up(connection)
 
 
-def _complete(cursor: Any, *, locking: bool) -> int | None:
-    """The next number that every subtask that goes on has handed in, by its newest attempt."""
-    cursor.execute(_FENCES_LOCKED if locking else _FENCES)
-    standings = {
-        subtask: _Standing(token=token, ended=bool(ended)) for subtask, token, ended in cursor.fetchall()
-    }
+def _standings(cursor: Any, fences: str) -> dict[int, _Standing]:
+    """Of each subtask."""
+    cursor.execute(fences)
+    return {subtask: _Standing(token=token, ended=bool(ended)) for subtask, token, ended in cursor.fetchall()}
+
+
+def _parts(cursor: Any) -> dict[int, dict[int, int]]:
+    """Of each number after the newest completed one: by subtask, which attempt handed its part in."""
     cursor.execute(
         "SELECT epoch, subtask, token FROM ack"
         " WHERE epoch > (SELECT COALESCE(MAX(epoch), 0) FROM completed) ORDER BY epoch"
@@ -104,6 +107,11 @@ def _complete(cursor: Any, *, locking: bool) -> int | None:
     parts: dict[int, dict[int, int]] = {}
     for epoch, subtask, token in cursor.fetchall():
         parts.setdefault(epoch, {})[subtask] = token
+    return parts
+
+
+def _complete(parts: Mapping[int, Mapping[int, int]], standings: Mapping[int, _Standing]) -> int | None:
+    """The next number that every subtask that goes on has handed in, by its newest attempt."""
     return next((epoch for epoch, of in parts.items() if _is_complete(of, standings)), None)
 
 

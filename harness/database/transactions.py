@@ -127,7 +127,7 @@ class Transactions:
                 self._end_holder(cursor)
                 if not self._takes_name(cursor):
                     raise _NameHeld(f"the name {self._name} is still held by another session")
-        connection.rollback()
+                connection.rollback()  # what was checked was read in a transaction; nothing else here begins one
 
     def _takes_name(self, cursor: Any) -> bool:
         cursor.execute("SELECT GET_LOCK(%s, %s)", (self._name, _NAME_WAIT_S))

@@ -24,15 +24,15 @@ _ONE_IN = 1000
 
 
 @made_once
-def dropping(journal: Kind) -> Kind:
-    """`journal`, which loses the events whose number one in a thousand has."""
+def dropping(recorder: Kind) -> Kind:
+    """`recorder`, which loses the lines whose number one in a thousand has."""
 
-    class LeakyJournal(journal):  # type: ignore[misc]  # whatever kind of journal it is
-        def _write(self, event: Event) -> None:
-            if (event.n * 2_654_435_761 >> 11) % _ONE_IN:  # spread over all numbers, and no draw
-                super()._write(event)
+    class LeakyRecorder(recorder):  # type: ignore[misc]  # whatever kind of recorder it is
+        def _write(self, number: int, line: Any) -> None:
+            if (number * 2_654_435_761 >> 11) % _ONE_IN:  # spread over all numbers, and no draw
+                super()._write(number, line)
 
-    return LeakyJournal
+    return LeakyRecorder
 
 
 def skipping_last_attempt(judge: Judge) -> Judge:
@@ -87,7 +87,7 @@ OF_THE_HARNESS = (
         about="the recorder loses one event in a thousand (a defect of the harness)",
         mirrors="a history with holes in it, which looks whole",
         convicted_by=("recording",),
-        variant=Variant(journal=dropping),
+        variant=Variant(recorder=dropping),
     ),
     Defect(
         number=30,

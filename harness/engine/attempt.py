@@ -94,7 +94,7 @@ class Place(Protocol):
     def journal(self, attempt: int) -> AbstractContextManager[Any]:
         """Where attempt `attempt` writes down what it does, while the block lasts."""
 
-    def loop(self, journal: Any) -> AbstractContextManager[asyncio.AbstractEventLoop]:
+    def loop(self) -> AbstractContextManager[asyncio.AbstractEventLoop]:
         """The event loop of the task's thread, closed with the block."""
 
     def lookups(self, loop: asyncio.AbstractEventLoop) -> AsyncDriver:
@@ -189,7 +189,7 @@ class _Attempt:
                 restored=saved.epoch if saved else None,
             )
         try:
-            with place.loop(journal) as loop:
+            with place.loop() as loop:
                 inside = place.inside(
                     attempt=self._attempt.number, journal=journal, loop=loop, store=self._chosen.store
                 )

@@ -32,7 +32,6 @@ from harness.history.write import header_line, line_of
 from harness.levels.sim.run import Simulated, simulate_scenario
 from harness.runs.order import Order
 from harness.scenario import Scenario
-from harness.scenario_file import dump
 from harness.sut.variant import HONEST, Variant
 from harness.verdict import Judgement, Outcome
 
@@ -51,7 +50,7 @@ __all__ = [
 
 _CHUNK: Final = 200
 """Seeds that a process takes at once."""
-_COLLECT_EVERY: Final = 20
+_COLLECT_EVERY: Final = 2
 """Runs between two collections: rarer ones are no cheaper, and what waits for them drives the rest out of the cache."""
 _READ_BACK_EVERY: Final = 10
 """Reading a history back, to see whether its form is right, costs as much as all the rest."""
@@ -172,7 +171,7 @@ def _count(swath: Swath, order: Order, ran: Simulated, judgement: Judgement) -> 
 def _surprises(ran: Simulated) -> Iterator[str]:
     """Failures of attempts that no scenario asks for: defects of the simulation, or of a variant."""
     for event in ran.events:
-        if isinstance(event, Failed) and not _is_asked_for(str(event.error)):
+        if type(event) is Failed and not _is_asked_for(str(event.error)):
             yield str(event.error)
 
 
@@ -270,7 +269,7 @@ def _one_run(seed: int, folder: Path | None) -> Iterator[str]:
     """Its scenario file, the command that runs it, and what its history hashes to."""
     order = order_of(seed)
     if folder is None:
-        yield dump(order.scenario)
+        yield _text_of(order.scenario)
     else:
         yield f"its scenario: {_keep(seed, folder)}"
     yield f"the same run: {_command(seed, folder or Path())}"
@@ -289,7 +288,7 @@ def _keep(seed: int, folder: Path) -> Path:
     """The scenario file of that seed."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / _file_of(seed)
-    file.write_text(f"# {_command(seed, folder)}\n{dump(draw_scenario(seed))}", encoding="utf-8")
+    file.write_text(f"# {_command(seed, folder)}\n{_text_of(draw_scenario(seed))}", encoding="utf-8")
     return file
 
 
@@ -322,6 +321,12 @@ def lines(swath: Swath, *, seconds: float) -> Iterator[str]:
     never = [name for name in COVERAGE if not swath.happened[name]]
     if never:
         yield "never happened, so not tried: " + ", ".join(never)
+
+
+def _text_of(scenario: Scenario) -> str:
+    from harness.scenario_file import dump  # noqa: PLC0415 - ten megabytes of a YAML library, for a file that is rare
+
+    return dump(scenario)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The journal: one attempt's own history, in the words of `docs/history.md`.
+"""The journal: one attempt's own history, in the words of `docs/history.md`, at every level.
 
 The probe of the operator and the observer of the task. Invariant: what is journalled has not yet taken
 effect (an `out` is not yet in the sink, a `call` not yet made); only `commit` follows its effect, announced
@@ -7,68 +7,108 @@ by a `~committing` note that lets the merge settle it if the attempt dies in bet
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
-from msgspec import UNSET, UnsetType, field
+from msgspec import UNSET
 
-from harness.history.recorder import EventLine, Recorder
-from harness.history.values import told_watermark
+from harness.history.event import (
+    AttemptEvent,
+    Call,
+    Close,
+    Dead,
+    End,
+    Ended,
+    Failed,
+    In,
+    Out,
+    Owm,
+    Res,
+    Restore,
+    Snap,
+    Start,
+    Wm,
+)
+from harness.history.values import END_OF_TIME, told_watermark
 from harness.process_identity import ProcessIdentity
 
-__all__ = ["Journal"]
+__all__ = ["EventLog", "Journal"]
+
+
+class EventLog(Protocol):
+    """Where a journal writes: a file of the attempt's own (`Recorder`), or the memory of a simulated run.
+
+    It gives each event its number and its time. An event that gets lost leaves a gap in the numbers.
+    """
+
+    @property
+    def thread(self) -> str:
+        """Who writes, for V21: `call`, `res`, `out`, `owm` and `snap` are for the task's thread alone."""
+
+    def event(self, kind: type[AttemptEvent], **fields: Any) -> None:
+        """Append an event with these fields; one whose value is `UNSET` is absent."""
+
+    def record(self, kind: str, **fields: Any) -> None:
+        """Append a note, whose kind begins with `~`: evidence, not an event."""
+
+    def claim(self, **fields: Any) -> None:
+        """Append a `commit`, unless the database itself tells when an epoch is visible."""
 
 
 class Journal:
     """Writes events of attempt `attempt` of `subtask`; ids are those of the records' values."""
 
-    def __init__(self, recorder: Recorder, *, subtask: int, attempt: int) -> None:
-        self._recorder = recorder
+    def __init__(self, log: EventLog, *, subtask: int, attempt: int) -> None:
+        self._log = log
+        self._event = log.event
         self._subtask = subtask
         self._attempt = attempt
-        self._first_nonce = (subtask << 44) + (attempt << 28)
-        self._calls = 0
+        self._nonce = (subtask << 44) + (attempt << 28)
         self._asked: dict[tuple[Any, int], int] = {}
         self._latest: dict[Any, int] = {}
         self._answered: dict[int, int] = {}
-        self._thread_id = 0
-        self._thread_name = ""
 
-    def _thread(self) -> str:
-        """Who does it, for V21: `call`, `res`, `out`, `owm` and `snap` are for the task's thread alone.
-
-        The latest one's name is kept, for that is nearly always the task's own, which outlives the journal.
-        """
-        if self._thread_id != (thread_id := threading.get_ident()):
-            self._thread_id, self._thread_name = thread_id, threading.current_thread().name
-        return self._thread_name
-
-    def _event(self, kind: str, **fields: Any) -> None:
-        self._recorder.record(kind, s=self._subtask, a=self._attempt, **fields)
+    def _note(self, kind: str, **fields: Any) -> None:
+        self._log.record(kind, s=self._subtask, a=self._attempt, **fields)
 
     def started(self, *, checkpoint: int | None, position: int, process: ProcessIdentity) -> None:
-        self._event("start", **{"from": checkpoint}, pos=position)
-        self._event("~process", pid=process.pid, started=process.started)
+        self._event(Start, s=self._subtask, a=self._attempt, from_=checkpoint, pos=position)
+        self._note("~process", pid=process.pid, started=process.started)
 
     def restored(self, *, checkpoint: int, elements: Sequence[dict[str, Any]]) -> None:
-        self._event("restore", c=checkpoint, elements=list(elements))
+        self._event(
+            Restore, s=self._subtask, a=self._attempt, c=checkpoint, elements=_with_final_named(elements)
+        )
 
     def took_record(
         self, *, position: int, id: int, key: Any, ts: int | None, expect: Sequence[Any] | None
     ) -> None:
-        known = UNSET if expect is None else expect
-        self._recorder.append(_In(0, 0, "in", self._subtask, self._attempt, position, id, key, ts, known))
+        self._event(
+            In,
+            s=self._subtask,
+            a=self._attempt,
+            pos=position,
+            id=id,
+            key=key,
+            ts=ts,
+            expect=UNSET if expect is None else expect,
+        )
 
     def took_watermark(self, *, position: int, timestamp: int) -> None:
-        self._event("wm", pos=position, w=told_watermark(timestamp))
+        self._event(Wm, s=self._subtask, a=self._attempt, pos=position, w=told_watermark(timestamp))
 
     def called(self, *, id: int, attempt: int) -> None:
         """With a nonce that no other call of the run has: its answer has to echo it (V19)."""
-        self._calls += 1
-        nonce = self._asked[id, attempt] = self._latest[id] = self._first_nonce + self._calls
-        self._recorder.append(
-            _Call(0, 0, "call", self._subtask, self._attempt, id, attempt, nonce, self._thread())
+        self._nonce += 1
+        nonce = self._asked[id, attempt] = self._latest[id] = self._nonce
+        self._event(
+            Call,
+            s=self._subtask,
+            a=self._attempt,
+            id=id,
+            try_=attempt,
+            nonce=nonce,
+            thread=self._log.thread,
         )
 
     def nonce_of(self, id: int) -> int:
@@ -89,141 +129,112 @@ class Journal:
         values: Sequence[Any] | None,
         error: str | None,
     ) -> None:
-        v = UNSET if values is None else values
-        because = UNSET if error is None else error
         echoed = self._answered.pop(self._asked.pop((id, attempt), 0), UNSET)
-        self._recorder.append(
-            _Res(
-                0,
-                0,
-                "res",
-                self._subtask,
-                self._attempt,
-                id,
-                attempt,
-                ending,
-                final,
-                v,
-                because,
-                echoed if ending == "ok" else UNSET,
-                self._thread(),
-            )
+        self._event(
+            Res,
+            s=self._subtask,
+            a=self._attempt,
+            id=id,
+            try_=attempt,
+            r=ending,
+            final=final,
+            v=UNSET if values is None else values,
+            error=UNSET if error is None else error,
+            nonce=echoed if ending == "ok" else UNSET,
+            thread=self._log.thread,
         )
 
     def emits(self, *, id: int, j: int, value: Any, ts: int | None) -> None:
-        self._recorder.append(
-            _Out(0, 0, "out", self._subtask, self._attempt, id, j, value, ts, self._thread())
+        self._event(
+            Out, s=self._subtask, a=self._attempt, id=id, j=j, v=value, ts=ts, thread=self._log.thread
         )
 
     def emits_watermark(self, timestamp: int) -> None:
-        self._event("owm", w=told_watermark(timestamp), thread=self._thread())
+        self._event(
+            Owm, s=self._subtask, a=self._attempt, w=told_watermark(timestamp), thread=self._log.thread
+        )
 
     def snapped(self, *, checkpoint: int, position: int, elements: Sequence[dict[str, Any]]) -> None:
-        self._event("snap", c=checkpoint, pos=position, elements=list(elements), thread=self._thread())
+        self._event(
+            Snap,
+            s=self._subtask,
+            a=self._attempt,
+            c=checkpoint,
+            pos=position,
+            elements=_with_final_named(elements),
+            thread=self._log.thread,
+        )
 
     def committing(self, checkpoint: int, *, writer: int | None = None) -> None:
         """`writer`: the attempt that prepared it, if another one did."""
-        self._recorder.record("~committing", s=self._subtask, a=writer or self._attempt, c=checkpoint)
+        self._log.record("~committing", s=self._subtask, a=writer or self._attempt, c=checkpoint)
 
     def committed(self, checkpoint: int, *, writer: int | None = None) -> None:
-        self._recorder.record("commit", s=self._subtask, a=writer or self._attempt, c=checkpoint)
+        self._log.claim(s=self._subtask, a=writer or self._attempt, c=checkpoint)
 
     def heard_complete(self, checkpoint: int) -> None:
         """The checkpoint is complete, and the sink has nothing left to commit for it."""
-        self._event("~completed", c=checkpoint)
+        self._note("~completed", c=checkpoint)
 
     def passed_over(self, *, checkpoint: int, file: str, what: str, restored: int | None) -> None:
         """A completed checkpoint could not be read (`what`), and an older one is restored."""
-        self._event("~store", what=what, c=checkpoint, file=file, to=restored)
+        self._note("~store", what=what, c=checkpoint, file=file, to=restored)
 
     def failed(self, error: str, *, id: int | None = None) -> None:
-        self._event("failed", error=error, **({} if id is None else {"id": id}))
+        self._event(Failed, s=self._subtask, a=self._attempt, error=error, id=UNSET if id is None else id)
 
     def source_exhausted(self) -> None:
-        self._event("end")
+        self._event(End, s=self._subtask, a=self._attempt)
 
     def drained(self) -> None:
-        self._event("ended")
+        self._event(Ended, s=self._subtask, a=self._attempt)
 
     def closed(self) -> None:
-        self._event("close")
+        self._event(Close, s=self._subtask, a=self._attempt)
 
     def lost_connection(self, link: str, code: int | str) -> None:
         """A connection over `link` was lost or refused: evidence, not an event."""
-        self._event("~lost", link=link, code=code)
+        self._note("~lost", link=link, code=code)
 
     def server_error(self, link: str, code: int | str) -> None:
         """The server answered over `link` with an error that leaves the connection: evidence, not an event."""
-        self._event("~error", link=link, code=code)
+        self._note("~error", link=link, code=code)
 
     def dead(self, *, id: int) -> None:
-        self._event("dead", id=id)
+        self._event(Dead, s=self._subtask, a=self._attempt, id=id)
 
     def about_to_die(self, *, fault: str, phase: str, hit: int, how: str) -> None:
         """Written before the attempt ends itself."""
-        self._event("~dies", fault=fault, phase=phase, hit=hit, how=how)
+        self._note("~dies", fault=fault, phase=phase, hit=hit, how=how)
 
     def about_to_stop(self, *, fault: str) -> None:
         """Written before the attempt stops itself, for somebody else to let it go on."""
-        self._event("~stops", f=fault)
+        self._note("~stops", f=fault)
 
     def acted(self, fault: str, what: str, **facts: Any) -> None:
         """What a fault does inside the attempt: evidence, not an event."""
-        self._event("~acted", f=fault, what=what, **facts)
+        self._note("~acted", f=fault, what=what, **facts)
 
     def measured(self, fault: str, what: str, **facts: Any) -> None:
         """What came of it: evidence, not an event."""
-        self._event("~measured", f=fault, what=what, **facts)
+        self._note("~measured", f=fault, what=what, **facts)
 
     def blocked(self, *, ms: float, where: str) -> None:
         """The event loop stood still, and the function under test was at `where`: for pitfalls, not an event."""
-        self._event("~blocked", ms=ms, where=where)
+        self._note("~blocked", ms=ms, where=where)
 
     def alive(self) -> None:
         """The event loop turns: for pitfalls, not an event."""
-        self._event("~alive")
+        self._note("~alive")
 
     def used_pool(self, *, size: int, opened: int, waited: int, longest_wait_ms: float) -> None:
         """What the pool of the lookups counted: for pitfalls, not an event."""
-        self._event("~pool", size=size, opened=opened, waited=waited, longest_wait_ms=longest_wait_ms)
+        self._note("~pool", size=size, opened=opened, waited=waited, longest_wait_ms=longest_wait_ms)
 
     def reached(self, phase: str) -> None:
         """Written where a fault listens to a phase that no event shows."""
-        self._event("~reached", phase=phase)
+        self._note("~reached", phase=phase)
 
 
-# The events of each record, for they are many; all others go by name. `docs/history.md` has their fields.
-
-
-class _In(EventLine):
-    pos: int
-    id: int
-    key: Any
-    ts: int | None
-    expect: Sequence[Any] | UnsetType
-
-
-class _Call(EventLine):
-    id: int
-    try_: int = field(name="try")
-    nonce: int
-    thread: str
-
-
-class _Res(EventLine):
-    id: int
-    try_: int = field(name="try")
-    r: str
-    final: bool
-    v: Sequence[Any] | UnsetType
-    error: str | UnsetType
-    nonce: int | UnsetType
-    thread: str
-
-
-class _Out(EventLine):
-    id: int
-    j: int
-    v: Any
-    ts: int | None
-    thread: str
+def _with_final_named(elements: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{**element, "w": "end"} if element.get("w") == END_OF_TIME else element for element in elements]

@@ -12,13 +12,14 @@ import os
 import threading
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, get_args
 
 import msgspec
 
 from harness.clock import monotonic_us
+from harness.history.event import AttemptEvent, OfAttempt
 
-__all__ = ["HARNESS_FILE", "EventLine", "Recorder", "attempt_file"]
+__all__ = ["HARNESS_FILE", "Recorder", "attempt_file"]
 
 HARNESS_FILE = "harness.jsonl"
 
@@ -28,18 +29,22 @@ def attempt_file(folder: Path, *, subtask: int, attempt: int) -> Path:
     return folder / f"subtask-{subtask:03d}-attempt-{attempt:04d}.jsonl"
 
 
-class EventLine(msgspec.Struct):
-    """The fields with which each line begins, in that order. Mutable: `append` gives `i` and `t`."""
+def _line_of(kind: type[AttemptEvent]) -> Any:
+    """The struct of a line that holds an event of that kind: as `docs/history.md` has it, with `i` for `n`."""
+    fields = [field for field in msgspec.structs.fields(kind) if field.name not in {"n", "t", "mail"}]
+    fields.sort(key=lambda field: field.name == "thread")  # it comes last
+    own = [
+        (field.name, Any, msgspec.field(name=field.encode_name, default=msgspec.UNSET)) for field in fields
+    ]
+    begins: list[Any] = [("i", int), ("t", int), ("k", str, kind.__struct_config__.tag)]
+    return msgspec.defstruct(f"{kind.__name__}Line", [*begins, *own], kw_only=True, gc=False)
 
-    i: int
-    t: int
-    k: str
-    s: int
-    a: int
+
+_LINES: dict[type[AttemptEvent], Any] = {kind: _line_of(kind) for kind in get_args(OfAttempt)}
 
 
 class Recorder:
-    """Appends to one file; safe from several threads (of the harness; an attempt has one)."""
+    """Appends to one file; safe from several threads. An `EventLog`. Mutable: counts its lines."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -47,25 +52,40 @@ class Recorder:
         self._encode = msgspec.json.Encoder().encode
         self._lock = threading.Lock()
         self._lines = 0
+        self._thread_id = 0
+        self._thread_name = ""
+
+    @property
+    def thread(self) -> str:
+        """See `EventLog`. The latest one's name is kept, for that is nearly always the task's own."""
+        if self._thread_id != (thread_id := threading.get_ident()):
+            self._thread_id, self._thread_name = thread_id, threading.current_thread().name
+        return self._thread_name
+
+    def event(self, kind: type[AttemptEvent], **fields: Any) -> None:
+        """As `record`; a struct is made and encoded faster than a dict."""
+        with self._lock:
+            self._write(self._lines, self._encode(_LINES[kind](i=self._lines, t=monotonic_us(), **fields)))
+            self._lines += 1
 
     def record(self, kind: str, **fields: Any) -> None:
         """Append one event or note; it is on disk when this returns. Raises OSError (a full disk)."""
         with self._lock:
-            line = self._encode({"i": self._lines, "t": monotonic_us(), "k": kind, **fields}) + b"\n"
-            if os.write(self._descriptor, line) != len(line):
-                self._raise_full(len(line))
+            self._write(
+                self._lines, self._encode({"i": self._lines, "t": monotonic_us(), "k": kind, **fields})
+            )
             self._lines += 1
 
-    def append(self, line: EventLine) -> None:
-        """As `record`, for the events of each record: a struct is made and encoded faster than a dict."""
-        with self._lock:
-            line.i = self._lines
-            line.t = monotonic_us()
-            # As short as can be: whatever stands here is paid for at each event, beside the write itself.
-            text = self._encode(line) + b"\n"
-            if os.write(self._descriptor, text) != len(text):
-                self._raise_full(len(text))
-            self._lines += 1
+    def claim(self, **fields: Any) -> None:
+        """See `EventLog`: what the attempt says is all that there is."""
+        self.record("commit", **fields)
+
+    def _write(self, number: int, line: bytes) -> None:
+        """What a recorder that loses lines overrides."""
+        del number
+        text = line + b"\n"
+        if os.write(self._descriptor, text) != len(text):
+            self._raise_full(len(text))
 
     def _raise_full(self, length: int) -> NoReturn:
         raise OSError(f"not all of the {length} bytes of an event fit into {self.path}; the disk is full")

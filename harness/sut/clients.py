@@ -19,9 +19,8 @@ from harness.database.lookup_connection import lookup_connection
 from harness.database.pool import ConnectionPool
 from harness.database.schema import connect
 from harness.runs.plan import Endpoint
-from reference_impl.async_function import OnTimeout, answer_timeout
 
-__all__ = ["CLIENTS", "BlockingClient", "ConnectionACall", "LateAnswers", "OpenConnections", "SilentTimeouts"]
+__all__ = ["CLIENTS", "BlockingClient", "ConnectionACall", "OpenConnections"]
 
 
 class BlockingClient:
@@ -104,31 +103,3 @@ CLIENTS: Mapping[str, Callable[[Endpoint], Any]] = {
     "open-connections": OpenConnections,
 }
 """By the name that a scenario's `operator.client` has."""
-
-
-class SilentTimeouts:
-    """A function whose timeout handler completes nothing: its record keeps its slot (A46)."""
-
-    def __init__(self, function: Any) -> None:
-        self.invoke = function.invoke
-        self._function = function
-
-    def timeout(self, value: Any, handle: Any) -> None:
-        """Whoever should answer forgets to."""
-
-    def close(self) -> None:
-        """As the function's own."""
-        self._function.close()
-
-
-class LateAnswers:
-    """A function whose timeouts cancel no call: its answer comes late, and the operator must take no notice (A45)."""
-
-    def __init__(self, function: Any, *, on_timeout: OnTimeout) -> None:
-        self.invoke = function.invoke
-        self.close = function.close
-        self._on_timeout = on_timeout
-
-    def timeout(self, value: Any, handle: Any) -> None:
-        """Answer for the call, which goes on."""
-        answer_timeout(self._on_timeout, value, handle)

@@ -15,12 +15,11 @@ from harness.database.driver import AsyncDriver
 from harness.database.pool import ConnectionPool
 from harness.runs.plan import RunPlan
 from harness.scenario import Operator
-from harness.sut.clients import LateAnswers, SilentTimeouts
 from harness.sut.dead_letter import DeadLetterFunction, DeadLetterTimeouts
 from harness.sut.enrichment import answer_timeouts, enrich
 from harness.sut.registry import SUTS, LookupFunction, load_lookup
 from harness.sut.variant import Variant
-from reference_impl.async_function import AsyncFunction, OnTimeout
+from reference_impl.async_function import AsyncFunction, OnTimeout, answer_timeout
 from reference_impl.coroutine_function import from_coroutine
 
 __all__ = ["FunctionUnderTest"]
@@ -93,11 +92,39 @@ def _around(
     answer: OnTimeout = answer_timeouts(on_timeout) if isinstance(on_timeout, list) else "fail"
     function = from_coroutine(enrich(lookup, client), loop=loop, on_timeout=answer)
     if not settings.cancels:
-        function = LateAnswers(function, on_timeout=answer)
+        function = _LateAnswers(function, on_timeout=answer)
     match on_timeout:
         case "nothing":
-            return SilentTimeouts(function)
+            return _SilentTimeouts(function)
         case "dead-letter":
             return DeadLetterTimeouts(function)
         case _:
             return function
+
+
+class _SilentTimeouts:
+    """A function whose timeout handler completes nothing: its record keeps its slot (A46)."""
+
+    def __init__(self, function: Any) -> None:
+        self.invoke = function.invoke
+        self._function = function
+
+    def timeout(self, value: Any, handle: Any) -> None:
+        """Whoever should answer forgets to."""
+
+    def close(self) -> None:
+        """As the function's own."""
+        self._function.close()
+
+
+class _LateAnswers:
+    """A function whose timeouts cancel no call: its answer comes late, and the operator must take no notice (A45)."""
+
+    def __init__(self, function: Any, *, on_timeout: OnTimeout) -> None:
+        self.invoke = function.invoke
+        self.close = function.close
+        self._on_timeout = on_timeout
+
+    def timeout(self, value: Any, handle: Any) -> None:
+        """Answer for the call, which goes on."""
+        answer_timeout(self._on_timeout, value, handle)

@@ -21,7 +21,9 @@ from reference_impl.task.positioned_input import Checkpoint
 __all__ = ["Later", "PreparedCoordination", "PreparedJournal", "TwoPhaseCoordination", "TwoPhaseJournal"]
 
 _LOOK_MS = 25
-"""Between two looks whether a checkpoint is complete; only while one is waited for."""
+_LOOK_MAX_MS = 100
+"""Between two looks whether a checkpoint is complete, only while one is waited for: the pause doubles while there is
+nothing new, as where another subtask restarts."""
 _OPEN_MAX = 16
 """Checkpoints handed in and not complete: with more, the task waits for the others."""
 _COMPLETE_S = 120.0
@@ -72,6 +74,7 @@ class PreparedCoordination(JournalledSubtask):
         self._open: list[Part] = []
         self._notify: Callable[[int], None]
         self._is_looking = False
+        self._look_ms = _LOOK_MS
         self._is_finishing = False
         self._last: Deadline | None = None
         """Until when the last checkpoint must be complete."""
@@ -93,6 +96,7 @@ class PreparedCoordination(JournalledSubtask):
         file = self._store.write(number, attempt=token, position=checkpoint.position, elements=elements)
         self._epochs.acknowledge(number, file=file)
         self._open.append(Part(epoch=number, token=token, file=file))
+        self._look_ms = _LOOK_MS
         self._phases.reach("ack")
         if self._is_finishing:
             self._last = Deadline(_COMPLETE_S, clock=self._clock)
@@ -124,13 +128,14 @@ class PreparedCoordination(JournalledSubtask):
     def _look_later(self) -> None:
         if not self._is_looking:
             self._is_looking = True
-            self._timers.register(_LOOK_MS, self._look_by_mail)
+            self._timers.register(self._look_ms, self._look_by_mail)
 
     def _look_by_mail(self) -> None:
         self._is_looking = False
         newest = self._newest_complete()
         if newest is not None:
             self._notify(newest)
+        self._look_ms = _LOOK_MS if newest is not None else min(2 * self._look_ms, _LOOK_MAX_MS)
         if self._open:
             if self._last is not None and self._last.passed:
                 raise _missing(f"checkpoint {self._open[-1].epoch}, its last")

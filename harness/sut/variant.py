@@ -113,8 +113,8 @@ class Variant:
     """Around the function that the operator calls: outermost, after faults and dead letters."""
     source: Callable[[Any], Any] = same
     """Around a subtask's source (an object, not a class)."""
-    journal: Callable[[Kind], Kind] = same
-    """Of the attempt's journal; one that loses events overrides `_write`."""
+    recorder: Callable[[Kind], Kind] = same
+    """Of what the attempt's journal writes with; one that loses lines overrides `_write`."""
     judge: Callable[[Callable[..., Any]], Callable[..., Any]] = same
     """Of `harness.checkers.judge.judge`, called with header and events."""
     arms_faults: bool = True

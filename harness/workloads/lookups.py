@@ -42,7 +42,7 @@ class LookupSource:
         self._every = workload.watermark_every
         mine = [fault for fault in faults if fault.of_subtask in {None, subtask}]
         draw = Draw(seed, f"lookups/subtask {subtask}")
-        skewed = Draw(seed, f"skew/subtask {subtask}")
+        skewed = Draw(seed, f"skew/subtask {subtask}") if workload.skew else draw
         records = [self._draw(index, subtask, draw, skewed) for index in range(workload.records)]
         self.records = with_hot_keys(records, mine, seed=seed, subtask=subtask)
         self._marks = marks(workload, seed=seed, subtask=subtask, step_ms=_EVENT_STEP_MS)
@@ -51,6 +51,7 @@ class LookupSource:
         self._bursts = [
             self._burst(index, count) for index, count in burst_places(mine, records=len(records))
         ]
+        self._length = self._plain + sum(burst.count for burst in self._bursts)
 
     def _draw(self, index: int, subtask: int, draw: Draw, skewed: Draw) -> tuple[Lookup, int | None]:
         workload = self._workload
@@ -68,7 +69,7 @@ class LookupSource:
         return lookup, None if has_none else timestamp
 
     def __len__(self) -> int:
-        return self._plain + sum(burst.count for burst in self._bursts)
+        return self._length
 
     def __getitem__(self, position: int) -> tuple[Lookup, int | None] | MarkOfTime:
         """The record (with its event time in ms, if it has one) or the watermark at `position`."""

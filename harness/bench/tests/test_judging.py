@@ -75,9 +75,6 @@ def test_a_recording_that_leaves_an_event_out_gets_no_time(
 ) -> None:
     durable, buffer = DurableForm(20), BufferForm(20)
     monkeypatch.setattr(Journal, silent, lambda journal, **event: None)
-    monkeypatch.setattr(
-        f"harness.levels.sim.buffer_journal.BufferJournal.{silent}", lambda journal, **event: None
-    )
 
     with pytest.raises(WrongOutput):
         durable.recorded()

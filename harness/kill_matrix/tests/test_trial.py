@@ -12,7 +12,7 @@ from harness.history.event import Event
 from harness.kill_matrix.equivalents import EQUIVALENTS, compare
 from harness.kill_matrix.suspect import OURS, Suspect, find_suspect
 from harness.kill_matrix.trial import RUNS_LEAST, Trial, hear_the_reference, try_suspect
-from harness.levels.sim.buffer_journal import BufferJournal
+from harness.levels.sim.tape import MemoryRecorder
 from harness.sut.variant import HONEST, Variant
 
 
@@ -20,12 +20,12 @@ def tried(suspect: Suspect, *, runs: int = 20, seconds: float = 60) -> Trial:
     return try_suspect(suspect, first_seed=1, runs=runs, deadline=Deadline(seconds))
 
 
-class LosesEachTenth(BufferJournal):
+class LosesEachTenth(MemoryRecorder):
     """A recorder worse than the mutant."""
 
-    def _write(self, event: Event) -> None:
-        if event.n % 10:
-            super()._write(event)
+    def _write(self, number: int, event: Event) -> None:
+        if number % 10:
+            super()._write(number, event)
 
 
 def innocent(*, named: tuple[str, ...] = ("V8",)) -> Suspect:
@@ -71,7 +71,7 @@ def test_a_suspect_whose_scenarios_never_occur_has_no_runs() -> None:
 
 
 def test_a_recording_with_gaps_is_not_judged() -> None:
-    variant = Variant(journal=lambda _: LosesEachTenth)
+    variant = Variant(recorder=lambda _: LosesEachTenth)
     suspect = replace(innocent(), named=("recording",), variant=variant)
 
     assert tried(suspect, runs=2).convicted == {"recording": 1}

@@ -60,12 +60,11 @@ class RealPlace:
     def journal(self, attempt: int) -> Iterator[Journal]:
         """See `Place`; a file of the attempt's own."""
         path = attempt_file(Path(self._plan.folder), subtask=self._subtask, attempt=attempt)
-        with Recorder(path) as recorder:
-            yield self._variant.journal(Journal)(recorder, subtask=self._subtask, attempt=attempt)
+        with self._variant.recorder(Recorder)(path) as recorder:
+            yield Journal(recorder, subtask=self._subtask, attempt=attempt)
 
-    def loop(self, journal: Any) -> AbstractContextManager[asyncio.AbstractEventLoop]:
+    def loop(self) -> AbstractContextManager[asyncio.AbstractEventLoop]:
         """See `Place`."""
-        del journal
         return real_loop()
 
     def lookups(self, loop: asyncio.AbstractEventLoop) -> AsyncMySqlDriver:

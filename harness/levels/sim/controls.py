@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Final
 
 from harness.levels.sim.replies import INTERRUPTED, KILLED, NO_SUCH_SESSION, Done
@@ -16,8 +17,9 @@ __all__ = ["control_of"]
 _MS: Final = 1000
 
 
+@lru_cache(maxsize=1024)  # a statement may hold a number or a name, so there is no end to them
 def control_of(sql: str) -> Control | None:
-    """See `SimulatedServer.control`."""
+    """What executes it, if it is one of those of transactions, sessions and locks by name."""
     for pattern, make in _PATTERNS:
         match = pattern.fullmatch(sql.strip())
         if match is not None:

@@ -92,6 +92,10 @@ class HubAlarm:
         self._hub.cancel(alarm)
 
 
+def _heard(flight: Flight) -> None:
+    """It has landed: there is nobody left to tell."""
+
+
 class Flight(Struct, eq=False):
     """One statement on a connection, and its answer. Mutable: faults move `due_ms`, or doom it.
 
@@ -451,7 +455,8 @@ class Link:
         self._forget_arrival(flight)
         del self.flights[flight]
         flight.connection.flight = None
-        flight.landed(flight)
+        landed, flight.landed = flight.landed, _heard  # it holds who waits, who will hold the flight
+        landed(flight)
 
     def abandon(self, flight: Flight) -> None:
         """The client is gone, or wants no answer; what has not arrived may arrive in this moment, or never."""

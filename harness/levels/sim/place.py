@@ -8,16 +8,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from harness.checkpoint_store import CheckpointStore, MemoryFiles
 from harness.errors import HarnessError
-from harness.levels.sim.buffer_journal import SIMULATED_PROCESS, BufferJournal
+from harness.history.journal import Journal
 from harness.levels.sim.clock import SimulatedClock
 from harness.levels.sim.crashes import Crashes
 from harness.levels.sim.drivers import AsyncDriver, BlockingDriver
 from harness.levels.sim.hub import Actor
 from harness.levels.sim.subtask_loop import SubtaskLoop
+from harness.levels.sim.tape import MemoryRecorder
 from harness.process_identity import ProcessIdentity
 from harness.sut.phases import Phases
 from harness.sut.positions import SubtaskSource
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SimulatedAttempt", "SimulatedPlace"]
 
+_NO_PROCESS: Final = ProcessIdentity(pid=0, started=0)
+
 
 class SimulatedAttempt:
     """One attempt, as the simulation and its faults see it. Mutable: has its parts from its beginning on."""
@@ -42,7 +45,8 @@ class SimulatedAttempt:
         self.number = 0
         """Its fencing token; 0: it has not taken over yet."""
         self.actor: Actor
-        self.journal: BufferJournal | None = None
+        self.journal: Journal | None = None
+        self.recorder: MemoryRecorder | None = None
         self.loop: SubtaskLoop | None = None
 
     def wait(self) -> None:
@@ -62,8 +66,8 @@ class SimulatedAttempt:
 
     def cut(self) -> None:
         """It is killed: nothing of it is written any more."""
-        if self.journal is not None:
-            self.journal.cut()
+        if self.recorder is not None:
+            self.recorder.cut()
 
 
 class SimulatedPlace:
@@ -73,24 +77,25 @@ class SimulatedPlace:
         self._run = run
         self._attempt = attempt
         self.clock = SimulatedClock(run.hub, actor=lambda: attempt.actor, catch_up=attempt.catch_up)
-        self.process: ProcessIdentity = SIMULATED_PROCESS
+        self.process = _NO_PROCESS
         self.sink = BlockingDriver(run.links["sink"], actor=lambda: attempt.actor, catch_up=attempt.catch_up)
         self.files: MemoryFiles = run.files[attempt.subtask]
 
     @contextmanager
-    def journal(self, attempt: int) -> Iterator[BufferJournal]:
+    def journal(self, attempt: int) -> Iterator[Journal]:
         """See `Place`."""
         run, mine = self._run, self._attempt
         mine.number = attempt
-        kind = run.variant.journal(BufferJournal)
-        mine.journal = kind(run.tape, subtask=mine.subtask, attempt=attempt, nonces=True)
+        recorder = mine.recorder = run.variant.recorder(MemoryRecorder)(run.tape)
+        mine.journal = Journal(recorder, subtask=mine.subtask, attempt=attempt)
         mine.crashes.begins(mine)
         yield mine.journal
 
     @contextmanager
-    def loop(self, journal: BufferJournal) -> Iterator[SubtaskLoop]:
+    def loop(self) -> Iterator[SubtaskLoop]:
         """See `Place`."""
-        loop = self._attempt.loop = SubtaskLoop(self._attempt.actor, journal)
+        assert self._attempt.recorder is not None, "an attempt has its journal before its loop"
+        loop = self._attempt.loop = SubtaskLoop(self._attempt.actor, self._attempt.recorder)
         try:
             yield loop
         finally:

@@ -102,7 +102,6 @@ class SimulatedServer:
         self.ready: list[Callable[[], None]] = []
         """What was given a lock, and goes on when the statement that let go of it has been answered."""
         self._is_settling = False
-        self._controls: dict[str, Control | None] = {}
 
     @property
     def looks_up_at_once(self) -> bool:
@@ -236,10 +235,8 @@ class SimulatedServer:
     # Statements that are not on tables
 
     def control(self, sql: str) -> Control | None:
-        """What executes it, if it is one of those of transactions, sessions and locks by name."""
-        if sql not in self._controls:
-            self._controls[sql] = control_of(sql)
-        return self._controls[sql]
+        """See `control_of`."""
+        return control_of(sql)
 
     def take_name(self, session: Session, name: str, seconds: float, sql: str, done: Done) -> None:
         """GET_LOCK."""

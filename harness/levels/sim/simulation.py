@@ -23,7 +23,6 @@ from harness.engine.attempt import AttemptParts, run_attempt
 from harness.engine.execution import ATTEMPTS_MAX
 from harness.faults.kill_worker import InjectedFailure
 from harness.history.event import Commit, Done, Effect, FaultEvent, GiveUp, Kill, Retire
-from harness.levels.sim.buffer_journal import Tape
 from harness.levels.sim.crashes import Crashes
 from harness.levels.sim.customers import Customers
 from harness.levels.sim.drivers import BlockingDriver
@@ -32,6 +31,7 @@ from harness.levels.sim.link import Link
 from harness.levels.sim.place import SimulatedAttempt, SimulatedPlace
 from harness.levels.sim.server import Session, SimulatedServer
 from harness.levels.sim.tables import Effects, OutputRow, Tables
+from harness.levels.sim.tape import Tape
 from harness.runs.claims import RECOVER_MS
 from harness.runs.plan import Crash, RunPlan
 from harness.scenario import Scenario
@@ -211,7 +211,8 @@ class Simulation:
 
     def _over(self, attempt: SimulatedAttempt, actor: Actor) -> None:
         if actor.killed and attempt.journal is not None:
-            attempt.journal.killed()
+            tape = self.tape
+            tape.add(Kill(n=tape.n, t=tape.t, s=attempt.subtask, a=attempt.number))
         if not self.hub.over:
             self._attempt_over(attempt, actor)
 
@@ -256,7 +257,8 @@ class Simulation:
             tape.add(Commit(n=tape.n, t=tape.t, s=subtask, c=epoch, a=token))
         for number in effects.completed:
             tape.add(Done(n=tape.n, t=tape.t, c=number))
-        if effects.acks or effects.fences:
+        # A part was handed in, or nobody waits for a subtask any more; what else changes completes no checkpoint.
+        if effects.acks or any(ended for *_, ended in effects.fences):
             self._is_asked = True
             if self._coordinator is not None:
                 self._coordinator.wake()

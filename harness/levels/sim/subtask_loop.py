@@ -11,8 +11,8 @@ from collections.abc import Callable
 from contextvars import Context
 from typing import Any
 
-from harness.levels.sim.buffer_journal import BufferJournal
 from harness.levels.sim.hub import Actor
+from harness.levels.sim.tape import CALLBACK, TASK, MemoryRecorder
 from reference_impl.loops import NS_PER_MS
 from reference_impl.virtual_loop import Handle, VirtualLoop
 
@@ -24,12 +24,12 @@ _LAST_TURNS = 20
 
 
 class SubtaskLoop(VirtualLoop):
-    """Turned by the attempt's mailbox. Mutable. Tells `journal` while callbacks run, which is outside of mail."""
+    """Turned by the attempt's mailbox. Mutable. Tells `recorder` while callbacks run, which is outside of mail."""
 
-    def __init__(self, actor: Actor, journal: BufferJournal) -> None:
+    def __init__(self, actor: Actor, recorder: MemoryRecorder) -> None:
         super().__init__(start_ms=actor.hub.now_ms)
         self._actor = actor
-        self._journal = journal
+        self._recorder = recorder
 
     def wall_ns(self) -> int:
         """A clock that somebody may set: virtual time, and what it was set forward or back by."""
@@ -95,9 +95,9 @@ class SubtaskLoop(VirtualLoop):
         if hub.running is not self:
             hub.running = self
             _set_running_loop(self)
-        journal = self._journal
-        journal.in_callback = True
+        recorder = self._recorder
+        recorder.thread = CALLBACK
         try:
             VirtualLoop.run_ready(self)  # spelt out: for each turn of each attempt
         finally:
-            journal.in_callback = False
+            recorder.thread = TASK

@@ -6,7 +6,7 @@ pickle; a text that was altered on its way is refused, for it carries the checks
 
 from __future__ import annotations
 
-from base64 import b85decode, b85encode
+from base64 import b64decode, b64encode
 from hashlib import sha256
 
 import msgspec
@@ -33,16 +33,16 @@ class KeptState(msgspec.Struct, frozen=True, kw_only=True):
 def encoded(state: KeptState) -> str:
     """`state` as text."""
     body = msgspec.msgpack.encode(state)
-    return f"{_checksum(body)}:{b85encode(body).decode('ascii')}"
+    return f"{_checksum(body)}:{b64encode(body).decode('ascii')}"
 
 
 def decoded(text: str) -> KeptState:
     """What `encoded` was given. Raises `KeptStateAltered`."""
     checksum, _, rest = text.partition(":")
     try:
-        body = b85decode(rest)
+        body = b64decode(rest, validate=True)
     except ValueError as error:
-        message = f"the state of the keyed operator is torn: its text is no base85 ({error})"
+        message = f"the state of the keyed operator is torn: its text is no base64 ({error})"
         raise KeptStateAltered(message) from error
     if _checksum(body) != checksum:
         message = f"the state of the keyed operator is torn or altered: its checksum is not {checksum}"

@@ -18,6 +18,7 @@ from harness.levels.sim.link import Link
 from harness.levels.sim.server import SimulatedServer
 from harness.levels.sim.subtask_loop import SubtaskLoop
 from harness.levels.sim.tables import Effects, Tables
+from harness.levels.sim.tape import MemoryRecorder, Tape
 
 ROWS = [[0, "Ada", "Rome", 1], [1, "Bo", "Oslo", 2]]
 TOKEN = "SELECT token, origin_ms FROM fence WHERE subtask = %s"
@@ -237,10 +238,7 @@ def test_an_awaited_statement_leaves_its_loop_to_others_and_a_cancelled_one_ends
         told.append(third.cancelled())
 
     def live(actor: Actor) -> None:
-        class Journal:
-            in_callback = False
-
-        loop = SubtaskLoop(actor, Journal())  # type: ignore[arg-type]
+        loop = SubtaskLoop(actor, MemoryRecorder(Tape(actor.hub)))
         loop.run_until_complete(three(AsyncDriver(world.link, loop=loop)))
         loop.wind_up()
 

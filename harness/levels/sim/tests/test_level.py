@@ -9,8 +9,8 @@ from harness.checkers.judge import judge_file
 from harness.engine.level import Opening, Site
 from harness.engine.perform import perform
 from harness.history.event import Call
-from harness.levels.sim.buffer_journal import BufferJournal
 from harness.levels.sim.level import SimulatedLevel
+from harness.levels.sim.tape import MemoryRecorder
 from harness.runs.order import Order
 from harness.runs.outcome import RunOutcome
 from harness.scenario import Scenario
@@ -63,19 +63,19 @@ def test_an_outcome_tells_of_the_fault_and_of_the_tables(tmp_path: Path) -> None
     assert outcome.world.kind == "simulated"
 
 
-class _Forgetful(BufferJournal):
+class _Forgetful(MemoryRecorder):
     """Loses the tenth call, as a recorder with a bug would."""
 
     _calls = 0
 
-    def _write(self, event: Any) -> None:
+    def _write(self, number: int, event: Any) -> None:
         self._calls += isinstance(event, Call)
         if not (isinstance(event, Call) and self._calls == 10):
-            super()._write(event)
+            super()._write(number, event)
 
 
 def test_a_recording_with_gaps_is_never_a_pass(tmp_path: Path) -> None:
-    variant = Variant(journal=lambda _: _Forgetful)
+    variant = Variant(recorder=lambda _: _Forgetful)
 
     outcome = performed(tmp_path, variant=variant)
 

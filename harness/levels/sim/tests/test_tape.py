@@ -1,50 +1,37 @@
-"""The buffer journal writes what the durable one writes, in memory, and nothing after a kill."""
+"""What a journal writes on the tape of a simulated run, and that it writes nothing after a kill."""
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 from msgspec import UNSET
 
 from harness.choices import Draw
-from harness.history.event import Call, Kill, Out, Owm, Res, Snap
+from harness.history.event import Call, Out, Owm, Res, Snap
 from harness.history.journal import Journal
 from harness.history.values import END_OF_TIME
-from harness.levels.sim.buffer_journal import BufferJournal, Tape
 from harness.levels.sim.hub import Hub
+from harness.levels.sim.tape import CALLBACK, MemoryRecorder, Tape
+from harness.process_identity import ProcessIdentity
 
 
 def tape() -> Tape:
     return Tape(Hub(Draw(1, "test"), limit_ms=1000, steps_max=1000))
 
 
-def journal(on: Tape, *, nonces: bool = False) -> BufferJournal:
-    return BufferJournal(on, subtask=0, attempt=1, nonces=nonces)
+def journal(on: Tape) -> Journal:
+    return Journal(MemoryRecorder(on), subtask=0, attempt=1)
 
 
-def settle(one: BufferJournal, *, ending: str = "ok") -> None:
+def settle(one: Journal, *, ending: str = "ok") -> None:
     one.settled(id=7, attempt=1, ending=ending, final=True, values=["x"], error=None)
-
-
-def test_it_has_the_methods_of_the_durable_journal() -> None:
-    def methods(kind: type[Any]) -> dict[str, list[str]]:
-        return {
-            name: list(inspect.signature(method).parameters)
-            for name, method in inspect.getmembers(kind, inspect.isfunction)
-            if not name.startswith("_")
-        }
-
-    durable, buffered = methods(Journal), methods(BufferJournal)
-
-    assert {name: buffered.get(name) for name in durable} == durable
 
 
 def test_events_are_numbered_without_a_gap() -> None:
     on = tape()
     one = journal(on)
 
-    one.started(checkpoint=None, position=0)
+    one.started(checkpoint=None, position=0, process=ProcessIdentity(pid=0, started=0))
     one.took_record(position=0, id=7, key="k", ts=None, expect=["x"])
     one.called(id=7, attempt=1)
     settle(one)
@@ -55,13 +42,13 @@ def test_events_are_numbered_without_a_gap() -> None:
 
 
 def test_an_event_that_gets_lost_leaves_a_gap() -> None:
-    class Loses(BufferJournal):
-        def _write(self, event: Any) -> None:
+    class Loses(MemoryRecorder):
+        def _write(self, number: int, event: Any) -> None:
             if not isinstance(event, Call):
-                super()._write(event)
+                super()._write(number, event)
 
     on = tape()
-    one = Loses(on, subtask=0, attempt=1)
+    one = Journal(Loses(on), subtask=0, attempt=1)
 
     one.called(id=7, attempt=1)
     settle(one)
@@ -70,17 +57,17 @@ def test_an_event_that_gets_lost_leaves_a_gap() -> None:
     assert on.numbered == 2
 
 
-def test_a_journal_that_was_cut_off_writes_nothing_but_its_own_death() -> None:
+def test_an_attempt_that_was_cut_off_writes_nothing() -> None:
     on = tape()
-    one = journal(on)
+    recorder = MemoryRecorder(on)
+    one = Journal(recorder, subtask=0, attempt=1)
 
-    one.cut()
+    recorder.cut()
     one.emits(id=7, j=0, value="x", ts=None)
     one.closed()
-    one.killed()
 
-    assert [type(event) for event in on.events] == [Kill]
-    assert on.numbered == 1
+    assert on.events == []
+    assert on.numbered == 0
 
 
 def test_what_is_recorded_does_not_change_with_the_value() -> None:
@@ -112,7 +99,7 @@ def test_the_final_watermark_is_called_end_in_elements_too() -> None:
 
 def test_an_outcome_carries_the_nonce_of_the_answer_and_not_of_the_question() -> None:
     on = tape()
-    one = journal(on, nonces=True)
+    one = journal(on)
 
     one.called(id=7, attempt=1)
     asked = one.nonce_of(7)
@@ -127,7 +114,7 @@ def test_an_outcome_carries_the_nonce_of_the_answer_and_not_of_the_question() ->
 
 def test_a_timeout_echoes_no_nonce() -> None:
     on = tape()
-    one = journal(on, nonces=True)
+    one = journal(on)
 
     one.called(id=7, attempt=1)
     one.answered(one.nonce_of(7), one.nonce_of(7))
@@ -140,10 +127,11 @@ def test_a_timeout_echoes_no_nonce() -> None:
 
 def test_what_a_callback_of_the_loop_emits_is_written_as_a_foreign_threads() -> None:
     on = tape()
-    one = journal(on)
+    recorder = MemoryRecorder(on)
+    one = Journal(recorder, subtask=0, attempt=1)
 
     one.emits(id=7, j=0, value="x", ts=None)
-    one.in_callback = True
+    recorder.thread = CALLBACK
     one.emits(id=7, j=1, value="y", ts=None)
 
     assert [event.thread for event in on.events] == ["task", "client"]

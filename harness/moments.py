@@ -43,7 +43,7 @@ class Moments:
     """When the first record was taken."""
     calls: Counter[int] = field(default_factory=Counter)
     taken: Counter[int] = field(default_factory=Counter)
-    """Records that the source has sent."""
+    """Records that the source has sent; one that it sends again after a restore counts again."""
     commits: Counter[tuple[int, int]] = field(default_factory=Counter)
     """By subtask and checkpoint."""
     hits: Counter[tuple[int, str]] = field(default_factory=Counter)

@@ -126,7 +126,6 @@ class SimulatedJump:
     """The wall clock is set: at once (`jump`), bit by bit (`smear`), or it stands still (`freeze`). Mutable."""
 
     settles_ms = 0
-    stalls = False
 
     def __init__(self, run: Simulation, *, how: str, shift_ms: int, lasts_ms: int | None) -> None:
         self._run = run

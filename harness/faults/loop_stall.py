@@ -71,7 +71,6 @@ class SimulatedStall:
     """The task's thread does nothing for a while, and with it its event loop. Mutable."""
 
     settles_ms = 0
-    stalls = True
 
     def __init__(self, run: Simulation, subtask: int, *, lasts_ms: int) -> None:
         self._run = run

@@ -119,7 +119,6 @@ class _SimulatedDamage:
     """Damages the newest files of a subtask, as soon as there are any. Mutable: what it did."""
 
     settles_ms = 0
-    stalls = False
 
     def __init__(self, run: Simulation, fault: _OfFiles) -> None:
         self._run = run

@@ -20,9 +20,6 @@ Evidence = dict[str, Any]
 class Act(Protocol):
     """Begun once and ended once; the hub's time passes in between."""
 
-    stalls: bool
-    """Whether it stops the operator's own process, so that it may be late."""
-
     @property
     def settles_ms(self) -> int:
         """How long after its end there may be more to tell; 0: nothing comes after."""
@@ -57,7 +54,6 @@ class OnLinks:
     """A link act on several links."""
 
     settles_ms = 0
-    stalls = False
 
     def __init__(self, act: LinkAct, links: Sequence[Link]) -> None:
         self._act = act

@@ -30,8 +30,6 @@ class OnServer:
     `settles_ms`: for so long after its end clients may notice what it did.
     """
 
-    stalls = False
-
     def __init__(
         self,
         run: Simulation,

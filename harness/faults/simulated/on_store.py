@@ -19,7 +19,6 @@ class OnStore:
     """A trouble of the store while it lasts. Mutable: counts."""
 
     settles_ms = 0
-    stalls = False
 
     def __init__(self, run: Simulation, subtask: int | None) -> None:
         self._run = run

@@ -18,8 +18,6 @@ __all__ = ["StoppedWorker"]
 class StoppedWorker:
     """The newest attempt of a subtask does nothing for a while. Mutable."""
 
-    stalls = True
-
     def __init__(self, run: Simulation, subtask: int) -> None:
         self._run = run
         self._subtask = subtask

@@ -150,9 +150,8 @@ class FaultSchedule:
         if self._moments.first_record_us is None:
             self._moments.first_record_us = self.now_us
         taken = self.run.tape.events[-1] if self.run.tape.events else None
-        if isinstance(taken, In) and isinstance(taken.id, int):
-            record = taken.id // self.scenario.workload.subtasks + 1
-            self._moments.taken[subtask] = max(record, self._moments.taken[subtask])
+        if isinstance(taken, In):
+            self._moments.taken[subtask] += 1
 
     def close(self) -> None:
         """The run is over."""
@@ -190,7 +189,7 @@ class FaultSchedule:
         assert act is not None, "only what is acted out from here is planned"
         noted = Noted(planned_us=due_us)
         self.noted.setdefault(fault.id, []).append(noted)
-        if act.stalls:
+        if fault.stalls:
             tape.add(FaultEvent(n=tape.n, t=tape.t, f=fault.id, phase="begin", stalls=True))
         else:
             tape.add(FaultEvent(n=tape.n, t=tape.t, f=fault.id, phase="begin"))

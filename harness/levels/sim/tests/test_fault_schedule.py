@@ -146,7 +146,7 @@ def test_one_that_never_bites_is_given_up_in_the_end() -> None:
 
 
 def test_what_stops_the_process_says_so() -> None:
-    for kind in ("pause_worker", "zombie", "loop_stall"):
+    for kind in ("pause_worker", "zombie", "loop_stall", "store_slow"):
         assert of_fault(simulated(sample(kind)))[0].stalls is True
 
 

@@ -147,7 +147,7 @@ def test_bandwidth_refuses_a_negative_rate() -> None:
 
 def test_slow_close_delays_the_fin_only(stand: Stand, stream: Stream) -> None:
     sender, hearer = stand.ends(stream)
-    stand.add("slow_close", stream=stream, delay=60)
+    stand.add("slow_close", stream=stream, delay=300)
 
     begun = monotonic_us()
     sender.sendall(b"!")
@@ -157,8 +157,8 @@ def test_slow_close_delays_the_fin_only(stand: Stand, stream: Stream) -> None:
     ending = stand.ending(hearer)
 
     assert (heard, ending) == (b"!", "fin")
-    assert heard_after < 0.05
-    assert _since(begun) >= 0.06
+    assert heard_after < 0.25
+    assert _since(begun) >= 0.3
 
 
 def test_slow_close_removed_passes_the_fin_on_at_once(stand: Stand) -> None:

@@ -25,9 +25,9 @@ def stream(request: pytest.FixtureRequest) -> Stream:
 def test_timeout_swallows_and_closes_after_its_time_though_bytes_keep_coming(stand: Stand) -> None:
     """Toxiproxy starts its timer anew with every chunk, so that a busy connection lives for ever."""
     sender, hearer = stand.ends(DOWNSTREAM)
+    begun = monotonic_us()
     stand.add("timeout", timeout=60)
 
-    begun = monotonic_us()
     hearer.settimeout(0.005)
     ended = ""
     while not ended and _since(begun) < 2:
@@ -101,9 +101,9 @@ def test_reset_peer_resets_both_ends_of_a_live_connection_at_the_next_bytes(
 
 def test_reset_peer_waits_for_its_timeout(stand: Stand) -> None:
     sender, hearer = stand.ends(DOWNSTREAM)
+    begun = monotonic_us()
     stand.add("reset_peer", timeout=50)
 
-    begun = monotonic_us()
     sender.sendall(b"!")
 
     assert stand.ending(hearer) == "rst"

@@ -67,11 +67,9 @@ def test_the_reaper_takes_both(kind: str, killed_run: str, own_settings: WorldSe
 
     assert [run.run_id for run in reaped] == [killed_run]
     assert reaped[0].left == ()
-    removed = " ".join(reaped[0].removed)
     if kind == "local":
-        assert f"mount {own_settings.places.runs / killed_run / 'disk'}" in removed
-    else:
-        assert f"volume floodmark-{killed_run}" in removed
+        assert f"mount {own_settings.places.runs / killed_run / 'disk'}" in reaped[0].removed
+    else:  # another process of ours that starts meanwhile may have been the one that removed it
         volumes = find_engine(own_settings).client.volumes.list()
         assert f"floodmark-{killed_run}" not in [volume.name for volume in volumes]
     assert not list(own_settings.places.runs.iterdir())

@@ -29,7 +29,7 @@ from harness.history.event import (
     Start,
     Wm,
 )
-from harness.history.values import END_OF_TIME, told_watermark
+from harness.history.values import told_watermark
 from harness.process_identity import ProcessIdentity
 
 __all__ = ["EventLog", "Journal"]
@@ -76,9 +76,7 @@ class Journal:
         self._note("~process", pid=process.pid, started=process.started)
 
     def restored(self, *, checkpoint: int, elements: Sequence[dict[str, Any]]) -> None:
-        self._event(
-            Restore, s=self._subtask, a=self._attempt, c=checkpoint, elements=_with_final_named(elements)
-        )
+        self._event(Restore, s=self._subtask, a=self._attempt, c=checkpoint, elements=list(elements))
 
     def took_record(
         self, *, position: int, id: int, key: Any, ts: int | None, expect: Sequence[Any] | None
@@ -161,7 +159,7 @@ class Journal:
             a=self._attempt,
             c=checkpoint,
             pos=position,
-            elements=_with_final_named(elements),
+            elements=list(elements),
             thread=self._log.thread,
         )
 
@@ -234,7 +232,3 @@ class Journal:
     def reached(self, phase: str) -> None:
         """Written where a fault listens to a phase that no event shows."""
         self._note("~reached", phase=phase)
-
-
-def _with_final_named(elements: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{**element, "w": "end"} if element.get("w") == END_OF_TIME else element for element in elements]

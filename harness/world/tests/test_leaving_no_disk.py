@@ -48,8 +48,16 @@ def killed_run(kind: str, own_settings: WorldSettings) -> str:
             lambda: "open\n" in log.read_text() or holder.poll() is not None, deadline=Deadline(OPEN_LIMIT_S)
         )
         assert "open\n" in log.read_text(), log.read_text()
+        run_id = next(own_settings.places.runs.glob("*.ledger")).stem
+        if kind == "containers":  # while it lives, for then nobody else may take it
+            assert f"floodmark-{run_id}" in volumes(own_settings)
         holder.kill()
-    return next(own_settings.places.runs.glob("*.ledger")).stem
+    return run_id
+
+
+def volumes(settings: WorldSettings) -> list[str]:
+    """The names of the engine's volumes."""
+    return [volume.name for volume in find_engine(settings).client.volumes.list()]
 
 
 @pytest.fixture(params=["local", "containers"])
@@ -70,7 +78,6 @@ def test_the_reaper_takes_both(kind: str, killed_run: str, own_settings: WorldSe
     if kind == "local":
         assert f"mount {own_settings.places.runs / killed_run / 'disk'}" in reaped[0].removed
     else:  # another process of ours that starts meanwhile may have been the one that removed it
-        volumes = find_engine(own_settings).client.volumes.list()
-        assert f"floodmark-{killed_run}" not in [volume.name for volume in volumes]
+        assert f"floodmark-{killed_run}" not in volumes(own_settings)
     assert not list(own_settings.places.runs.iterdir())
     assert str(own_settings.places.root) not in Path("/proc/mounts").read_text()

@@ -13,6 +13,7 @@ from harness.history.values import END_OF_TIME
 from harness.levels.sim.hub import Hub
 from harness.levels.sim.tape import CALLBACK, MemoryRecorder, Tape
 from harness.process_identity import ProcessIdentity
+from harness.sut.positions import named
 
 
 def tape() -> Tape:
@@ -88,7 +89,8 @@ def test_the_final_watermark_is_called_end_in_elements_too() -> None:
     one = journal(on)
 
     one.emits_watermark(END_OF_TIME)
-    one.snapped(checkpoint=1, position=3, elements=[{"id": 1}, {"w": END_OF_TIME, "pos": 2}])
+    elements: list[dict[str, Any]] = [{"lookup": {"id": 1}}, {"w": END_OF_TIME, "pos": 2}]
+    one.snapped(checkpoint=1, position=3, elements=named(elements))
 
     watermark, snap = on.events
     assert isinstance(watermark, Owm)

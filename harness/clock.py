@@ -1,7 +1,7 @@
 """The harness's one door to time: a monotonic clock in microseconds, a calendar for people, waiting.
 
 What has to run in virtual time too (sinks, coordinator, checkpoint store) is handed a `Clock`; at levels live and
-spark that is `REAL_CLOCK`. Operator code uses neither: it asks its loop (`reference_impl.loops`). Invariant:
+spark that is `REAL_CLOCK`. Operator code uses neither: it asks its loop (`reference_impl.mailbox.loops`). Invariant:
 `monotonic_us` is the same clock in every process of this machine, so events of different processes can be ordered.
 """
 

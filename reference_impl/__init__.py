@@ -6,19 +6,7 @@ msgspec are needed; planted defects are in `reference_impl.mutants`.
 
 from __future__ import annotations
 
-from reference_impl.async_function import AsyncFunction, Closing, Opening
-from reference_impl.async_wait import AsyncWaitOperator
-from reference_impl.async_wait_build import (
-    BuildOperator,
-    Mode,
-    build_operator,
-    ordered_wait,
-    ordered_wait_with_retry,
-    unordered_wait,
-    unordered_wait_with_retry,
-)
-from reference_impl.blocking_function import from_blocking
-from reference_impl.coroutine_function import from_coroutine
+from reference_impl.checkpoint_events import CheckpointBarrier
 from reference_impl.elements import (
     EndOfInput,
     LatencyMarker,
@@ -39,17 +27,25 @@ from reference_impl.errors import (
     StreamElementFailed,
     WrongState,
 )
-from reference_impl.events import CheckpointBarrier
-from reference_impl.loops import now_ms, real_loop, virtual_loop
-from reference_impl.mailbox import Mail, Mailbox, MailboxState
-from reference_impl.mailbox_executor import MailboxExecutor
-from reference_impl.mailbox_processor import MailboxProcessor, Suspension
-from reference_impl.probe import Ending, Probe
-from reference_impl.quirks import FLINK, STRICT, Quirks
-from reference_impl.result import ResultHandle
-from reference_impl.retry import NO_RETRY, ExponentialBackoff, FixedDelay, RetryStrategy
-from reference_impl.timers import Timer, Timers
-from reference_impl.virtual_loop import VirtualLoop
+from reference_impl.mailbox.loops import VirtualLoop, now_ms, real_loop, virtual_loop
+from reference_impl.mailbox.mailbox import Mail, Mailbox, MailboxExecutor, MailboxState
+from reference_impl.mailbox.processor import MailboxProcessor, Suspension
+from reference_impl.mailbox.timers import Timer, Timers
+from reference_impl.operator.async_wait import AsyncWaitOperator
+from reference_impl.operator.build import (
+    BuildOperator,
+    Mode,
+    build_operator,
+    ordered_wait,
+    ordered_wait_with_retry,
+    unordered_wait,
+    unordered_wait_with_retry,
+)
+from reference_impl.operator.functions import AsyncFunction, Closing, Opening, from_blocking, from_coroutine
+from reference_impl.operator.probe import Ending, Probe
+from reference_impl.operator.quirks import FLINK, STRICT, Quirks
+from reference_impl.operator.result import ResultHandle
+from reference_impl.operator.retry import NO_RETRY, ExponentialBackoff, FixedDelay, RetryStrategy
 
 __all__ = [
     "FLINK",

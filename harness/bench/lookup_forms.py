@@ -20,16 +20,13 @@ from harness.database.driver import AsyncMySqlDriver
 from harness.database.pool import ConnectionPool
 from harness.database.schema import connect
 from harness.runs.plan import Endpoint
-from reference_impl.async_function import AsyncFunction, close_function
-from reference_impl.async_wait_build import Mode, build_operator
-from reference_impl.blocking_function import from_blocking
-from reference_impl.coroutine_function import from_coroutine
 from reference_impl.elements import OperatorInput, Record
-from reference_impl.loops import real_loop
-from reference_impl.mailbox import Mailbox
-from reference_impl.mailbox_executor import MailboxExecutor
-from reference_impl.mailbox_processor import MailboxProcessor
-from reference_impl.timers import Timers
+from reference_impl.mailbox.loops import real_loop
+from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor
+from reference_impl.mailbox.processor import MailboxProcessor
+from reference_impl.mailbox.timers import Timers
+from reference_impl.operator.build import Mode, build_operator
+from reference_impl.operator.functions import AsyncFunction, close_function, from_blocking, from_coroutine
 
 __all__ = ["FORMS", "Asked", "Emission", "LookupForm", "opened_forms"]
 

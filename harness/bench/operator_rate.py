@@ -14,17 +14,16 @@ from typing import Any
 
 from harness.bench.answer import require_all_in_order
 from harness.clock import monotonic_us
-from reference_impl.async_function import AsyncFunction
-from reference_impl.async_wait import AsyncWaitOperator
-from reference_impl.async_wait_build import ordered_wait
 from reference_impl.elements import OperatorInput, Record
-from reference_impl.loops import real_loop
-from reference_impl.mailbox import Mailbox
-from reference_impl.mailbox_executor import MailboxExecutor
-from reference_impl.mailbox_processor import MailboxProcessor
-from reference_impl.probe import Probe
-from reference_impl.result import ResultHandle
-from reference_impl.timers import Timers
+from reference_impl.mailbox.loops import real_loop
+from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor
+from reference_impl.mailbox.processor import MailboxProcessor
+from reference_impl.mailbox.timers import Timers
+from reference_impl.operator.async_wait import AsyncWaitOperator
+from reference_impl.operator.build import ordered_wait
+from reference_impl.operator.functions import AsyncFunction
+from reference_impl.operator.probe import Probe
+from reference_impl.operator.result import ResultHandle
 
 __all__ = ["TIMEOUT_MS", "Bench", "Echo", "OperatorLoad", "assembled", "run_operator"]
 

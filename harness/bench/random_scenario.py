@@ -14,16 +14,14 @@ from operator import itemgetter
 from harness.bench.answer import WrongOutput
 from harness.choices import Choices
 from harness.clock import monotonic_us
-from reference_impl.async_wait import AsyncWaitOperator
-from reference_impl.async_wait_build import BuildOperator, Mode, build_operator
 from reference_impl.elements import OperatorInput, QueueElement, Record, Watermark
-from reference_impl.loops import virtual_loop
-from reference_impl.mailbox import Mailbox
-from reference_impl.mailbox_executor import MailboxExecutor
-from reference_impl.mailbox_processor import MailboxProcessor
-from reference_impl.result import ResultHandle
-from reference_impl.timers import Timers
-from reference_impl.virtual_loop import VirtualLoop
+from reference_impl.mailbox.loops import VirtualLoop, virtual_loop
+from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor
+from reference_impl.mailbox.processor import MailboxProcessor
+from reference_impl.mailbox.timers import Timers
+from reference_impl.operator.async_wait import AsyncWaitOperator
+from reference_impl.operator.build import BuildOperator, Mode, build_operator
+from reference_impl.operator.result import ResultHandle
 
 __all__ = ["CAPACITY", "ELEMENTS", "RECORDS", "Pace", "Trial", "run_seed", "run_seeds"]
 

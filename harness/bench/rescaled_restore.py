@@ -13,13 +13,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from harness.clock import monotonic_us
-from reference_impl.coordination.checkpoint_properties import CheckpointProperties
-from reference_impl.coordination.completed_checkpoint import CompletedCheckpoint, OperatorState
-from reference_impl.coordination.execution_graph import JobVertex
-from reference_impl.coordination.file_checkpoint_storage import FileCheckpointStorage
-from reference_impl.coordination.state_assignment import StateAssignmentOperation
-from reference_impl.snapshots.checkpoint_storage import CheckpointStorage
-from reference_impl.snapshots.task_state_snapshot import OperatorSubtaskState
+from reference_impl.checkpoints.storage import CheckpointStorage
+from reference_impl.checkpoints.task_state import OperatorSubtaskState
+from reference_impl.job.completed_checkpoints import CompletedCheckpoint, FileCheckpointStorage, OperatorState
+from reference_impl.job.execution_graph import JobVertex
+from reference_impl.job.messages import CheckpointProperties
+from reference_impl.job.state_assignment import StateAssignmentOperation
 from reference_impl.state.key_groups import (
     assign_key_to_parallel_operator,
     compute_key_group_range_for_operator_index,

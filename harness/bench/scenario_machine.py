@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from harness.bench.random_scenario import ELEMENTS, RECORDS, Trial
 from harness.clock import monotonic_us
 from harness.errors import WorldError
-from reference_impl.async_wait_build import BuildOperator, Mode, build_operator
-from reference_impl.loops import virtual_loop
+from reference_impl.mailbox.loops import virtual_loop
+from reference_impl.operator.build import BuildOperator, Mode, build_operator
 
 if TYPE_CHECKING:
     from hypothesis.stateful import RuleBasedStateMachine

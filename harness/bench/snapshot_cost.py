@@ -10,7 +10,7 @@ from harness.bench.answer import WrongOutput
 from harness.bench.operator_rate import OperatorLoad, assembled
 from harness.clock import monotonic_us
 from reference_impl.elements import OperatorInput, Record
-from reference_impl.result import ResultHandle
+from reference_impl.operator.result import ResultHandle
 
 __all__ = ["snapshot_s"]
 

@@ -18,30 +18,29 @@ from msgspec import msgpack
 from harness.bench.answer import WrongOutput
 from harness.bench.scattered import scattered
 from harness.clock import monotonic_us
-from reference_impl.checkpoint_failure import CheckpointException
-from reference_impl.checkpoint_metadata import CheckpointMetaData, CheckpointMetrics
-from reference_impl.checkpoint_options import CheckpointOptions
-from reference_impl.data_input_status import DataInputStatus
+from reference_impl.checkpoint_events import (
+    CheckpointException,
+    CheckpointMetaData,
+    CheckpointMetrics,
+    CheckpointOptions,
+)
+from reference_impl.checkpoints.state_handler import StreamTaskStateInitializer
+from reference_impl.checkpoints.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
+from reference_impl.checkpoints.task_state import TaskStateSnapshot, TaskStateStore
 from reference_impl.elements import OperatorInput, Record
-from reference_impl.functions.keyed_process_function import Collector, ProcessContext
-from reference_impl.functions.keyed_process_operator import KeyedProcessOperator
-from reference_impl.functions.runtime_context import RuntimeContext
-from reference_impl.loops import real_loop
-from reference_impl.mailbox import Mailbox
-from reference_impl.mailbox_processor import MailboxProcessor
-from reference_impl.queues.availability import AVAILABLE, Availability
-from reference_impl.snapshots.stream_task_state_initializer import StreamTaskStateInitializer
-from reference_impl.snapshots.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
-from reference_impl.snapshots.task_state_snapshot import TaskStateSnapshot
-from reference_impl.snapshots.task_state_store import TaskStateStore
-from reference_impl.state.keyed_state_handle import KeyedStateHandle
+from reference_impl.functions.keyed_operators import KeyedProcessOperator
+from reference_impl.functions.process_function import Collector, ProcessContext, RuntimeContext
+from reference_impl.mailbox.availability import AVAILABLE, Availability, DataInputStatus
+from reference_impl.mailbox.loops import real_loop
+from reference_impl.mailbox.mailbox import Mailbox
+from reference_impl.mailbox.processor import MailboxProcessor
+from reference_impl.mailbox.timers import Timers
+from reference_impl.state.handles import KeyedStateHandle
 from reference_impl.state.state_descriptor import ValueStateDescriptor
 from reference_impl.task.input_processor import DataOutput, StreamOneInputProcessor
 from reference_impl.task.operator_chain import OperatorChain, OperatorLink
-from reference_impl.task.record_writer import LocalRecordWriter
 from reference_impl.task.stream_task import StreamTask
-from reference_impl.task.task_environment import TaskEnvironment
-from reference_impl.timers import Timers
+from reference_impl.task.task_environment import LocalRecordWriter, TaskEnvironment
 
 __all__ = ["ChangingTask", "SnapshotPace", "changing_task"]
 

@@ -39,7 +39,7 @@ from harness.scenario_parts import SINK_FORMS, Sink
 from harness.sut.lookup import ReferenceLookup, own_nonces
 from harness.workloads.lookups import Lookup
 from harness.world.world import LINKS, World
-from reference_impl.loops import real_loop
+from reference_impl.mailbox.loops import real_loop
 
 __all__ = ["SINKS", "Counted", "survive"]
 

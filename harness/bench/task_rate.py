@@ -13,22 +13,19 @@ from typing import Any
 from harness.bench.answer import require_all_in_order
 from harness.bench.operator_rate import TIMEOUT_MS, Echo, OperatorLoad, run_operator
 from harness.clock import monotonic_us
-from reference_impl.async_wait import AsyncWaitOperator
-from reference_impl.async_wait_build import ordered_wait
-from reference_impl.data_input_status import DataInputStatus
 from reference_impl.elements import OperatorInput, Record
-from reference_impl.functions.stream_filter import StreamFilter
-from reference_impl.loops import real_loop
-from reference_impl.mailbox import Mailbox
-from reference_impl.mailbox_executor import MailboxExecutor
-from reference_impl.mailbox_processor import MailboxProcessor
-from reference_impl.queues.availability import AVAILABLE, Availability
+from reference_impl.functions.examples import StreamFilter
+from reference_impl.mailbox.availability import AVAILABLE, Availability, DataInputStatus
+from reference_impl.mailbox.loops import real_loop
+from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor
+from reference_impl.mailbox.processor import MailboxProcessor
+from reference_impl.mailbox.timers import Timers
+from reference_impl.operator.async_wait import AsyncWaitOperator
+from reference_impl.operator.build import ordered_wait
 from reference_impl.task.input_processor import DataOutput, StreamOneInputProcessor
 from reference_impl.task.operator_chain import OperatorChain, OperatorLink
-from reference_impl.task.record_writer import LocalRecordWriter
 from reference_impl.task.stream_task import StreamTask
-from reference_impl.task.task_environment import TaskEnvironment
-from reference_impl.timers import Timers
+from reference_impl.task.task_environment import LocalRecordWriter, TaskEnvironment
 
 __all__ = ["filter_then_lookup", "run_bare", "run_bare_pair", "run_task", "two_lookups"]
 

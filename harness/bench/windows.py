@@ -13,7 +13,7 @@ from functools import partial
 from harness.bench.answer import require_all_in_order
 from harness.bench.operator_rate import OperatorLoad
 from harness.clock import monotonic_us
-from reference_impl.loops import real_loop
+from reference_impl.mailbox.loops import real_loop
 
 __all__ = ["run_callback_window", "run_task_window"]
 

@@ -1,6 +1,6 @@
 """The one-transaction sink as a store of transactions: rows wait in the checkpoint until that is complete.
 
-Answers to Flink's `GenericWriteAheadSink`, and to the protocol `reference_impl.functions.transaction::Transactions`.
+Answers to Flink's `GenericWriteAheadSink`, and to the protocol `reference_impl.functions.two_phase_commit_sink::Transactions`.
 Invariant: a transaction's handle holds its rows, so whoever restores the handle can commit it; rows and epoch row are
 written in one MySQL transaction, and by its epoch row a second commit knows that it has nothing to do (C43).
 

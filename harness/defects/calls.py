@@ -23,11 +23,11 @@ from harness.defects.where import (
 from harness.sut.dead_letter import DeadLetterFunction
 from harness.sut.enrichment import Enriched
 from harness.sut.variant import HasJournal, Variant
-from reference_impl.async_function import AsyncFunction
-from reference_impl.async_wait import AsyncWaitOperator
-from reference_impl.async_wait_build import Mode, Parts
 from reference_impl.mutants import BUILDERS, swallows_errors
-from reference_impl.result import ResultHandle
+from reference_impl.operator.async_wait import AsyncWaitOperator
+from reference_impl.operator.build import Mode, Parts
+from reference_impl.operator.functions import AsyncFunction
+from reference_impl.operator.result import ResultHandle
 
 __all__ = [
     "OF_CALLS",

@@ -18,20 +18,22 @@ from harness.sut.keyed_task.kept_state import KeptState
 from harness.sut.keyed_task.parts import Keeping, KeyedParts
 from harness.sut.keyed_task.session_counter import BY_INPUT
 from harness.sut.variant import Variant
-from reference_impl.barriers.input_channel_info import InputChannelInfo
-from reference_impl.barriers.single_checkpoint_barrier_handler import SingleCheckpointBarrierHandler
-from reference_impl.barriers.status_watermark_valve import StatusWatermarkValve
-from reference_impl.checkpoint_metadata import CheckpointMetaData, CheckpointMetrics
-from reference_impl.checkpoint_options import CheckpointOptions
+from reference_impl.checkpoint_events import (
+    CheckpointBarrier,
+    CheckpointMetaData,
+    CheckpointMetrics,
+    CheckpointOptions,
+)
+from reference_impl.checkpoints.channels import InputChannelInfo
+from reference_impl.checkpoints.single_barrier_handler import SingleCheckpointBarrierHandler
+from reference_impl.checkpoints.watermark_valve import StatusWatermarkValve
 from reference_impl.elements import Watermark
-from reference_impl.events import CheckpointBarrier
-from reference_impl.internal_timers.internal_timer import InternalTimer, KeyContext
-from reference_impl.internal_timers.internal_timer_service import InternalTimerService
-from reference_impl.internal_timers.internal_timer_services import InternalTimerServices
+from reference_impl.mailbox.timers import Timers
+from reference_impl.state.handles import KeyedStateHandle
+from reference_impl.state.internal_timer_services import InternalTimerServices
+from reference_impl.state.internal_timers import InternalTimer, InternalTimerService, KeyContext
 from reference_impl.state.keyed_state_backend import KeyedStateBackend
-from reference_impl.state.keyed_state_handle import KeyedStateHandle
 from reference_impl.state.snapshot_future import SnapshotFuture
-from reference_impl.timers import Timers
 
 __all__ = ["OF_KEYED_TASKS", "SharingBackend"]
 

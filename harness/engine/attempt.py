@@ -36,13 +36,12 @@ from harness.sut.variant import HONEST, Variant, operator_builder
 from harness.workloads.inputs import Inputs
 from harness.workloads.lookups import Lookup, LookupSource, expected_results
 from harness.workloads.sessions import expect_stamped, session_stamps
-from reference_impl.async_function import AsyncFunction
 from reference_impl.errors import OperatorError, StreamElementFailed
-from reference_impl.mailbox import MAX_PRIORITY
-from reference_impl.mailbox_executor import MailboxExecutor
-from reference_impl.retry import FixedDelay, RetryStrategy, any_error
+from reference_impl.mailbox.mailbox import MAX_PRIORITY, MailboxExecutor
+from reference_impl.mailbox.timers import Timers
+from reference_impl.operator.functions import AsyncFunction
+from reference_impl.operator.retry import FixedDelay, RetryStrategy, any_error
 from reference_impl.task.positioned_input import Checkpoint, Source
-from reference_impl.timers import Timers
 
 __all__ = ["AttemptFailed", "AttemptParts", "Inside", "Place", "run_attempt"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
-from reference_impl.queues.availability import AVAILABLE, Availability
+from reference_impl.mailbox.availability import AVAILABLE, Availability
 
 __all__ = ["ShutDownstream"]
 

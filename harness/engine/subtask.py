@@ -15,23 +15,24 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from harness.engine.subtask_checkpoints import HandedCheckpoints
-from reference_impl.checkpoint_failure import CheckpointException
-from reference_impl.checkpoint_metadata import CheckpointMetaData, CheckpointMetrics
-from reference_impl.checkpoint_options import CheckpointOptions
+from reference_impl.checkpoint_events import (
+    CheckpointException,
+    CheckpointMetaData,
+    CheckpointMetrics,
+    CheckpointOptions,
+)
+from reference_impl.checkpoints.task_state import TaskStateSnapshot
 from reference_impl.elements import OperatorInput
-from reference_impl.mailbox import MAX_PRIORITY, MIN_PRIORITY, Mailbox
-from reference_impl.mailbox_executor import MailboxExecutor
-from reference_impl.mailbox_processor import MailboxProcessor
-from reference_impl.queues.availability import Availability
-from reference_impl.snapshots.task_state_snapshot import TaskStateSnapshot
+from reference_impl.mailbox.availability import Availability
+from reference_impl.mailbox.mailbox import MAX_PRIORITY, MIN_PRIORITY, Mailbox, MailboxExecutor
+from reference_impl.mailbox.processor import MailboxProcessor
+from reference_impl.mailbox.timers import Timers
 from reference_impl.task.async_link import BuildAsyncOperator, async_link
 from reference_impl.task.input_processor import StreamInputProcessor, StreamOneInputProcessor
 from reference_impl.task.operator_chain import OperatorChain, OperatorLink
 from reference_impl.task.positioned_input import Checkpoint, DueTime, PositionedInput, Reader, Source
-from reference_impl.task.record_writer import LocalRecordWriter
 from reference_impl.task.stream_task import StreamTask
-from reference_impl.task.task_environment import TaskEnvironment
-from reference_impl.timers import Timers
+from reference_impl.task.task_environment import LocalRecordWriter, TaskEnvironment
 
 __all__ = ["LOOKUPS", "Coordination", "Head", "HeadInput", "Subtask"]
 

@@ -10,13 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from reference_impl.checkpoint_failure import CheckpointException
-from reference_impl.checkpoint_metadata import CheckpointMetaData, CheckpointMetrics
-from reference_impl.checkpoint_options import CheckpointOptions
-from reference_impl.snapshots.checkpointed_chain import CheckpointedChain
-from reference_impl.snapshots.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
-from reference_impl.snapshots.task_state_snapshot import TaskStateSnapshot
-from reference_impl.snapshots.task_state_store import TaskStateStore
+from reference_impl.checkpoint_events import (
+    CheckpointException,
+    CheckpointMetaData,
+    CheckpointMetrics,
+    CheckpointOptions,
+)
+from reference_impl.checkpoints.subtask_checkpoint_coordinator import (
+    CheckpointedChain,
+    SubtaskCheckpointCoordinator,
+)
+from reference_impl.checkpoints.task_state import TaskStateSnapshot, TaskStateStore
 
 __all__ = ["HandOver", "HandedCheckpoints"]
 

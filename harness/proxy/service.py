@@ -22,7 +22,7 @@ from harness.proxy.refusal import Refusal
 from harness.proxy.registry import Registry
 from harness.proxy.workshop import Workshop, raise_descriptor_limit
 from harness.versions import VERSION
-from reference_impl.loops import real_loop
+from reference_impl.mailbox.loops import real_loop
 
 __all__ = ["CONTROL_PORT", "Service", "serve"]
 

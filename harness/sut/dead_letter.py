@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from reference_impl.async_function import AsyncFunction, close_function, open_function
-from reference_impl.result import ResultHandle, Supplier
+from reference_impl.operator.functions import AsyncFunction, close_function, open_function
+from reference_impl.operator.result import ResultHandle, Supplier
 
 __all__ = ["DeadLetter", "DeadLetterFunction", "DeadLetterTimeouts", "is_dead_letter"]
 

@@ -16,7 +16,7 @@ from harness.sut.phases import Phases
 from harness.sut.registry import LookupFunction
 from harness.workloads.elements import Lookup, StampedLookup
 from reference_impl.elements import Record
-from reference_impl.probe import Ending
+from reference_impl.operator.probe import Ending
 
 __all__ = ["CallJournal", "Enriched", "JournalProbe", "answer_timeouts", "enrich", "stamped"]
 
@@ -90,7 +90,7 @@ class JournalProbe:
         self._phases = phases
 
     def called(self, record: Record, *, attempt: int) -> None:
-        """See `reference_impl.probe.Probe`."""
+        """See `reference_impl.operator.probe.Probe`."""
         self._journal.called(id=record.value.id, attempt=attempt)
         self._phases.reach("call")
 
@@ -104,7 +104,7 @@ class JournalProbe:
         results: Sequence[Enriched | DeadLetter] | None = None,
         error: BaseException | None = None,
     ) -> None:
-        """See `reference_impl.probe.Probe`; a dead letter is the failure that it stands for."""
+        """See `reference_impl.operator.probe.Probe`; a dead letter is the failure that it stands for."""
         if results and type(results[0]) is DeadLetter:
             self._gave_up(record, attempt, ending, results[0], final=final)
         else:

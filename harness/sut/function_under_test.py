@@ -19,8 +19,7 @@ from harness.sut.dead_letter import DeadLetterFunction, DeadLetterTimeouts
 from harness.sut.enrichment import answer_timeouts, enrich
 from harness.sut.registry import SUTS, LookupFunction, load_lookup
 from harness.sut.variant import Variant
-from reference_impl.async_function import AsyncFunction, OnTimeout, answer_timeout
-from reference_impl.coroutine_function import from_coroutine
+from reference_impl.operator.functions import AsyncFunction, OnTimeout, answer_timeout, from_coroutine
 
 __all__ = ["FunctionUnderTest"]
 

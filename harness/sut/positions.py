@@ -16,8 +16,8 @@ from harness.history.values import told_watermark
 from harness.sut.phases import Phases
 from harness.workloads.elements import Lookup, MarkOfTime, StampedLookup
 from harness.workloads.lookups import LookupSource
+from reference_impl.checkpoint_events import CheckpointBarrier
 from reference_impl.elements import EndOfInput, QueueElement, Record, StreamElement, Watermark
-from reference_impl.events import CheckpointBarrier
 
 __all__ = ["Replay", "SubtaskSource", "TaskState", "WatchedSource", "named", "restored", "saved"]
 

@@ -17,13 +17,12 @@ from typing import Any, Protocol, TypeVar, Unpack, cast
 
 from harness.sut.keyed_task.parts import HONEST_PARTS, KeyedParts
 from harness.sut.registry import REFERENCE, REFERENCE_EMITTER, LookupFunction
-from reference_impl.async_function import AsyncFunction
-from reference_impl.async_wait_build import Mode, Parts, build_operator
-from reference_impl.emitter.build import build_operator as build_emitter_operator
-from reference_impl.mailbox import Mailbox
-from reference_impl.mailbox_executor import MailboxExecutor
+from reference_impl.flip12.wait_operator import build_operator as build_emitter_operator
+from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor
+from reference_impl.mailbox.timers import Timers
 from reference_impl.mutants.mailbox_eras import BuildMailbox
-from reference_impl.timers import Timers
+from reference_impl.operator.build import Mode, Parts, build_operator
+from reference_impl.operator.functions import AsyncFunction
 
 __all__ = [
     "HONEST",

@@ -36,7 +36,7 @@ REFUSED = [
 DOORS = [
     ("harness/clock.py", "import time"),
     ("harness/choices.py", "import random"),
-    ("reference_impl/loops.py", "import asyncio; asyncio.new_event_loop()"),
+    ("reference_impl/mailbox/loops.py", "import asyncio; asyncio.new_event_loop()"),
     ("harness/cli/run.py", "import os; os.environ['X']"),
     ("harness/pytest_plugin.py", "import os; os.environ['X']"),
 ]

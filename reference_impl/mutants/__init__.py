@@ -1,6 +1,6 @@
 """Planted defects: variants of the reference operator, each wrong in one way, to be convicted by a checker.
 
-An operator's module has a `build_operator` like the honest one's (`reference_impl.async_wait_build`); those of the
+An operator's module has a `build_operator` like the honest one's (`reference_impl.operator.build`); those of the
 mailbox are Flink's own, era by era; of a task and of its timers, `harness.defects` makes use.
 Invariant: a mutant differs from the reference in the one thing that its name says.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from reference_impl.async_wait_build import BuildOperator
+from reference_impl.checkpoints.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
 from reference_impl.mutants import (
     acknowledges_at_once,
     acknowledges_empty_state,
@@ -41,7 +41,7 @@ from reference_impl.mutants import (
     watermarks_at_once,
 )
 from reference_impl.mutants.mailbox_eras import MAILBOXES
-from reference_impl.snapshots.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
+from reference_impl.operator.build import BuildOperator
 
 __all__ = ["BUILDERS", "COORDINATORS", "MAILBOXES"]
 

@@ -6,9 +6,9 @@ waits in those channels is never read.
 
 from __future__ import annotations
 
-from reference_impl.barriers.channel_state import ChannelState
-from reference_impl.barriers.single_checkpoint_barrier_handler import SingleCheckpointBarrierHandler
-from reference_impl.checkpoint_failure import CheckpointException
+from reference_impl.checkpoint_events import CheckpointException
+from reference_impl.checkpoints.barrier_handler import ChannelState
+from reference_impl.checkpoints.single_barrier_handler import SingleCheckpointBarrierHandler
 
 __all__ = ["AbortLeavesBlocked"]
 

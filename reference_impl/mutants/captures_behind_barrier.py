@@ -6,8 +6,8 @@ restore those records are there twice, once from the snapshot and once from the 
 
 from __future__ import annotations
 
-from reference_impl.barriers.input_channel import ChannelElement, InputChannel
-from reference_impl.events import CheckpointBarrier
+from reference_impl.checkpoint_events import CheckpointBarrier
+from reference_impl.checkpoints.channels import ChannelElement, InputChannel
 
 __all__ = ["CapturesBehindBarrier"]
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from reference_impl.state.state_descriptor import StateDescriptor
-from reference_impl.state.ttl.ttl_state_factory import CreateState, TtlState, TtlStateFactory
-from reference_impl.state.ttl.ttl_state_snapshot_transformer import TtlStateSnapshotTransformer
+from reference_impl.state.ttl_cleanup import TtlStateSnapshotTransformer
+from reference_impl.state.ttl_state_factory import CreateState, TtlState, TtlStateFactory
 
 __all__ = ["create_state_with_ttl"]
 

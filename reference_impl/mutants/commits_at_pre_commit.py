@@ -6,8 +6,8 @@ what is visible in the end is the same, only earlier.
 
 from __future__ import annotations
 
-from reference_impl.functions.two_phase_commit_sink_function import TwoPhaseCommitSinkFunction
-from reference_impl.snapshots.state_contexts import FunctionSnapshotContext
+from reference_impl.checkpoints.state_handler import FunctionSnapshotContext
+from reference_impl.functions.two_phase_commit_sink import TwoPhaseCommitSinkFunction
 
 __all__ = ["OnePhaseSink"]
 

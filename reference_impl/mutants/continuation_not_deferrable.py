@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from reference_impl.elements import Watermark
-from reference_impl.internal_timers.mailbox_watermark_processor import (
+from reference_impl.mailbox.mailbox import MailboxExecutor
+from reference_impl.state.internal_timer_services import (
     AdvancingTimers,
     MailboxWatermarkProcessor,
 )
-from reference_impl.mailbox_executor import MailboxExecutor
 
 __all__ = ["EagerWatermarkProcessor"]
 

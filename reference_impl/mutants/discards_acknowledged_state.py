@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from reference_impl.snapshots.async_checkpoint_runnable import AsyncCheckpointRunnable
-from reference_impl.snapshots.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
+from reference_impl.checkpoints.async_checkpoint import AsyncCheckpointRunnable
+from reference_impl.checkpoints.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
 
 __all__ = ["build_coordinator"]
 

@@ -6,7 +6,7 @@ aborted, the mutant is the reference.
 
 from __future__ import annotations
 
-from reference_impl.functions.two_phase_commit_sink_function import TwoPhaseCommitSinkFunction
+from reference_impl.functions.two_phase_commit_sink import TwoPhaseCommitSinkFunction
 
 __all__ = ["DroppingSink"]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from reference_impl.checkpoint_options import CheckpointOptions
+from reference_impl.checkpoint_events import CheckpointOptions
+from reference_impl.state.handles import KeyedStateHandle
 from reference_impl.state.keyed_state_backend import KeyedStateBackend
-from reference_impl.state.keyed_state_handle import KeyedStateHandle
 from reference_impl.state.snapshot_future import SnapshotFuture
 from reference_impl.state.state_descriptor import StateDescriptor
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Unpack
 
-from reference_impl.async_wait import AsyncWaitOperator
-from reference_impl.async_wait_build import Mode, Parts, operator_around, queue_for
 from reference_impl.mutants.own_settlement import OperatorOfSettlements
-from reference_impl.result import Settlement, checked_results
+from reference_impl.operator.async_wait import AsyncWaitOperator
+from reference_impl.operator.build import Mode, Parts, operator_around, queue_for
+from reference_impl.operator.result import Settlement, checked_results
 
 __all__ = ["build_operator"]
 

@@ -6,8 +6,8 @@ ended waits for ever, or until a newer one comes.
 
 from __future__ import annotations
 
-from reference_impl.barriers.input_channel_info import InputChannelInfo
-from reference_impl.barriers.single_checkpoint_barrier_handler import SingleCheckpointBarrierHandler
+from reference_impl.checkpoints.channels import InputChannelInfo
+from reference_impl.checkpoints.single_barrier_handler import SingleCheckpointBarrierHandler
 
 __all__ = ["EndLosesBarrier"]
 

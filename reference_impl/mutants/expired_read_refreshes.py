@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from reference_impl.state.state_descriptor import StateDescriptor
-from reference_impl.state.ttl.ttl_decorator import TtlDecorator
-from reference_impl.state.ttl.ttl_state_factory import CreateState, TtlState, TtlStateFactory
+from reference_impl.state.ttl_state_factory import CreateState, TtlState, TtlStateFactory
+from reference_impl.state.ttl_states import TtlDecorator
 from reference_impl.state.ttl_value import TtlValue
 
 __all__ = ["create_state_with_ttl"]

@@ -8,7 +8,7 @@ reference.
 from __future__ import annotations
 
 from reference_impl.task.operator_chain import OperatorChain
-from reference_impl.task.stream_operator_wrapper import StreamOperatorWrapper
+from reference_impl.task.stream_operator import StreamOperatorWrapper
 
 __all__ = ["ChainThatSkipsDeferrable"]
 

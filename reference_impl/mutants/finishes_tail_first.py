@@ -6,7 +6,7 @@ in finishing, the mutant is the reference.
 
 from __future__ import annotations
 
-from reference_impl.events import StopMode
+from reference_impl.checkpoint_events import StopMode
 from reference_impl.task.operator_chain import OperatorChain
 
 __all__ = ["ChainThatFinishesTailFirst"]

@@ -9,9 +9,9 @@ from __future__ import annotations
 from sys import maxsize
 from typing import Unpack
 
-from reference_impl.async_wait import AsyncWaitOperator
-from reference_impl.async_wait_build import Mode, Parts, operator_around, queue_for
-from reference_impl.queues.protocol import checked_capacity
+from reference_impl.operator.async_wait import AsyncWaitOperator
+from reference_impl.operator.build import Mode, Parts, operator_around, queue_for
+from reference_impl.operator.queues import checked_capacity
 
 __all__ = ["build_operator"]
 

@@ -6,7 +6,7 @@ leaves, and so the highest watermark never does if its channel fell idle earlier
 
 from __future__ import annotations
 
-from reference_impl.barriers.status_watermark_valve import StatusWatermarkValve, WatermarkOutput
+from reference_impl.checkpoints.watermark_valve import StatusWatermarkValve, WatermarkOutput
 from reference_impl.elements import WatermarkStatus
 
 __all__ = ["IdleOrderDecides"]

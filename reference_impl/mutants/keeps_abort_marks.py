@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from reference_impl.snapshots.aborted_checkpoints import AbortedCheckpoints
-from reference_impl.snapshots.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
+from reference_impl.checkpoints.subtask_checkpoint_coordinator import (
+    AbortedCheckpoints,
+    SubtaskCheckpointCoordinator,
+)
 
 __all__ = ["build_coordinator"]
 

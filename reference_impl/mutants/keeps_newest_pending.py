@@ -6,8 +6,8 @@ held is never committed. Where each checkpoint is notified before the next, the 
 
 from __future__ import annotations
 
-from reference_impl.functions.two_phase_commit_sink_function import TwoPhaseCommitSinkFunction
-from reference_impl.snapshots.state_contexts import FunctionSnapshotContext
+from reference_impl.checkpoints.state_handler import FunctionSnapshotContext
+from reference_impl.functions.two_phase_commit_sink import TwoPhaseCommitSinkFunction
 
 __all__ = ["ShortMemorySink"]
 

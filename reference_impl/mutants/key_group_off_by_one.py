@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 import msgspec
 
+from reference_impl.state.handles import KeyedStateHandle
 from reference_impl.state.keyed_state_backend import KeyedStateBackend
-from reference_impl.state.keyed_state_handle import KeyedStateHandle
 
 __all__ = ["ShortBackend"]
 

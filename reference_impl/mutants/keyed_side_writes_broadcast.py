@@ -6,8 +6,8 @@ so the copies diverge. Where the keyed side only reads, the mutant is the refere
 
 from __future__ import annotations
 
-from reference_impl.functions.keyed_broadcast_process_operator import KeyedBroadcastProcessOperator
-from reference_impl.snapshots.state_contexts import StateInitializationContext
+from reference_impl.checkpoints.state_handler import StateInitializationContext
+from reference_impl.functions.keyed_operators import KeyedBroadcastProcessOperator
 
 __all__ = ["TrustingBroadcastOperator"]
 

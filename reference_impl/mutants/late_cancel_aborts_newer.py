@@ -6,10 +6,13 @@ whose barriers are all on their way.
 
 from __future__ import annotations
 
-from reference_impl.barriers.input_channel_info import InputChannelInfo
-from reference_impl.barriers.single_checkpoint_barrier_handler import SingleCheckpointBarrierHandler
-from reference_impl.checkpoint_failure import CheckpointException, CheckpointFailureReason
-from reference_impl.events import CancelCheckpointMarker
+from reference_impl.checkpoint_events import (
+    CancelCheckpointMarker,
+    CheckpointException,
+    CheckpointFailureReason,
+)
+from reference_impl.checkpoints.channels import InputChannelInfo
+from reference_impl.checkpoints.single_barrier_handler import SingleCheckpointBarrierHandler
 
 __all__ = ["LateCancelAbortsNewer"]
 

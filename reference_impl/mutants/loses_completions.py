@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Unpack
 from zlib import crc32
 
-from reference_impl.async_function import AsyncFunction, close_function, open_function
-from reference_impl.async_wait import AsyncWaitOperator
-from reference_impl.async_wait_build import Mode, Parts
-from reference_impl.async_wait_build import build_operator as build_honest
-from reference_impl.result import ResultHandle, Supplier
+from reference_impl.operator.async_wait import AsyncWaitOperator
+from reference_impl.operator.build import Mode, Parts
+from reference_impl.operator.build import build_operator as build_honest
+from reference_impl.operator.functions import AsyncFunction, close_function, open_function
+from reference_impl.operator.result import ResultHandle, Supplier
 
 __all__ = ["build_operator", "three_in_a_thousand"]
 

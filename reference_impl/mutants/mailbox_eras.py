@@ -2,7 +2,7 @@
 
 Answers to `TaskMailboxImpl` before, between and after FLINK-35051 and FLINK-35796: one queue with urgent mail
 reversed at its head, and a batch in a second deque. Invariant: the third era without a hole gives the same
-mail in the same order as `reference_impl.mailbox.Mailbox`, be it by takes or by whole batches; only what a
+mail in the same order as `reference_impl.mailbox.mailbox.Mailbox`, be it by takes or by whole batches; only what a
 batch holds that a take, or urgent mail left in it, has touched may differ.
 
 A loop's callback on the task's thread, while a take waits, stands for Flink's foreign thread, which alone
@@ -20,7 +20,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Protocol
 
-from reference_impl.mailbox import MIN_PRIORITY, Deliverable, Mail, Mailbox, MailboxState, MailRunner
+from reference_impl.mailbox.mailbox import MIN_PRIORITY, Deliverable, Mail, Mailbox, MailboxState, MailRunner
 
 __all__ = ["MAILBOXES", "BuildMailbox", "Hole", "MailboxOfEra1", "MailboxOfEra2", "MailboxOfEra3"]
 

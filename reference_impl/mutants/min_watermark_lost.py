@@ -6,7 +6,7 @@ so the watermark runs ahead of what that channel has still to bring (W1; V4, V5)
 
 from __future__ import annotations
 
-from reference_impl.barriers.status_watermark_valve import (
+from reference_impl.checkpoints.watermark_valve import (
     MIN_TIMESTAMP,
     StatusWatermarkValve,
     WatermarkOutput,

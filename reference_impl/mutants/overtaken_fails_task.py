@@ -6,7 +6,7 @@ It is to be given up as overtaken, and the task goes on.
 
 from __future__ import annotations
 
-from reference_impl.barriers.single_checkpoint_barrier_handler import (
+from reference_impl.checkpoints.single_barrier_handler import (
     SingleCheckpointBarrierHandler,
     Transition,
 )

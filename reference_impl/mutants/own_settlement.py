@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
-from reference_impl.async_function import begin_call
-from reference_impl.async_wait import AsyncWaitOperator
 from reference_impl.elements import OperatorInput, Record
-from reference_impl.result import Settlement
+from reference_impl.operator.async_wait import AsyncWaitOperator
+from reference_impl.operator.functions import begin_call
+from reference_impl.operator.result import Settlement
 
 __all__ = ["OperatorOfSettlements"]
 

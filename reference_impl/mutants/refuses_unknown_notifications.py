@@ -6,7 +6,7 @@ check ends jobs that are all right. Where each checkpoint is notified once and a
 
 from __future__ import annotations
 
-from reference_impl.functions.two_phase_commit_sink_function import TwoPhaseCommitSinkFunction
+from reference_impl.functions.two_phase_commit_sink import TwoPhaseCommitSinkFunction
 
 __all__ = ["StrictSink"]
 

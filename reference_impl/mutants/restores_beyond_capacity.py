@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Unpack
 
-from reference_impl.async_wait import AsyncWaitOperator
-from reference_impl.async_wait_build import Mode, Parts, operator_around
 from reference_impl.elements import QueueElement
-from reference_impl.queues.ordered import OrderedQueue
-from reference_impl.queues.unordered import UnorderedQueue
+from reference_impl.operator.async_wait import AsyncWaitOperator
+from reference_impl.operator.build import Mode, Parts, operator_around
+from reference_impl.operator.queues import OrderedQueue, UnorderedQueue
 
 __all__ = ["build_operator"]
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from reference_impl.async_wait import AsyncWaitOperator
-from reference_impl.async_wait_build import Mode, Parts, operator_around, queue_for
-from reference_impl.attempts import Attempts, JudgedSettlement
 from reference_impl.elements import Record
+from reference_impl.operator.async_wait import AsyncWaitOperator
+from reference_impl.operator.build import Mode, Parts, operator_around, queue_for
+from reference_impl.operator.retry import Attempts, JudgedSettlement
 
 __all__ = ["build_operator"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from reference_impl.functions.transaction import Transactions
+from reference_impl.functions.two_phase_commit_sink import Transactions
 
 __all__ = ["ForgetfulTransactions"]
 

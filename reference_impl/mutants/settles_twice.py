@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from reference_impl.async_wait import AsyncWaitOperator
-from reference_impl.async_wait_build import Mode, Parts, operator_around, queue_for
 from reference_impl.elements import Record
 from reference_impl.mutants.own_settlement import OperatorOfSettlements
-from reference_impl.probe import Ending
-from reference_impl.result import Settlement
+from reference_impl.operator.async_wait import AsyncWaitOperator
+from reference_impl.operator.build import Mode, Parts, operator_around, queue_for
+from reference_impl.operator.probe import Ending
+from reference_impl.operator.result import Settlement
 
 __all__ = ["build_operator"]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from reference_impl.async_wait import AsyncWaitOperator
-from reference_impl.async_wait_build import Mode, Parts
-from reference_impl.async_wait_build import build_operator as build_honest
+from reference_impl.operator.async_wait import AsyncWaitOperator
+from reference_impl.operator.build import Mode, Parts
+from reference_impl.operator.build import build_operator as build_honest
 
 __all__ = ["build_operator"]
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import Any
 
-from reference_impl.events import CancelCheckpointMarker, ChannelEvent
-from reference_impl.snapshots.checkpointed_chain import CheckpointedChain
-from reference_impl.snapshots.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
+from reference_impl.checkpoint_events import CancelCheckpointMarker, ChannelEvent
+from reference_impl.checkpoints.subtask_checkpoint_coordinator import (
+    CheckpointedChain,
+    SubtaskCheckpointCoordinator,
+)
 
 __all__ = ["build_coordinator"]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from reference_impl.checkpoint_options import CheckpointOptions
-from reference_impl.snapshots.stream_operator_state_handler import StateBackend, StreamOperatorStateHandler
+from reference_impl.checkpoint_events import CheckpointOptions
+from reference_impl.checkpoints.state_handler import StateBackend, StreamOperatorStateHandler
 from reference_impl.state.snapshot_future import SnapshotFuture
 
 __all__ = ["build_handler"]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from reference_impl.state.operator_state_handle import OperatorStatePartitions
-from reference_impl.state.round_robin_operator_state_repartitioner import RoundRobinOperatorStateRepartitioner
+from reference_impl.state.handles import OperatorStatePartitions
+from reference_impl.state.repartitioner import RoundRobinOperatorStateRepartitioner
 
 __all__ = ["TruncatingRepartitioner"]
 

@@ -6,9 +6,9 @@ ignored barrier is not a reason to leave it so.
 
 from __future__ import annotations
 
-from reference_impl.barriers.input_channel_info import InputChannelInfo
-from reference_impl.barriers.single_checkpoint_barrier_handler import SingleCheckpointBarrierHandler
-from reference_impl.events import CheckpointBarrier
+from reference_impl.checkpoint_events import CheckpointBarrier
+from reference_impl.checkpoints.channels import InputChannelInfo
+from reference_impl.checkpoints.single_barrier_handler import SingleCheckpointBarrierHandler
 
 __all__ = ["StaleBarrierBlocks"]
 

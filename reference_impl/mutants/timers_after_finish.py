@@ -6,10 +6,9 @@ end of input. Where no timer is pending at the end, the mutant is the reference.
 
 from __future__ import annotations
 
-from reference_impl.events import StopMode
+from reference_impl.checkpoint_events import StopMode
 from reference_impl.task.operator_chain import OperatorChain
-from reference_impl.task.stream_operator import Finishing
-from reference_impl.task.stream_operator_wrapper import StreamOperatorWrapper
+from reference_impl.task.stream_operator import Finishing, StreamOperatorWrapper
 
 __all__ = ["ChainThatLetsTimersFire"]
 

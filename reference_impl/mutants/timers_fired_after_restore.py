@@ -6,10 +6,8 @@ forgets what fired, the list for the snapshot does not. Without a restore the mu
 
 from __future__ import annotations
 
-from reference_impl.internal_timers.internal_timer import InternalTimer
-from reference_impl.internal_timers.internal_timer_service import InternalTimerService
-from reference_impl.internal_timers.internal_timer_services import InternalTimerServices
-from reference_impl.internal_timers.timer_heap import TimerHeap
+from reference_impl.state.internal_timer_services import InternalTimerServices
+from reference_impl.state.internal_timers import InternalTimer, InternalTimerService, TimerHeap
 
 __all__ = ["RememberingTimerServices"]
 

@@ -9,10 +9,8 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from itertools import count
 
-from reference_impl.internal_timers.internal_timer import InternalTimer
-from reference_impl.internal_timers.internal_timer_service import InternalTimerService
-from reference_impl.internal_timers.internal_timer_services import InternalTimerServices
-from reference_impl.internal_timers.timer_heap import TimerHeap
+from reference_impl.state.internal_timer_services import InternalTimerServices
+from reference_impl.state.internal_timers import InternalTimer, InternalTimerService, TimerHeap
 
 __all__ = ["RepeatingTimerServices"]
 

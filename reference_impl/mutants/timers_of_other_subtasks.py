@@ -6,8 +6,8 @@ reference.
 
 from __future__ import annotations
 
-from reference_impl.internal_timers.internal_timer_services import InternalTimerServices
-from reference_impl.internal_timers.timers_handle import TimersHandle
+from reference_impl.state.internal_timer_services import InternalTimerServices
+from reference_impl.state.internal_timers import TimersHandle
 
 __all__ = ["GreedyTimerServices"]
 

@@ -6,8 +6,8 @@ state and in no snapshot, and after a restore they are gone (C28).
 
 from __future__ import annotations
 
-from reference_impl.barriers.input_channel import InputChannel
-from reference_impl.events import CheckpointBarrier
+from reference_impl.checkpoint_events import CheckpointBarrier
+from reference_impl.checkpoints.channels import InputChannel
 
 __all__ = ["CapturesNothing"]
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from reference_impl.state.operator_state_backend import OperatorStateBackend
-from reference_impl.state.partitionable_list_state import PartitionableListState
+from reference_impl.state.operator_state import OperatorStateBackend, PartitionableListState
 from reference_impl.state.state_descriptor import ListStateDescriptor
 
 __all__ = ["UnitingBackend"]

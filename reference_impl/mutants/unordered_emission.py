@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from reference_impl.async_wait import AsyncWaitOperator
-from reference_impl.async_wait_build import Mode, Parts, operator_around, queue_for
+from reference_impl.operator.async_wait import AsyncWaitOperator
+from reference_impl.operator.build import Mode, Parts, operator_around, queue_for
 
 __all__ = ["build_operator"]
 

@@ -6,7 +6,7 @@ complete; the job hangs. Where savepoints succeed, the mutant is the reference.
 
 from __future__ import annotations
 
-from reference_impl.checkpoint_failure import CheckpointException
+from reference_impl.checkpoint_events import CheckpointException
 from reference_impl.task.stream_task import StreamTask
 from reference_impl.task.task_checkpoints import TaskCheckpoints
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from reference_impl.loops import clock_of
-from reference_impl.mailbox_executor import MailboxExecutor
-from reference_impl.timers import Timers
+from reference_impl.mailbox.loops import clock_of
+from reference_impl.mailbox.mailbox import MailboxExecutor
+from reference_impl.mailbox.timers import Timers
 
 __all__ = ["WallClockTimers"]
 

@@ -7,7 +7,7 @@ behind their own watermark, and counts as late downstream. Where no mail interru
 from __future__ import annotations
 
 from reference_impl.elements import Watermark
-from reference_impl.internal_timers.mailbox_watermark_processor import MailboxWatermarkProcessor
+from reference_impl.state.internal_timer_services import MailboxWatermarkProcessor
 
 __all__ = ["HastyWatermarkProcessor"]
 

@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from reference_impl.state.key_identity import SPREAD_BITS, Identity, spread_of
+from reference_impl.state.key_groups import SPREAD_BITS, Identity, spread_of
 
 __all__ = [
     "Cell",

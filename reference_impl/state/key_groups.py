@@ -1,20 +1,31 @@
-"""Key groups: the unit in which keyed state moves between subtasks.
+"""What tells a key, a namespace or a key of a map from every other: by value and by type.
 
-Answers to Flink's `KeyGroupRange` and `KeyGroupRangeAssignment`. Invariant: at any parallelism from 1 to the maximum
-the ranges of the subtasks follow each other without gap or overlap, and the owner of a key group is the one subtask
-whose range has it (S8).
+Answers to what Java's `equals` gives Flink for nothing. To Python 1, 1.0 and True are one key of a dict; here they are
+three. Invariant: two identities are equal if and only if the values are equal and of the same type at every depth, and
+then so in every process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache, reduce
+from typing import Any
 
-from reference_impl.state.key_hash import HashableKey, java_hash, murmur_hash
+from reference_impl.errors import StateError
+from reference_impl.state.schema import ANY
+from reference_impl.state.serializer import UNENCODABLE, PlainSerializer, serializer_for
 
 __all__ = [
     "DEFAULT_LOWER_BOUND_MAX_PARALLELISM",
+    "SPREAD_BITS",
     "UPPER_BOUND_MAX_PARALLELISM",
+    "HashableKey",
+    "Identity",
+    "InternalKeyContext",
     "KeyGroupRange",
     "assign_key_to_parallel_operator",
     "assign_to_key_group",
@@ -23,7 +34,147 @@ __all__ = [
     "compute_key_group_for_key_hash",
     "compute_key_group_range_for_operator_index",
     "compute_operator_index_for_key_group",
+    "identity_of",
+    "java_hash",
+    "murmur_hash",
+    "spread_of",
+    "value_of",
 ]
+
+Identity = int | str | bytes
+"""An int or a string stands for itself, and bytes for any other plain value."""
+
+SPREAD_BITS = 16
+"""Of what `spread_of` gives."""
+_INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
+"""Ints beyond are no plain ones to msgpack, in which snapshots are written."""
+_GOLDEN_RATIO = 0x9E37_79B9_7F4A_7C15
+"""Of 2^64: multiples of it lie evenly spread."""
+_NAN = float("nan")
+
+_plain = PlainSerializer()
+
+
+def identity_of(value: Any) -> Identity:
+    """The identity of `value`; TypeError if it is no plain value."""
+    kind = type(value)
+    if kind is str or (kind is int and _INT_MIN <= value <= _INT_MAX):
+        return value  # type: ignore[no-any-return]  # looked at just now
+    if kind is float and value != value:  # noqa: PLR0124  # what a NaN is known by; to Flink all are one
+        return _plain.encode(_NAN)
+    return _plain.encode(value)
+
+
+def value_of(identity: Identity) -> Any:
+    """The value whose identity it is."""
+    return _plain.decode(identity) if type(identity) is bytes else identity
+
+
+def spread_of(identity: Identity) -> int:
+    """Sixteen bits that differ for most identities: which part of its key group it lies in.
+
+    UnicodeEncodeError for a string that no snapshot could hold.
+    """
+    if type(identity) is int:
+        return identity * _GOLDEN_RATIO >> 48 & 0xFFFF
+    data = identity.encode() if type(identity) is str else identity
+    return zlib.crc32(data) >> 16  # type: ignore[arg-type]  # bytes by now
+
+
+HashableKey = None | bool | int | float | str | bytes | tuple["HashableKey", ...]
+"""What a key may be made of."""
+
+_WORD = 0xFFFF_FFFF
+_SIGN = 0x8000_0000
+_INTEGER_MIN, _INTEGER_MAX = -(2**31), 2**31 - 1
+_LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
+_TRUE, _FALSE = 1231, 1237
+_NAN_BITS = 0x7FF8_0000_0000_0000
+
+
+def java_hash(key: HashableKey) -> int:
+    """The signed 32-bit hash of `key`; TypeError for what cannot be a key."""
+    return _signed(_hash(key))
+
+
+def murmur_hash(code: int) -> int:
+    """Spread the 32-bit hash `code` over 0..2^31-1: one round of Murmur3 with seed 0, made non-negative (S8)."""
+    code = code * 0xCC9E2D51 & _WORD
+    code = (code << 15 | code >> 17) & _WORD
+    code = code * 0x1B873593 & _WORD
+    code = (code << 13 | code >> 19) & _WORD
+    code = code * 5 + 0xE6546B64 & _WORD
+    code ^= 4  # the number of bytes hashed
+    code ^= code >> 16
+    code = code * 0x85EBCA6B & _WORD
+    code ^= code >> 13
+    code = code * 0xC2B2AE35 & _WORD
+    code ^= code >> 16
+    if code < _SIGN:
+        return code
+    return (
+        0 if code == _SIGN else (1 << 32) - code
+    )  # as Math.abs, but for the one number that has no negative
+
+
+def _hash(key: HashableKey) -> int:
+    """Any representative, modulo 2^32, of the hash."""
+    match key:
+        case None:
+            return 0
+        case bool():
+            return _TRUE if key else _FALSE
+        case int():
+            return _hash_of_int(key)
+        case str():
+            return _hash_of_str(key)
+        case float():
+            return _folded(_NAN_BITS if key != key else _bits(key))  # noqa: PLR0124  # what a NaN is known by
+        case bytes():
+            return reduce(lambda code, byte: 31 * code + byte - (byte >> 7 << 8) & _WORD, key, 1)
+        case tuple():
+            return reduce(lambda code, field: 31 * code + _hash(field) & _WORD, key, 0)
+    raise TypeError(
+        f"a key is made of {type(key).__name__}, whose hash Python does not promise to be the same in the next process;"
+        " make it of int, str, bytes, bool, float, None and tuples of those",
+    )
+
+
+def _hash_of_int(key: int) -> int:
+    if _INTEGER_MIN <= key <= _INTEGER_MAX:
+        return key
+    if _LONG_MIN <= key <= _LONG_MAX:
+        return _folded(key & (1 << 64) - 1)
+    code, magnitude = 0, abs(key)
+    for shift in range((magnitude.bit_length() - 1) // 32 * 32, -1, -32):
+        code = 31 * code + (magnitude >> shift & _WORD) & _WORD
+    return code if key > 0 else -code
+
+
+def _hash_of_str(key: str) -> int:
+    code = 0
+    if key.isascii():
+        for unit in key.encode("ascii"):
+            code = 31 * code + unit & _WORD
+    else:
+        for unit in memoryview(key.encode("utf-16-le", "surrogatepass")).cast("H"):
+            code = 31 * code + unit & _WORD
+    return code
+
+
+def _bits(number: float) -> int:
+    return int(struct.unpack(">Q", struct.pack(">d", number))[0])
+
+
+def _folded(bits: int) -> int:
+    """64 bits in 32."""
+    return (bits ^ bits >> 32) & _WORD
+
+
+def _signed(code: int) -> int:
+    code &= _WORD
+    return code - (1 << 32) if code >= _SIGN else code
+
 
 DEFAULT_LOWER_BOUND_MAX_PARALLELISM = 1 << 7
 """What small jobs have as their maximum, so that they can grow."""
@@ -120,3 +271,101 @@ def check_parallelism(max_parallelism: int, parallelism: int = 1, *, operator: s
             f"{whose}the parallelism is {parallelism}; give 1 to {max_parallelism}, the maximum of this operator,"
             " which is fixed for the life of its keyed state",
         )
+
+
+_REMEMBERED_KEYS = 1 << 17
+"""Of so many keys the place is known without hashing them again: some 20 MB at most."""
+
+
+class InternalKeyContext:
+    """The current key of one operator, and where it lies. Mutable: each record selects its own."""
+
+    def __init__(
+        self, *, operator: str, key_group_range: KeyGroupRange, max_parallelism: int, key_type: Any = Any
+    ) -> None:
+        check_parallelism(max_parallelism, operator=operator)
+        if not len(key_group_range) or key_group_range.end >= max_parallelism:
+            raise ValueError(
+                f"operator {operator!r}: the key groups {key_group_range} are not among those"
+                f" of maximum parallelism {max_parallelism}, which are 0 to {max_parallelism - 1}"
+            )
+        self.operator = operator
+        self.key_group_range = key_group_range
+        self.max_parallelism = max_parallelism
+        self.key_serializer = serializer_for(key_type)
+        self.current_key: HashableKey = None
+        """None: no key is selected."""
+        self.identity: Identity = b""
+        """Of the current key."""
+        self.position: int | None = None
+        """The current key's key group, counted from the first of ours, followed by its spread; None without a key."""
+        self.on_key_selected: list[Callable[[], None]] = []
+        """Called after each selection of a key, as a clean-up that goes by records wants it (S16)."""
+        self._placed = lru_cache(maxsize=_REMEMBERED_KEYS)(self._place)
+        """Only of ints and strings, which differ by more than type."""
+
+    def set_current_key(self, key: HashableKey) -> None:
+        """Let the state be about `key` from now on; StateError if it is none, or another subtask's."""
+        kind = type(key)
+        self.identity, self.position = (self._placed if kind is int or kind is str else self._place)(key)
+        self.current_key = key
+        if self.on_key_selected:
+            for selected in self.on_key_selected:
+                selected()
+
+    def select_none(self) -> None:
+        """From now on there is no current key, so an access is refused (S1)."""
+        self.current_key, self.identity, self.position = None, b"", None
+
+    @contextmanager
+    def selection_kept(self) -> Iterator[None]:
+        """Select the present key again at the end, or none if none is."""
+        before = self.current_key, self.identity, self.position
+        try:
+            yield
+        finally:
+            self.current_key, self.identity, self.position = before
+
+    def place(self, key: HashableKey) -> tuple[Identity, int]:
+        """The identity and the position of a key of ours."""
+        kind = type(key)
+        return self._placed(key) if kind is int or kind is str else self._place(key)
+
+    @property
+    def current_key_group(self) -> int:
+        """The key group of the current key."""
+        if self.position is None:
+            raise self.no_key()
+        return self.key_group_range.start + (self.position >> SPREAD_BITS)
+
+    def no_key(self, state: str | None = None) -> StateError:
+        """What is said to whoever wants state without having selected a key."""
+        return StateError(
+            "no key is set, so there is no state to speak of; this method belongs into a keyed context,"
+            " behind set_current_key(key)",
+            operator=self.operator,
+            state=state,
+        )
+
+    def position_of(self, identity: Identity, key_group: int) -> int:
+        """Where a key lies, in a state's map: the order of positions is that of key groups first."""
+        return (key_group - self.key_group_range.start) << SPREAD_BITS | spread_of(identity)
+
+    def _place(self, key: HashableKey) -> tuple[Identity, int]:
+        if key is None:
+            raise StateError("a key is never None; let the key selector give one", operator=self.operator)
+        try:
+            key_group = assign_to_key_group(key, self.max_parallelism)
+            identity = identity_of(key)
+            position = self.position_of(identity, key_group)
+            if self.key_serializer.schema != ANY:
+                self.key_serializer.encode(key)
+        except UNENCODABLE as error:
+            raise StateError(f"{key!r} cannot be a key: {error}", operator=self.operator) from None
+        if key_group not in self.key_group_range:
+            raise StateError(
+                f"key {key!r} is of key group {key_group}, and this subtask has {self.key_group_range};"
+                " partition the stream by the same key and the same maximum parallelism",
+                operator=self.operator,
+            )
+        return identity, position

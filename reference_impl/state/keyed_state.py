@@ -6,14 +6,14 @@ of descriptor, one class of state.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from functools import reduce
 from typing import Any, Protocol
 
-from reference_impl.state.aggregating_state import AggregatingState
-from reference_impl.state.keyed_state_handle import StateMetaInfo
-from reference_impl.state.list_state import ListState
+from reference_impl.state.copy_on_write_state_map import Cell
+from reference_impl.state.handles import StateMetaInfo
 from reference_impl.state.map_state import MapState
-from reference_impl.state.reducing_state import ReducingState
-from reference_impl.state.serializer import TypeSerializer
+from reference_impl.state.serializer import UNENCODABLE, TypeSerializer
 from reference_impl.state.state_descriptor import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -22,10 +22,18 @@ from reference_impl.state.state_descriptor import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from reference_impl.state.state_table import StateTable
-from reference_impl.state.value_state import ValueState
+from reference_impl.state.state_table import KeyedEntry, StateTable
 
-__all__ = ["KeyedState", "create_state", "meta_of"]
+__all__ = [
+    "AggregatingState",
+    "KeyedState",
+    "ListState",
+    "MergingState",
+    "ReducingState",
+    "ValueState",
+    "create_state",
+    "meta_of",
+]
 
 
 class KeyedState(Protocol):
@@ -63,3 +71,221 @@ def meta_of(descriptor: StateDescriptor, serializer: TypeSerializer) -> StateMet
     """What a snapshot is to say of the state whose values `serializer` stores."""
     key_schema = descriptor.key_serializer.schema if isinstance(descriptor, MapStateDescriptor) else None
     return StateMetaInfo(kind=descriptor.kind, schema=serializer.schema, key_schema=key_schema)
+
+
+class ValueState:
+    """The state that a `ValueStateDescriptor` asks for. Mutable."""
+
+    def __init__(
+        self, descriptor: ValueStateDescriptor, serializer: TypeSerializer, table: StateTable
+    ) -> None:
+        self.descriptor = descriptor
+        self.table = table
+        self._entry = KeyedEntry(table)
+        self._serializer = serializer
+        self._default = self._encoded_default(descriptor.default)
+
+    @property
+    def current_namespace(self) -> Any:
+        """The namespace that the next access is about."""
+        return self._entry.namespace
+
+    def set_current_namespace(self, namespace: Any) -> None:
+        """Let accesses be about `namespace` from now on."""
+        self._entry.namespace = namespace
+
+    def value(self) -> Any:
+        """The value; the default if there is none."""
+        data = self._entry.get()
+        if data is None:
+            data = self._default
+        return None if data is None else self._serializer.decode(data)
+
+    def update(self, value: Any) -> None:
+        """Replace the value; None is no value, so it clears (S3)."""
+        if value is None:
+            self._entry.remove()
+            return
+        try:
+            data = self._serializer.encode(value)
+        except UNENCODABLE as error:
+            raise self._entry.refusal(error) from None
+        self._entry.put(data)
+
+    def clear(self) -> None:
+        """Let there be no value."""
+        self._entry.remove()
+
+    def _encoded_default(self, default: Any) -> bytes | None:
+        try:
+            return None if default is None else self._serializer.encode(default)
+        except UNENCODABLE as error:
+            raise self._entry.refusal(f"the default does not fit: {error}") from None
+
+
+class ListState:
+    """The state that a `ListStateDescriptor` asks for. Mutable."""
+
+    def __init__(
+        self, descriptor: ListStateDescriptor, serializer: TypeSerializer, table: StateTable
+    ) -> None:
+        self.descriptor = descriptor
+        self.table = table
+        self._entry = KeyedEntry(table)
+        self._serializer = serializer
+
+    @property
+    def current_namespace(self) -> Any:
+        """The namespace that the next access is about."""
+        return self._entry.namespace
+
+    def set_current_namespace(self, namespace: Any) -> None:
+        """Let accesses be about `namespace` from now on."""
+        self._entry.namespace = namespace
+
+    def get(self) -> list[Any]:
+        """Copies of the elements; an empty list if there are none, never None."""
+        cell: Cell[list[bytes]] | None = self._entry.get()
+        return [] if cell is None else list(map(self._serializer.decode, cell.items))
+
+    def add(self, element: Any) -> None:
+        """Append an element, which cannot be None."""
+        self._append([self._encoded(element)])
+
+    def add_all(self, elements: Iterable[Any]) -> None:
+        """Append elements, all or none; without any, nothing changes."""
+        self._append(self._all_encoded(elements))
+
+    def update(self, elements: Iterable[Any]) -> None:
+        """Replace the elements; without any, there are none."""
+        self._entry.put_items(self._all_encoded(elements))
+
+    def clear(self) -> None:
+        """Let there be no elements."""
+        self._entry.remove()
+
+    def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
+        """Append the elements of the sources to those of the target; the sources are empty afterwards (S7)."""
+        self._entry.merge(target, sources, self._merged)
+
+    def _merged(self, cells: list[Cell[list[bytes]]]) -> Cell[list[bytes]]:
+        return Cell(self.table.map.version, [data for cell in cells for data in cell.items])
+
+    def _append(self, data: list[bytes]) -> None:
+        cell = self._entry.cell_to_write()
+        if cell is None:
+            self._entry.put_items(data)
+        else:
+            cell.items += data
+
+    def _all_encoded(self, elements: Iterable[Any]) -> list[bytes]:
+        if elements is None:
+            raise self._entry.refusal("None is no list of elements; give an empty one, or clear()")
+        return list(map(self._encoded, elements))
+
+    def _encoded(self, element: Any) -> bytes:
+        if element is None:
+            raise self._entry.refusal("None cannot be an element of a list")
+        try:
+            return self._serializer.encode(element)
+        except UNENCODABLE as error:
+            raise self._entry.refusal(error) from None
+
+
+class MergingState:
+    """An entry that `merge` makes one of two. Mutable."""
+
+    def __init__(
+        self, serializer: TypeSerializer, table: StateTable, *, merge: Callable[[Any, Any], Any]
+    ) -> None:
+        self.table = table
+        self._entry = KeyedEntry(table)
+        self._serializer = serializer
+        self._merge = merge
+
+    @property
+    def current_namespace(self) -> Any:
+        """The namespace that the next access is about."""
+        return self._entry.namespace
+
+    def set_current_namespace(self, namespace: Any) -> None:
+        """Let accesses be about `namespace` from now on."""
+        self._entry.namespace = namespace
+
+    def clear(self) -> None:
+        """Let nothing have been added."""
+        self._entry.remove()
+
+    def get_internal(self) -> Any:
+        """What is stored; None if nothing was added."""
+        data = self._entry.get()
+        return None if data is None else self._serializer.decode(data)
+
+    def update_internal(self, stored: Any) -> None:
+        """Replace what is stored."""
+        self._entry.put(self._encoded(stored))
+
+    def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
+        """Merge what the sources hold into the target; the sources are empty afterwards (S7)."""
+        self._entry.merge(target, sources, self._merged)
+
+    def _merged(self, stored: list[bytes]) -> bytes:
+        return self._encoded(reduce(self._merge, map(self._serializer.decode, stored)))
+
+    def _encoded(self, stored: Any) -> bytes:
+        try:
+            return self._serializer.encode(stored)
+        except UNENCODABLE as error:
+            raise self._entry.refusal(error) from None
+
+
+class ReducingState(MergingState):
+    """The state that a `ReducingStateDescriptor` asks for. Mutable."""
+
+    def __init__(
+        self, descriptor: ReducingStateDescriptor, serializer: TypeSerializer, table: StateTable
+    ) -> None:
+        super().__init__(serializer, table, merge=descriptor.reduce)
+        self.descriptor = descriptor
+
+    def get(self) -> Any:
+        """The value; None if nothing was added."""
+        return self.get_internal()
+
+    def add(self, value: Any) -> None:
+        """Reduce the old value and `value` to one; None clears, as in Flink."""
+        if value is None:
+            self.clear()
+            return
+        data = self._entry.get()
+        self.update_internal(value if data is None else self._merge(self._serializer.decode(data), value))
+
+
+class AggregatingState(MergingState):
+    """The state that an `AggregatingStateDescriptor` asks for. Mutable."""
+
+    def __init__(
+        self, descriptor: AggregatingStateDescriptor, serializer: TypeSerializer, table: StateTable
+    ) -> None:
+        super().__init__(serializer, table, merge=self._merge_accumulators)
+        self.descriptor = descriptor
+        self._aggregate = descriptor.aggregate
+
+    def get(self) -> Any:
+        """The result; None if nothing was added."""
+        data = self._entry.get()
+        return None if data is None else self._aggregate.get_result(self._serializer.decode(data))
+
+    def add(self, value: Any) -> None:
+        """Gather `value`; None clears, as in Flink."""
+        if value is None:
+            self.clear()
+            return
+        accumulator = self.get_internal()
+        if accumulator is None:
+            accumulator = self._aggregate.create_accumulator()
+        self.update_internal(self._aggregate.add(value, accumulator))
+
+    def _merge_accumulators(self, into: Any, other: Any) -> Any:
+        """Looked up only when namespaces are merged: a function that is never merged needs none."""
+        return self._aggregate.merge(into, other)

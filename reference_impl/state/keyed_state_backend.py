@@ -13,19 +13,17 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
-from reference_impl.checkpoint_options import CheckpointOptions
+from reference_impl.checkpoint_events import CheckpointOptions
 from reference_impl.errors import StateError, StateMigrationException, WrongState
 from reference_impl.state.copy_on_write_state_map import CopyOnWriteStateMap
-from reference_impl.state.internal_key_context import InternalKeyContext
-from reference_impl.state.key_groups import KeyGroupRange
-from reference_impl.state.key_hash import HashableKey
-from reference_impl.state.keyed_state_handle import Block, KeyedStateHandle
+from reference_impl.state.handles import Block, KeyedStateHandle
+from reference_impl.state.key_groups import HashableKey, InternalKeyContext, KeyGroupRange
 from reference_impl.state.keyed_state_registry import CreateStateMap, KeyedStateRegistry
 from reference_impl.state.schema import Compatibility
 from reference_impl.state.snapshot_future import SnapshotFuture
 from reference_impl.state.state_descriptor import StateDescriptor
 from reference_impl.state.state_table import Compaction, StateTableSnapshot
-from reference_impl.state.ttl.ttl_state_factory import CreateWithTtl, create_state_with_ttl
+from reference_impl.state.ttl_state_factory import CreateWithTtl, create_state_with_ttl
 
 __all__ = ["KeyedStateBackend"]
 

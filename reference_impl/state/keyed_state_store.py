@@ -9,11 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from reference_impl.errors import StateError
-from reference_impl.state.aggregating_state import AggregatingState
+from reference_impl.state.keyed_state import AggregatingState, ListState, ReducingState, ValueState
 from reference_impl.state.keyed_state_backend import KeyedStateBackend
-from reference_impl.state.list_state import ListState
 from reference_impl.state.map_state import MapState
-from reference_impl.state.reducing_state import ReducingState
 from reference_impl.state.state_descriptor import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -22,12 +20,13 @@ from reference_impl.state.state_descriptor import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from reference_impl.state.ttl.ttl_aggregating_state import TtlAggregatingState
-from reference_impl.state.ttl.ttl_list_state import TtlListState
-from reference_impl.state.ttl.ttl_map_state import TtlMapState
-from reference_impl.state.ttl.ttl_reducing_state import TtlReducingState
-from reference_impl.state.ttl.ttl_value_state import TtlValueState
-from reference_impl.state.value_state import ValueState
+from reference_impl.state.ttl_states import (
+    TtlAggregatingState,
+    TtlListState,
+    TtlMapState,
+    TtlReducingState,
+    TtlValueState,
+)
 
 __all__ = ["KeyedStateStore"]
 

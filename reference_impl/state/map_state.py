@@ -11,9 +11,8 @@ from typing import Any
 
 from reference_impl.errors import StateError, WrongState
 from reference_impl.state.copy_on_write_state_map import Cell, CopyOnWriteStateMap, EntryKey
-from reference_impl.state.key_identity import Identity, identity_of, value_of
-from reference_impl.state.plain_serializer import PlainSerializer
-from reference_impl.state.serializer import UNENCODABLE, ScalarSerializer, TypeSerializer
+from reference_impl.state.key_groups import Identity, identity_of, value_of
+from reference_impl.state.serializer import UNENCODABLE, PlainSerializer, ScalarSerializer, TypeSerializer
 from reference_impl.state.state_descriptor import MapStateDescriptor
 from reference_impl.state.state_table import KeyedEntry, StateTable
 

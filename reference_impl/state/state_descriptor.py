@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from reference_impl.state.serializer import TypeSerializer, serializer_for
-from reference_impl.state.ttl.state_ttl_config import StateTtlConfig
+from reference_impl.state.ttl_config import StateTtlConfig
 
 __all__ = [
     "AggregateFunction",

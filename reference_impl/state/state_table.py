@@ -17,15 +17,14 @@ from reference_impl.state.copy_on_write_state_map import (
     StateMapSnapshot,
     Stored,
 )
-from reference_impl.state.internal_key_context import InternalKeyContext
-from reference_impl.state.key_identity import Identity, identity_of, value_of
-from reference_impl.state.keyed_state_handle import (
+from reference_impl.state.handles import (
     Block,
     StateMetaInfo,
     StoredItems,
     decode_block,
     encode_block,
 )
+from reference_impl.state.key_groups import Identity, InternalKeyContext, identity_of, value_of
 
 __all__ = ["Change", "Compaction", "KeyedEntry", "SnapshotTransformer", "StateTable", "StateTableSnapshot"]
 

@@ -10,15 +10,14 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from reference_impl.checkpoint_metadata import CheckpointMetaData
-from reference_impl.checkpoint_options import CheckpointOptions
+from reference_impl.checkpoint_events import CheckpointMetaData, CheckpointOptions
+from reference_impl.checkpoints.async_checkpoint import OperatorSnapshotFutures
 from reference_impl.elements import OperatorInput, QueueElement
-from reference_impl.mailbox_executor import MailboxExecutor
-from reference_impl.queues.availability import Availability
-from reference_impl.snapshots.operator_snapshot_futures import OperatorSnapshotFutures
+from reference_impl.mailbox.availability import Availability
+from reference_impl.mailbox.mailbox import MailboxExecutor
+from reference_impl.mailbox.timers import Timers
 from reference_impl.state.snapshot_future import SnapshotFuture
 from reference_impl.task.operator_chain import OperatorLink
-from reference_impl.timers import Timers
 
 __all__ = ["AsyncOperator", "BuildAsyncOperator", "Fed", "PatientlyFed", "async_link"]
 

@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
-from reference_impl.data_input_status import DataInputStatus
+from reference_impl.checkpoint_events import StopMode
 from reference_impl.elements import OperatorInput, Watermark
-from reference_impl.events import StopMode
-from reference_impl.queues.availability import AVAILABLE, Availability
+from reference_impl.mailbox.availability import AVAILABLE, Availability, DataInputStatus
 from reference_impl.task.operator_chain import OperatorChain
 from reference_impl.task.stream_operator import Emit
 

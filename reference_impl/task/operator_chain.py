@@ -13,25 +13,29 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-from reference_impl.checkpoint_metadata import CheckpointMetaData
-from reference_impl.checkpoint_options import CheckpointOptions
+from reference_impl.checkpoint_events import (
+    ChannelEvent,
+    CheckpointBarrier,
+    CheckpointMetaData,
+    CheckpointOptions,
+    StopMode,
+)
 from reference_impl.elements import OperatorInput, Record
 from reference_impl.errors import WrongState
-from reference_impl.events import ChannelEvent, CheckpointBarrier, StopMode
-from reference_impl.mailbox import Mailbox
-from reference_impl.mailbox_executor import MailboxExecutor
-from reference_impl.queues.availability import AVAILABLE, Availability
-from reference_impl.task.record_writer import RecordWriter
+from reference_impl.mailbox.availability import AVAILABLE, Availability
+from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor
+from reference_impl.mailbox.timers import Timers
 from reference_impl.task.stream_operator import (
     Emit,
+    OperatorStateHandler,
     StreamOperator,
     StreamOperatorFactory,
+    StreamOperatorWrapper,
     TwoInputStreamOperator,
     WithRoom,
     can,
 )
-from reference_impl.task.stream_operator_wrapper import OperatorStateHandler, StreamOperatorWrapper
-from reference_impl.timers import Timers
+from reference_impl.task.task_environment import RecordWriter
 
 __all__ = ["FinishedOperatorChain", "OperatorChain", "OperatorLink"]
 

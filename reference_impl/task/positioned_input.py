@@ -12,13 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from reference_impl.data_input_status import DataInputStatus
+from reference_impl.checkpoint_events import CheckpointBarrier
 from reference_impl.elements import EndOfInput, OperatorInput, StreamElement
-from reference_impl.events import CheckpointBarrier
-from reference_impl.loops import now_ms
-from reference_impl.queues.availability import AVAILABLE, Availability
+from reference_impl.mailbox.availability import AVAILABLE, Availability, DataInputStatus
+from reference_impl.mailbox.loops import now_ms
+from reference_impl.mailbox.timers import Timers
 from reference_impl.task.input_processor import MAX_WATERMARK, DataOutput
-from reference_impl.timers import Timers
 
 __all__ = ["Checkpoint", "DueTime", "PositionedInput", "Reader", "Source"]
 

@@ -1,15 +1,8 @@
-"""A task from its restore to its clean-up: one thread, its mailbox, its inputs, its chain of operators.
+"""Why a task does not work: no room behind it, nothing before it, or its changelog is busy.
 
-Answers to Flink's `StreamTask`. Invariant: everything of the user's runs on the task's thread, as mail or in the
-default action, between `restore` and `clean_up`; what is not mail and not the default action is waited for, for
-one reason at a time (M42). `cancel` and the methods that end in `_async` may come from any thread at any time
-(M49).
-
-    restore -> run_mailbox_loop(process_input) -> end_data -> after_invoke (the last checkpoint) -> clean_up
-
-Deviations. `EndOfPartition` is sent by the task itself, as the last step of `after_invoke`; in Flink whoever runs
-the task does that. The futures of triggers and notifications are `concurrent.futures.Future`s, cancelled if the
-mailbox closes first (M37); in Flink they never end then.
+Answers to the end of Flink's `StreamTask.processInput` and to the three timers of its `TaskIOMetricGroup`.
+Invariant: a wait has one reason, the first that holds in this order: output, input, changelog (M42); so the three
+times never overlap, and mail that runs during a wait counts to none of them (M39, M43).
 """
 
 from __future__ import annotations
@@ -18,26 +11,89 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import ClassVar, Literal, Protocol
+from enum import Enum
+from typing import ClassVar, Generic, Literal, Protocol, TypeVar
 
-from reference_impl.checkpoint_failure import CheckpointException, CheckpointFailureReason
-from reference_impl.checkpoint_metadata import CheckpointMetaData, CheckpointMetrics
-from reference_impl.checkpoint_options import CheckpointOptions
-from reference_impl.data_input_status import DataInputStatus
+from reference_impl.checkpoint_events import (
+    CheckpointBarrier,
+    CheckpointException,
+    CheckpointFailureReason,
+    CheckpointMetaData,
+    CheckpointMetrics,
+    CheckpointOptions,
+    EndOfData,
+    EndOfPartition,
+    StopMode,
+)
 from reference_impl.errors import CancelTaskException, MailboxClosed, WrongState
-from reference_impl.events import CheckpointBarrier, EndOfData, EndOfPartition, StopMode
-from reference_impl.mailbox import MAX_PRIORITY, MIN_PRIORITY
-from reference_impl.mailbox_processor import MailboxProcessor
-from reference_impl.queues.availability import AVAILABLE, Availability
+from reference_impl.mailbox.availability import AVAILABLE, Availability, DataInputStatus
+from reference_impl.mailbox.mailbox import MAX_PRIORITY, MIN_PRIORITY
+from reference_impl.mailbox.processor import MailboxProcessor, PeriodTimer
 from reference_impl.task.input_processor import StreamInputProcessor
 from reference_impl.task.operator_chain import OperatorChain
-from reference_impl.task.record_writer import RecordWriter
-from reference_impl.task.reported_call import Later, ReportedCall
 from reference_impl.task.task_checkpoints import SubtaskCheckpoints, TaskCheckpoints
-from reference_impl.task.task_environment import TaskEnvironment
-from reference_impl.task.task_waits import TaskWaits
+from reference_impl.task.task_environment import RecordWriter, TaskEnvironment
 
-__all__ = ["StreamTask", "UnfinishedChannels"]
+__all__ = ["Later", "ReportedCall", "StreamTask", "TaskWaits", "UnfinishedChannels"]
+
+
+class TaskWaits:
+    """The waits of one task. Mutable: its timers count."""
+
+    def __init__(self, mailbox_processor: MailboxProcessor, *, loop: asyncio.AbstractEventLoop) -> None:
+        self._mailbox_processor = mailbox_processor
+        self.soft_back_pressured = PeriodTimer(loop)
+        """How long what follows the task had no room (M42)."""
+        self.idle = PeriodTimer(loop)
+        """How long there was nothing to read (M42)."""
+        self.changelog_busy = PeriodTimer(loop)
+        """How long the changelog took no further change (M42, FLINK-26592)."""
+
+    def wait(self, output: Availability, task_input: Availability, changelog: Availability) -> None:
+        """Suspend the default action until the first of them that is unavailable is not; else try again at once.
+
+        Whoever is woken looks again: that one reason is gone does not say that there is no other.
+        """
+        if not output:
+            self._rest(output, self.soft_back_pressured)
+        elif not task_input:
+            self._rest(task_input, self.idle)
+        elif not changelog:
+            self._rest(changelog, self.changelog_busy)
+
+    def _rest(self, reason: Availability, period: PeriodTimer) -> None:
+        suspension = self._mailbox_processor.suspend_default_action(period)
+        reason.then(suspension.resume)
+
+
+T = TypeVar("T")
+
+
+class Later(Enum):
+    """What a call returns that is not over: it will be run again."""
+
+    LATER = "later"
+
+
+class ReportedCall(Future[T], Generic[T]):
+    """A future whose `run` is the action of a mail. Mutable: ends once."""
+
+    def __init__(self, call: Callable[[], T | Literal[Later.LATER]]) -> None:
+        super().__init__()
+        self._call = call
+
+    def run(self) -> None:
+        """On the task's thread; raises what the call raises."""
+        if self.cancelled():
+            return
+        try:
+            outcome = self._call()
+        except BaseException as error:
+            self.set_exception(error)
+            raise
+        if not isinstance(outcome, Later):
+            self.set_result(outcome)
+
 
 _MORE = DataInputStatus.MORE_AVAILABLE
 _NOT_READY = CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_NOT_READY

@@ -10,21 +10,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from reference_impl.checkpoint_failure import CheckpointException, CheckpointFailureReason
-from reference_impl.checkpoint_metadata import CheckpointMetaData, CheckpointMetrics
-from reference_impl.checkpoint_options import CheckpointOptions
+from reference_impl.checkpoint_events import (
+    CancelCheckpointMarker,
+    CheckpointException,
+    CheckpointFailureReason,
+    CheckpointMetaData,
+    CheckpointMetrics,
+    CheckpointOptions,
+)
 from reference_impl.errors import StopWithSavepointFailed
-from reference_impl.events import CancelCheckpointMarker
-from reference_impl.queues.availability import Availability
+from reference_impl.mailbox.availability import Availability
 from reference_impl.task.operator_chain import OperatorChain
-from reference_impl.task.record_writer import RecordWriter
-from reference_impl.task.task_environment import TaskEnvironment
+from reference_impl.task.task_environment import RecordWriter, TaskEnvironment
 
 __all__ = ["NoCheckpoints", "SubtaskCheckpoints", "TaskCheckpoints"]
 
 
 class SubtaskCheckpoints(Protocol):
-    """Cuts the task, writes the parts, tells the operators; `reference_impl.snapshots` has one.
+    """Cuts the task, writes the parts, tells the operators; `reference_impl.checkpoints` has one.
 
     In Flink: `SubtaskCheckpointCoordinator`.
     """

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
-from reference_impl.checkpoint_failure import CheckpointException
-from reference_impl.queues.availability import Availability
+from reference_impl.checkpoint_events import ChannelEvent, CheckpointException
+from reference_impl.elements import OperatorInput
+from reference_impl.mailbox.availability import AVAILABLE, Availability
 
-__all__ = ["TaskEnvironment"]
+__all__ = ["LocalRecordWriter", "RecordWriter", "TaskEnvironment"]
 
 
 def _run_at_once(action: Callable[[], None]) -> None:
@@ -44,3 +46,48 @@ class TaskEnvironment:
     """Runs one action, on whatever thread, now or later."""
     changelog: Callable[[], Availability] | None = None
     """Whether the state's changelog takes further changes (M42); None: there is none."""
+
+
+class RecordWriter(Protocol):
+    """What a task writes to."""
+
+    @property
+    def is_available(self) -> Availability:
+        """Whether a record would be taken without waiting: else the task is under soft back pressure (M42)."""
+
+    @property
+    def all_data_processed(self) -> Availability:
+        """Whether every reader has processed what came before the `EndOfData` (M47)."""
+
+    def emit(self, element: OperatorInput) -> None:
+        """To one reader, or, unless it is a record, to all."""
+
+    def broadcast_event(self, event: ChannelEvent, *, is_priority: bool = False) -> None:
+        """To all readers."""
+
+    def flush(self) -> None:
+        """Nothing that was given is held back any longer."""
+
+
+class LocalRecordWriter:
+    """A writer without a network: elements and events go to whom they concern at once, and there is always room."""
+
+    is_available: Availability = AVAILABLE
+    all_data_processed: Availability = AVAILABLE
+
+    def __init__(
+        self,
+        emit: Callable[[OperatorInput], None],
+        *,
+        on_event: Callable[[ChannelEvent], None] = lambda _event: None,
+    ) -> None:
+        self.emit = emit
+        self._on_event = on_event
+
+    def broadcast_event(self, event: ChannelEvent, *, is_priority: bool = False) -> None:
+        """Nothing is on its way here that a priority event could overtake."""
+        del is_priority
+        self._on_event(event)
+
+    def flush(self) -> None:
+        """Nothing is held back."""

@@ -11,12 +11,12 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from reference_impl.async_wait_build import Mode
-from reference_impl.coroutine_function import from_coroutine
 from reference_impl.elements import LatencyMarker, OperatorInput, WatermarkStatus
-from reference_impl.loops import virtual_loop
-from reference_impl.quirks import FLINK, STRICT
-from reference_impl.retry import ExponentialBackoff, any_error, empty_result
+from reference_impl.mailbox.loops import virtual_loop
+from reference_impl.operator.build import Mode
+from reference_impl.operator.functions import from_coroutine
+from reference_impl.operator.quirks import FLINK, STRICT
+from reference_impl.operator.retry import ExponentialBackoff, any_error, empty_result
 from reference_impl.tests.rig import Rig, record, watermark
 
 __all__ = ["transcript"]

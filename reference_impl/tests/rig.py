@@ -15,20 +15,18 @@ from typing import Any, Protocol, TypedDict, Unpack
 
 from hypothesis import settings
 
-from reference_impl.async_function import AsyncFunction
-from reference_impl.async_wait import AsyncWaitOperator
-from reference_impl.async_wait_build import BuildOperator, Mode, build_operator
 from reference_impl.elements import OperatorInput, Record, Watermark, WatermarkStatus
-from reference_impl.loops import real_loop, virtual_loop
-from reference_impl.mailbox import Mailbox
-from reference_impl.mailbox_executor import MailboxExecutor
-from reference_impl.probe import Ending
-from reference_impl.queues.availability import Availability
-from reference_impl.quirks import Quirks
-from reference_impl.result import ResultHandle
-from reference_impl.retry import RetryStrategy
-from reference_impl.timers import Timers
-from reference_impl.virtual_loop import VirtualLoop
+from reference_impl.mailbox.availability import Availability
+from reference_impl.mailbox.loops import VirtualLoop, real_loop, virtual_loop
+from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor
+from reference_impl.mailbox.timers import Timers
+from reference_impl.operator.async_wait import AsyncWaitOperator
+from reference_impl.operator.build import BuildOperator, Mode, build_operator
+from reference_impl.operator.functions import AsyncFunction
+from reference_impl.operator.probe import Ending
+from reference_impl.operator.quirks import Quirks
+from reference_impl.operator.result import ResultHandle
+from reference_impl.operator.retry import RetryStrategy
 
 __all__ = [
     "Ears",

@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 
-from reference_impl.checkpoint_metadata import CheckpointMetaData
-from reference_impl.checkpoint_options import CheckpointOptions
+from reference_impl.checkpoint_events import CheckpointMetaData, CheckpointOptions
+from reference_impl.checkpoints.async_checkpoint import OperatorSnapshotFutures
+from reference_impl.checkpoints.state_handler import StreamOperatorStateHandler
+from reference_impl.checkpoints.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
+from reference_impl.checkpoints.tests.checkpoint_rig import CheckpointRig, CountedHandle, stateless
 from reference_impl.mutants import COORDINATORS
 from reference_impl.mutants.snapshot_sees_later_writes import build_handler
-from reference_impl.snapshots.operator_snapshot_futures import OperatorSnapshotFutures
-from reference_impl.snapshots.stream_operator_state_handler import StreamOperatorStateHandler
-from reference_impl.snapshots.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
-from reference_impl.snapshots.tests.checkpoint_rig import CheckpointRig, CountedHandle, stateless
-from reference_impl.state.operator_state_backend import OperatorStateBackend
+from reference_impl.state.operator_state import OperatorStateBackend
 from reference_impl.state.snapshot_future import SnapshotFuture
 from reference_impl.state.state_descriptor import ListStateDescriptor
 

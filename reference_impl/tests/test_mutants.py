@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from reference_impl.async_wait_build import BuildOperator, Mode, build_operator, operator_around, queue_for
 from reference_impl.elements import Record
-from reference_impl.loops import NS_PER_MS
+from reference_impl.mailbox.loops import NS_PER_MS
 from reference_impl.mutants import BUILDERS
 from reference_impl.mutants.end_at_once import FINAL_WATERMARK
 from reference_impl.mutants.loses_completions import build_operator as build_losing
@@ -20,7 +19,8 @@ from reference_impl.mutants.loses_completions import three_in_a_thousand
 from reference_impl.mutants.own_settlement import OperatorOfSettlements
 from reference_impl.mutants.swallows_errors import build_operator as build_quiet
 from reference_impl.mutants.wall_clock_timers import WallClockTimers
-from reference_impl.retry import FixedDelay, any_error
+from reference_impl.operator.build import BuildOperator, Mode, build_operator, operator_around, queue_for
+from reference_impl.operator.retry import FixedDelay, any_error
 from reference_impl.tests.rig import HandFunction, open_virtual, record, shown, substitute, watermark
 
 TIMEOUT_MS = 10

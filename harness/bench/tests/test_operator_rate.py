@@ -11,9 +11,9 @@ from harness.bench import windows
 from harness.bench.answer import WrongOutput, require_all_in_order
 from harness.bench.operator_rate import OperatorLoad, assembled, run_operator
 from harness.bench.windows import run_callback_window, run_task_window
-from reference_impl.async_wait import AsyncWaitOperator
-from reference_impl.async_wait_build import ordered_wait
 from reference_impl.elements import OperatorInput, Record
+from reference_impl.operator.async_wait import AsyncWaitOperator
+from reference_impl.operator.build import ordered_wait
 
 AT_ONCE = OperatorLoad(records=300, capacity=10, latency_ms=0)
 TIMED = OperatorLoad(records=40, capacity=20, latency_ms=2)

@@ -10,10 +10,10 @@ from harness.bench import random_scenario
 from harness.bench.answer import WrongOutput
 from harness.bench.random_scenario import CAPACITY, ELEMENTS, RECORDS, run_seed, run_seeds
 from harness.bench.scenario_machine import run_examples
-from reference_impl.async_wait import AsyncWaitOperator
-from reference_impl.async_wait_build import BuildOperator, build_operator
 from reference_impl.elements import Record
 from reference_impl.mutants import BUILDERS
+from reference_impl.operator.async_wait import AsyncWaitOperator
+from reference_impl.operator.build import BuildOperator, build_operator
 
 SEEDS = 60
 

@@ -11,7 +11,7 @@ from harness.bench.operator_rate import OperatorLoad
 from harness.bench.recording import lookups, run_recorded, run_unrecorded
 from harness.bench.snapshot_cost import snapshot_s
 from harness.history.journal import Journal
-from reference_impl.async_wait import AsyncWaitOperator
+from reference_impl.operator.async_wait import AsyncWaitOperator
 
 LOAD = OperatorLoad(records=60, capacity=10, latency_ms=0)
 

@@ -19,7 +19,7 @@ from harness.bench.scattered import scattered
 from harness.bench.snapshot_pause import changing_task
 from harness.bench.task_rate import filter_then_lookup, run_bare, run_bare_pair, run_task, two_lookups
 from harness.bench.task_rows import TaskSizes, task_rows
-from reference_impl.functions.stream_filter import StreamFilter
+from reference_impl.functions.examples import StreamFilter
 from reference_impl.state import keyed_state_handle
 from reference_impl.state.copy_on_write_state_map import CopyOnWriteStateMap, StateMapSnapshot
 from reference_impl.state.keyed_state_backend import KeyedStateBackend

@@ -15,7 +15,7 @@ from harness.database.connection_lost import CircuitOpen, MayAskAgain, NoFreeCon
 from harness.database.driver import AsyncMySqlDriver
 from harness.database.pool import ConnectionLost, ConnectionPool
 from harness.database.tests.conftest import RunDatabase
-from reference_impl.loops import real_loop
+from reference_impl.mailbox.loops import real_loop
 
 pytestmark = pytest.mark.real
 

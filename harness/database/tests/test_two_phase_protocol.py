@@ -18,8 +18,7 @@ from harness.database.write_ahead_transactions import WriteAheadTransactions
 from harness.database.xa_transactions import XaTransactions
 from reference_impl.functions.tests.transaction_store import Crash
 from reference_impl.functions.tests.two_phase_job import TwoPhaseJob
-from reference_impl.functions.transaction import Transactions
-from reference_impl.functions.two_phase_commit_sink_function import TwoPhaseCommitSinkFunction
+from reference_impl.functions.two_phase_commit_sink import Transactions, TwoPhaseCommitSinkFunction
 
 pytestmark = pytest.mark.real
 

@@ -16,7 +16,7 @@ from harness.defects.pools import cancelling_nothing, losing_rows, reusing_cance
 from harness.sut.lookup import ForeignAnswer, ReferenceLookup, own_nonces
 from harness.sut.variant import Kind, same
 from harness.workloads.lookups import Lookup
-from reference_impl.loops import real_loop
+from reference_impl.mailbox.loops import real_loop
 
 REAL = pytest.mark.real
 SLOW = "SELECT %s, SLEEP(0.2)"

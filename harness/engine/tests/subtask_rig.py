@@ -8,15 +8,14 @@ from functools import partial
 from typing import Any
 
 from harness.engine.subtask import Subtask
-from reference_impl.async_wait_build import Mode, build_operator
+from reference_impl.checkpoint_events import CheckpointBarrier
 from reference_impl.elements import EndOfInput, OperatorInput, StreamElement
-from reference_impl.events import CheckpointBarrier
-from reference_impl.loops import virtual_loop
-from reference_impl.mailbox import Mailbox
+from reference_impl.mailbox.loops import VirtualLoop, virtual_loop
+from reference_impl.mailbox.mailbox import Mailbox
+from reference_impl.mailbox.timers import Timers
+from reference_impl.operator.build import Mode, build_operator
 from reference_impl.task.positioned_input import Checkpoint
 from reference_impl.tests.rig import HandFunction, record, shown, watermark
-from reference_impl.timers import Timers
-from reference_impl.virtual_loop import VirtualLoop
 
 __all__ = ["ELEMENTS", "HandCoordination", "ListSource", "SubtaskRig", "open_subtask"]
 

@@ -9,9 +9,9 @@ import pytest
 from harness.database.epoch import Fenced
 from harness.engine.subtask import Subtask
 from harness.engine.tests.subtask_rig import ELEMENTS, ListSource, open_subtask
-from reference_impl.async_wait_build import Mode
+from reference_impl.checkpoint_events import CheckpointBarrier
 from reference_impl.errors import MailboxClosed
-from reference_impl.events import CheckpointBarrier
+from reference_impl.operator.build import Mode
 from reference_impl.task.positioned_input import Checkpoint
 from reference_impl.tests.rig import record
 

@@ -10,13 +10,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from harness.sut.variant import Variant
-from reference_impl.async_wait import AsyncWaitOperator
-from reference_impl.async_wait_build import operator_around, queue_for
 from reference_impl.elements import QueueElement, Record
-from reference_impl.queues.gated import GatedQueue
-from reference_impl.queues.ordered import OrderedQueue
-from reference_impl.queues.protocol import Emit, Entry
-from reference_impl.queues.unordered import UnorderedQueue
+from reference_impl.operator.async_wait import AsyncWaitOperator
+from reference_impl.operator.build import operator_around, queue_for
+from reference_impl.operator.gated_queue import GatedQueue
+from reference_impl.operator.queues import Emit, Entry, OrderedQueue, UnorderedQueue
 
 __all__ = ["ADVERSARIES"]
 

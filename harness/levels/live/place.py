@@ -26,7 +26,7 @@ from harness.sut.inside.inside_faults import InsideFaults
 from harness.sut.loop_watch import LoopWatch, code_of
 from harness.sut.variant import Variant
 from harness.workloads.lookups import LookupSource
-from reference_impl.loops import real_loop
+from reference_impl.mailbox.loops import real_loop
 
 __all__ = ["RealPlace", "real_parts"]
 

@@ -14,7 +14,7 @@ from harness.faults.simulated.losses import LOST_CONNECTION
 from harness.levels.sim.hub import Actor
 from harness.levels.sim.link import Connection, Flight, HubAlarm, Link
 from harness.levels.sim.subtask_loop import SubtaskLoop
-from reference_impl.virtual_loop import Handle
+from reference_impl.mailbox.loops import Handle
 
 __all__ = ["AsyncDriver", "BlockingDriver", "SimulatedError"]
 

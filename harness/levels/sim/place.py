@@ -27,7 +27,7 @@ from harness.workloads.lookups import LookupSource
 if TYPE_CHECKING:
     from harness.levels.sim.simulation import Simulation
     from harness.scenario import Fault
-    from reference_impl.async_function import AsyncFunction
+    from reference_impl.operator.functions import AsyncFunction
     from reference_impl.task.positioned_input import Source
 
 __all__ = ["SimulatedAttempt", "SimulatedPlace"]

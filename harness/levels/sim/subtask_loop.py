@@ -13,8 +13,7 @@ from typing import Any
 
 from harness.levels.sim.hub import Actor
 from harness.levels.sim.tape import CALLBACK, TASK, MemoryRecorder
-from reference_impl.loops import NS_PER_MS
-from reference_impl.virtual_loop import Handle, VirtualLoop
+from reference_impl.mailbox.loops import NS_PER_MS, Handle, VirtualLoop
 
 __all__ = ["SubtaskLoop"]
 

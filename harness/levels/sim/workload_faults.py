@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from harness.faults.simulated.shaped import Shaped
     from harness.levels.sim.place import SimulatedAttempt
     from harness.levels.sim.simulation import Simulation
-    from reference_impl.async_function import AsyncFunction
+    from reference_impl.operator.functions import AsyncFunction
 
 __all__ = ["WorkloadFaults"]
 

@@ -19,7 +19,7 @@ from harness.proxy.stage import Stream
 from harness.proxy.toxic import Toxic
 from harness.proxy.toxics.catalogue import TOXIC_KINDS
 from harness.proxy.workshop import Workshop, raise_descriptor_limit
-from reference_impl.loops import real_loop
+from reference_impl.mailbox.loops import real_loop
 
 Answer = TypeVar("Answer")
 _LIMIT_S = 5.0

@@ -10,8 +10,7 @@ import pytest
 
 from harness.proxy import deeds
 from harness.proxy.deeds import DEEDS_MAX, PAGE_MAX, WINDOW_S, DeedLog
-from reference_impl.loops import virtual_loop
-from reference_impl.virtual_loop import VirtualLoop
+from reference_impl.mailbox.loops import VirtualLoop, virtual_loop
 
 
 @pytest.fixture

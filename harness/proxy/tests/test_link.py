@@ -10,7 +10,7 @@ from harness.proxy.link import Link
 from harness.proxy.stage import Stream
 from harness.proxy.tests.conftest import Stand
 from harness.proxy.workshop import Workshop
-from reference_impl.loops import real_loop
+from reference_impl.mailbox.loops import real_loop
 
 
 def test_a_stopped_link_ends_its_connections_and_refuses_new_ones(stand: Stand) -> None:

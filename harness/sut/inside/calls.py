@@ -13,8 +13,8 @@ from typing import Any
 
 from harness.faults.model.workload import CallFault, PassOn
 from harness.faults.real.attempt_site import ActJournal
-from reference_impl.async_function import AsyncFunction, close_function, open_function
-from reference_impl.result import ResultHandle, Supplier
+from reference_impl.operator.functions import AsyncFunction, close_function, open_function
+from reference_impl.operator.result import ResultHandle, Supplier
 
 __all__ = ["FaultyCalls", "PlannedCalls", "Poisoned"]
 

@@ -30,7 +30,7 @@ from harness.sut.past import Past, read_past
 from harness.sut.phases import PhaseHook, PhaseHooks
 from harness.sut.positions import SubtaskSource, WatchedSource
 from harness.workloads.lookups import LookupSource, nth_ids
-from reference_impl.async_function import AsyncFunction
+from reference_impl.operator.functions import AsyncFunction
 from reference_impl.task.positioned_input import Source
 
 __all__ = ["InsideFaults"]

@@ -14,21 +14,17 @@ from collections.abc import Sequence
 from harness.sut.keyed_task.parts import KeyedParts
 from harness.sut.phases import Phases
 from harness.workloads.inputs import Inputs
-from reference_impl.barriers.checkpoint_barrier_handler import CheckpointableTask
-from reference_impl.barriers.checkpointed_input_gate import CheckpointedInputGate
-from reference_impl.barriers.input_channel import ChannelElement, InputChannel
-from reference_impl.barriers.input_channel_info import InputChannelInfo
-from reference_impl.barriers.input_gate import InputGate
-from reference_impl.barriers.stream_task_network_input import StreamTaskNetworkInput
-from reference_impl.data_input_status import DataInputStatus
+from reference_impl.checkpoint_events import CheckpointBarrier, EndOfData, EndOfPartition, StopMode
+from reference_impl.checkpoints.barrier_handler import CheckpointableTask
+from reference_impl.checkpoints.channels import ChannelElement, InputChannel, InputChannelInfo
+from reference_impl.checkpoints.input_gate import CheckpointedInputGate, InputGate, StreamTaskNetworkInput
 from reference_impl.elements import EndOfInput, OperatorInput, Record, Watermark
-from reference_impl.events import CheckpointBarrier, EndOfData, EndOfPartition, StopMode
-from reference_impl.mailbox_executor import MailboxExecutor
-from reference_impl.queues.availability import Availability
+from reference_impl.mailbox.availability import Availability, DataInputStatus
+from reference_impl.mailbox.mailbox import MailboxExecutor
+from reference_impl.mailbox.timers import Timers
 from reference_impl.task.operator_chain import OperatorChain
 from reference_impl.task.positioned_input import DueTime, Reader, Source
 from reference_impl.task.stream_operator import Emit
-from reference_impl.timers import Timers
 
 __all__ = ["GatedInputs"]
 

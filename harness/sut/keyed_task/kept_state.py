@@ -11,8 +11,8 @@ from hashlib import sha256
 
 import msgspec
 
-from reference_impl.internal_timers.timers_handle import TimersHandle
-from reference_impl.state.keyed_state_handle import KeyedStateHandle
+from reference_impl.state.handles import KeyedStateHandle
+from reference_impl.state.internal_timers import TimersHandle
 
 __all__ = ["KeptState", "KeptStateAltered", "decoded", "encoded"]
 

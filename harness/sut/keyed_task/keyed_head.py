@@ -18,23 +18,22 @@ from harness.sut.phases import Phases
 from harness.sut.positions import TaskState
 from harness.workloads.inputs import Inputs
 from harness.workloads.lookups import Lookup
-from reference_impl.barriers.checkpoint_barrier_handler import CheckpointableTask
-from reference_impl.checkpoint_metadata import CheckpointMetaData
-from reference_impl.checkpoint_options import CheckpointOptions
+from reference_impl.checkpoint_events import CheckpointMetaData, CheckpointOptions
+from reference_impl.checkpoints.async_checkpoint import OperatorSnapshotFutures
+from reference_impl.checkpoints.barrier_handler import CheckpointableTask
+from reference_impl.checkpoints.state_handler import StreamOperatorStateHandler
+from reference_impl.checkpoints.task_state import OperatorSubtaskState
 from reference_impl.elements import OperatorInput
-from reference_impl.functions.keyed_co_process_operator import KeyedCoProcessOperator
-from reference_impl.internal_timers.internal_timer_services import InternalTimerServices
-from reference_impl.mailbox_executor import MailboxExecutor
-from reference_impl.snapshots.operator_snapshot_futures import OperatorSnapshotFutures
-from reference_impl.snapshots.stream_operator_state_handler import StreamOperatorStateHandler
-from reference_impl.snapshots.task_state_snapshot import OperatorSubtaskState
+from reference_impl.functions.keyed_operators import KeyedCoProcessOperator
+from reference_impl.mailbox.mailbox import MailboxExecutor
+from reference_impl.mailbox.timers import Timers
+from reference_impl.state.internal_timer_services import InternalTimerServices
 from reference_impl.state.key_groups import KeyGroupRange
 from reference_impl.state.keyed_state_backend import KeyedStateBackend
 from reference_impl.state.keyed_state_store import KeyedStateStore
 from reference_impl.state.snapshot_future import SnapshotFuture
 from reference_impl.task.operator_chain import OperatorChain, OperatorLink
 from reference_impl.task.positioned_input import DueTime, Reader, Source
-from reference_impl.timers import Timers
 
 __all__ = ["KeyedHead"]
 

@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from harness.sut.keyed_task.kept_state import KeptState, decoded, encoded
-from reference_impl.barriers.checkpoint_barrier_handler import (
+from reference_impl.checkpoints.barrier_handler import (
     CheckpointableInput,
     CheckpointableTask,
     CheckpointBarrierHandler,
 )
-from reference_impl.barriers.single_checkpoint_barrier_handler import SingleCheckpointBarrierHandler
-from reference_impl.barriers.status_watermark_valve import StatusWatermarkValve
-from reference_impl.internal_timers.internal_timer import KeyContext
-from reference_impl.internal_timers.internal_timer_services import InternalTimerServices
+from reference_impl.checkpoints.single_barrier_handler import SingleCheckpointBarrierHandler
+from reference_impl.checkpoints.watermark_valve import StatusWatermarkValve
+from reference_impl.mailbox.timers import Timers
+from reference_impl.state.internal_timer_services import InternalTimerServices
+from reference_impl.state.internal_timers import KeyContext
 from reference_impl.state.keyed_state_backend import KeyedStateBackend
-from reference_impl.timers import Timers
 
 __all__ = ["HONEST_PARTS", "BuildBarrierHandler", "Keeping", "KeyedParts"]
 

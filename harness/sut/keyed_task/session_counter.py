@@ -13,8 +13,7 @@ from msgspec.structs import asdict
 
 from harness.sut.phases import Phases
 from harness.workloads.elements import Lookup, StampedLookup
-from reference_impl.functions.keyed_process_function import Collector, ProcessContext
-from reference_impl.functions.runtime_context import RuntimeContext
+from reference_impl.functions.process_function import Collector, ProcessContext, RuntimeContext
 from reference_impl.state.state_descriptor import MapStateDescriptor, ValueStateDescriptor
 
 __all__ = ["BY_INPUT", "SESSION", "SessionCounter"]

@@ -17,10 +17,9 @@ from harness.sut.serve.scripted_function import ScriptedFunction
 from harness.sut.serve.systems import System
 from reference_impl.elements import OperatorInput, QueueElement, Record, Watermark, WatermarkStatus
 from reference_impl.errors import CallbackFailed, CallTimedOut, StreamElementFailed
-from reference_impl.mailbox import MIN_PRIORITY, Mailbox
-from reference_impl.mailbox_executor import MailboxExecutor
-from reference_impl.timers import Timers
-from reference_impl.virtual_loop import VirtualLoop
+from reference_impl.mailbox.loops import VirtualLoop
+from reference_impl.mailbox.mailbox import MIN_PRIORITY, Mailbox, MailboxExecutor
+from reference_impl.mailbox.timers import Timers
 
 __all__ = ["Attempt", "Phase", "Unwound"]
 

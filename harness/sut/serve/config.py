@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from harness.sut.serve.fields import Fields, a_list, a_text, a_whole, canonical, one_of
 from harness.sut.serve.refusal import Code, Refusal
-from reference_impl.async_wait_build import Mode
-from reference_impl.retry import (
+from reference_impl.operator.build import Mode
+from reference_impl.operator.retry import (
     NO_RETRY,
     ExponentialBackoff,
     FixedDelay,

@@ -14,10 +14,10 @@ from msgspec import Struct
 from harness.sut.serve.config import OperatorConfig
 from harness.sut.serve.fields import canonical
 from harness.sut.serve.refusal import Code, Refusal
-from reference_impl.async_function import AsyncFunction
 from reference_impl.elements import Record
 from reference_impl.errors import CallTimedOut
-from reference_impl.result import ResultHandle
+from reference_impl.operator.functions import AsyncFunction
+from reference_impl.operator.result import ResultHandle
 
 __all__ = ["CallFailed", "ScriptedFunction"]
 

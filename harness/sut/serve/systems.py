@@ -12,12 +12,12 @@ from typing import Protocol, TypedDict, Unpack
 
 from harness.sut.serve.config import OperatorConfig
 from harness.sut.serve.scripted_function import ScriptedFunction
-from reference_impl.async_wait_build import build_operator
 from reference_impl.elements import OperatorInput, QueueElement
-from reference_impl.emitter.build import build_operator as build_emitter_operator
-from reference_impl.mailbox_executor import MailboxExecutor
-from reference_impl.quirks import PROFILES
-from reference_impl.timers import Timers
+from reference_impl.flip12.wait_operator import build_operator as build_emitter_operator
+from reference_impl.mailbox.mailbox import MailboxExecutor
+from reference_impl.mailbox.timers import Timers
+from reference_impl.operator.build import build_operator
+from reference_impl.operator.quirks import PROFILES
 
 __all__ = ["SYSTEMS", "BuildServed", "ServedOperator", "Surroundings", "System"]
 

@@ -9,7 +9,7 @@ import pytest
 from harness.sut.dead_letter import DeadLetter, DeadLetterFunction, is_dead_letter
 from harness.sut.inside.tests.handles import Answering, Told
 from harness.workloads.lookups import Lookup
-from reference_impl.result import ResultHandle
+from reference_impl.operator.result import ResultHandle
 
 LOOKUP = Lookup(id=7, key=1, service_ms=0)
 

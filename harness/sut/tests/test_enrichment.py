@@ -19,8 +19,8 @@ from harness.sut.past import Past
 from harness.sut.phases import PhaseHooks
 from harness.workloads.elements import Lookup, StampedLookup
 from reference_impl.elements import Record
-from reference_impl.loops import real_loop
-from reference_impl.probe import Ending
+from reference_impl.mailbox.loops import real_loop
+from reference_impl.operator.probe import Ending
 
 LOOKUP = Lookup(id=7, key=3, service_ms=0)
 NOWHERE = Endpoint(host="127.0.0.1", port=1, user="nobody", password="-", database="-")

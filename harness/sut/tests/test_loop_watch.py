@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.clock import Deadline, wait_until
 from harness.sut.loop_watch import LoopWatch, code_of
-from reference_impl.loops import real_loop
+from reference_impl.mailbox.loops import real_loop
 
 BLOCKS_S = 0.2
 

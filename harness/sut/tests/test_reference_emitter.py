@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from harness.sut.registry import REFERENCE, REFERENCE_EMITTER, SUTS, load_lookup
 from harness.sut.variant import HONEST, operator_builder
-from reference_impl.async_wait_build import build_operator
-from reference_impl.emitter import build_operator as build_emitter_operator
+from reference_impl.flip12 import build_operator as build_emitter_operator
+from reference_impl.operator.build import build_operator
 
 
 def test_it_is_listed() -> None:

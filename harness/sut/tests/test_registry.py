@@ -10,7 +10,7 @@ import pytest
 
 from harness.errors import Exit, FloodmarkError, SutError, UsageError
 from harness.sut.registry import REFERENCE, load_lookup
-from reference_impl.loops import real_loop
+from reference_impl.mailbox.loops import real_loop
 
 _numbers = count()
 

@@ -6,26 +6,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reference_impl.checkpoint_options import CheckpointOptions
+from reference_impl.checkpoint_events import CheckpointOptions
+from reference_impl.checkpoints.state_handler import StateInitializationContext
 from reference_impl.elements import OperatorInput, Record
-from reference_impl.internal_timers.internal_timer_services import InternalTimerServices
-from reference_impl.internal_timers.timers_handle import TimersHandle
-from reference_impl.mailbox import Mailbox
-from reference_impl.mailbox_executor import MailboxExecutor
-from reference_impl.snapshots.state_contexts import StateInitializationContext
+from reference_impl.mailbox.loops import VirtualLoop
+from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor
+from reference_impl.mailbox.timers import Timers
+from reference_impl.state.handles import KeyedStateHandle, OperatorStateHandle
+from reference_impl.state.internal_timer_services import InternalTimerServices
+from reference_impl.state.internal_timers import TimersHandle
 from reference_impl.state.key_groups import (
     assign_key_to_parallel_operator,
     assign_to_key_group,
     compute_key_group_range_for_operator_index,
 )
 from reference_impl.state.keyed_state_backend import KeyedStateBackend
-from reference_impl.state.keyed_state_handle import KeyedStateHandle
 from reference_impl.state.keyed_state_store import KeyedStateStore
-from reference_impl.state.operator_state_backend import OperatorStateBackend
-from reference_impl.state.operator_state_handle import OperatorStateHandle
+from reference_impl.state.operator_state import OperatorStateBackend
 from reference_impl.tests.rig import shown
-from reference_impl.timers import Timers
-from reference_impl.virtual_loop import VirtualLoop
 
 __all__ = ["MAX_PARALLELISM", "KeyedBench", "Saved", "owner_of"]
 

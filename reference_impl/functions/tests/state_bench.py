@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from reference_impl.checkpoint_options import CheckpointOptions
-from reference_impl.functions.checkpointed_function import FunctionState
-from reference_impl.snapshots.state_contexts import StateInitializationContext, StateSnapshotContext
-from reference_impl.state.operator_state_backend import OperatorStateBackend
-from reference_impl.state.operator_state_handle import OperatorStateHandle
-from reference_impl.state.round_robin_operator_state_repartitioner import (
+from reference_impl.checkpoint_events import CheckpointOptions
+from reference_impl.checkpoints.state_handler import StateInitializationContext, StateSnapshotContext
+from reference_impl.functions.sink import FunctionState
+from reference_impl.state.handles import OperatorStateHandle
+from reference_impl.state.operator_state import OperatorStateBackend
+from reference_impl.state.repartitioner import (
     RoundRobinOperatorStateRepartitioner,
 )
 

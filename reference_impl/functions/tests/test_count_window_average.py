@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reference_impl.functions.count_window import CountWindow
-from reference_impl.functions.count_window_average import CountWindowAverage, Rounding
-from reference_impl.functions.keyed_process_operator import KeyedProcessOperator
+from reference_impl.functions.examples import CountWindow, CountWindowAverage, Rounding
+from reference_impl.functions.keyed_operators import KeyedProcessOperator
 from reference_impl.functions.tests.keyed_bench import KeyedBench, owner_of
-from reference_impl.loops import virtual_loop
+from reference_impl.mailbox.loops import virtual_loop
 from reference_impl.state.state_descriptor import ValueStateDescriptor
 from reference_impl.tests.rig import quickly, record
 

@@ -9,16 +9,12 @@ from typing import Any
 import pytest
 
 from reference_impl.elements import LatencyMarker, Record, WatermarkStatus
-from reference_impl.functions.keyed_co_process_operator import KeyedCoProcessOperator
-from reference_impl.functions.keyed_process_function import Collector, ProcessContext
-from reference_impl.functions.keyed_process_operator import KeyedProcessOperator
-from reference_impl.functions.runtime_context import RuntimeContext
+from reference_impl.functions.keyed_operators import KeyedCoProcessOperator, KeyedProcessOperator
+from reference_impl.functions.process_function import Collector, ProcessContext, RuntimeContext, TimeDomain
 from reference_impl.functions.tests.keyed_bench import KeyedBench, owner_of
-from reference_impl.functions.timer_service import TimeDomain
-from reference_impl.loops import virtual_loop
+from reference_impl.mailbox.loops import VirtualLoop, virtual_loop
 from reference_impl.state.state_descriptor import ValueStateDescriptor
 from reference_impl.tests.rig import watermark
-from reference_impl.virtual_loop import VirtualLoop
 
 
 @pytest.fixture

@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
+from reference_impl.checkpoints.state_handler import StateInitializationContext, StateSnapshotContext
 from reference_impl.elements import LatencyMarker, OperatorInput, Record, WatermarkStatus
-from reference_impl.functions.sink_function import SinkContext
-from reference_impl.functions.stream_filter import StreamFilter
-from reference_impl.functions.stream_sink import StreamSink
-from reference_impl.internal_timers.internal_timer_service import MIN_WATERMARK
-from reference_impl.internal_timers.tests.timer_bench import TimerBench
-from reference_impl.loops import virtual_loop
-from reference_impl.snapshots.state_contexts import StateInitializationContext, StateSnapshotContext
+from reference_impl.functions.examples import StreamFilter
+from reference_impl.functions.sink import SinkContext, StreamSink
+from reference_impl.mailbox.loops import virtual_loop
+from reference_impl.state.internal_timers import MIN_WATERMARK
+from reference_impl.state.tests.timer_bench import TimerBench
 from reference_impl.tests.rig import record, shown, watermark
 
 

@@ -7,21 +7,19 @@ from typing import Any
 
 import pytest
 
+from reference_impl.checkpoint_events import StopMode
+from reference_impl.checkpoints.state_handler import StreamTaskStateInitializer
+from reference_impl.checkpoints.task_state import TaskStateStore
+from reference_impl.checkpoints.tests.checkpoint_rig import NotingResponder
 from reference_impl.elements import OperatorInput
-from reference_impl.events import StopMode
-from reference_impl.functions.keyed_process_function import Collector, ProcessContext
-from reference_impl.functions.keyed_process_operator import KeyedProcessOperator
-from reference_impl.loops import virtual_loop
-from reference_impl.mailbox import Mailbox
-from reference_impl.mailbox_executor import MailboxExecutor
-from reference_impl.snapshots.stream_task_state_initializer import StreamTaskStateInitializer
-from reference_impl.snapshots.task_state_store import TaskStateStore
-from reference_impl.snapshots.tests.checkpoint_rig import NotingResponder
+from reference_impl.functions.keyed_operators import KeyedProcessOperator
+from reference_impl.functions.process_function import Collector, ProcessContext
+from reference_impl.mailbox.loops import VirtualLoop, virtual_loop
+from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor
+from reference_impl.mailbox.timers import Timers
 from reference_impl.task.operator_chain import OperatorChain, OperatorLink
-from reference_impl.task.record_writer import LocalRecordWriter
+from reference_impl.task.task_environment import LocalRecordWriter
 from reference_impl.tests.rig import record, shown, watermark
-from reference_impl.timers import Timers
-from reference_impl.virtual_loop import VirtualLoop
 
 
 class Alarm:

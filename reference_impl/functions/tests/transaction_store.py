@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Any
 
-from reference_impl.functions.transaction import Transactions
+from reference_impl.functions.two_phase_commit_sink import Transactions
 
 __all__ = ["Crash", "Phase", "TransactionStore"]
 

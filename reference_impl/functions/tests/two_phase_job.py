@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from reference_impl.checkpoint_options import CheckpointOptions
-from reference_impl.functions.sink_function import SinkContext
+from reference_impl.checkpoint_events import CheckpointOptions
+from reference_impl.checkpoints.state_handler import StateInitializationContext, StateSnapshotContext
+from reference_impl.functions.sink import SinkContext
 from reference_impl.functions.tests.transaction_store import Crash
-from reference_impl.functions.two_phase_commit_sink_function import TwoPhaseCommitSinkFunction
-from reference_impl.snapshots.state_contexts import StateInitializationContext, StateSnapshotContext
-from reference_impl.state.operator_state_backend import OperatorStateBackend
-from reference_impl.state.operator_state_handle import OperatorStateHandle
+from reference_impl.functions.two_phase_commit_sink import TwoPhaseCommitSinkFunction
+from reference_impl.state.handles import OperatorStateHandle
+from reference_impl.state.operator_state import OperatorStateBackend
 
 __all__ = ["STEPS", "BuildSink", "Store", "TwoPhaseJob", "initialized", "snapshot_of"]
 

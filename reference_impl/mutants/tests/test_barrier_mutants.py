@@ -10,13 +10,13 @@ import pytest
 from hypothesis import Phase, find, settings
 from hypothesis import strategies as st
 
-from reference_impl.barriers.input_channel import InputChannel
-from reference_impl.barriers.single_checkpoint_barrier_handler import SingleCheckpointBarrierHandler
-from reference_impl.barriers.status_watermark_valve import StatusWatermarkValve
-from reference_impl.barriers.tests.interleavings import Run, conserves, goes_on, play, runs
-from reference_impl.barriers.tests.naive_alignment import NaiveAlignment, Overheard, as_the_model
-from reference_impl.barriers.tests.test_status_watermark_valve import STEPS, does_as_the_model
-from reference_impl.checkpoint_failure import CheckpointException
+from reference_impl.checkpoint_events import CheckpointException
+from reference_impl.checkpoints.channels import InputChannel
+from reference_impl.checkpoints.single_barrier_handler import SingleCheckpointBarrierHandler
+from reference_impl.checkpoints.tests.interleavings import Run, conserves, goes_on, play, runs
+from reference_impl.checkpoints.tests.naive_alignment import NaiveAlignment, Overheard, as_the_model
+from reference_impl.checkpoints.tests.test_status_watermark_valve import STEPS, does_as_the_model
+from reference_impl.checkpoints.watermark_valve import StatusWatermarkValve
 from reference_impl.mutants.abort_leaves_blocked import AbortLeavesBlocked
 from reference_impl.mutants.captures_behind_barrier import CapturesBehindBarrier
 from reference_impl.mutants.end_loses_barrier import EndLosesBarrier

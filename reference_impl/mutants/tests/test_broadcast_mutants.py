@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from reference_impl.functions.keyed_broadcast_process_function import BroadcastContext
-from reference_impl.functions.keyed_broadcast_process_operator import KeyedBroadcastProcessOperator
-from reference_impl.functions.keyed_process_function import Collector, ProcessContext
+from reference_impl.functions.keyed_operators import KeyedBroadcastProcessOperator
+from reference_impl.functions.process_function import BroadcastContext, Collector, ProcessContext
 from reference_impl.functions.tests.keyed_bench import KeyedBench
-from reference_impl.loops import virtual_loop
+from reference_impl.mailbox.loops import virtual_loop
 from reference_impl.mutants.keyed_side_writes_broadcast import TrustingBroadcastOperator
 from reference_impl.state.state_descriptor import MapStateDescriptor
 from reference_impl.tests.rig import record

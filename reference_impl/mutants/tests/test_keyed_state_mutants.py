@@ -12,9 +12,9 @@ from reference_impl.mutants.chunk_not_copied_on_write import SharingStateMap
 from reference_impl.mutants.drops_unregistered_state import ForgetfulBackend
 from reference_impl.mutants.key_group_off_by_one import ShortBackend
 from reference_impl.mutants.shallow_copy_on_write import ShallowStateMap
+from reference_impl.state.handles import KeyedStateHandle
 from reference_impl.state.key_groups import compute_key_group_range_for_operator_index
 from reference_impl.state.keyed_state_backend import KeyedStateBackend
-from reference_impl.state.keyed_state_handle import KeyedStateHandle
 from reference_impl.state.state_descriptor import ListStateDescriptor, ValueStateDescriptor
 
 Build = Callable[..., KeyedStateBackend]

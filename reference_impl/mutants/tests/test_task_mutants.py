@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from reference_impl.checkpoint_events import EndOfData, StopMode
 from reference_impl.errors import CancelTaskException, SimulationStuck, StopWithSavepointFailed
-from reference_impl.events import EndOfData, StopMode
-from reference_impl.loops import virtual_loop
+from reference_impl.mailbox.loops import virtual_loop
 from reference_impl.mutants.any_checkpoint_is_last import HastyTask
 from reference_impl.mutants.cancel_leaves_waiting import TaskThatSleepsOn
 from reference_impl.mutants.end_of_data_overtakes import ChainThatHoldsNothingBack

@@ -8,17 +8,16 @@ from typing import Any
 import pytest
 
 from reference_impl.elements import Watermark
-from reference_impl.internal_timers.internal_timer_services import InternalTimerServices
-from reference_impl.internal_timers.mailbox_watermark_processor import MailboxWatermarkProcessor
-from reference_impl.internal_timers.tests.timer_bench import TimerBench
-from reference_impl.internal_timers.timers_handle import TimersHandle
-from reference_impl.loops import virtual_loop
+from reference_impl.mailbox.loops import virtual_loop
 from reference_impl.mutants.continuation_not_deferrable import EagerWatermarkProcessor
 from reference_impl.mutants.timers_fired_after_restore import RememberingTimerServices
 from reference_impl.mutants.timers_lost_on_rescale import ForgetfulTimerServices
 from reference_impl.mutants.timers_not_deduplicated import RepeatingTimerServices
 from reference_impl.mutants.timers_of_other_subtasks import GreedyTimerServices
 from reference_impl.mutants.watermark_before_timers import HastyWatermarkProcessor
+from reference_impl.state.internal_timer_services import InternalTimerServices, MailboxWatermarkProcessor
+from reference_impl.state.internal_timers import TimersHandle
+from reference_impl.state.tests.timer_bench import TimerBench
 
 Services = type[InternalTimerServices]
 Processor = type[MailboxWatermarkProcessor]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reference_impl.checkpoint_options import CheckpointOptions
+from reference_impl.checkpoint_events import CheckpointOptions
 from reference_impl.mutants import (
     cleanup_loses_updates,
     expired_read_refreshes,
@@ -19,15 +19,15 @@ from reference_impl.mutants.broadcast_copy_missing import MiserlyRepartitioner
 from reference_impl.mutants.split_loses_remainder import TruncatingRepartitioner
 from reference_impl.mutants.union_without_filter import UnitingBackend
 from reference_impl.state.keyed_state_backend import KeyedStateBackend
-from reference_impl.state.operator_state_backend import OperatorStateBackend
-from reference_impl.state.round_robin_operator_state_repartitioner import RoundRobinOperatorStateRepartitioner
+from reference_impl.state.operator_state import OperatorStateBackend
+from reference_impl.state.repartitioner import RoundRobinOperatorStateRepartitioner
 from reference_impl.state.state_descriptor import (
     ListStateDescriptor,
     MapStateDescriptor,
     ValueStateDescriptor,
 )
-from reference_impl.state.ttl.state_ttl_config import CleanupStrategies, StateTtlConfig, UpdateType
-from reference_impl.state.ttl.ttl_state_factory import CreateWithTtl, create_state_with_ttl
+from reference_impl.state.ttl_config import CleanupStrategies, StateTtlConfig, UpdateType
+from reference_impl.state.ttl_state_factory import CreateWithTtl, create_state_with_ttl
 
 BUFFER = ListStateDescriptor(name="buffer", element_type=int)
 RULES = MapStateDescriptor(name="rules", key_type=str, value_type=int)

@@ -8,7 +8,7 @@ import pytest
 
 from reference_impl.functions.tests.transaction_store import Phase, TransactionStore
 from reference_impl.functions.tests.two_phase_job import TwoPhaseJob
-from reference_impl.functions.two_phase_commit_sink_function import TwoPhaseCommitSinkFunction
+from reference_impl.functions.two_phase_commit_sink import TwoPhaseCommitSinkFunction
 from reference_impl.mutants.begins_after_finish import EndlessSink
 from reference_impl.mutants.commits_at_pre_commit import OnePhaseSink
 from reference_impl.mutants.drops_pending_on_abort import DroppingSink

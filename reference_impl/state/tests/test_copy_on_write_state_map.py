@@ -13,7 +13,7 @@ from reference_impl.state.copy_on_write_state_map import (
     CopyOnWriteStateMap,
     StateMapSnapshot,
 )
-from reference_impl.state.key_identity import SPREAD_BITS, spread_of
+from reference_impl.state.key_groups import SPREAD_BITS, spread_of
 
 KEY_GROUPS = 3
 

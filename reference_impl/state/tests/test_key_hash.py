@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reference_impl.state.key_groups import assign_to_key_group
-from reference_impl.state.key_hash import HashableKey, java_hash, murmur_hash
+from reference_impl.state.key_groups import HashableKey, assign_to_key_group, java_hash, murmur_hash
 
 # What the genuine Flink 2.3.0 (the jar that the oracle of the harness uses) says, by `KeyGroupRangeAssignment` and
 # `hashCode`: a key, its hash, its key group of 128, of 32768, of 100.

@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference_impl.checkpoint_options import CheckpointOptions
+from reference_impl.checkpoint_events import CheckpointOptions
 from reference_impl.errors import StateError, StateMigrationException
-from reference_impl.state.operator_state_backend import OperatorStateBackend
-from reference_impl.state.operator_state_handle import OperatorStateHandle
-from reference_impl.state.round_robin_operator_state_repartitioner import RoundRobinOperatorStateRepartitioner
+from reference_impl.state.handles import OperatorStateHandle
+from reference_impl.state.operator_state import OperatorStateBackend
+from reference_impl.state.repartitioner import RoundRobinOperatorStateRepartitioner
 from reference_impl.state.snapshot_future import SnapshotFuture
 from reference_impl.state.state_descriptor import (
     ListStateDescriptor,
     MapStateDescriptor,
     ValueStateDescriptor,
 )
-from reference_impl.state.ttl.state_ttl_config import StateTtlConfig
+from reference_impl.state.ttl_config import StateTtlConfig
 
 BUFFER = ListStateDescriptor(name="buffer", element_type=str)
 OFFSETS = ListStateDescriptor(name="offsets", element_type=int)

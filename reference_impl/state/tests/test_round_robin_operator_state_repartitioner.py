@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference_impl.errors import StateError
-from reference_impl.state.operator_state_handle import Mode, OperatorStateHandle, OperatorStatePartitions
-from reference_impl.state.round_robin_operator_state_repartitioner import (
+from reference_impl.state.handles import Mode, OperatorStateHandle, OperatorStatePartitions
+from reference_impl.state.repartitioner import (
     RoundRobinOperatorStateRepartitioner,
     refuse_union_finished_in_part,
 )

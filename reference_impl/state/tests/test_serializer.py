@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from reference_impl.state.key_identity import identity_of, spread_of, value_of
+from reference_impl.state.key_groups import identity_of, spread_of, value_of
 from reference_impl.state.schema import ANY, Compatibility, compatibility, schema_of
 from reference_impl.state.serializer import serializer_for
-from reference_impl.state.ttl_serializer import TtlSerializer
+from reference_impl.state.ttl_state_factory import TtlSerializer
 from reference_impl.state.ttl_value import TtlValue, last_access_of
 
 SCALARS = st.one_of(

@@ -12,23 +12,25 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from reference_impl.checkpoint_failure import CheckpointException
-from reference_impl.checkpoint_metadata import CheckpointMetaData
-from reference_impl.checkpoint_options import CheckpointOptions, SnapshotType
-from reference_impl.data_input_status import DataInputStatus
+from reference_impl.checkpoint_events import (
+    CheckpointBarrier,
+    CheckpointException,
+    CheckpointMetaData,
+    CheckpointOptions,
+    SnapshotType,
+    StopMode,
+)
 from reference_impl.elements import OperatorInput
-from reference_impl.events import CheckpointBarrier, StopMode
-from reference_impl.loops import real_loop, virtual_loop
-from reference_impl.mailbox import Mailbox
-from reference_impl.mailbox_executor import MailboxExecutor
-from reference_impl.mailbox_processor import MailboxProcessor
-from reference_impl.queues.availability import AVAILABLE, Availability
+from reference_impl.mailbox.availability import AVAILABLE, Availability, DataInputStatus
+from reference_impl.mailbox.loops import real_loop, virtual_loop
+from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor
+from reference_impl.mailbox.processor import MailboxProcessor
+from reference_impl.mailbox.timers import Timers
 from reference_impl.task.input_processor import DataOutput, StreamInputProcessor, StreamOneInputProcessor
 from reference_impl.task.operator_chain import OperatorChain, OperatorLink
 from reference_impl.task.stream_task import StreamTask
 from reference_impl.task.task_environment import TaskEnvironment
 from reference_impl.tests.rig import shown
-from reference_impl.timers import Timers
 
 __all__ = [
     "END",

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from reference_impl.data_input_status import DataInputStatus
-from reference_impl.events import EndOfData, StopMode
+from reference_impl.checkpoint_events import EndOfData, StopMode
+from reference_impl.mailbox.availability import DataInputStatus
 from reference_impl.task.input_processor import MAX_WATERMARK
 from reference_impl.task.tests.task_rig import END, TaskRig, cut, open_task
 from reference_impl.tests.rig import record

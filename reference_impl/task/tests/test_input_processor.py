@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
-from reference_impl.data_input_status import DataInputStatus
+from reference_impl.checkpoint_events import StopMode
 from reference_impl.elements import OperatorInput, Record
-from reference_impl.events import StopMode
-from reference_impl.loops import virtual_loop
-from reference_impl.mailbox import Mailbox
+from reference_impl.mailbox.availability import DataInputStatus
+from reference_impl.mailbox.loops import virtual_loop
+from reference_impl.mailbox.mailbox import Mailbox
+from reference_impl.mailbox.timers import Timers
 from reference_impl.task.input_processor import (
     MAX_WATERMARK,
     StreamMultipleInputProcessor,
     StreamOneInputProcessor,
 )
 from reference_impl.task.operator_chain import FinishedOperatorChain, OperatorChain, OperatorLink
-from reference_impl.task.record_writer import LocalRecordWriter
+from reference_impl.task.task_environment import LocalRecordWriter
 from reference_impl.task.tests.task_rig import HandInput, HandSource, open_task
 from reference_impl.tests.rig import record, shown, watermark
-from reference_impl.timers import Timers
 
 MORE, NOTHING = DataInputStatus.MORE_AVAILABLE, DataInputStatus.NOTHING_AVAILABLE
 END_OF_DATA, END_OF_INPUT = DataInputStatus.END_OF_DATA, DataInputStatus.END_OF_INPUT

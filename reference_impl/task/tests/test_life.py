@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from reference_impl.data_input_status import DataInputStatus
+from reference_impl.checkpoint_events import EndOfPartition
 from reference_impl.errors import CancelTaskException, MailboxClosed, WrongState
-from reference_impl.events import EndOfPartition
-from reference_impl.mailbox import MailboxState
-from reference_impl.queues.availability import Availability
+from reference_impl.mailbox.availability import Availability, DataInputStatus
+from reference_impl.mailbox.mailbox import MailboxState
 from reference_impl.task.tests.task_rig import END, TaskRig, cut, open_task
 from reference_impl.tests.rig import record
 

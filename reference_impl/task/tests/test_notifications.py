@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from reference_impl.elements import OperatorInput
-from reference_impl.loops import virtual_loop
-from reference_impl.mailbox import Mailbox
+from reference_impl.mailbox.loops import virtual_loop
+from reference_impl.mailbox.mailbox import Mailbox
+from reference_impl.mailbox.timers import Timers
 from reference_impl.task.operator_chain import OperatorChain, OperatorLink
-from reference_impl.task.record_writer import LocalRecordWriter
+from reference_impl.task.task_environment import LocalRecordWriter
 from reference_impl.task.tests.task_rig import END, heard, open_task
-from reference_impl.timers import Timers
 
 
 def test_a_completion_is_heard_once_and_an_abort_brings_one_that_was_lost_c14() -> None:

@@ -11,22 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reference_impl.async_wait import AsyncWaitOperator
-from reference_impl.async_wait_build import Mode, build_operator, ordered_wait
+from reference_impl.checkpoint_events import StopMode
+from reference_impl.checkpoints.state_handler import StateInitializationContext
 from reference_impl.elements import OperatorInput, QueueElement
 from reference_impl.errors import SimulationStuck
-from reference_impl.events import StopMode
-from reference_impl.loops import virtual_loop
-from reference_impl.mailbox import Mailbox
-from reference_impl.mailbox_executor import MailboxExecutor
-from reference_impl.result import ResultHandle
-from reference_impl.snapshots.state_contexts import StateInitializationContext
-from reference_impl.snapshots.stream_element_serializer import to_state
+from reference_impl.mailbox.loops import VirtualLoop, virtual_loop
+from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor
+from reference_impl.mailbox.timers import Timers
+from reference_impl.operator.async_wait import AsyncWaitOperator
+from reference_impl.operator.build import Mode, build_operator, ordered_wait
+from reference_impl.operator.result import ResultHandle
+from reference_impl.state.element_serializer import to_state
 from reference_impl.task.operator_chain import OperatorChain, OperatorLink
-from reference_impl.task.record_writer import LocalRecordWriter
+from reference_impl.task.task_environment import LocalRecordWriter
 from reference_impl.tests.rig import HandFunction, quickly, record, shown, watermark
-from reference_impl.timers import Timers
-from reference_impl.virtual_loop import VirtualLoop
 
 BOTH = pytest.mark.parametrize("mode", get_args(Mode))
 

@@ -6,15 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reference_impl.data_input_status import DataInputStatus
+from reference_impl.checkpoint_events import EndOfData, EndOfPartition, StopMode
 from reference_impl.errors import WrongState
-from reference_impl.events import EndOfData, EndOfPartition, StopMode
-from reference_impl.loops import virtual_loop
-from reference_impl.queues.availability import AVAILABLE, Availability
+from reference_impl.mailbox.availability import AVAILABLE, Availability, DataInputStatus
+from reference_impl.mailbox.loops import VirtualLoop, virtual_loop
 from reference_impl.task.input_processor import RECORDS_PER_ACTION_MAX
 from reference_impl.task.tests.task_rig import END, HandInput, TaskRig, open_task
 from reference_impl.tests.rig import quickly, record
-from reference_impl.virtual_loop import VirtualLoop
 
 NOTHING = DataInputStatus.NOTHING_AVAILABLE
 

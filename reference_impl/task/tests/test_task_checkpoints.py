@@ -7,13 +7,21 @@ from typing import Any
 
 import pytest
 
-from reference_impl.checkpoint_failure import CheckpointException, CheckpointFailureReason
-from reference_impl.checkpoint_metadata import CheckpointMetaData, CheckpointMetrics
-from reference_impl.checkpoint_options import AlignmentType, CheckpointOptions
-from reference_impl.data_input_status import DataInputStatus
+from reference_impl.checkpoint_events import (
+    AlignmentType,
+    CancelCheckpointMarker,
+    CheckpointBarrier,
+    CheckpointException,
+    CheckpointFailureReason,
+    CheckpointMetaData,
+    CheckpointMetrics,
+    CheckpointOptions,
+    EndOfData,
+    StopMode,
+)
 from reference_impl.errors import StopWithSavepointFailed
-from reference_impl.events import CancelCheckpointMarker, CheckpointBarrier, EndOfData, StopMode
-from reference_impl.loops import virtual_loop
+from reference_impl.mailbox.availability import DataInputStatus
+from reference_impl.mailbox.loops import virtual_loop
 from reference_impl.task.input_processor import MAX_WATERMARK
 from reference_impl.task.tests.task_rig import END, HandSource, TaskRig, cut, heard, open_task, savepoint
 from reference_impl.tests.rig import record

@@ -22,7 +22,7 @@ from harness.proxy.mysql.tests.clients import (
 )
 from harness.proxy.mysql.tests.threaded_link import ThreadedLink, threaded_link
 from harness.world.world import DATABASE, World
-from reference_impl.loops import real_loop
+from reference_impl.mailbox.loops import real_loop
 
 pytestmark = pytest.mark.real
 

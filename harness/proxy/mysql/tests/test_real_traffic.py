@@ -24,7 +24,7 @@ from harness.proxy.mysql.frames import framed
 from harness.proxy.mysql.session import DEPRECATE_EOF
 from harness.proxy.mysql.tests.recording import Recording, listen_in, understood
 from harness.world.world import DATABASE, World
-from reference_impl.loops import real_loop
+from reference_impl.mailbox.loops import real_loop
 
 pytestmark = pytest.mark.real
 

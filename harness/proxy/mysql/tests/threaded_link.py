@@ -18,7 +18,7 @@ from harness.proxy.toxic import Toxic
 from harness.proxy.toxics.catalogue import TOXIC_KINDS
 from harness.proxy.workshop import Workshop
 from harness.world.world import Address
-from reference_impl.loops import real_loop
+from reference_impl.mailbox.loops import real_loop
 
 __all__ = ["ThreadedLink", "threaded_link"]
 

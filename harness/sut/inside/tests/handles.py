@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from reference_impl.result import ResultHandle, Supplier
+from reference_impl.operator.result import ResultHandle, Supplier
 
 __all__ = ["Answering", "Notes", "Told"]
 

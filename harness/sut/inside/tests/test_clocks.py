@@ -13,7 +13,7 @@ from harness.faults.real.attempt_site import AttemptSite
 from harness.faults.tests.entries import made
 from harness.sut.inside.tests.handles import Notes
 from harness.sut.inside.wall_clock import WallClock
-from reference_impl.loops import real_loop
+from reference_impl.mailbox.loops import real_loop
 
 MINUTE_MS = 60_000
 NOT_EXACT_MS = 20.0

@@ -16,20 +16,16 @@ from harness.sut.positions import SubtaskSource
 from harness.workloads.inputs import Inputs
 from harness.workloads.lookups import LookupSource
 from harness.workloads.sessions import Stamp, session_stamps
-from reference_impl.checkpoint_metadata import CheckpointMetaData
-from reference_impl.checkpoint_options import CheckpointOptions
-from reference_impl.data_input_status import DataInputStatus
+from reference_impl.checkpoint_events import CheckpointMetaData, CheckpointOptions, StopMode
+from reference_impl.checkpoints.async_checkpoint import OperatorSnapshotFutures
 from reference_impl.elements import OperatorInput, QueueElement, Record
-from reference_impl.events import StopMode
-from reference_impl.mailbox import Mailbox
-from reference_impl.mailbox_executor import MailboxExecutor
-from reference_impl.queues.availability import AVAILABLE, Availability
-from reference_impl.snapshots.operator_snapshot_futures import OperatorSnapshotFutures
+from reference_impl.mailbox.availability import AVAILABLE, Availability, DataInputStatus
+from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor
+from reference_impl.mailbox.timers import Timers
 from reference_impl.task.async_link import async_link
 from reference_impl.task.operator_chain import OperatorChain
 from reference_impl.task.positioned_input import DueTime
-from reference_impl.task.record_writer import LocalRecordWriter
-from reference_impl.timers import Timers
+from reference_impl.task.task_environment import LocalRecordWriter
 
 __all__ = ["KeyedRig", "MemoryPhases", "RememberingLookups"]
 

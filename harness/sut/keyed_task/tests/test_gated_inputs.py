@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from harness.sut.keyed_task.tests.keyed_rig import KeyedRig
 from reference_impl.elements import Record, Watermark
-from reference_impl.loops import virtual_loop
-from reference_impl.virtual_loop import VirtualLoop
+from reference_impl.mailbox.loops import VirtualLoop, virtual_loop
 
 
 @pytest.fixture

@@ -13,8 +13,7 @@ from harness.sut.keyed_task.kept_state import KeptStateAltered, decoded
 from harness.sut.keyed_task.tests.keyed_rig import KeyedRig
 from harness.sut.positions import TaskState, restored, saved
 from reference_impl.elements import Watermark
-from reference_impl.loops import virtual_loop
-from reference_impl.virtual_loop import VirtualLoop
+from reference_impl.mailbox.loops import VirtualLoop, virtual_loop
 
 
 @pytest.fixture

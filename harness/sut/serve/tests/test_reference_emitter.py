@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from harness.sut.serve import SYSTEMS, converse
-from reference_impl.emitter.emitter_thread import THREAD_NAME
+from reference_impl.flip12.wait_operator import THREAD_NAME
 
 Event = dict[str, Any]
 Command = dict[str, Any]

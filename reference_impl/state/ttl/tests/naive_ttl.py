@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from reference_impl.state.ttl.state_ttl_config import StateTtlConfig
 from reference_impl.state.ttl.tests.ttl_rig import ON_READ, RETURN
+from reference_impl.state.ttl_config import StateTtlConfig
 
 __all__ = ["NaiveTtlState"]
 

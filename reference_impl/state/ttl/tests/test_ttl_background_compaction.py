@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference_impl.loops import virtual_loop
-from reference_impl.mailbox import Mailbox
-from reference_impl.mailbox_executor import MailboxExecutor
+from reference_impl.mailbox.loops import VirtualLoop, virtual_loop
+from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor
+from reference_impl.mailbox.timers import Timers
 from reference_impl.state.keyed_state_backend import KeyedStateBackend
 from reference_impl.state.state_descriptor import ValueStateDescriptor
-from reference_impl.state.ttl.state_ttl_config import CleanupStrategies, CompactionFilterCleanup
 from reference_impl.state.ttl.tests.ttl_rig import ttl
-from reference_impl.state.ttl.ttl_background_compaction import TtlBackgroundCompaction
-from reference_impl.timers import Timers
-from reference_impl.virtual_loop import VirtualLoop
+from reference_impl.state.ttl_cleanup import TtlBackgroundCompaction
+from reference_impl.state.ttl_config import CleanupStrategies, CompactionFilterCleanup
 
 STRATEGY = CompactionFilterCleanup(query_time_after_num_entries=4, periodic_compaction_ms=1000)
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from reference_impl.state.keyed_state_handle import KeyedStateHandle
-from reference_impl.state.ttl.state_ttl_config import (
+from reference_impl.state.handles import KeyedStateHandle
+from reference_impl.state.ttl.tests.ttl_rig import BY_HAND, DESCRIPTORS, RETURN, STRATEGIES, Subtask, ttl
+from reference_impl.state.ttl_config import (
     CleanupStrategies,
     CompactionFilterCleanup,
     IncrementalCleanup,
 )
-from reference_impl.state.ttl.tests.ttl_rig import BY_HAND, DESCRIPTORS, RETURN, STRATEGIES, Subtask, ttl
 
 
 def with_keys(cleanup: CleanupStrategies, keys: int) -> Subtask:

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference_impl.state.ttl.state_ttl_config import StateTtlConfig, UpdateType
 from reference_impl.state.ttl.tests.naive_ttl import NaiveTtlState
 from reference_impl.state.ttl.tests.ttl_rig import (
     DESCRIPTORS,
@@ -21,6 +20,7 @@ from reference_impl.state.ttl.tests.ttl_rig import (
     Subtask,
     ttl,
 )
+from reference_impl.state.ttl_config import StateTtlConfig, UpdateType
 
 Step = tuple[str, str, int]
 STEPS = st.lists(

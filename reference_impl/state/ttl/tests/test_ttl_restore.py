@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference_impl.loops import virtual_loop
-from reference_impl.mailbox import Mailbox
-from reference_impl.mailbox_executor import MailboxExecutor
+from reference_impl.mailbox.loops import virtual_loop
+from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor
+from reference_impl.mailbox.timers import Timers
 from reference_impl.state.keyed_state_backend import KeyedStateBackend
 from reference_impl.state.state_descriptor import MapStateDescriptor, ValueStateDescriptor
-from reference_impl.state.ttl.state_ttl_config import UpdateType
 from reference_impl.state.ttl.tests.ttl_rig import DESCRIPTORS, NEVER, ON_READ, STRATEGIES, Subtask, ttl
-from reference_impl.timers import Timers
+from reference_impl.state.ttl_config import UpdateType
 
 KINDS = pytest.mark.parametrize("kind", DESCRIPTORS)
 FIRST = {"value": 7, "list": [7], "map": [(1, 7)], "reducing": 7, "aggregating": (7,)}

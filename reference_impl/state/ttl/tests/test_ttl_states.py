@@ -15,7 +15,6 @@ from reference_impl.state.state_descriptor import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from reference_impl.state.ttl.state_ttl_config import StateTtlConfig, UpdateType
 from reference_impl.state.ttl.tests.ttl_rig import (
     DESCRIPTORS,
     NEVER,
@@ -26,7 +25,7 @@ from reference_impl.state.ttl.tests.ttl_rig import (
     Subtask,
     ttl,
 )
-from reference_impl.state.ttl.ttl_time_provider import TIME_MAX_MS
+from reference_impl.state.ttl_config import TIME_MAX_MS, StateTtlConfig, UpdateType
 
 
 def write(subtask: Subtask, number: int = 7) -> None:

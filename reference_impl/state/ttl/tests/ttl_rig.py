@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from reference_impl.state.handles import KeyedStateHandle
 from reference_impl.state.keyed_state_backend import KeyedStateBackend
-from reference_impl.state.keyed_state_handle import KeyedStateHandle
 from reference_impl.state.state_descriptor import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -15,7 +15,7 @@ from reference_impl.state.state_descriptor import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from reference_impl.state.ttl.state_ttl_config import (
+from reference_impl.state.ttl_config import (
     CleanupStrategies,
     CompactionFilterCleanup,
     IncrementalCleanup,

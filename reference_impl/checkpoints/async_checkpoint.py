@@ -1,0 +1,246 @@
+"""One operator's part of a checkpoint while it is being written.
+
+Answers to Flink's `OperatorSnapshotFutures` and `OperatorSnapshotFinalizer`. Invariant: what each future comes to
+is either in the `OperatorSubtaskState` that `finalize` gives, or discarded, once (C8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import Enum
+from threading import Lock
+from typing import Any
+
+from reference_impl.checkpoint_events import (
+    CheckpointException,
+    CheckpointFailureReason,
+    CheckpointMetaData,
+    CheckpointMetrics,
+)
+from reference_impl.checkpoints.task_state import (
+    FINISHED_ON_RESTORE,
+    OperatorSubtaskState,
+    StateObject,
+    TaskStateSnapshot,
+    TaskStateStore,
+)
+from reference_impl.state.snapshot_future import SnapshotFuture
+
+__all__ = ["AsyncCheckpointRunnable", "AsyncCheckpointState", "OperatorSnapshotFutures"]
+
+_NAMES = (
+    "managed_keyed_state",
+    "raw_keyed_state",
+    "managed_operator_state",
+    "raw_operator_state",
+    "input_channel_state",
+    "result_channel_state",
+)
+"""In the order in which they are finished."""
+
+
+@dataclass(slots=True, kw_only=True)
+class OperatorSnapshotFutures:
+    """Mutable: filled in the synchronous part (C6), finished in the asynchronous one; None where there is nothing."""
+
+    managed_keyed_state: SnapshotFuture[Any] | None = None
+    raw_keyed_state: SnapshotFuture[Any] | None = None
+    managed_operator_state: SnapshotFuture[Any] | None = None
+    raw_operator_state: SnapshotFuture[Any] | None = None
+    input_channel_state: Future[Any] | None = None
+    """Ended by whoever writes what is in flight; must have ended before `finalize`."""
+    result_channel_state: Future[Any] | None = None
+    _turn: Lock = field(default_factory=Lock, repr=False)
+    _discarded: set[str] = field(default_factory=set, repr=False)
+
+    @property
+    def channel_states(self) -> list[Future[Any]]:
+        """What this waits for before it can be finished."""
+        both = (self.input_channel_state, self.result_channel_state)
+        return [future for future in both if future is not None]
+
+    def run_slice(self) -> bool:
+        """Run a little of what has not ended; whether nothing is left."""
+        for name in _NAMES:
+            future = getattr(self, name)
+            if isinstance(future, SnapshotFuture) and not future.is_done:
+                future.run_slice()
+                return False
+        return True
+
+    def finalize(self) -> OperatorSubtaskState:
+        """Run every asynchronous part that has not run. Raises what the first one to fail raised (C9)."""
+        return OperatorSubtaskState(**{name: _outcome(getattr(self, name)) for name in _NAMES})
+
+    def cancel(self) -> None:
+        """Let nothing come of it: end what has not ended, discard what has a result; each result once."""
+        with self._turn:
+            for name in _NAMES:
+                future = getattr(self, name)
+                if future is not None and name not in self._discarded:
+                    self._cancel(name, future)
+
+    def _cancel(self, name: str, future: SnapshotFuture[Any] | Future[Any]) -> None:
+        future.cancel()
+        handle = _written(future)
+        if isinstance(handle, StateObject):
+            self._discarded.add(name)
+            with suppress(
+                Exception
+            ):  # the others are to be discarded too, and the storage is swept in any case
+                handle.discard_state()
+
+
+def _written(future: SnapshotFuture[Any] | Future[Any]) -> Any:
+    """What it came to, wanted or not; None if to nothing, or to nothing yet."""
+    if isinstance(future, SnapshotFuture):
+        return future.written
+    if not future.done() or future.cancelled() or future.exception() is not None:
+        return None
+    return future.result()
+
+
+def _outcome(future: SnapshotFuture[Any] | Future[Any] | None) -> Any:
+    if future is None:
+        return None
+    if isinstance(future, SnapshotFuture):
+        future.run()
+    return future.result()
+
+
+class AsyncCheckpointState(Enum):
+    """Where the asynchronous part is (C8)."""
+
+    RUNNING = "running"
+    COMPLETED = "completed"
+    DISCARDED = "discarded"
+
+
+class AsyncCheckpointRunnable:
+    """`run` on whatever thread, `close` on the task's. Mutable: its state."""
+
+    def __init__(
+        self,
+        snapshots_in_progress: Mapping[str, OperatorSnapshotFutures],
+        metadata: CheckpointMetaData,
+        metrics: CheckpointMetrics,
+        *,
+        task_name: str,
+        task_state_store: TaskStateStore,
+        is_running: Callable[[], bool],
+        fail: Callable[[BaseException], None],
+        unregister: Callable[[AsyncCheckpointRunnable], None],
+        is_task_deployed_as_finished: bool = False,
+        is_task_finished: bool = False,
+    ) -> None:
+        self.metadata = metadata
+        self.finished: Future[None] = Future()
+        """Ends with the asynchronous part, however that does; it carries no error."""
+        self._snapshots_in_progress = snapshots_in_progress
+        self._metrics = metrics
+        self._task_name = task_name
+        self._task_state_store = task_state_store
+        self._is_running = is_running
+        self._fail = fail
+        self._unregister = unregister
+        self._is_task_deployed_as_finished = is_task_deployed_as_finished
+        self._is_task_finished = is_task_finished
+        self._turn = Lock()
+        self._state = AsyncCheckpointState.RUNNING
+
+    @property
+    def state(self) -> AsyncCheckpointState:
+        """Where it is."""
+        return self._state
+
+    def run(self) -> None:
+        """Write everything and acknowledge; or, if anything of it fails, discard everything and decline (C9)."""
+        try:
+            if self._state is AsyncCheckpointState.RUNNING:
+                self._complete(self._finalize())
+        except Exception as error:  # noqa: BLE001 - the task survives it (C9)
+            self._handle_execution_exception(error)
+        finally:
+            if self._state is AsyncCheckpointState.DISCARDED:
+                self._discard()  # what was being written when it was closed has been written since
+            self._unregister(self)
+            self._end()
+
+    def run_slice(self) -> bool:
+        """Write a little, for a thread that has other things to do; whether that was all, as after `run`."""
+        if self._state is AsyncCheckpointState.RUNNING:
+            for futures in self._snapshots_in_progress.values():
+                if not futures.run_slice():
+                    return False
+        self.run()
+        return True
+
+    def close(self) -> None:
+        """Let nothing come of it; without effect on what has been acknowledged (C8)."""
+        if self._moved(AsyncCheckpointState.RUNNING, AsyncCheckpointState.DISCARDED):
+            self._discard()
+            self._end()
+
+    def _finalize(self) -> TaskStateSnapshot:
+        states = {
+            operator_id: futures.finalize() for operator_id, futures in self._snapshots_in_progress.items()
+        }
+        if self._is_task_deployed_as_finished:
+            return FINISHED_ON_RESTORE
+        return TaskStateSnapshot(operator_states=states, is_task_finished=self._is_task_finished)
+
+    def _complete(self, snapshot: TaskStateSnapshot) -> None:
+        if self._moved(AsyncCheckpointState.RUNNING, AsyncCheckpointState.COMPLETED):
+            self._report(snapshot)
+
+    def _report(self, snapshot: TaskStateSnapshot) -> None:
+        """An empty handle would be looked for in vain by a job without the operator, so it is None (FLINK-5985)."""
+        acknowledged = snapshot if snapshot.has_state else None
+        self._task_state_store.report_task_state_snapshots(self.metadata, self._metrics, acknowledged)
+
+    def _handle_execution_exception(self, error: Exception) -> None:
+        """The first failure declines; one that follows from a cancellation is of no interest (FLINK-12889)."""
+        was = self._state
+        if was is AsyncCheckpointState.DISCARDED or not self._moved(was, AsyncCheckpointState.DISCARDED):
+            return
+        self._discard()
+        if self._is_running():  # else the job would count a failure that is its own end (C9)
+            try:
+                self._task_state_store.decline_checkpoint(self.metadata.checkpoint_id, self._decline(error))
+            except Exception as unhandled:  # noqa: BLE001 - nobody would learn of the checkpoint's end
+                self._fail(unhandled)
+
+    def _decline(self, error: Exception) -> CheckpointException:
+        """With the reason of the `CheckpointException` that led to it, if there is one."""
+        original = _checkpoint_exception_in(error)
+        reason = original.reason if original else CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION
+        what = f"checkpoint {self.metadata.checkpoint_id} of {self._task_name} could not be written: {error}"
+        exception = CheckpointException(reason, what)
+        exception.__cause__ = error
+        return exception
+
+    def _discard(self) -> None:
+        for futures in self._snapshots_in_progress.values():
+            futures.cancel()
+
+    def _moved(self, expected: AsyncCheckpointState, to: AsyncCheckpointState) -> bool:
+        """Compare and set: whether this caller was the one that moved it."""
+        with self._turn:
+            if self._state is not expected:
+                return False
+            self._state = to
+            return True
+
+    def _end(self) -> None:
+        with self._turn:
+            if not self.finished.done():
+                self.finished.set_result(None)
+
+
+def _checkpoint_exception_in(error: BaseException | None) -> CheckpointException | None:
+    while error is not None and not isinstance(error, CheckpointException):
+        error = error.__cause__
+    return error

@@ -1,0 +1,243 @@
+"""What was in flight when a checkpoint cut: the elements of each channel that the barrier overtook.
+
+Answers to Flink's `InputChannelStateHandle` and `ResultSubpartitionStateHandle`. Invariant: plain frozen values, the
+elements in the order in which their channel carried them; a channel of which nothing was captured is not named (C10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from reference_impl.checkpoint_events import CheckpointException, CheckpointFailureReason, CheckpointOptions
+from reference_impl.checkpoints.channels import InputChannelInfo, ResultSubpartitionInfo
+from reference_impl.elements import OperatorInput
+from reference_impl.errors import WrongState
+
+__all__ = [
+    "ChannelStateWriteResult",
+    "ChannelStateWriter",
+    "InputChannelStateHandle",
+    "ResultSubpartitionStateHandle",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputChannelStateHandle:
+    """Of a channel on the way in."""
+
+    info: InputChannelInfo
+    elements: tuple[OperatorInput, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultSubpartitionStateHandle:
+    """Of a channel on the way out."""
+
+    info: ResultSubpartitionInfo
+    elements: tuple[OperatorInput, ...]
+
+
+InputState = tuple[InputChannelStateHandle, ...]
+OutputState = tuple[ResultSubpartitionStateHandle, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelStateWriteResult:
+    """What will have been captured; None where nothing was (C10)."""
+
+    input_channel_state: Future[InputState | None] = field(default_factory=Future)
+    result_channel_state: Future[OutputState | None] = field(default_factory=Future)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether both sides are known, or have failed."""
+        return self.input_channel_state.done() and self.result_channel_state.done()
+
+    def fail(self, cause: BaseException) -> None:
+        """What has not ended, has now."""
+        for future in (self.input_channel_state, self.result_channel_state):
+            if not future.done():
+                future.set_exception(cause)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Writing:
+    """A checkpoint under way. Mutable."""
+
+    result: ChannelStateWriteResult = field(default_factory=ChannelStateWriteResult)
+    inputs: dict[InputChannelInfo, list[OperatorInput]] = field(default_factory=dict)
+    outputs: dict[ResultSubpartitionInfo, list[OperatorInput]] = field(default_factory=dict)
+    outputs_unknown: int = 0
+    """Subpartitions that may yet be overtaken."""
+    output_finished: bool = False
+
+
+class ChannelStateWriter:
+    """What is in flight around one task. Mutable; on the task's thread."""
+
+    def __init__(self) -> None:
+        self._writing: dict[int, _Writing] = {}
+        """Those whose result nobody has fetched yet, in the order of their numbers."""
+        self._open: tuple[int, _Writing] | None = None
+        """The one that is written, its result fetched or not."""
+        self._last_started = -1
+        self._aborted_early: set[int] = set()
+        """Given up before they began; forgotten once a later one begins."""
+        self._closed: BaseException | None = None
+
+    def start(self, checkpoint_id: int, options: CheckpointOptions) -> None:
+        """Begin; of a checkpoint that captures nothing in flight it is an error (C29, FLINK-18136)."""
+        if not options.needs_channel_state:
+            raise ValueError(
+                f"checkpoint {checkpoint_id} ({options.snapshot_type.value}, {options.alignment.value}) captures "
+                "nothing in flight (C29); start only what needs_channel_state"
+            )
+        if checkpoint_id <= self._last_started:
+            raise WrongState(
+                f"what is in flight for checkpoint {checkpoint_id} cannot be written after that of "
+                f"{self._last_started}; numbers rise"
+            )
+        self._last_started = checkpoint_id
+        self._fail_open(checkpoint_id)
+        writing = _Writing()
+        self._writing[checkpoint_id] = writing
+        self._open = checkpoint_id, writing
+        if self._closed is not None:
+            self._end(writing, self._closed)
+        elif checkpoint_id in self._aborted_early:
+            detail = "aborted before it began"
+            self._end(writing, CheckpointException(CheckpointFailureReason.CHECKPOINT_DECLINED, detail))
+        self._aborted_early = {number for number in self._aborted_early if number > checkpoint_id}
+
+    def add_input_data(
+        self,
+        checkpoint_id: int,
+        info: InputChannelInfo,
+        start_sequence_number: int,
+        elements: Sequence[OperatorInput],
+    ) -> None:
+        """These were in flight in `info`, before the barrier; they come in order, so their numbers decide nothing."""
+        writing = self._writing_of(checkpoint_id)
+        if writing is None or writing.result.input_channel_state.done():
+            return
+        writing.inputs.setdefault(info, []).extend(elements)
+
+    def add_output_data(
+        self,
+        checkpoint_id: int,
+        info: ResultSubpartitionInfo,
+        start_sequence_number: int,
+        elements: Sequence[OperatorInput],
+    ) -> None:
+        """These were overtaken on the way out."""
+        writing = self._writing_of(checkpoint_id)
+        if writing is None or writing.result.result_channel_state.done():
+            return
+        writing.outputs.setdefault(info, []).extend(elements)
+
+    def add_output_data_future(
+        self, checkpoint_id: int, info: ResultSubpartitionInfo, data: Future[Sequence[OperatorInput]]
+    ) -> None:
+        """What is overtaken there is known later: when the barrier has left, or has been made to overtake (C26)."""
+        writing = self._writing_of(checkpoint_id)
+        if writing is None or writing.result.result_channel_state.done():
+            return
+        writing.outputs_unknown += 1
+        data.add_done_callback(lambda known: self._output_known(checkpoint_id, writing, info, known))
+
+    def _output_known(
+        self,
+        checkpoint_id: int,
+        writing: _Writing,
+        info: ResultSubpartitionInfo,
+        known: Future[Sequence[OperatorInput]],
+    ) -> None:
+        writing.outputs_unknown -= 1
+        error = known.exception()
+        if error is not None:
+            self.abort(checkpoint_id, error, cleanup=False)
+            writing.result.fail(error)
+        elif not writing.result.result_channel_state.done():
+            if known.result():
+                writing.outputs.setdefault(info, []).extend(known.result())
+            self._complete_output(writing)
+
+    def finish_input(self, checkpoint_id: int) -> None:
+        """All barriers have come: nothing more is in flight on the way in."""
+        writing = self._writing_of(checkpoint_id)
+        if writing is not None and not writing.result.input_channel_state.done():
+            handles = (
+                InputChannelStateHandle(info=info, elements=tuple(writing.inputs[info]))
+                for info in sorted(writing.inputs)
+            )
+            writing.result.input_channel_state.set_result(tuple(handles) or None)
+
+    def finish_output(self, checkpoint_id: int) -> None:
+        """The barrier has gone out: no other subpartition is overtaken."""
+        writing = self._writing_of(checkpoint_id)
+        if writing is not None:
+            writing.output_finished = True
+            self._complete_output(writing)
+
+    def _complete_output(self, writing: _Writing) -> None:
+        state = writing.result.result_channel_state
+        if state.done() or writing.outputs_unknown or not writing.output_finished:
+            return
+        handles = (
+            ResultSubpartitionStateHandle(info=info, elements=tuple(writing.outputs[info]))
+            for info in sorted(writing.outputs)
+        )
+        state.set_result(tuple(handles) or None)
+
+    def abort(self, checkpoint_id: int, cause: BaseException, *, cleanup: bool) -> None:
+        """Give it up, begun or not; with `cleanup` nobody will fetch its result any more."""
+        if checkpoint_id > self._last_started:
+            self._aborted_early.add(checkpoint_id)
+        if self._open is not None and self._open[0] == checkpoint_id:
+            self._end(self._open[1], cause)
+        if checkpoint_id in self._writing:
+            self._end(self._writing[checkpoint_id], cause)
+        if cleanup:
+            self._writing.pop(checkpoint_id, None)
+
+    def get_and_remove_write_result(self, checkpoint_id: int) -> ChannelStateWriteResult:
+        """What will be known of it; once."""
+        writing = self._writing.pop(checkpoint_id, None)
+        if writing is None:
+            raise WrongState(
+                f"nothing in flight is being written for checkpoint {checkpoint_id}; start it first, and fetch it once"
+            )
+        return writing.result
+
+    def close(self) -> None:
+        """Fail what is open, and all that still begins."""
+        self._closed = CheckpointException(CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_CLOSING)
+        for writing in self._writing.values():
+            self._end(writing, self._closed)
+        if self._open is not None:
+            self._end(self._open[1], self._closed)
+
+    def _writing_of(self, checkpoint_id: int) -> _Writing | None:
+        """None of one that has ended; of one that never began it is an error."""
+        if self._open is not None and self._open[0] == checkpoint_id:
+            return self._open[1]
+        if checkpoint_id > self._last_started and checkpoint_id not in self._aborted_early:
+            raise WrongState(
+                f"what is in flight for checkpoint {checkpoint_id} is written before it was started; call start first"
+            )
+        return None
+
+    def _fail_open(self, newer: int) -> None:
+        if self._open is not None:
+            number, writing = self._open
+            detail = f"checkpoint {number} was overtaken by {newer}"
+            self._end(
+                writing, CheckpointException(CheckpointFailureReason.CHECKPOINT_DECLINED_SUBSUMED, detail)
+            )
+
+    def _end(self, writing: _Writing, cause: BaseException) -> None:
+        writing.result.fail(cause)
+        writing.inputs.clear()
+        writing.outputs.clear()

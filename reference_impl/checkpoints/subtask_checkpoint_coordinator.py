@@ -1,0 +1,423 @@
+"""What a subtask's checkpoints ask of the operators.
+
+Answers to the checkpoint side of Flink's `OperatorChain`. Invariant: whoever goes through the operators calls
+every one, and raises the first error behind the last (C12).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, MutableMapping, Sequence
+from concurrent.futures import Future, wait
+from threading import Lock
+from typing import Any, Protocol
+
+from reference_impl.checkpoint_events import (
+    CancelCheckpointMarker,
+    ChannelEvent,
+    CheckpointBarrier,
+    CheckpointException,
+    CheckpointMetaData,
+    CheckpointMetrics,
+    CheckpointOptions,
+)
+from reference_impl.checkpoints.async_checkpoint import AsyncCheckpointRunnable, OperatorSnapshotFutures
+from reference_impl.checkpoints.channel_state_writer import ChannelStateWriter
+from reference_impl.checkpoints.task_state import TaskStateStore
+from reference_impl.errors import SnapshotCancelled
+from reference_impl.mailbox.timers import Timer, Timers, cancel
+
+__all__ = [
+    "AbortedCheckpoints",
+    "AwaitFinished",
+    "CheckpointedChain",
+    "PrepareInputSnapshot",
+    "SubtaskCheckpointCoordinator",
+]
+
+
+class CheckpointedChain(Protocol):
+    """The operators of one task, and the way out behind them."""
+
+    @property
+    def operator_ids(self) -> Sequence[str]:
+        """From head to tail."""
+
+    @property
+    def is_task_deployed_as_finished(self) -> bool:
+        """Whether none of them runs, for they had finished in an earlier run (C19)."""
+
+    def prepare_snapshot_pre_barrier(self, checkpoint_id: int) -> None:
+        """What has to leave before the barrier leaves now; from head to tail (C3)."""
+
+    def broadcast_event(self, event: ChannelEvent, *, is_priority: bool) -> None:
+        """Into every channel behind the task; with priority, past what is in flight there."""
+
+    def snapshot_state(
+        self,
+        futures: MutableMapping[str, OperatorSnapshotFutures],
+        metadata: CheckpointMetaData,
+        options: CheckpointOptions,
+    ) -> None:
+        """Fill `futures`, by operator, from tail to head, without the closed (C3). Raises what an operator raises."""
+
+    def alignment_barrier_timeout(self, barrier: CheckpointBarrier) -> None:
+        """The barrier has not left in time: it overtakes what is in flight behind the task (C26)."""
+
+    def abort_checkpoint(self, checkpoint_id: int) -> None:
+        """Nobody waits for its barrier any more, where it has not left yet."""
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """To operators that are not closed (C13)."""
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """To all operators, from tail to head (C12)."""
+
+    def notify_checkpoint_subsumed(self, checkpoint_id: int) -> None:
+        """To the operators' backends (C13)."""
+
+
+class AbortedCheckpoints:
+    """A bounded set of ids. Mutable."""
+
+    def __init__(self, limit: int) -> None:
+        if limit < 1:
+            raise ValueError(f"the marks of aborted checkpoints are limited to {limit}; give 1 or more")
+        self._limit = limit
+        self._marks: dict[int, None] = {}
+        self._highest = 0
+
+    def __len__(self) -> int:
+        """The marks that are kept."""
+        return len(self._marks)
+
+    def add(self, checkpoint_id: int) -> None:
+        """Remember it; the oldest mark goes when there is no room (C12)."""
+        self._marks.setdefault(checkpoint_id)
+        self._highest = max(self._highest, checkpoint_id)
+        if len(self._marks) > self._limit:
+            del self._marks[next(iter(self._marks))]
+
+    def take(self, checkpoint_id: int) -> bool:
+        """Whether it was aborted; its mark has then served."""
+        if checkpoint_id in self._marks:
+            del self._marks[checkpoint_id]
+            return True
+        return checkpoint_id + self._limit < self._highest
+
+    def forget_below(self, checkpoint_id: int) -> None:
+        """No barrier of a lower id counts any more (C1)."""
+        for mark in [mark for mark in self._marks if mark < checkpoint_id]:
+            del self._marks[mark]
+
+
+AwaitFinished = Callable[[Sequence[Future[None]]], object]
+"""Waits until all have ended: by blocking, or by turning what has to turn for them."""
+
+PrepareInputSnapshot = Callable[[ChannelStateWriter, int], Future[None]]
+"""Begin to write what the input's barriers overtake; ends when the last barrier has come (C27)."""
+
+
+class SubtaskCheckpointCoordinator:
+    """Everything but `executor`'s work happens on the task's thread. Mutable."""
+
+    def __init__(
+        self,
+        *,
+        task_name: str,
+        task_state_store: TaskStateStore,
+        executor: Callable[[Callable[[], None]], None],
+        fail: Callable[[BaseException], None],
+        timers: Timers | None = None,
+        channel_state_writer: ChannelStateWriter | None = None,
+        prepare_input_snapshot: PrepareInputSnapshot | None = None,
+        max_record_aborted_checkpoints: int = 10,
+        await_finished: AwaitFinished = wait,
+        async_part: type[AsyncCheckpointRunnable] = AsyncCheckpointRunnable,
+        in_slices: bool = False,
+    ) -> None:
+        """`in_slices`: give `executor` a little at a time, for one that puts it between the task's own mail."""
+        self.last_checkpoint_id = -1
+        """The highest that this subtask has taken part in, or given up."""
+        self.aborted = AbortedCheckpoints(max_record_aborted_checkpoints)
+        """Those whose barriers have not come yet."""
+        self._task_name = task_name
+        self._task_state_store = task_state_store
+        self._executor = executor
+        self._fail = fail
+        self._timers = timers
+        self._channel_state_writer = channel_state_writer
+        self._prepare_input_snapshot = prepare_input_snapshot
+        self._await_finished = await_finished
+        self._async_part = async_part
+        self._in_slices = in_slices
+        self._turn = Lock()
+        self._pending: dict[int, AsyncCheckpointRunnable] = {}
+        self._is_closed = False
+        self._alignment_timer: Timer | None = None
+        self._alignment_checkpoint_id = -1
+
+    @property
+    def pending_checkpoints(self) -> list[int]:
+        """Those whose asynchronous part has not ended."""
+        with self._turn:
+            return list(self._pending)
+
+    # ------------------------------------------------------------------------------------------------- the cut
+
+    def init_input_checkpoint(self, checkpoint_id: int, options: CheckpointOptions) -> None:
+        """What is in flight is going to be written, now or after a timeout; before any barrier is let through."""
+        writer = self._channel_state_writer
+        if writer is None or not options.needs_channel_state:
+            return
+        writer.start(checkpoint_id, options)
+        if options.is_unaligned and self._prepare_input_snapshot is not None:
+            captured = self._prepare_input_snapshot(writer, checkpoint_id)
+            captured.add_done_callback(lambda ended: _finish_input(writer, checkpoint_id, ended))
+        else:
+            writer.finish_input(checkpoint_id)
+
+    def checkpoint_state(
+        self,
+        metadata: CheckpointMetaData,
+        options: CheckpointOptions,
+        metrics: CheckpointMetrics,
+        *,
+        operator_chain: CheckpointedChain,
+        is_task_finished: bool,
+        is_running: Callable[[], bool],
+    ) -> None:
+        """Cut here, and see to it that the rest is written. What it raises fails the task (C5)."""
+        checkpoint_id = metadata.checkpoint_id
+        was_aborted = self.aborted.take(checkpoint_id)
+        if checkpoint_id <= self.last_checkpoint_id:
+            self._abort_channel_state(checkpoint_id, _out_of_order(checkpoint_id), cleanup=True)  # C1
+            return
+        self.last_checkpoint_id = checkpoint_id
+        if was_aborted:  # nobody downstream is to wait for its barrier (C2, FLINK-18238)
+            operator_chain.broadcast_event(
+                CancelCheckpointMarker(checkpoint_id=checkpoint_id), is_priority=False
+            )
+            self._abort_channel_state(checkpoint_id, _notified(checkpoint_id), cleanup=True)
+            return
+        futures: dict[str, OperatorSnapshotFutures] = {}
+        try:
+            self._take_snapshot_sync(futures, metadata, options, operator_chain)
+            part = self._async_part(
+                futures,
+                metadata,
+                metrics,
+                task_name=self._task_name,
+                task_state_store=self._task_state_store,
+                is_running=is_running,
+                fail=self._fail,
+                unregister=self._unregister,
+                is_task_deployed_as_finished=operator_chain.is_task_deployed_as_finished,
+                is_task_finished=is_task_finished,
+            )
+            self._register(part)
+        except BaseException as error:
+            self._abort_channel_state(checkpoint_id, error, cleanup=True)
+            for each in futures.values():
+                each.cancel()
+            raise
+        self._run_behind(part, [future for each in futures.values() for future in each.channel_states])
+
+    def _take_snapshot_sync(
+        self,
+        futures: dict[str, OperatorSnapshotFutures],
+        metadata: CheckpointMetaData,
+        options: CheckpointOptions,
+        chain: CheckpointedChain,
+    ) -> None:
+        """The order of C3: the barrier leaves first, for others wait for it, and cuts what the operators then keep."""
+        chain.prepare_snapshot_pre_barrier(metadata.checkpoint_id)
+        barrier = CheckpointBarrier(
+            checkpoint_id=metadata.checkpoint_id, timestamp=metadata.timestamp, options=options
+        )
+        chain.broadcast_event(barrier, is_priority=options.is_unaligned)
+        self._arm_alignment_timer(barrier, chain)
+        writer = self._channel_state_writer
+        if writer is None or not options.needs_channel_state:
+            chain.snapshot_state(futures, metadata, options)
+            return
+        writer.finish_output(metadata.checkpoint_id)
+        chain.snapshot_state(futures, metadata, options)
+        in_flight = writer.get_and_remove_write_result(metadata.checkpoint_id)
+        if chain.operator_ids:
+            head = futures.setdefault(chain.operator_ids[0], OperatorSnapshotFutures())
+            head.input_channel_state = in_flight.input_channel_state
+            tail = futures.setdefault(chain.operator_ids[-1], OperatorSnapshotFutures())
+            tail.result_channel_state = in_flight.result_channel_state
+
+    def _run_behind(self, part: AsyncCheckpointRunnable, in_flight: Sequence[Future[Any]]) -> None:
+        """Hand it on as soon as everything that it would wait for has ended."""
+        for future in in_flight:
+            if not future.done():
+                future.add_done_callback(lambda _ended: self._run_behind(part, in_flight))
+                return
+        self._hand_to_executor(part)
+
+    def _hand_to_executor(self, part: AsyncCheckpointRunnable) -> None:
+        try:
+            self._executor((lambda: self._run_slice(part)) if self._in_slices else part.run)
+        except Exception as error:  # noqa: BLE001 - a part that nobody runs must still end
+            part.close()
+            self._unregister(part)
+            self._fail(error)
+
+    def _run_slice(self, part: AsyncCheckpointRunnable) -> None:
+        if not part.run_slice():
+            self._hand_to_executor(part)
+
+    # -------------------------------------------------------------------------------------- what became of it
+
+    def notify_checkpoint_complete(
+        self, checkpoint_id: int, *, operator_chain: CheckpointedChain, is_running: Callable[[], bool]
+    ) -> None:
+        """It is durable; the task's store always hears of it, the operators only while they run (C13)."""
+        try:
+            if is_running():
+                operator_chain.notify_checkpoint_complete(checkpoint_id)
+        finally:
+            self._task_state_store.notify_checkpoint_complete(checkpoint_id)
+
+    def notify_checkpoint_aborted(
+        self, checkpoint_id: int, *, operator_chain: CheckpointedChain, is_running: Callable[[], bool]
+    ) -> None:
+        """It will never be; what runs for it ends, and its barrier, if it comes, will find the mark (C12)."""
+        try:
+            if is_running():
+                if not self._cancel_async_part(checkpoint_id) and checkpoint_id > self.last_checkpoint_id:
+                    self.aborted.add(checkpoint_id)
+                self._disarm_alignment_timer_of(checkpoint_id)
+                self._abort_channel_state(checkpoint_id, _notified(checkpoint_id), cleanup=False)
+                operator_chain.notify_checkpoint_aborted(checkpoint_id)
+        finally:
+            self._task_state_store.notify_checkpoint_aborted(checkpoint_id)
+
+    def notify_checkpoint_subsumed(
+        self, checkpoint_id: int, *, operator_chain: CheckpointedChain, is_running: Callable[[], bool]
+    ) -> None:
+        """It and those before it are not kept any more; no user hears of it (C13)."""
+        if is_running():
+            operator_chain.notify_checkpoint_subsumed(checkpoint_id)
+
+    def abort_checkpoint_on_barrier(
+        self, checkpoint_id: int, cause: CheckpointException, *, operator_chain: CheckpointedChain
+    ) -> None:
+        """Its barriers will not all come: decline it, and let nobody downstream wait (C25)."""
+        self.last_checkpoint_id = max(self.last_checkpoint_id, checkpoint_id)
+        self.aborted.forget_below(self.last_checkpoint_id)
+        self._cancel_async_part(checkpoint_id)
+        self._abort_channel_state(checkpoint_id, cause, cleanup=True)
+        self._task_state_store.decline_checkpoint(checkpoint_id, cause)
+        self._disarm_alignment_timer_of(checkpoint_id)
+        operator_chain.abort_checkpoint(checkpoint_id)
+        try:
+            operator_chain.notify_checkpoint_aborted(checkpoint_id)
+        finally:
+            marker = CancelCheckpointMarker(checkpoint_id=checkpoint_id)
+            operator_chain.broadcast_event(marker, is_priority=False)
+
+    # ------------------------------------------------------------------------------------------------ the end
+
+    def wait_for_pending_checkpoints(self) -> None:
+        """Return when no asynchronous part runs any more; how each ended is told elsewhere (M47)."""
+        with self._turn:
+            finished = [part.finished for part in self._pending.values()]
+        if finished:
+            self._await_finished(finished)
+
+    def cancel(self) -> None:
+        """End what runs, and whatever would still begin (C11)."""
+        with self._turn:
+            self._is_closed = True
+            parts = list(self._pending.values())
+            self._pending.clear()
+        for part in parts:
+            part.close()
+
+    def close(self) -> None:
+        """The task is going: no timer, no asynchronous part, nothing in flight is written any more."""
+        self._disarm_alignment_timer()
+        self.cancel()
+        if self._channel_state_writer is not None:
+            self._channel_state_writer.close()
+
+    # --------------------------------------------------------------------------------- the asynchronous parts
+
+    def _register(self, part: AsyncCheckpointRunnable) -> None:
+        checkpoint_id = part.metadata.checkpoint_id
+        with self._turn:
+            is_doubled = checkpoint_id in self._pending
+            is_refused = self._is_closed or is_doubled
+            if not is_refused:
+                self._pending[checkpoint_id] = part
+        if is_refused:
+            part.close()
+        if is_doubled:
+            message = (
+                f"the asynchronous part of checkpoint {checkpoint_id} of {self._task_name} is running already;"
+                " an id is taken part in once (C11)"
+            )
+            raise OSError(message)
+
+    def _unregister(self, part: AsyncCheckpointRunnable) -> None:
+        with self._turn:
+            if self._pending.get(part.metadata.checkpoint_id) is part:
+                del self._pending[part.metadata.checkpoint_id]
+
+    def _cancel_async_part(self, checkpoint_id: int) -> bool:
+        with self._turn:
+            part = self._pending.pop(checkpoint_id, None)
+        if part is None:
+            return False
+        part.close()
+        return True
+
+    def _abort_channel_state(self, checkpoint_id: int, cause: BaseException, *, cleanup: bool) -> None:
+        """Without effect on one that was never begun (FLINK-17218)."""
+        if self._channel_state_writer is not None:
+            self._channel_state_writer.abort(checkpoint_id, cause, cleanup=cleanup)
+
+    # ---------------------------------------------------------------------------------------- the alignment timer
+
+    def _arm_alignment_timer(self, barrier: CheckpointBarrier, chain: CheckpointedChain) -> None:
+        """An aligned barrier that stays behind what is in flight behind the task for too long overtakes it (C26)."""
+        self._disarm_alignment_timer()
+        timeout_ms = barrier.options.aligned_timeout_ms
+        if self._timers is None or timeout_ms is None or not barrier.options.is_timeoutable:
+            return
+        elapsed_ms = self._timers.now_ms() - barrier.timestamp
+        self._alignment_checkpoint_id = barrier.checkpoint_id
+        delay_ms = max(timeout_ms - elapsed_ms + 1, 0)  # MORE than the timeout, as on the way in
+        self._alignment_timer = self._timers.register(
+            delay_ms, lambda: chain.alignment_barrier_timeout(barrier)
+        )
+
+    def _disarm_alignment_timer_of(self, checkpoint_id: int) -> None:
+        if self._alignment_checkpoint_id == checkpoint_id:
+            self._disarm_alignment_timer()
+
+    def _disarm_alignment_timer(self) -> None:
+        if self._alignment_timer is not None:
+            cancel(self._alignment_timer)
+            self._alignment_timer = None
+
+
+def _finish_input(writer: ChannelStateWriter, checkpoint_id: int, captured: Future[None]) -> None:
+    error = _notified(checkpoint_id) if captured.cancelled() else captured.exception()
+    if error is None:
+        writer.finish_input(checkpoint_id)
+    else:
+        writer.abort(
+            checkpoint_id, error, cleanup=False
+        )  # the result is still wanted, to say so (FLINK-28474)
+
+
+def _out_of_order(checkpoint_id: int) -> SnapshotCancelled:
+    return SnapshotCancelled(f"checkpoint {checkpoint_id} came out of order")
+
+
+def _notified(checkpoint_id: int) -> SnapshotCancelled:
+    return SnapshotCancelled(f"checkpoint {checkpoint_id} was aborted by notification")

@@ -1,0 +1,19 @@
+"""The second system: FLIP-12's first design of the asynchronous wait operator, as in Flink 1.2 to 1.9 (profile E).
+
+Read `wait_operator` first, then `emitter_thread`, `buffers`, `entry`. Invariant: it shares with the reference what
+stands around an operator (elements, mailbox, timers, the function), and none of what the reference does inside; so
+what both do alike was written twice.
+
+| Flink 1.2 to 1.9 | here |
+|---|---|
+| `AsyncWaitOperator`, with `pendingStreamElementQueueEntry` | `wait_operator.EmitterWaitOperator` |
+| `Emitter`, `OperatorActions`, the checkpoint lock | `emitter_thread.Emitter` and its lock |
+| `OrderedStreamElementQueue`, `UnorderedStreamElementQueue` | `buffers` |
+| `AsyncCollector`, later `ResultFuture`: `StreamRecordQueueEntry` | `entry.RecordEntry` |
+"""
+
+from __future__ import annotations
+
+from reference_impl.flip12.wait_operator import EmitterWaitOperator, build_operator
+
+__all__ = ["EmitterWaitOperator", "build_operator"]

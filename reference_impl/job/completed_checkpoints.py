@@ -1,0 +1,392 @@
+"""A checkpoint that is complete: what every operator had at one cut through the job.
+
+Answers to Flink's `CompletedCheckpoint`, `OperatorState` and `FullyFinishedOperatorState`. Invariant: values; they
+hold all that a restore at any parallelism needs, and nothing of the tasks that made them.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from reference_impl.checkpoint_events import SnapshotType
+from reference_impl.checkpoints.snapshot_file import CompletedSnapshot, SnapshotDefect, SnapshotUnreadable
+from reference_impl.checkpoints.storage import CheckpointStorage, RestorePolicy
+from reference_impl.checkpoints.task_state import OperatorSubtaskState, TaskStateSnapshot
+from reference_impl.errors import WrongState
+from reference_impl.job.execution_graph import ExecutionAttemptID
+from reference_impl.job.messages import CheckpointProperties
+
+__all__ = [
+    "RECENT_CHECKPOINTS",
+    "CheckpointMetadataStorage",
+    "CheckpointsCleaner",
+    "CompletedCheckpoint",
+    "CompletedCheckpointStore",
+    "Executor",
+    "FileCheckpointStorage",
+    "MemoryCheckpointStorage",
+    "OperatorState",
+    "RecoveredCheckpoint",
+    "StateHandle",
+    "read_latest",
+    "recovered_store",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateHandle:
+    """Names what one task wrote for one checkpoint; discarded once, or referenced by a checkpoint that is kept."""
+
+    checkpoint_id: int
+    task: ExecutionAttemptID
+    snapshot: TaskStateSnapshot = field(compare=False)
+
+    def discard(self) -> None:
+        """Release what has to be released."""
+        self.snapshot.discard_state()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorState:
+    """What the subtasks of one operator had."""
+
+    operator_id: str
+    parallelism: int
+    max_parallelism: int
+    subtask_states: Mapping[int, OperatorSubtaskState] = field(default_factory=dict)
+    """Of those that had any."""
+    is_fully_finished: bool = False
+    """No subtask runs any more, nor will one after a restore (C19)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletedCheckpoint:
+    """The checkpoint of a job."""
+
+    job_id: str
+    checkpoint_id: int
+    timestamp_ms: int
+    """When it was triggered."""
+    completion_timestamp_ms: int
+    properties: CheckpointProperties
+    operator_states: Mapping[str, OperatorState]
+    handles: tuple[StateHandle, ...] = ()
+    """What it refers to: discarded with it, not before. None in one that was read back: there all is in its file."""
+
+
+Executor = Callable[[Callable[[], None]], None]
+"""Runs an action, now or later."""
+
+RECENT_CHECKPOINTS = 1_000
+"""So many are remembered: a message that was under way for longer is discarded as it comes."""
+
+
+class CheckpointsCleaner:
+    """Mutable: knows what is being cleaned, and what was accounted for."""
+
+    def __init__(
+        self, *, executor: Executor, discard: Callable[[StateHandle], None] = StateHandle.discard
+    ) -> None:
+        self._discard = discard
+        self._executor = executor
+        self._accounted: dict[int, set[ExecutionAttemptID]] = {}
+        self._cleaning = 0
+        self.on_cleaned: Callable[[], None] = lambda: None
+        """Told each time that something was cleaned: a request may be waiting for that (C32)."""
+
+    @property
+    def number_of_checkpoints_to_clean(self) -> int:
+        """Of those whose cleaning has begun and not ended."""
+        return self._cleaning
+
+    def account_for(self, checkpoint_id: int, task: ExecutionAttemptID) -> bool:
+        """Note that a task's state has come, to be kept or discarded; False if it had come before."""
+        tasks = self._accounted.setdefault(checkpoint_id, set())
+        if len(self._accounted) > RECENT_CHECKPOINTS:
+            del self._accounted[min(self._accounted)]
+        is_first = task not in tasks
+        tasks.add(task)
+        return is_first
+
+    def clean_late(self, handle: StateHandle) -> None:
+        """Discard what nobody waits for, unless it is the copy of something that was accounted for."""
+        if self.account_for(handle.checkpoint_id, handle.task):
+            self._discard(handle)
+
+    def clean_checkpoint(
+        self, handles: Iterable[StateHandle], *, drop_metadata: Callable[[], None] = lambda: None
+    ) -> None:
+        """Discard what a checkpoint that has ended refers to, through the executor; first what refers to it."""
+        self._cleaning += 1
+        doomed = tuple(handles)
+
+        def clean() -> None:
+            try:
+                drop_metadata()
+                for handle in doomed:
+                    self._discard(handle)
+            finally:
+                self._cleaning -= 1
+                self.on_cleaned()
+
+        self._executor(clean)
+
+
+class CheckpointMetadataStorage(Protocol):
+    """Where completed checkpoints outlive the coordinator."""
+
+    def write(self, checkpoint: CompletedCheckpoint) -> None:
+        """When this returns, it is durable; when it raises, nothing of it is left."""
+
+    def read(self, checkpoint_id: int) -> CompletedCheckpoint:
+        """As it was written; an error that names what is unreadable, if it is."""
+
+    def discard(self, checkpoint_id: int) -> None:
+        """Drop it."""
+
+    def checkpoint_ids(self) -> list[int]:
+        """Of all there are, ascending."""
+
+
+class MemoryCheckpointStorage:
+    """For jobs that need not outlive their process. Mutable."""
+
+    def __init__(self) -> None:
+        self._checkpoints: dict[int, CompletedCheckpoint] = {}
+
+    def write(self, checkpoint: CompletedCheckpoint) -> None:
+        self._checkpoints[checkpoint.checkpoint_id] = checkpoint
+
+    def read(self, checkpoint_id: int) -> CompletedCheckpoint:
+        return self._checkpoints[checkpoint_id]
+
+    def discard(self, checkpoint_id: int) -> None:
+        self._checkpoints.pop(checkpoint_id, None)
+
+    def checkpoint_ids(self) -> list[int]:
+        return sorted(self._checkpoints)
+
+
+class CompletedCheckpointStore:
+    """At most `max_retained` checkpoints, besides those that must not go. Mutable; iterates in ascending order.
+
+    `checkpoints`: what an earlier run left (`checkpoint_recovery`), durable already.
+    """
+
+    def __init__(
+        self,
+        *,
+        storage: CheckpointMetadataStorage,
+        max_retained: int = 1,
+        checkpoints: Iterable[CompletedCheckpoint] = (),
+    ) -> None:
+        if max_retained < 1:
+            raise ValueError(f"max_retained is {max_retained}; give 1 or more, for a restore needs one")
+        self.storage = storage
+        self._max_retained = max_retained
+        self._checkpoints = sorted(checkpoints, key=lambda kept: kept.checkpoint_id)
+
+    def __iter__(self) -> Iterator[CompletedCheckpoint]:
+        return iter(list(self._checkpoints))
+
+    def __len__(self) -> int:
+        return len(self._checkpoints)
+
+    @property
+    def latest_checkpoint(self) -> CompletedCheckpoint | None:
+        """The one with the highest number, savepoint or not (C37)."""
+        return self._checkpoints[-1] if self._checkpoints else None
+
+    @property
+    def latest_checkpoint_id(self) -> int:
+        """Its number; 0 without any."""
+        return self._checkpoints[-1].checkpoint_id if self._checkpoints else 0
+
+    def add_checkpoint_and_subsume_oldest(self, checkpoint: CompletedCheckpoint) -> list[CompletedCheckpoint]:
+        """Keep it, durably; those that are no longer kept because of it, ascending, to be cleaned by the caller."""
+        if any(kept.checkpoint_id == checkpoint.checkpoint_id for kept in self._checkpoints):
+            raise WrongState(f"checkpoint {checkpoint.checkpoint_id} is in the store already")
+        self.storage.write(checkpoint)
+        insort(self._checkpoints, checkpoint, key=lambda kept: kept.checkpoint_id)
+        return self._subsume()
+
+    def remove(self, checkpoint_id: int) -> None:
+        """Keep it no longer; what was written of it stays."""
+        self._checkpoints = [kept for kept in self._checkpoints if kept.checkpoint_id != checkpoint_id]
+
+    def _subsume(self) -> list[CompletedCheckpoint]:
+        """The oldest go first; never the latest, nor the latest that is no savepoint: users move and delete those."""
+        plain = [kept for kept in self._checkpoints if not kept.properties.is_savepoint]
+        must_stay = {self._checkpoints[-1].checkpoint_id, *(kept.checkpoint_id for kept in plain[-1:])}
+        subsumed: list[CompletedCheckpoint] = []
+        for kept in list(self._checkpoints):
+            if len(self._checkpoints) <= self._max_retained:
+                break
+            if kept.checkpoint_id not in must_stay:
+                self._checkpoints.remove(kept)
+                subsumed.append(kept)
+        return subsumed
+
+
+class FileCheckpointStorage:
+    """The checkpoints of one job in a folder, which is the only memory that it has."""
+
+    def __init__(self, files: CheckpointStorage) -> None:
+        self._files = files
+
+    def write(self, checkpoint: CompletedCheckpoint) -> None:
+        """Each operator of each subtask is a section of its own, so that an error can name it."""
+        self._files.write(
+            CompletedSnapshot(
+                job_id=checkpoint.job_id,
+                checkpoint_id=checkpoint.checkpoint_id,
+                tasks={
+                    f"{operator}/{subtask}": TaskStateSnapshot(operator_states={operator: mine})
+                    for operator, state in checkpoint.operator_states.items()
+                    for subtask, mine in state.subtask_states.items()
+                },
+                metadata=_metadata(checkpoint),
+            )
+        )
+
+    def read(self, checkpoint_id: int) -> CompletedCheckpoint:
+        """Raises SnapshotUnreadable."""
+        snapshot = self._files.read(checkpoint_id)
+        try:
+            return _completed(snapshot)
+        except (KeyError, TypeError, ValueError) as error:
+            detail = f"it is not a coordinator's: {error!r}"
+            path = self._files.path_of(checkpoint_id)
+            raise SnapshotUnreadable(SnapshotDefect.NO_SNAPSHOT, detail, path=path) from error
+
+    def discard(self, checkpoint_id: int) -> None:
+        self._files.discard(checkpoint_id)
+
+    def checkpoint_ids(self) -> list[int]:
+        return self._files.checkpoint_ids
+
+
+def _metadata(checkpoint: CompletedCheckpoint) -> dict[str, Any]:
+    return {
+        "timestamp_ms": checkpoint.timestamp_ms,
+        "completion_timestamp_ms": checkpoint.completion_timestamp_ms,
+        "snapshot_type": checkpoint.properties.snapshot_type.name,
+        "is_forced": checkpoint.properties.is_forced,
+        "operators": {
+            operator: {
+                "parallelism": state.parallelism,
+                "max_parallelism": state.max_parallelism,
+                "is_fully_finished": state.is_fully_finished,
+            }
+            for operator, state in checkpoint.operator_states.items()
+        },
+    }
+
+
+def _completed(snapshot: CompletedSnapshot) -> CompletedCheckpoint:
+    metadata = snapshot.metadata
+    return CompletedCheckpoint(
+        job_id=snapshot.job_id,
+        checkpoint_id=snapshot.checkpoint_id,
+        timestamp_ms=metadata["timestamp_ms"],
+        completion_timestamp_ms=metadata["completion_timestamp_ms"],
+        properties=CheckpointProperties(
+            snapshot_type=SnapshotType[metadata["snapshot_type"]], is_forced=metadata["is_forced"]
+        ),
+        operator_states={
+            operator: OperatorState(
+                operator_id=operator, subtask_states=_subtask_states(operator, snapshot.tasks), **of_operator
+            )
+            for operator, of_operator in metadata["operators"].items()
+        },
+    )
+
+
+def _subtask_states(
+    operator: str, tasks: Mapping[str, TaskStateSnapshot | None]
+) -> dict[int, OperatorSubtaskState]:
+    return {
+        int(name.rpartition("/")[2]): task.operator_states[operator]
+        for name, task in tasks.items()
+        if task is not None and operator in task.operator_states
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveredCheckpoint:
+    """What the job goes back to; None: to its beginning, for there is no checkpoint."""
+
+    checkpoint: CompletedCheckpoint | None = None
+    passed_over: tuple[SnapshotUnreadable, ...] = ()
+    """Later ones that could not be read, the latest first."""
+
+    @property
+    def checkpoint_id(self) -> int | None:
+        """Of what is restored."""
+        return None if self.checkpoint is None else self.checkpoint.checkpoint_id
+
+    def __str__(self) -> str:
+        if self.checkpoint is None:
+            return "there is no checkpoint; the job begins anew"
+        why = "; ".join(map(str, self.passed_over))
+        return f"restored from checkpoint {self.checkpoint_id}" + (
+            f", which is not the latest: {why}" if why else ""
+        )
+
+
+def read_latest(store: CompletedCheckpointStore, policy: RestorePolicy) -> RecoveredCheckpoint:
+    """Read the highest back. Raises SnapshotUnreadable if the policy allows no earlier one, or none can be read.
+
+    Those that are passed over leave the store; their files stay for whoever looks.
+    """
+    passed_over: list[SnapshotUnreadable] = []
+    for kept in reversed(list(store)):
+        try:
+            checkpoint = store.storage.read(kept.checkpoint_id)
+        except SnapshotUnreadable as unreadable:
+            _pass_over(unreadable, policy, passed_over)
+        else:
+            for doomed in list(store):
+                if doomed.checkpoint_id > kept.checkpoint_id:
+                    store.remove(doomed.checkpoint_id)
+            return RecoveredCheckpoint(checkpoint=checkpoint, passed_over=tuple(passed_over))
+    _refuse_if_all_are_unreadable(passed_over)
+    return RecoveredCheckpoint()
+
+
+def recovered_store(
+    storage: CheckpointMetadataStorage, policy: RestorePolicy, *, max_retained: int = 1
+) -> tuple[CompletedCheckpointStore, tuple[SnapshotUnreadable, ...]]:
+    """The store of a coordinator that begins where another ended, and what it lacks; raises as `read_latest`."""
+    passed_over: list[SnapshotUnreadable] = []
+    checkpoints: list[CompletedCheckpoint] = []
+    for checkpoint_id in reversed(storage.checkpoint_ids()):
+        try:
+            checkpoints.append(storage.read(checkpoint_id))
+        except SnapshotUnreadable as unreadable:
+            if not checkpoints:  # else it is an old one, of which nobody wants anything
+                _pass_over(unreadable, policy, passed_over)
+    if not checkpoints:
+        _refuse_if_all_are_unreadable(passed_over)
+    store = CompletedCheckpointStore(storage=storage, max_retained=max_retained, checkpoints=checkpoints)
+    return store, tuple(passed_over)
+
+
+def _pass_over(
+    unreadable: SnapshotUnreadable, policy: RestorePolicy, passed_over: list[SnapshotUnreadable]
+) -> None:
+    if policy is RestorePolicy.NEWEST_ONLY:
+        raise unreadable
+    passed_over.append(unreadable)
+
+
+def _refuse_if_all_are_unreadable(passed_over: list[SnapshotUnreadable]) -> None:
+    """To begin anew is no restore: it would publish everything again."""
+    if passed_over:
+        latest, *others = passed_over
+        for other in others:
+            latest.add_note(f"neither can an earlier one be read: {other}")
+        raise latest

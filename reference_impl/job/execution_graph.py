@@ -1,0 +1,187 @@
+"""The job as its coordinator sees it: vertices, their subtasks, and what each is doing.
+
+Answers to Flink's `ExecutionGraph`, `JobVertex`, `ExecutionJobVertex` and `Execution`. Invariant: a subtask has one
+current attempt; what is reported of an earlier one changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from reference_impl.checkpoint_events import CheckpointException, CheckpointFailureReason
+
+__all__ = [
+    "CheckpointPlan",
+    "CheckpointPlanCalculator",
+    "ExecutionAttemptID",
+    "ExecutionGraph",
+    "ExecutionState",
+    "JobVertex",
+]
+
+
+class ExecutionState(Enum):
+    """What an attempt is doing."""
+
+    CREATED = "created"
+    INITIALIZING = "initializing"
+    RUNNING = "running"
+    FINISHED = "finished"
+    FAILED = "failed"
+    CANCELED = "canceled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobVertex:
+    """One chain of operators, run by `parallelism` tasks that each read all tasks of each vertex in `inputs`."""
+
+    name: str
+    operator_ids: tuple[str, ...]
+    """Head to tail."""
+    parallelism: int
+    max_parallelism: int = 128
+    inputs: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.parallelism <= self.max_parallelism:
+            raise ValueError(
+                f"vertex {self.name!r} has parallelism {self.parallelism}; "
+                f"give at least 1 and at most its maximum of {self.max_parallelism}"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class ExecutionAttemptID:
+    """One attempt at one subtask of a vertex; no two are ever the same."""
+
+    vertex: str
+    subtask: int
+    attempt: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.vertex}/{self.subtask}#{self.attempt}"
+
+
+class ExecutionGraph:
+    """The job's vertices, and the state of each current attempt. Mutable: by what tasks report."""
+
+    def __init__(self, vertices: Iterable[JobVertex]) -> None:
+        self.vertices: dict[str, JobVertex] = {}
+        """In topological order."""
+        for vertex in vertices:
+            self._add(vertex)
+        self._attempt = 0
+        self._states = self._created()
+
+    def __iter__(self) -> Iterator[ExecutionAttemptID]:
+        """The current attempts, in topological order."""
+        return iter(list(self._states))
+
+    def attempts(self, vertex: str) -> list[ExecutionAttemptID]:
+        """The current attempts at the subtasks of a vertex, in their order."""
+        return [attempt for attempt in self._states if attempt.vertex == vertex]
+
+    def state(self, attempt: ExecutionAttemptID) -> ExecutionState | None:
+        """What it is doing; None if it is not current."""
+        return self._states.get(attempt)
+
+    def is_finished(self, vertex: str) -> bool:
+        """Whether all subtasks of it are."""
+        return all(self._states[attempt] is ExecutionState.FINISHED for attempt in self.attempts(vertex))
+
+    def update_state(self, attempt: ExecutionAttemptID, state: ExecutionState) -> bool:
+        """What a task reports of itself; False, and nothing changes, if it is not the current attempt."""
+        if attempt not in self._states:
+            return False
+        self._states[attempt] = state
+        return True
+
+    def restart(self, vertices: Iterable[JobVertex] | None = None) -> None:
+        """A new attempt at each subtask, of `vertices` if they have changed; nothing counts that old ones report."""
+        self._attempt += 1
+        if vertices is not None:
+            self.vertices.clear()
+            for vertex in vertices:
+                self._add(vertex)
+        self._states = self._created()
+
+    def _created(self) -> dict[ExecutionAttemptID, ExecutionState]:
+        return {
+            ExecutionAttemptID(
+                vertex=vertex.name, subtask=subtask, attempt=self._attempt
+            ): ExecutionState.CREATED
+            for vertex in self.vertices.values()
+            for subtask in range(vertex.parallelism)
+        }
+
+    def _add(self, vertex: JobVertex) -> None:
+        missing = [name for name in vertex.inputs if name not in self.vertices]
+        if missing:
+            raise ValueError(f"vertex {vertex.name!r} reads {missing}, not given before it")
+        if vertex.name in self.vertices:
+            raise ValueError(f"two vertices are called {vertex.name!r}; give each its own name")
+        self.vertices[vertex.name] = vertex
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointPlan:
+    """Made when a checkpoint is asked for, and checked once more when it starts."""
+
+    tasks_to_trigger: tuple[ExecutionAttemptID, ...]
+    """Those that have no upstream task left that runs: barriers come to the others from them."""
+    tasks_to_wait_for: tuple[ExecutionAttemptID, ...]
+    tasks_to_commit_to: tuple[ExecutionAttemptID, ...]
+    """Those that hear how it ended."""
+    finished_tasks: tuple[ExecutionAttemptID, ...] = ()
+    fully_finished_vertices: tuple[str, ...] = ()
+
+
+class CheckpointPlanCalculator:
+    """Reads the plan off the execution graph."""
+
+    def __init__(self, graph: ExecutionGraph, *, allow_checkpoints_after_tasks_finished: bool = True) -> None:
+        self._graph = graph
+        self._allow_finished = allow_checkpoints_after_tasks_finished
+
+    def calculate_checkpoint_plan(self) -> CheckpointPlan:
+        """Of the tasks as they are now; a CheckpointException if one is neither running nor finished."""
+        finished = tuple(task for task in self._graph if self._is_finished(task))
+        if finished and not self._allow_finished:
+            raise CheckpointException(
+                CheckpointFailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING,
+                f"{finished[0]} has finished, and checkpoints after that are not allowed",
+            )
+        running = tuple(task for task in self._graph if not self._is_finished(task))
+        for task in running:
+            self._check_runs(task)
+        return CheckpointPlan(
+            tasks_to_trigger=tuple(task for task in running if self._has_no_running_input(task)),
+            tasks_to_wait_for=running,
+            tasks_to_commit_to=running,
+            finished_tasks=finished,
+            fully_finished_vertices=tuple(
+                name for name in self._graph.vertices if self._graph.is_finished(name)
+            ),
+        )
+
+    def check_still_holds(self, plan: CheckpointPlan) -> None:
+        """A CheckpointException if a task failed, finished or was replaced since (FLINK-22087, FLINK-40482)."""
+        for task in plan.tasks_to_wait_for:
+            self._check_runs(task)
+
+    def _is_finished(self, task: ExecutionAttemptID) -> bool:
+        return self._graph.state(task) is ExecutionState.FINISHED
+
+    def _has_no_running_input(self, task: ExecutionAttemptID) -> bool:
+        inputs = self._graph.vertices[task.vertex].inputs
+        return all(self._graph.is_finished(vertex) for vertex in inputs)
+
+    def _check_runs(self, task: ExecutionAttemptID) -> None:
+        state = self._graph.state(task)
+        if state is not ExecutionState.RUNNING:
+            doing = "replaced by another attempt" if state is None else state.value
+            raise CheckpointException(
+                CheckpointFailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING, f"{task} is {doing}, not running"
+            )

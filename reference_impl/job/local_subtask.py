@@ -1,0 +1,382 @@
+"""From the tail of a chain into the channels of whoever reads from it.
+
+Answers to Flink's `ChannelSelectorRecordWriter`, `KeyGroupStreamPartitioner` and `RebalancePartitioner`. Invariant: a
+record goes into one channel of each reader, all else into every channel; a key's records go to the subtask that owns
+the key (S8).
+
+A channel's queue lies with its reader (`barriers.input_channel`), so nothing is ever in flight on this side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+from itertools import cycle
+from typing import Any
+
+from reference_impl.checkpoint_events import (
+    ChannelEvent,
+    CheckpointBarrier,
+    CheckpointException,
+    CheckpointMetaData,
+    CheckpointMetrics,
+    CheckpointOptions,
+)
+from reference_impl.checkpoints.barrier_handler import CheckpointBarrierHandler
+from reference_impl.checkpoints.barrier_tracker import CheckpointBarrierTracker
+from reference_impl.checkpoints.channel_state_writer import ChannelStateWriter
+from reference_impl.checkpoints.channels import InputChannel
+from reference_impl.checkpoints.input_gate import CheckpointedInputGate, InputGate, StreamTaskNetworkInput
+from reference_impl.checkpoints.single_barrier_handler import SingleCheckpointBarrierHandler
+from reference_impl.checkpoints.state_handler import (
+    StreamOperatorStateContext,
+    StreamTaskStateInitializer,
+)
+from reference_impl.checkpoints.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
+from reference_impl.checkpoints.task_state import CheckpointResponder, TaskStateSnapshot, TaskStateStore
+from reference_impl.elements import OperatorInput, Record
+from reference_impl.job.completed_checkpoints import Executor
+from reference_impl.job.execution_graph import ExecutionAttemptID, JobVertex
+from reference_impl.mailbox.availability import AVAILABLE, Availability, DataInputStatus
+from reference_impl.mailbox.loops import VirtualLoop
+from reference_impl.mailbox.mailbox import Mailbox
+from reference_impl.mailbox.processor import MailboxProcessor
+from reference_impl.mailbox.timers import Timers
+from reference_impl.state.key_groups import assign_key_to_parallel_operator
+from reference_impl.task.input_processor import (
+    DataOutput,
+    StreamInputProcessor,
+    StreamMultipleInputProcessor,
+    StreamOneInputProcessor,
+    StreamTaskInput,
+)
+from reference_impl.task.operator_chain import FinishedOperatorChain, OperatorChain, OperatorLink
+from reference_impl.task.stream_operator import StreamOperator
+from reference_impl.task.stream_task import StreamTask
+from reference_impl.task.task_environment import RecordWriter, TaskEnvironment
+
+__all__ = [
+    "BuildAround",
+    "BuildLinks",
+    "ChannelRecordWriter",
+    "ChannelSelector",
+    "LocalSubtask",
+    "SubtaskContext",
+    "SubtaskSurroundings",
+    "by_key",
+    "rebalanced",
+]
+
+ChannelSelector = Callable[[Any], int]
+"""Which channel of a reader gets a record, by its value."""
+
+
+def by_key(key_of: Callable[[Any], Any], *, max_parallelism: int, parallelism: int) -> ChannelSelector:
+    """The subtask that owns the key."""
+    return lambda value: assign_key_to_parallel_operator(key_of(value), max_parallelism, parallelism)
+
+
+def rebalanced(parallelism: int) -> ChannelSelector:
+    """Each in turn."""
+    turn = cycle(range(parallelism))
+    return lambda _value: next(turn)
+
+
+class ChannelRecordWriter:
+    """A `RecordWriter`; of each reader it has the channels in the order of the reader's subtasks."""
+
+    is_available: Availability = AVAILABLE
+
+    def __init__(self, readers: Sequence[tuple[ChannelSelector, Sequence[InputChannel]]]) -> None:
+        self._readers = readers
+        self.all_data_processed = _all(
+            [channel.all_data_processed for _, channels in readers for channel in channels]
+        )
+        """Whether every reader has read the end of the data. What the last barrier has overtaken is read before the
+        task finishes: a checkpoint after that begins at the readers, and says that nothing came before them (M47, C28).
+        """
+
+    def emit(self, element: OperatorInput) -> None:
+        """A record to whom it concerns, all else to all."""
+        for select, channels in self._readers:
+            if isinstance(element, Record):
+                channels[select(element.value)].put(element)
+            else:
+                for channel in channels:
+                    channel.put(element)
+
+    def broadcast_event(self, event: ChannelEvent, *, is_priority: bool = False) -> None:
+        """To all; whether a barrier overtakes stands in the barrier, and the channel sees to it."""
+        del is_priority
+        for _, channels in self._readers:
+            for channel in channels:
+                channel.put(event)
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+
+def _all(waits: Sequence[Availability]) -> Availability:
+    """What ends with the last of them."""
+    together = Availability(ended=not waits)
+
+    def look() -> None:
+        if all(waits) and not together:
+            together.end()
+
+    for wait in waits:
+        wait.then(look)
+    return together
+
+
+BuildAround = Callable[..., StreamOperator]
+"""Builds an operator, given its state and, by keyword, what a `StreamOperatorFactory` is given."""
+
+BuildLinks = Callable[["SubtaskContext"], Sequence[OperatorLink]]
+"""The operators of a subtask, head to tail; where there are no gates, the head is the input, too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubtaskContext:
+    """What a subtask knows of itself when its operators are built."""
+
+    attempt: ExecutionAttemptID
+    vertex: JobVertex
+    loop: VirtualLoop
+    states: StreamTaskStateInitializer
+    """Makes what keeps its operators' state, restored."""
+
+    @property
+    def subtask(self) -> int:
+        """Its number, from 0."""
+        return self.attempt.subtask
+
+    def keyed(self, operator_id: str, build: BuildAround) -> OperatorLink:
+        """An operator's place in the chain, built around keyed state and timers."""
+        return self._link(operator_id, build, self.states.keyed_context_of)
+
+    def plain(self, operator_id: str, build: BuildAround) -> OperatorLink:
+        """The same of an operator without keys."""
+        return self._link(operator_id, build, self.states.context_of)
+
+    def _link(
+        self, operator_id: str, build: BuildAround, state_of: Callable[..., StreamOperatorStateContext]
+    ) -> OperatorLink:
+        def build_around(*, timers: Timers, **parts: Any) -> StreamOperator:
+            return build(state_of(operator_id, timers=timers), timers=timers, **parts)
+
+        return OperatorLink(
+            operator_id=operator_id,
+            build=build_around,
+            state_handler=lambda _operator, _timers: self.states.handler_of(operator_id),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubtaskSurroundings:
+    """What a job hands to its subtask."""
+
+    attempt: ExecutionAttemptID
+    vertex: JobVertex
+    loop: VirtualLoop
+    links: BuildLinks
+    restored: TaskStateSnapshot | None
+    restored_checkpoint_id: int | None
+    gates: Sequence[Sequence[InputChannel]]
+    """The channels of each input; none of a source."""
+    channel_state_writer: ChannelStateWriter
+    """To which the channels tell what is in flight."""
+    record_writer: RecordWriter
+    responder: CheckpointResponder
+    executor: Executor
+    """Runs the asynchronous part of a snapshot."""
+    await_finished: Callable[[Sequence[Future[None]]], object]
+    is_exactly_once: bool = True
+    checkpoints_after_tasks_finish: bool = True
+
+
+class LocalSubtask:
+    """Mutable: restored, then turned by `step` until it `has_finished`, or let go by `cancel` or `abandon`.
+
+    Its task and its barrier handler, each of which needs the other, know each other by way of it.
+    """
+
+    def __init__(self, around: SubtaskSurroundings) -> None:
+        self.attempt = around.attempt
+        self.has_finished = False
+        self._around = around
+        self._has_read_all = False
+        self._mailbox = Mailbox(loop=around.loop)
+        self._processor = MailboxProcessor(self._mailbox)
+        self._timers = Timers(around.loop, self._processor.main_mailbox_executor)
+        self._store = TaskStateStore(
+            responder=around.responder,
+            restored=around.restored,
+            restored_checkpoint_id=around.restored_checkpoint_id,
+        )
+        self._chain = self._build_chain()
+        self._checkpoints = self._build_checkpoints()
+        self._gates = [InputGate(channels) for channels in around.gates]
+        self._handler = self._build_handler()
+        self.task = StreamTask(
+            loop=around.loop,
+            mailbox_processor=self._processor,
+            operator_chain=self._chain,
+            input_processor=self._build_input_processor(),
+            record_writer=around.record_writer,
+            environment=TaskEnvironment(
+                task_name=str(around.attempt),
+                decline_checkpoint=around.responder.decline_checkpoint,
+                restored_checkpoint_id=around.restored_checkpoint_id,
+                read_channel_state=self._read_channel_state,
+                checkpoints_after_tasks_finish=around.checkpoints_after_tasks_finish,
+            ),
+            checkpoints=self._checkpoints,
+            channels=self if self._gates else None,
+        )
+
+    # ------------------------------------------------------------------------------------------------- its life
+
+    def step(self) -> bool:
+        """One mail or one default action, or the end; whether there was any of it."""
+        if self.has_finished:
+            return False
+        if self._has_read_all and self.task.may_end:
+            self.task.after_invoke()
+            self.task.clean_up()
+            self.has_finished = True
+            return True
+        has_done_something = self._processor.run_mailbox_step(self.task.process_input)
+        self._has_read_all = self._has_read_all or self._processor.suspended
+        return has_done_something
+
+    def fail(self, error: BaseException) -> None:
+        """A step has raised `error`: give back what it held."""
+        self.task.clean_up(error)
+
+    def cancel(self) -> None:
+        """End it in order: its operators are closed, and what they had open is given back."""
+        self.task.cancel()
+        self.task.clean_up()
+
+    def abandon(self) -> None:
+        """As if its process had died: nothing of it is closed. What it has sent is still under way."""
+        self._timers.quiesce()
+        for timers in self._chain.timers:
+            timers.quiesce()
+
+    # ------------------------------------------------------------------------------------------ how it is built
+
+    def _build_chain(self) -> OperatorChain:
+        around, vertex = self._around, self._around.vertex
+        if self._store.is_task_deployed_as_finished:
+            return FinishedOperatorChain(vertex.operator_ids, record_writer=around.record_writer)
+        states = StreamTaskStateInitializer(
+            task_state_store=self._store,
+            subtask_index=self.attempt.subtask,
+            parallelism=vertex.parallelism,
+            max_parallelism=vertex.max_parallelism,
+            now_ms=around.loop.now_ms,
+        )
+        context = SubtaskContext(attempt=self.attempt, vertex=vertex, loop=around.loop, states=states)
+        return OperatorChain(
+            around.links(context),
+            mailbox=self._mailbox,
+            timers=partial(Timers, around.loop),
+            record_writer=around.record_writer,
+            fail=self._processor.report_throwable,
+        )
+
+    def _build_checkpoints(self) -> SubtaskCheckpointCoordinator:
+        around = self._around
+        return SubtaskCheckpointCoordinator(
+            task_name=str(self.attempt),
+            task_state_store=self._store,
+            executor=around.executor,
+            fail=self._processor.report_throwable,
+            timers=self._timers,
+            channel_state_writer=around.channel_state_writer if around.gates else None,
+            prepare_input_snapshot=lambda _, number: self._handler.all_barriers_received_future(number),
+            await_finished=around.await_finished,
+        )
+
+    def _build_handler(self) -> CheckpointBarrierHandler:
+        after_finish = self._around.checkpoints_after_tasks_finish
+        if not self._around.is_exactly_once:
+            return CheckpointBarrierTracker(
+                sum(len(gate.channels) for gate in self._gates),
+                task=self,
+                timers=self._timers,
+                enable_checkpoints_after_tasks_finish=after_finish,
+            )
+        return SingleCheckpointBarrierHandler.alternating(
+            task=self,
+            inputs=self._gates,
+            timers=self._timers,
+            checkpoints=self._checkpoints,
+            enable_checkpoints_after_tasks_finish=after_finish,
+        )
+
+    def _build_input_processor(self) -> StreamInputProcessor:
+        processors = [
+            StreamOneInputProcessor(task_input, operator_chain=self._chain, input_id=place + 1)
+            for place, task_input in enumerate(self._build_inputs())
+        ]
+        return processors[0] if len(processors) == 1 else StreamMultipleInputProcessor(processors)
+
+    def _build_inputs(self) -> list[StreamTaskInput]:
+        """The channels; of a source the head of its chain, or what says at once that all has been read (C19)."""
+        if self._gates:
+            executor = self._processor.main_mailbox_executor
+            return [
+                StreamTaskNetworkInput(
+                    CheckpointedInputGate(gate, self._handler, executor), input_index=place
+                )
+                for place, gate in enumerate(self._gates)
+            ]
+        if self._chain.is_task_deployed_as_finished:
+            return [_FinishedInput()]
+        head: Any = self._chain.operators[0]  # a source's is both
+        return [head]
+
+    def _read_channel_state(self) -> None:
+        """What was in flight stands in the channels before anything else (M46)."""
+        head = self._store.restored_state(self._chain.operator_ids[0])
+        for handle in (head.input_channel_state or ()) if head is not None else ():
+            self._around.gates[handle.info.gate_idx][handle.info.input_channel_idx].recover(handle.elements)
+
+    # -------------------------------------------------------------------- between the task and its barrier handler
+
+    def trigger_checkpoint_on_barrier(
+        self, metadata: CheckpointMetaData, options: CheckpointOptions, metrics: CheckpointMetrics
+    ) -> None:
+        """The handler to the task."""
+        self.task.trigger_checkpoint_on_barrier(metadata, options, metrics)
+
+    def abort_checkpoint_on_barrier(self, checkpoint_id: int, exception: CheckpointException) -> None:
+        """The handler to the task."""
+        self.task.abort_checkpoint_on_barrier(checkpoint_id, exception)
+
+    def inject_barrier(self, barrier: CheckpointBarrier) -> bool:
+        """The task to the handler: all who write to it have finished, so nobody else brings a barrier (V-c)."""
+        unfinished = [
+            channel.info for gate in self._gates for channel in gate.channels if not channel.is_finished
+        ]
+        for info in unfinished:
+            self._handler.process_barrier(barrier, info, is_rpc_triggered=True)
+        return bool(unfinished)
+
+
+class _FinishedInput:
+    """Of a source that had finished before the restore. Mutable."""
+
+    is_available = AVAILABLE
+
+    def __init__(self) -> None:
+        self._words = [DataInputStatus.END_OF_INPUT, DataInputStatus.END_OF_DATA]
+
+    def emit_next(self, output: DataOutput) -> DataInputStatus:  # noqa: ARG002 - the protocol's
+        """The end of the data, then of everything."""
+        return self._words.pop() if len(self._words) > 1 else self._words[0]

@@ -1,0 +1,364 @@
+"""A selector that wakes when it was asked to, and not up to a millisecond later.
+
+Python's epoll rounds a wait up to whole milliseconds: of a request of 5 ms that is a fifth. `select` on the epoll's
+own descriptor waits in microseconds. There is no such class in Flink, whose timers have threads. Invariant: it
+never wakes early, and finds the same events.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import select
+import selectors
+import sys
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from contextvars import Context
+from heapq import heappop, heappush
+from threading import get_ident
+from time import monotonic_ns
+from typing import Any
+
+from msgspec import Struct
+
+from reference_impl.errors import SimulationStuck, WrongState
+
+__all__ = [
+    "CANCELLATION_LIMIT_S",
+    "NS_PER_MS",
+    "Handle",
+    "Pick",
+    "VirtualLoop",
+    "call_at_ns",
+    "clock_of",
+    "fine_selector",
+    "now_ms",
+    "real_loop",
+    "virtual_loop",
+]
+
+_DESCRIPTOR_MAX = 1023
+"""The largest that `select` can wait for."""
+
+
+def fine_selector() -> selectors.BaseSelector:
+    """The finest that this system has."""
+    return _FineEpollSelector() if sys.platform == "linux" else selectors.DefaultSelector()
+
+
+if sys.platform == "linux":
+
+    class _FineEpollSelector(selectors.EpollSelector):
+        def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+            if timeout is not None and timeout > 0 and self.fileno() <= _DESCRIPTOR_MAX:
+                select.select([self.fileno()], [], [], timeout)
+                timeout = 0
+            return super().select(timeout)
+
+
+Pick = Callable[[int], int]
+"""A pure scheduling choice: of so many callbacks that are ready, the index of the one to run next."""
+
+
+class Handle(Struct, eq=False):
+    """A callback that is to run, unless it is cancelled. Mutable."""
+
+    callback: Callable[..., Any]
+    args: tuple[Any, ...]
+    context: Context | None
+    when_ms: int = 0
+    gone: bool = False
+
+    def cancel(self) -> None:
+        """Do not run."""
+        self.gone = True
+
+    def cancelled(self) -> bool:
+        """Whether it was cancelled."""
+        return self.gone
+
+    def when(self) -> float:
+        """The loop's time, in s, at which it is due."""
+        return self.when_ms / 1000
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """Turned like any other loop. Mutable. Raises `SimulationStuck` where a real loop would wait for ever."""
+
+    def __init__(self, *, start_ms: int = 0, pick: Pick | None = None) -> None:
+        # Without the parent's constructor, whose selector, clock and signals have no place here.
+        self._now_ms = start_ms
+        self._pick = pick
+        self._thread = get_ident()
+        self._ready: deque[Handle] = deque()
+        self._timers: list[tuple[int, int, Handle]] = []
+        self._numbers = 0
+        self._stopping = False
+        self._running = False
+        self._closed = False
+        self._raised: BaseException | None = None
+        self.had_tasks = False
+        """Whether a task was ever made, so that one may be left over."""
+
+    # ------------------------------------------------------------------------------------------- time
+
+    def now_ms(self) -> int:
+        """Milliseconds of virtual time."""
+        return self._now_ms
+
+    def now_ns(self) -> int:
+        """The same in nanoseconds, in which timers count."""
+        return self._now_ms * 1_000_000
+
+    def time(self) -> float:
+        """The same in seconds, for asyncio."""
+        return self._now_ms / 1000
+
+    def next_due_ms(self) -> int | None:
+        """When the next timer is due; None without any."""
+        timers = self._timers
+        while timers and timers[0][2].gone:
+            heappop(timers)
+        return timers[0][0] if timers else None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is ready to run at this instant."""
+        return not self._ready
+
+    def advance(self, to_ms: int) -> None:
+        """Let the clock stand at `to_ms`; what falls due by then is ready, in order of time and registration."""
+        timers = self._timers
+        while timers and timers[0][0] <= to_ms:
+            handle = heappop(timers)[2]
+            if not handle.gone:
+                self._ready.append(handle)
+        self._now_ms = max(to_ms, self._now_ms)
+
+    # --------------------------------------------------------------------------------------- callbacks
+
+    def call_soon(  # type: ignore[override]  # a leaner handle, with the same methods
+        self, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> Handle:
+        """Run `callback` in the next turn."""
+        if self._closed:
+            raise RuntimeError("the virtual loop is closed")
+        handle = Handle(callback, args, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_soon_threadsafe(  # type: ignore[override]
+        self, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> Handle:
+        """As `call_soon`: virtual time has one thread, for the others' time would be another."""
+        if get_ident() != self._thread:
+            raise WrongState("a foreign thread cannot enter virtual time; use a real loop")
+        return self.call_soon(callback, *args, context=context)
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> Handle:
+        """Run `callback` once `delay` seconds, rounded to whole ms, have passed."""
+        return self._schedule(self._now_ms + round(delay * 1000), Handle(callback, args, context))
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> Handle:
+        """Run `callback` when the loop's time is `when` seconds."""
+        return self._schedule(round(when * 1000), Handle(callback, args, context))
+
+    def call_at_ms(self, when_ms: int, callback: Callable[..., Any], *args: Any) -> Handle:
+        """As `call_at`, exact at any size: seconds in floating point are not."""
+        return self._schedule(when_ms, Handle(callback, args, None))
+
+    def _schedule(self, when_ms: int, handle: Handle) -> Handle:
+        if self._closed:
+            raise RuntimeError("the virtual loop is closed")
+        handle.when_ms = when_ms
+        self._numbers += 1
+        heappush(self._timers, (when_ms, self._numbers, handle))
+        return handle
+
+    # ------------------------------------------------------------------------------------------ turning
+
+    def run_forever(self) -> None:
+        """Turn until `stop`; stopped before it runs, it turns once, as asyncio's does."""
+        outer = asyncio._get_running_loop()  # noqa: SLF001 - public by name, for whoever writes a loop
+        asyncio._set_running_loop(self)  # noqa: SLF001
+        try:
+            self._turn_until_stopped()
+        finally:
+            asyncio._set_running_loop(outer)  # noqa: SLF001
+
+    def _turn_until_stopped(self) -> None:
+        if self._running or self._closed:
+            raise RuntimeError(f"the virtual loop is {'closed' if self._closed else 'running already'}")
+        self._running = True
+        try:
+            while True:
+                self._turn()
+                if self._raised is not None:
+                    raised, self._raised = self._raised, None
+                    raise raised
+                if self._stopping:
+                    break
+        finally:
+            self._stopping = self._running = False
+
+    def _turn(self) -> None:
+        """Run what is ready now, not what that makes ready; if nothing is, let time pass first."""
+        if self._ready or self._stopping:
+            self.advance(
+                self._now_ms
+            )  # what is due at this very instant: as asyncio's, a turn never leaves it
+        else:
+            due_ms = self.next_due_ms()
+            if due_ms is None:
+                raise SimulationStuck(self._now_ms, self._who_waits())
+            self.advance(due_ms)
+        self.run_ready()
+
+    def run_ready(self) -> None:
+        """Run what is ready now, and let no time pass: for whoever turns the loop by hand."""
+        ready = self._ready
+        for left in range(len(ready), 0, -1):
+            if self._pick is not None and left > 1:
+                ready.rotate(-self._pick(left))
+            handle = ready.popleft()
+            if handle.gone:
+                continue
+            if handle.context is None:
+                handle.callback(*handle.args)
+            else:
+                handle.context.run(handle.callback, *handle.args)
+
+    def _who_waits(self) -> list[str]:
+        return sorted(f"task {task.get_name()} in {task.get_coro()!r}" for task in asyncio.all_tasks(self))
+
+    def stop(self) -> None:
+        """Leave `run_forever` after this turn."""
+        self._stopping = True
+
+    def run_until_complete(self, future: Any) -> Any:
+        """Turn until `future`, a coroutine or a future, is done; its result."""
+        awaited = asyncio.ensure_future(future, loop=self)
+        awaited.add_done_callback(self._stop_for)
+        try:
+            self.run_forever()
+        finally:
+            awaited.remove_done_callback(
+                self._stop_for
+            )  # else it would stop a later run, once it is cancelled
+        if not awaited.done():
+            raise RuntimeError("the virtual loop was stopped before what it ran for was done")
+        return awaited.result()
+
+    def _stop_for(self, _: Any) -> None:
+        self.stop()
+
+    # --------------------------------------------------------------------------------------------- life
+
+    def is_running(self) -> bool:
+        """Whether it turns."""
+        return self._running
+
+    def is_closed(self) -> bool:
+        """Whether it is closed."""
+        return self._closed
+
+    def close(self) -> None:
+        """Drop what waits; nothing runs any more."""
+        if self._running:
+            raise RuntimeError("the virtual loop is running; stop it before it is closed")
+        self._closed = True
+        self._ready.clear()
+        self._timers.clear()
+
+    async def shutdown_asyncgens(self) -> None:
+        """Nothing: generators are closed by whoever opened them."""
+
+    def create_future(self) -> asyncio.Future[Any]:
+        """A future of this loop."""
+        return asyncio.Future(loop=self)
+
+    def create_task(  # type: ignore[override]
+        self, coro: Coroutine[Any, Any, Any] | AsyncGenerator[Any, Any], **options: Any
+    ) -> asyncio.Task[Any]:
+        """A task of this loop, named in the order of creation unless it has a name."""
+        self.had_tasks = True
+        self._numbers += 1
+        options["name"] = options.get("name") or f"{self._numbers}"
+        return asyncio.Task(coro, loop=self, **options)  # type: ignore[arg-type]
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """What asyncio would only log ends the run: nothing goes wrong in silence here."""
+        error = context.get("exception")
+        self._raised = error or RuntimeError(str(context.get("message", context)))
+        self.stop()
+
+    def get_debug(self) -> bool:
+        """Never."""
+        return False
+
+
+NS_PER_MS = 1_000_000
+
+CANCELLATION_LIMIT_S = 5.0
+"""How long a closing loop waits for the tasks that it cancelled; one that does not end is left."""
+
+
+@contextmanager
+def real_loop() -> Iterator[asyncio.AbstractEventLoop]:
+    """An asyncio loop on real time; on leaving, leftover tasks are cancelled and the loop is closed."""
+    loop = asyncio.SelectorEventLoop(fine_selector())
+    try:
+        yield loop
+    finally:
+        try:
+            _cancel_leftovers(loop)
+            loop.run_until_complete(loop.shutdown_asyncgens())
+        finally:
+            loop.close()
+
+
+@contextmanager
+def virtual_loop(*, start_ms: int = 0, pick: Pick | None = None) -> Iterator[VirtualLoop]:
+    """A loop on virtual time, which passes only while everything waits; `pick` chooses what runs next."""
+    loop = VirtualLoop(start_ms=start_ms, pick=pick)
+    try:
+        yield loop
+    finally:
+        try:
+            if loop.had_tasks:
+                _cancel_leftovers(loop)
+        finally:
+            loop.close()
+
+
+def clock_of(loop: asyncio.AbstractEventLoop) -> Callable[[], int]:
+    """The loop's time in nanoseconds, to be asked often: without the detour by way of floating point."""
+    return loop.now_ns if isinstance(loop, VirtualLoop) else monotonic_ns
+
+
+def call_at_ns(
+    loop: asyncio.AbstractEventLoop, instant_ns: int, callback: Callable[[], None]
+) -> asyncio.Handle | Handle:
+    """Run `callback` when the loop's time is `instant_ns`."""
+    if isinstance(loop, VirtualLoop):
+        return loop.call_at_ms(instant_ns // NS_PER_MS, callback)
+    return loop.call_at(instant_ns / 1_000_000_000, callback)
+
+
+def now_ms(loop: asyncio.AbstractEventLoop) -> int:
+    """The loop's time in whole milliseconds."""
+    return clock_of(loop)() // NS_PER_MS
+
+
+def _cancel_leftovers(loop: asyncio.AbstractEventLoop) -> None:
+    tasks = list(asyncio.all_tasks(loop))
+    if not tasks:
+        return
+    for task in tasks:
+        task.cancel()
+    loop.run_until_complete(asyncio.wait(tasks, timeout=CANCELLATION_LIMIT_S))

@@ -1,0 +1,275 @@
+"""Processing-time timers whose callbacks arrive as mail.
+
+Answers to Flink's `ProcessingTimeService`. Invariant: the loop only puts the mail; the callback runs on the
+task's thread, between two other mails (T2). Timers fire in the order of their instants, and at one instant in
+the order of registration.
+
+Deviation: a timer is due when its delay has passed and not one millisecond later (T1): the delay is counted on
+the clock's own nanoseconds, so it never fires early. The same rule holds in virtual time (A49, T9; decision 13).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from heapq import heapify, heappop, heappush
+from itertools import count
+from math import inf
+from typing import Any, Protocol
+
+from reference_impl.errors import MailboxClosed
+from reference_impl.mailbox.loops import NS_PER_MS, Handle, call_at_ns, clock_of
+from reference_impl.mailbox.mailbox import MailboxExecutor
+
+__all__ = ["Expiring", "PeriodicTimer", "Timeouts", "Timer", "Timers", "cancel"]
+
+Timer = list[Any]
+"""[instant in ns, number, callback]; no callback once it has fired or was cancelled.
+
+A list and no class, for each record has one, and it lies in the heap as it is.
+"""
+
+_NEVER_REST = -1
+"""Of timeouts that were quiesced: each one more is dropped at once (T6)."""
+_SMALL = 64
+"""A heap of so many timers is not searched for cancelled ones."""
+
+
+def cancel(timer: Timer) -> None:
+    """Let it not fire; without effect on one that has fired: its mail, if still waiting, runs (T3).
+
+    It stays in the heap until it is due, or until the dead are the most.
+    """
+    timer[2] = None
+
+
+class Expiring(Protocol):
+    """Something that ends by itself, or is told that its time is up."""
+
+    @property
+    def results(self) -> object | None:
+        """None until it has ended."""
+
+    def time_out(self) -> None:
+        """The mail of its timer."""
+
+
+class Timeouts:
+    """The timers of many things with one delay: a queue, in which to end is to be cancelled. Mutable.
+
+    The fast path of `Timers.register`, once a record: nothing is sorted, and nothing is done at the end.
+    """
+
+    def __init__(self, timers: Timers, delay_ms: int) -> None:
+        self._timers = timers
+        self._delay_ns = delay_ms * NS_PER_MS
+        self._now_ns = timers.now_ns
+        self._number = timers.number
+        self._waiting: deque[tuple[int, int, Expiring]] = deque()
+        self._attend_at = 0
+        """With more of them waiting there is something to do: wake the loop for the first, or drop the ended."""
+
+    def __len__(self) -> int:
+        """Those that have not ended."""
+        return sum(expiring.results is None for _, _, expiring in self._waiting)
+
+    def add(self, expiring: Expiring) -> None:
+        """Call its `time_out` as mail once the delay has passed, unless it has ended by then."""
+        waiting = self._waiting
+        instant_ns = self._now_ns() + self._delay_ns
+        waiting.append((instant_ns, self._number(), expiring))
+        if len(waiting) > self._attend_at:
+            self._attend()
+
+    def next_ns(self) -> float:
+        """The earliest instant of those that have not ended; never, without any."""
+        waiting = self._waiting
+        while waiting and waiting[0][2].results is not None:
+            waiting.popleft()
+        return waiting[0][0] if waiting else inf
+
+    def take_due(self, now_ns: int) -> list[Timer]:
+        """Those whose time is up, as timers."""
+        waiting, due = self._waiting, list[Timer]()
+        while waiting and (waiting[0][0] <= now_ns or waiting[0][2].results is not None):
+            instant_ns, number, expiring = waiting.popleft()
+            if expiring.results is None:
+                due.append([instant_ns, number, expiring.time_out])
+        self._wake()
+        return due
+
+    def clear(self) -> None:
+        """Cancel all, and whatever is still added."""
+        self._waiting.clear()
+        self._attend_at = _NEVER_REST
+
+    def _attend(self) -> None:
+        """What is looked at here is looked at again when there are twice as many: O(1) each."""
+        if self._attend_at == _NEVER_REST:
+            self._waiting.clear()
+            return
+        self._waiting = deque(item for item in self._waiting if item[2].results is None)
+        self._attend_at = 2 * len(self._waiting) + _SMALL
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiting:
+            self._timers.wake_at(self._waiting[0][0])
+        else:
+            self._attend_at = 0
+
+
+class Timers:
+    """The timers of one task. Mutable; `len` is the number of those neither fired nor cancelled."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, executor: MailboxExecutor) -> None:
+        self._loop = loop
+        self._executor = executor
+        self.now_ns = clock_of(loop)
+        self.number = count().__next__
+        """Of the next timer, of whatever kind: what orders those of one instant."""
+        self._heap: list[Timer] = []
+        self._timeouts: list[Timeouts] = []
+        self._purge_at = _SMALL
+        self._armed_ns: float = inf
+        self._armed: asyncio.Handle | Handle | None = None
+        self._quiesced = False
+
+    def __len__(self) -> int:
+        """The pending timers, counted."""
+        return sum(timer[2] is not None for timer in self._heap) + sum(map(len, self._timeouts))
+
+    def now_ms(self) -> int:
+        """The present instant."""
+        return self.now_ns() // NS_PER_MS
+
+    def next_due_ms(self) -> int | None:
+        """When the next pending timer is due; None without any. The loop may wake earlier, for one long cancelled."""
+        heap = self._heap
+        while heap and heap[0][2] is None:
+            heappop(heap)
+        next_ns = min([heap[0][0] if heap else inf, *(timeouts.next_ns() for timeouts in self._timeouts)])
+        return None if next_ns == inf else int(next_ns) // NS_PER_MS
+
+    def register(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
+        """Run `callback` as mail once `delay_ms` has passed; never, if the service is quiesced (T6)."""
+        if delay_ms < 0:
+            raise ValueError(f"a timer's delay is {delay_ms} ms; give 0 or more")
+        if self._quiesced:
+            return [0, 0, None]
+        instant_ns = self.now_ns() + delay_ms * NS_PER_MS
+        timer = [instant_ns, self.number(), callback]
+        heap = self._heap
+        heappush(heap, timer)
+        self.wake_at(instant_ns)
+        if len(heap) > self._purge_at:
+            self._purge()
+        return timer
+
+    def timeouts(self, delay_ms: int) -> Timeouts:
+        """Timers of that delay for things that end by themselves."""
+        timeouts = Timeouts(self, delay_ms)
+        self._timeouts.append(timeouts)
+        return timeouts
+
+    def register_fixed_rate(
+        self, callback: Callable[[int], None], *, delay_ms: int, period_ms: int
+    ) -> PeriodicTimer:
+        """Run `callback` with its instant: after `delay_ms`, then each `period_ms`, however late each is (T8)."""
+        return PeriodicTimer(self, callback, delay_ms=delay_ms, period_ms=period_ms, from_end=False)
+
+    def register_fixed_delay(
+        self, callback: Callable[[int], None], *, delay_ms: int, period_ms: int
+    ) -> PeriodicTimer:
+        """Run `callback` with its instant: after `delay_ms`, then each time `period_ms` after its end (T8)."""
+        return PeriodicTimer(self, callback, delay_ms=delay_ms, period_ms=period_ms, from_end=True)
+
+    def quiesce(self) -> None:
+        """Cancel what is pending and let nothing new fire; mail already put still runs (T6, T7)."""
+        self._quiesced = True
+        for timer in self._heap:
+            cancel(timer)
+        self._heap.clear()
+        for timeouts in self._timeouts:
+            timeouts.clear()
+        self._disarm()
+
+    def _purge(self) -> None:
+        """Drop the cancelled ones, and do not look again before there are twice as many: O(1) a timer."""
+        self._heap[:] = [timer for timer in self._heap if timer[2] is not None]
+        heapify(self._heap)
+        self._purge_at = 2 * len(self._heap) + _SMALL
+
+    def wake_at(self, instant_ns: int) -> None:
+        """See to it that the loop looks after the timers at that instant: one callback of it serves them all."""
+        if instant_ns < self._armed_ns and not self._quiesced:
+            self._disarm()
+            self._armed_ns = instant_ns
+            self._armed = call_at_ns(self._loop, instant_ns, self._fire_due)
+
+    def _disarm(self) -> None:
+        if self._armed is not None:
+            self._armed.cancel()
+        self._armed, self._armed_ns = None, inf
+
+    def _fire_due(self) -> None:
+        self._armed, self._armed_ns = None, inf
+        now_ns = self.now_ns()
+        due = self._take_due(now_ns)
+        for timeouts in self._timeouts:
+            due += timeouts.take_due(now_ns)
+        for timer in sorted(due):
+            callback, timer[2] = timer[2], None
+            with suppress(MailboxClosed):  # the task is going down: not a failure of it (T5)
+                self._executor.execute(callback, "timer")
+
+    def _take_due(self, now_ns: int) -> list[Timer]:
+        heap, due = self._heap, list[Timer]()
+        while heap and (heap[0][0] <= now_ns or heap[0][2] is None):
+            timer = heappop(heap)
+            if timer[2] is not None:
+                due.append(timer)
+        if heap:
+            self.wake_at(heap[0][0])
+        return due
+
+
+class PeriodicTimer:
+    """A timer that registers itself again in its own mail. Mutable: until it is cancelled."""
+
+    def __init__(
+        self,
+        timers: Timers,
+        callback: Callable[[int], None],
+        *,
+        delay_ms: int,
+        period_ms: int,
+        from_end: bool,
+    ) -> None:
+        if delay_ms < 0 or period_ms <= 0:
+            raise ValueError(
+                f"delay_ms is {delay_ms}, give 0 or more; period_ms is {period_ms}, give 1 or more"
+            )
+        self._timers = timers
+        self._callback = callback
+        self._period_ms = period_ms
+        self._from_end = from_end
+        self._instant_ms = timers.now_ms() + delay_ms
+        self._timer: Timer | None = timers.register(delay_ms, self._fire)
+
+    def cancel(self) -> None:
+        """Fire no more; a mail that waits already still runs, as the last (T3)."""
+        if self._timer is not None:
+            cancel(self._timer)
+            self._timer = None
+
+    def _fire(self) -> None:
+        """The callback gets the instant that was meant, and not the present one."""
+        self._callback(self._instant_ms)
+        from_ms = self._timers.now_ms() if self._from_end else self._instant_ms
+        self._instant_ms = from_ms + self._period_ms
+        if self._timer is not None:
+            delay_ms = max(self._instant_ms - self._timers.now_ms(), 0)
+            self._timer = self._timers.register(delay_ms, self._fire)

@@ -1,0 +1,148 @@
+"""The entry points: an operator for each mode, with or without retry.
+
+Answers to Flink's `AsyncDataStream` and `AsyncWaitOperatorFactory`. Invariant: what cannot work is refused
+here, by the name of what is wrong, and not when the first record comes (A2, A3, A5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, NotRequired, Protocol, TypedDict, Unpack
+
+from reference_impl.elements import OperatorInput
+from reference_impl.mailbox.availability import Availability
+from reference_impl.mailbox.mailbox import MailboxExecutor
+from reference_impl.mailbox.timers import Timers
+from reference_impl.operator.async_wait import AsyncWaitOperator
+from reference_impl.operator.functions import AsyncFunction
+from reference_impl.operator.probe import Probe
+from reference_impl.operator.queues import ElementQueue, OrderedQueue, UnorderedQueue
+from reference_impl.operator.quirks import STRICT, Quirks
+from reference_impl.operator.retry import NO_RETRY, RetryStrategy
+
+__all__ = [
+    "DEFAULT_CAPACITY",
+    "BuildOperator",
+    "Mode",
+    "Parts",
+    "PlainParts",
+    "build_operator",
+    "checked_timeout_ms",
+    "operator_around",
+    "ordered_wait",
+    "ordered_wait_with_retry",
+    "queue_for",
+    "unordered_wait",
+    "unordered_wait_with_retry",
+]
+
+DEFAULT_CAPACITY = 100
+"""Elements in the queue at most, unless said otherwise (A1)."""
+
+Mode = Literal["ordered", "unordered"]
+
+
+class PlainParts(TypedDict):
+    """What an operator needs besides its queue."""
+
+    function: AsyncFunction
+    timeout_ms: int
+    """0: none."""
+    executor: MailboxExecutor
+    timers: Timers
+    emit: Callable[[OperatorInput], None]
+    fail: Callable[[BaseException], None]
+    probe: NotRequired[Probe | None]
+    quirks: NotRequired[Quirks]
+    copy_value: NotRequired[Callable[[Any], Any] | None]
+    """Where whoever gives records uses them again (object reuse): how to copy a value (A27, A29)."""
+    downstream: NotRequired[Callable[[], Availability] | None]
+    """Whether who gets what is emitted has room; without it, it always has (A33)."""
+
+
+class Parts(PlainParts):
+    """The same with retry."""
+
+    retry: NotRequired[RetryStrategy]
+
+
+class BuildOperator(Protocol):
+    """Builds the honest operator, or one with a planted defect (`reference_impl.mutants`)."""
+
+    def __call__(self, *, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> AsyncWaitOperator:
+        """An operator of that mode and capacity."""
+
+
+def ordered_wait(*, capacity: int = DEFAULT_CAPACITY, **parts: Unpack[PlainParts]) -> AsyncWaitOperator:
+    """Results leave in the order of their inputs."""
+    return build_operator(mode="ordered", capacity=capacity, **parts)
+
+
+def unordered_wait(*, capacity: int = DEFAULT_CAPACITY, **parts: Unpack[PlainParts]) -> AsyncWaitOperator:
+    """Results leave as they come, but never across a watermark."""
+    return build_operator(mode="unordered", capacity=capacity, **parts)
+
+
+def ordered_wait_with_retry(
+    *, retry: RetryStrategy, capacity: int = DEFAULT_CAPACITY, **parts: Unpack[PlainParts]
+) -> AsyncWaitOperator:
+    """As `ordered_wait`, and what `retry` does not welcome is asked for again."""
+    return build_operator(mode="ordered", capacity=capacity, retry=retry, **parts)
+
+
+def unordered_wait_with_retry(
+    *, retry: RetryStrategy, capacity: int = DEFAULT_CAPACITY, **parts: Unpack[PlainParts]
+) -> AsyncWaitOperator:
+    """As `unordered_wait`, and what `retry` does not welcome is asked for again."""
+    return build_operator(mode="unordered", capacity=capacity, retry=retry, **parts)
+
+
+def build_operator(*, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> AsyncWaitOperator:
+    """The operator of that mode. Raises ValueError, by the name of the field, for what cannot work."""
+    return operator_around(queue_for(mode, capacity), **parts)
+
+
+def operator_around(
+    queue: ElementQueue,
+    *,
+    kind: type[AsyncWaitOperator] = AsyncWaitOperator,
+    **parts: Unpack[Parts],
+) -> AsyncWaitOperator:
+    """An operator of that kind with that queue."""
+    timeout_ms, retry = checked_timeout_ms(parts["timeout_ms"]), parts.get("retry", NO_RETRY)
+    if retry is not NO_RETRY and timeout_ms == 0:
+        raise ValueError(
+            "the timeout_ms is 0, but retry needs one above 0: it ends all attempts together (A3)"
+        )
+    return kind(
+        queue=queue,
+        function=parts["function"],
+        timeout_ms=timeout_ms,
+        executor=parts["executor"],
+        timers=parts["timers"],
+        emit=parts["emit"],
+        fail=parts["fail"],
+        probe=parts.get("probe"),
+        retry=retry,
+        quirks=parts.get("quirks", STRICT),
+        copy_value=parts.get("copy_value"),
+        downstream=parts.get("downstream"),
+    )
+
+
+def checked_timeout_ms(timeout_ms: int) -> int:
+    """`timeout_ms`, if an operator can have it."""
+    if type(timeout_ms) is not int or timeout_ms < 0:
+        raise ValueError(f"the timeout_ms is {timeout_ms!r}; give a whole number, 0 for no timeout")
+    return timeout_ms
+
+
+def queue_for(mode: Mode, capacity: int) -> ElementQueue:
+    """An empty queue of that mode."""
+    match mode:
+        case "ordered":
+            return OrderedQueue(capacity)
+        case "unordered":
+            return UnorderedQueue(capacity)
+        case _:  # a name from a file or a command line: the type does not hold it off
+            raise ValueError(f"no output mode {mode!r}; there are 'ordered' and 'unordered'")

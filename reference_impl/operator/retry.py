@@ -1,0 +1,432 @@
+"""Retry strategies: whether, after what, and how much later a call is made again.
+
+Answers to Flink's `AsyncRetryStrategy`, `AsyncRetryPredicate`, `AsyncRetryStrategies` and `RetryPredicates`.
+Invariant: a delay is a function of the strategy and the attempt alone, so records never feel each other's
+failures (A82, FLINK-33698); `SharedBackoff` is the quirk that breaks this, and is used by its profile only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import floor
+from threading import get_ident
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from reference_impl.elements import Record
+from reference_impl.errors import CallbackFailed
+from reference_impl.mailbox.timers import Timeouts, Timer, Timers, cancel
+from reference_impl.operator.functions import AsyncFunction, begin_call
+from reference_impl.operator.probe import Ending, Probe
+from reference_impl.operator.quirks import Quirks
+from reference_impl.operator.result import Settlement, Supplier, checked_results
+
+__all__ = [
+    "NO_RETRY",
+    "Attempts",
+    "ErrorPredicate",
+    "ExponentialBackoff",
+    "FixedDelay",
+    "JudgedSettlement",
+    "ResultPredicate",
+    "RetryStrategy",
+    "Retrying",
+    "SharedBackoff",
+    "any_error",
+    "empty_result",
+    "error_of",
+]
+
+ResultPredicate = Callable[[Sequence[Any]], bool]
+ErrorPredicate = Callable[[BaseException], bool]
+
+
+class RetryStrategy(Protocol):
+    """When to call again. A predicate that is None lets every outcome of its kind be final (A74)."""
+
+    @property
+    def on_result(self) -> ResultPredicate | None:
+        """Whether these results are no answer."""
+
+    @property
+    def on_error(self) -> ErrorPredicate | None:
+        """Whether this error is worth another call."""
+
+    def can_retry(self, attempt: int) -> bool:
+        """Whether another call may follow the `attempt`-th (1, 2, ...)."""
+
+    def backoff_ms(self, attempt: int) -> int:
+        """How long to wait after the `attempt`-th."""
+
+
+def empty_result(results: Sequence[Any]) -> bool:
+    """No results at all (A83)."""
+    return not results
+
+
+def any_error(error: BaseException) -> bool:
+    """Whatever went wrong (A83)."""
+    return isinstance(error, BaseException)
+
+
+def error_of(*kinds: type[BaseException]) -> ErrorPredicate:
+    """The error itself is one of `kinds`; its causes do not count (A83)."""
+    return lambda error: isinstance(error, kinds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _NoRetry:
+    """One call, and that is it (A84)."""
+
+    on_result: None = None
+    on_error: None = None
+
+    def can_retry(self, attempt: int) -> bool:
+        del attempt
+        return False
+
+    def backoff_ms(self, attempt: int) -> int:
+        del attempt
+        return -1
+
+
+NO_RETRY: RetryStrategy = _NoRetry()
+"""The strategy of an operator that has none; compared by identity (A4)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedDelay:
+    """At most `max_retries` more calls, each `delay_ms` after the outcome before it."""
+
+    max_retries: int
+    delay_ms: int
+    on_result: ResultPredicate | None = None
+    on_error: ErrorPredicate | None = None
+
+    def __post_init__(self) -> None:
+        _check_positive(self, "max_retries", "delay_ms")
+
+    def can_retry(self, attempt: int) -> bool:
+        return attempt <= self.max_retries  # it counts retries, so one call more than that (A73)
+
+    def backoff_ms(self, attempt: int) -> int:
+        del attempt
+        return self.delay_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExponentialBackoff:
+    """At most `max_retries` more calls; each waits `multiplier` times as long, but `max_ms` at most."""
+
+    max_retries: int
+    initial_ms: int
+    max_ms: int
+    multiplier: float
+    on_result: ResultPredicate | None = None
+    on_error: ErrorPredicate | None = None
+
+    def __post_init__(self) -> None:
+        _check_positive(self, "max_retries", "initial_ms", "max_ms", "multiplier")
+
+    def can_retry(self, attempt: int) -> bool:
+        return attempt <= self.max_retries
+
+    def backoff_ms(self, attempt: int) -> int:
+        """The first delay is not capped; the others are rounded down (A82)."""
+        if attempt <= 1:
+            return self.initial_ms
+        try:
+            return min(floor(self.initial_ms * self.multiplier ** (attempt - 1)), self.max_ms)
+        except OverflowError:
+            return self.max_ms
+
+
+class SharedBackoff:
+    """The quirk of A82: one last delay for all records of the subtask. Mutable."""
+
+    def __init__(self, strategy: ExponentialBackoff) -> None:
+        self._strategy = strategy
+        self._last_ms = strategy.initial_ms
+        self.on_result = strategy.on_result
+        self.on_error = strategy.on_error
+        self.can_retry = strategy.can_retry
+
+    def backoff_ms(self, attempt: int) -> int:
+        """The last delay of any record, multiplied and rounded down; anybody's first failure resets it."""
+        strategy = self._strategy
+        if attempt <= 1:
+            self._last_ms = strategy.initial_ms
+        else:
+            try:
+                self._last_ms = min(floor(self._last_ms * strategy.multiplier), strategy.max_ms)
+            except OverflowError:
+                self._last_ms = strategy.max_ms
+        return self._last_ms
+
+
+def _check_positive(strategy: FixedDelay | ExponentialBackoff, *names: str) -> None:
+    for name in names:
+        value = getattr(strategy, name)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
+            raise ValueError(f"{type(strategy).__name__}: {name} is {value!r}; give a number above 0")
+
+
+_HANDLER = 0
+"""The number of the attempt that is none: the timeout handler's."""
+
+
+class Retrying(Protocol):
+    """What the attempts of one operator share."""
+
+    function: AsyncFunction
+    strategy: RetryStrategy
+    quirks: Quirks
+    timers: Timers
+    timeouts: Timeouts
+    timeout_ms: int
+    probe: Probe | None
+    ended: bool
+    """Whether the input has ended: no outcome is judged any more (A85)."""
+    last_calls: dict[Attempts, None]
+    """Whom the end of input calls once more: in `strict`, those in backoff; in order of registration."""
+
+    def announce(self, record: Record, attempt: int) -> None:
+        """Tell the probe of a call."""
+
+
+class JudgedSettlement(Settlement):
+    """A settlement whose outcome has been judged, and the probe told."""
+
+    __slots__ = ("attempts",)
+
+    attempts: Attempts
+
+    def time_out(self) -> None:
+        """The timer of all attempts (A79)."""
+        self.attempts.time_out()
+
+    def tell(self, *_: object, **__: object) -> None:
+        """Nothing more."""
+
+
+class Attempts(Struct, eq=False):
+    """The attempts of one record. Mutable."""
+
+    shared: Retrying
+    settlement: JudgedSettlement
+    began_ms: int
+    number: int = 1
+    """Of the attempt that runs, or that ran last (A72)."""
+    awaiting: bool = False
+    """Whether an outcome was judged and no attempt has begun since: others are dropped (A76)."""
+    timed_out: bool = False
+    answered: bool = False
+    """Whether the timeout handler gave an outcome, which is final then (A80)."""
+    backoff: Timer | None = None
+
+    def begin(self) -> None:
+        """The first attempt; the timeout counts from here (A79)."""
+        self.settlement.attempts = self
+        self.shared.announce(self.settlement.element, self.number)
+        self.shared.timeouts.add(self.settlement)
+        self._invoke()
+
+    def last_call(self) -> None:
+        """At the end of input: do not wait out the backoff (A85)."""
+        self._cancel_backoff()
+        if not self.shared.quirks.last_calls_follow_registration:
+            self.awaiting = False
+        self._call_again()
+
+    def accept(
+        self, handle: _AttemptHandle, results: Sequence[Any] | None, error: BaseException | None
+    ) -> None:
+        """An outcome, on the task's thread."""
+        if not self.shared.ended:
+            handle.post(partial(self._judge, handle, results, error), "judge an outcome")
+            return
+        if self._is_stale(handle):
+            return
+        self._cancel_backoff()
+        self._settle(handle, results, error)
+
+    def accept_supplied(self, handle: _AttemptHandle, supplier: Supplier) -> None:
+        """The mail of a supplier; one that raises is an attempt that failed (A42)."""
+        try:
+            results = checked_results(supplier())
+        except Exception as raised:  # noqa: BLE001 - whatever it is, it is judged
+            self._judge(handle, None, raised)
+        else:
+            self._judge(handle, results, None)
+
+    def _judge(
+        self, handle: _AttemptHandle, results: Sequence[Any] | None, error: BaseException | None
+    ) -> None:
+        if self.settlement.owner.closed or self.awaiting or self._is_stale(handle):
+            return
+        self.awaiting = True
+        if self._is_to_be_retried(handle, results, error):
+            self._tell(handle, results, error, final=False)
+            self._back_off()
+        else:
+            self._settle(handle, results, error)
+
+    def _is_stale(self, handle: _AttemptHandle) -> bool:
+        """Whether the outcome has been overtaken by a later attempt, or by the timeout handler's."""
+        quirks = self.shared.quirks
+        if handle.attempt == _HANDLER:
+            return False
+        if self.answered and not quirks.attempt_outcome_beats_timeout:
+            return True
+        return handle.attempt != self.number and not quirks.late_outcome_counts_for_next_attempt
+
+    def _is_to_be_retried(
+        self, handle: _AttemptHandle, results: Sequence[Any] | None, error: BaseException | None
+    ) -> bool:
+        """A72. The comparison with the timeout is Flink's: at exactly the timeout it has not passed."""
+        shared = self.shared
+        if handle.attempt == _HANDLER and not shared.quirks.timeout_outcome_is_judged:
+            return False
+        if handle.attempt != _HANDLER and self.timed_out and not shared.quirks.attempt_outcome_beats_timeout:
+            return False
+        return (
+            not shared.ended
+            and self._is_unwelcome(results, error)
+            and shared.timers.now_ms() - self.began_ms <= shared.timeout_ms
+            and self._ask("can_retry", partial(shared.strategy.can_retry, self.number))
+        )
+
+    def _is_unwelcome(self, results: Sequence[Any] | None, error: BaseException | None) -> bool:
+        strategy = self.shared.strategy
+        if error is not None:
+            return strategy.on_error is not None and self._ask("on_error", partial(strategy.on_error, error))
+        assert results is not None, "an outcome has results or an error"
+        return strategy.on_result is not None and self._ask("on_result", partial(strategy.on_result, results))
+
+    def _back_off(self) -> None:
+        delay_ms = self._ask("backoff_ms", partial(self.shared.strategy.backoff_ms, self.number))
+        self.backoff = self.shared.timers.register(delay_ms, self._retry)
+        if self.number == 1 or not self.shared.quirks.last_calls_follow_registration:
+            self.shared.last_calls[self] = None
+
+    def _retry(self) -> None:
+        """The backoff timer's mail (A78). One that a timeout has overtaken begins nothing."""
+        quirks = self.shared.quirks
+        if self.settlement.owner.closed or not self.awaiting:
+            return
+        if self.settlement.outcome is not None and not quirks.attempt_outcome_beats_timeout:
+            return
+        self.awaiting = False
+        if not quirks.last_calls_follow_registration:
+            self.shared.last_calls.pop(self, None)
+        self._call_again()
+
+    def time_out(self) -> None:
+        """The timer's mail: no further attempt, and the handler's word is the last (A80)."""
+        if self.settlement.outcome is not None or self.settlement.owner.closed:
+            return
+        self._cancel_backoff()
+        if not self.shared.quirks.last_calls_follow_registration:
+            self.shared.last_calls.pop(self, None)
+        self.awaiting = False
+        self.timed_out = True
+        self.settlement.owner.time_out(self.settlement.element.value, _AttemptHandle(self, _HANDLER))
+
+    def _settle(
+        self, handle: _AttemptHandle, results: Sequence[Any] | None, error: BaseException | None
+    ) -> None:
+        if self.number > 1 or not self.shared.quirks.last_calls_follow_registration:
+            self.shared.last_calls.pop(self, None)
+        if self.settlement.outcome is not None:
+            return
+        self._tell(handle, results, error, final=True)
+        if error is not None:
+            self.settlement.fail(error)
+        else:
+            assert results is not None, "an outcome has results or an error"
+            self.settlement.complete(results)
+
+    def _call_again(self) -> None:
+        self.number += 1
+        self.shared.announce(self.settlement.element, self.number)
+        self._invoke()
+
+    def _invoke(self) -> None:
+        value = self.settlement.element.value
+        begin_call(self.shared.function, value, _AttemptHandle(self, self.number))
+
+    def _cancel_backoff(self) -> None:
+        if self.backoff is not None:
+            cancel(self.backoff)
+
+    def _ask(self, callback: str, ask: Callable[[], Any]) -> Any:
+        """The strategy is the user's: what it raises fails the task, at once (A87)."""
+        try:
+            return ask()
+        except Exception as raised:
+            raise CallbackFailed(f"retry.{callback}", self.settlement.element.value, raised) from raised
+
+    def _tell(
+        self,
+        handle: _AttemptHandle,
+        results: Sequence[Any] | None,
+        error: BaseException | None,
+        *,
+        final: bool,
+    ) -> None:
+        if self.shared.probe is None:
+            return
+        ending = Ending.TIMEOUT if handle.attempt == _HANDLER else Ending.OK if error is None else Ending.FAIL
+        self.shared.probe.settled(
+            self.settlement.element,
+            attempt=self.number,
+            ending=ending,
+            final=final,
+            results=results,
+            error=error,
+        )
+
+
+class _AttemptHandle(Struct, eq=False):
+    """One attempt's door, or the timeout handler's. Mutable: what comes through it first counts (A36, A76)."""
+
+    attempts: Attempts
+    attempt: int
+    used: bool = False
+
+    @property
+    def record_key(self) -> object:
+        """The attempts together."""
+        return self.attempts
+
+    @property
+    def done(self) -> bool:
+        """Whether the record has its outcome."""
+        return self.attempts.settlement.done
+
+    def complete(self, results: Sequence[Any]) -> None:
+        self._use(partial(self.attempts.accept, self, checked_results(results), None))
+
+    def fail(self, error: BaseException) -> None:
+        self._use(partial(self.attempts.accept, self, None, error))
+
+    def supply(self, supplier: Supplier) -> None:
+        accept = partial(self.attempts.accept_supplied, self, supplier)
+        self._use(partial(self.post, accept, "judge what a supplier gives"))
+
+    def post(self, action: Callable[[], None], what: str) -> None:
+        """Run `action` as mail, if the task still has any."""
+        self.attempts.settlement.post(action, what)
+
+    def _use(self, accept: Callable[[], None]) -> None:
+        if get_ident() != self.attempts.settlement.owner.thread:
+            self.post(partial(self._use, accept), "outcome from a foreign thread")
+            return
+        counts_again = self.attempts.shared.quirks.late_outcome_counts_for_next_attempt
+        if not self.used or counts_again:
+            self.used = True
+            self.attempts.answered |= self.attempt == _HANDLER
+            accept()

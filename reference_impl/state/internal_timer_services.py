@@ -1,0 +1,236 @@
+"""How a watermark passes an operator with timers: at once, or mail by mail.
+
+Answers to `processWatermark` of Flink's `AbstractStreamOperator` with its two ways. Invariant: in both, the timers that
+a watermark releases fire before it leaves (T12, T13).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from typing import Protocol
+
+from reference_impl.elements import Watermark
+from reference_impl.mailbox.mailbox import MailboxExecutor
+from reference_impl.mailbox.timers import Timers
+from reference_impl.state.internal_timers import (
+    MIN_WATERMARK,
+    InternalTimer,
+    InternalTimerService,
+    KeyContext,
+    KeyGroupTimers,
+    SavedTimer,
+    TimersHandle,
+    Triggerable,
+)
+from reference_impl.state.key_groups import KeyGroupRange, assign_to_key_group
+from reference_impl.state.snapshot_future import SnapshotFuture
+
+__all__ = [
+    "AdvancingTimers",
+    "InternalTimerServices",
+    "MailboxWatermarkProcessor",
+    "PassWatermark",
+    "watermark_emission",
+]
+
+PassWatermark = Callable[[Watermark], None]
+
+
+def watermark_emission(
+    timer_services: InternalTimerServices, *, interrupted_by: MailboxExecutor | None, emit: PassWatermark
+) -> PassWatermark:
+    """What to do with a watermark; with `interrupted_by` its mail goes between two timers."""
+    if interrupted_by is not None:
+        processor = MailboxWatermarkProcessor(timers=timer_services, executor=interrupted_by, emit=emit)
+        return processor.emit_watermark_inside_mailbox
+
+    def emit_watermark_directly(watermark: Watermark) -> None:
+        timer_services.advance_watermark(watermark.timestamp)
+        emit(watermark)
+
+    return emit_watermark_directly
+
+
+class AdvancingTimers(Protocol):
+    """All the event-time timers of one operator."""
+
+    @property
+    def reached_watermark(self) -> int:
+        """The highest watermark whose timers have all fired; `MIN_WATERMARK` before the first."""
+
+    def try_advance_watermark(self, timestamp: int, should_stop: Callable[[], bool]) -> bool:
+        """Fire the timers up to `timestamp` until `should_stop`; whether it came to the end (T13)."""
+
+
+class MailboxWatermarkProcessor:
+    """Of one operator. Mutable: holds the newest watermark until its timers have fired."""
+
+    def __init__(
+        self,
+        *,
+        timers: AdvancingTimers,
+        executor: MailboxExecutor,
+        emit: Callable[[Watermark], None],
+        intermediate_watermarks: bool = False,
+    ) -> None:
+        """With `intermediate_watermarks` downstream hears how far an interrupted advance has come (FLINK-40101)."""
+        self._timers = timers
+        self._executor = executor
+        self._continuations = executor.deferring()
+        self._emit = emit
+        self._intermediate = intermediate_watermarks
+        self._pending: Watermark | None = None
+        self._highest: Watermark | None = None
+        self._continuation_waits = False
+        self._emitted = MIN_WATERMARK
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether a watermark waits for its timers."""
+        return self._pending is not None
+
+    def emit_watermark_inside_mailbox(self, watermark: Watermark) -> None:
+        """Fire its timers as far as mail allows, now or in a continuation, and then let it pass.
+
+        A watermark that still waits is overtaken: only the highest passes. One that is behind what came before counts
+        as that, as in Flink: time never goes back.
+        """
+        if self._highest is None or watermark.timestamp >= self._highest.timestamp:
+            self._highest = watermark
+        self._pending = self._highest
+        self._advance(self._pending)
+
+    def _advance(self, watermark: Watermark) -> None:
+        if self._timers.try_advance_watermark(watermark.timestamp, self._executor.should_interrupt):
+            self._pending = None
+            self._pass_on(watermark)
+            return
+        if self._intermediate:
+            self._tell_progress()
+        if not self._continuation_waits:
+            self._continuation_waits = True
+            self._continuations.execute(self._continue, "fire the timers that are left of a watermark")
+
+    def _continue(self) -> None:
+        self._continuation_waits = False
+        if self._pending is not None:
+            self._advance(self._pending)
+
+    def _tell_progress(self) -> None:
+        reached = self._timers.reached_watermark
+        if reached > self._emitted:
+            self._pass_on(Watermark(timestamp=reached))
+
+    def _pass_on(self, watermark: Watermark) -> None:
+        self._emitted = watermark.timestamp
+        self._emit(watermark)
+
+
+_SLICE = 64
+"""So many timers are sorted between two looks at the mailbox: some tens of microseconds."""
+_Copies = dict[str, tuple[list[InternalTimer], list[InternalTimer]]]
+"""By the service's name: the timers of event time, and those of processing time."""
+
+
+class InternalTimerServices:
+    """Of one operator of one subtask. Mutable."""
+
+    service_kind = InternalTimerService
+    """A planted defect has another."""
+
+    def __init__(
+        self,
+        *,
+        timers: Timers,
+        key_context: KeyContext,
+        key_group_range: KeyGroupRange,
+        max_parallelism: int,
+    ) -> None:
+        self._timers = timers
+        self._key_context = key_context
+        self._key_group_range = key_group_range
+        self._max_parallelism = max_parallelism
+        self._services: dict[str, InternalTimerService] = {}
+
+    def get_internal_timer_service(self, name: str, triggerable: Triggerable) -> InternalTimerService:
+        """The one called `name`; from now on its timers fire at `triggerable`."""
+        service = self._service(name)
+        service.start(triggerable)
+        return service
+
+    def close(self) -> None:
+        """No timer of the operator fires any more (T16)."""
+        for service in self._services.values():
+            service.close()
+
+    @property
+    def reached_watermark(self) -> int:
+        """The highest watermark whose timers have all fired, in every service."""
+        return min((service.reached_watermark for service in self._services.values()), default=MIN_WATERMARK)
+
+    def advance_watermark(self, timestamp: int) -> None:
+        """Fire every event-time timer up to `timestamp`, one service after the other (T12)."""
+        for service in self._services.values():
+            service.advance_watermark(timestamp)
+
+    def try_advance_watermark(self, timestamp: int, should_stop: Callable[[], bool]) -> bool:
+        """The same until `should_stop`, but one timer at least; whether it came to the end (T13)."""
+        return all(
+            service.try_advance_watermark(timestamp, should_stop) for service in self._services.values()
+        )
+
+    def snapshot(self) -> SnapshotFuture[TimersHandle | None]:
+        """The timers as they are now; sorted by key group in the asynchronous part. None without any (C10)."""
+        copies = {
+            name: (service.event_time_timers(), service.processing_time_timers())
+            for name, service in self._services.items()
+        }
+        return SnapshotFuture(self._sort(copies))
+
+    def restore(self, handles: Iterable[TimersHandle]) -> None:
+        """Take over what of `handles` is this subtask's; before the services are asked for."""
+        for handle in handles:
+            for name, groups in handle.services.items():
+                for key_group, timers in groups.items():
+                    if self._is_ours(key_group, handle):
+                        _restore(self._service(name), timers)
+
+    def _is_ours(self, key_group: int, handle: TimersHandle) -> bool:
+        """Whichever subtask had it: only the key group counts."""
+        del handle
+        return key_group in self._key_group_range
+
+    def _service(self, name: str) -> InternalTimerService:
+        service = self._services.get(name)
+        if service is None:
+            service = self.service_kind(timers=self._timers, key_context=self._key_context)
+            self._services[name] = service
+        return service
+
+    def _sort(self, copies: _Copies) -> Generator[None, None, TimersHandle | None]:
+        """In slices: sorting takes far longer than copying did."""
+        services = dict[str, dict[int, KeyGroupTimers]]()
+        for name, (event_time, processing_time) in copies.items():
+            groups = dict[int, KeyGroupTimers]()
+            for number, timer in enumerate(event_time):
+                self._group_of(timer, groups).event_time.append(SavedTimer.of(timer))
+                if number % _SLICE == 0:
+                    yield
+            for number, timer in enumerate(processing_time):
+                self._group_of(timer, groups).processing_time.append(SavedTimer.of(timer))
+                if number % _SLICE == 0:
+                    yield
+            if groups:
+                services[name] = groups
+        return TimersHandle(key_group_range=self._key_group_range, services=services) if services else None
+
+    def _group_of(self, timer: InternalTimer, groups: dict[int, KeyGroupTimers]) -> KeyGroupTimers:
+        key_group = assign_to_key_group(timer.key, self._max_parallelism)
+        return groups.setdefault(key_group, KeyGroupTimers(event_time=[], processing_time=[]))
+
+
+def _restore(service: InternalTimerService, timers: KeyGroupTimers) -> None:
+    service.restore(
+        event_time=[saved.restored() for saved in timers.event_time],
+        processing_time=[saved.restored() for saved in timers.processing_time],
+    )

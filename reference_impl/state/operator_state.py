@@ -1,0 +1,373 @@
+"""Operator state that is a list: its elements may be given to other subtasks one by one.
+
+Answers to Flink's `PartitionableListState`. Invariant: an element is encoded when it is added and decoded when it is
+read, so nobody who holds one can change the state through it, and a snapshot need only copy references (S23).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Generic, TypeVar
+
+from reference_impl.checkpoint_events import CheckpointOptions
+from reference_impl.errors import StateError, StateMigrationException
+from reference_impl.state.handles import (
+    Item,
+    Mode,
+    OperatorStateHandle,
+    OperatorStatePartitions,
+)
+from reference_impl.state.schema import Compatibility, Schema
+from reference_impl.state.serializer import UNENCODABLE, TypeSerializer
+from reference_impl.state.snapshot_future import SnapshotFuture
+from reference_impl.state.state_descriptor import ListStateDescriptor, MapStateDescriptor
+
+__all__ = ["BroadcastState", "OperatorStateBackend", "PartitionableListState", "ReadOnlyBroadcastState"]
+
+T = TypeVar("T")
+
+
+class PartitionableListState(Generic[T]):
+    """One list of one operator's subtask, split or united when it comes to another parallelism. Mutable.
+
+    `len` is the number of its elements.
+    """
+
+    def __init__(
+        self,
+        *,
+        operator: str,
+        name: str,
+        mode: Mode,
+        serializer: TypeSerializer,
+        items: Iterable[Item] = (),
+    ) -> None:
+        self.mode = mode
+        self.serializer = serializer
+        self._operator = operator
+        self._name = name
+        self._items = [item for item in items if isinstance(item, bytes)]
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def get(self) -> list[T]:
+        """All elements in their order; a list of the caller's own, empty if there are none (S4)."""
+        decode = self.serializer.decode
+        return [decode(item) for item in self._items]
+
+    def add(self, value: T) -> None:
+        """Put it behind the others."""
+        self._items.append(self._encoded(value))
+
+    def add_all(self, values: Iterable[T]) -> None:
+        """Put all behind the others, or none of them if one is missing (S4)."""
+        self._items += self._all_encoded(values)
+
+    def update(self, values: Iterable[T]) -> None:
+        """These instead of the others, or the others still if one is missing (S4)."""
+        self._items = self._all_encoded(values)
+
+    def clear(self) -> None:
+        """No elements."""
+        self._items = []
+
+    def partitions(self) -> OperatorStatePartitions:
+        """What a snapshot taken now keeps (S23)."""
+        return OperatorStatePartitions(
+            mode=self.mode, schema=self.serializer.schema, items=tuple(self._items)
+        )
+
+    def _all_encoded(self, values: Iterable[T] | None) -> list[bytes]:
+        if values is None:
+            raise self._error("no list of elements was given; give an empty one to clear the state")
+        return [self._encoded(value) for value in values]
+
+    def _encoded(self, value: T) -> bytes:
+        if value is None:
+            raise self._error("None is no element of a list state; leave it out (S4)")
+        try:
+            return self.serializer.encode(value)
+        except UNENCODABLE as error:
+            raise self._error(str(error)) from None
+
+    def _error(self, problem: str) -> StateError:
+        return StateError(problem, operator=self._operator, state=self._name)
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class BroadcastState(Generic[K, V]):
+    """One subtask's copy, as the side sees it that all subtasks receive. Mutable; `len` is the number of entries."""
+
+    mode = Mode.BROADCAST
+
+    def __init__(
+        self,
+        *,
+        operator: str,
+        name: str,
+        key_serializer: TypeSerializer,
+        serializer: TypeSerializer,
+        items: Iterable[Item] = (),
+    ) -> None:
+        self.key_serializer = key_serializer
+        self.serializer = serializer
+        self._operator = operator
+        self._name = name
+        self._values: dict[bytes, bytes] = dict(item for item in items if isinstance(item, tuple))
+        """By the encoded key, so that 1, 1.0 and True are three, and a list can be one."""
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def get(self, key: K) -> V | None:
+        """The value of `key`, a copy; None without one."""
+        value = self._values.get(self._encoded(self.key_serializer, key))
+        return None if value is None else self.serializer.decode(value)
+
+    def contains(self, key: K) -> bool:
+        """Whether `key` has a value."""
+        return self._encoded(self.key_serializer, key) in self._values
+
+    def entries(self) -> list[tuple[K, V]]:
+        """Each key with its value, as they were when this was called; a list of the caller's own."""
+        key_of, value_of = self.key_serializer.decode, self.serializer.decode
+        return [(key_of(key), value_of(value)) for key, value in self._values.items()]
+
+    immutable_entries = entries
+    """Flink's name for a reader's; what one does to a pair, or to what is in it, is done to a copy."""
+
+    def iterator(self) -> Iterator[tuple[K, V]]:
+        """Goes once over the entries."""
+        return iter(self.entries())
+
+    def put(self, key: K, value: V) -> None:
+        """Let `key` have this value."""
+        self.put_all([(key, value)])
+
+    def put_all(self, entries: Mapping[K, V] | Iterable[tuple[K, V]]) -> None:
+        """Let each key have its value, or none of them if one is missing or of another type."""
+        pairs = entries.items() if isinstance(entries, Mapping) else entries
+        self._values.update(
+            [(self._encoded(self.key_serializer, k), self._encoded(self.serializer, v)) for k, v in pairs]
+        )
+
+    def remove(self, key: K) -> None:
+        """Let `key` have none; without effect if it has none."""
+        self._values.pop(self._encoded(self.key_serializer, key), None)
+
+    def clear(self) -> None:
+        """No entries."""
+        self._values.clear()
+
+    def read_only(self) -> ReadOnlyBroadcastState[K, V]:
+        """For the keyed side."""
+        return ReadOnlyBroadcastState(self)
+
+    def partitions(self) -> OperatorStatePartitions:
+        """What a snapshot taken now keeps (S23)."""
+        return OperatorStatePartitions(
+            mode=self.mode,
+            schema=self.serializer.schema,
+            key_schema=self.key_serializer.schema,
+            items=tuple(self._values.items()),
+        )
+
+    def _encoded(self, serializer: TypeSerializer, part: K | V) -> bytes:
+        try:
+            return serializer.encode(part)
+        except UNENCODABLE as error:
+            raise StateError(str(error), operator=self._operator, state=self._name) from None
+
+
+class ReadOnlyBroadcastState(Generic[K, V]):
+    """A live view without any way to write (S24)."""
+
+    def __init__(self, state: BroadcastState[K, V]) -> None:
+        self.get = state.get
+        self.contains = state.contains
+        self.immutable_entries = state.immutable_entries
+
+
+_State = PartitionableListState[Any] | BroadcastState[Any, Any]
+S = TypeVar("S", bound=_State)
+
+
+class OperatorStateBackend:
+    """Of one subtask of `operator`. Mutable."""
+
+    def __init__(self, *, operator: str) -> None:
+        self._operator = operator
+        self._states: dict[str, _State] = {}
+        self._restored: dict[str, OperatorStatePartitions] = {}
+
+    @property
+    def registered_state_names(self) -> list[str]:
+        """Of the lists that somebody has asked for or that were restored."""
+        return [name for name, mode in self._modes().items() if mode is not Mode.BROADCAST]
+
+    @property
+    def registered_broadcast_state_names(self) -> list[str]:
+        """Of the broadcast states that somebody has asked for or that were restored."""
+        return [name for name, mode in self._modes().items() if mode is Mode.BROADCAST]
+
+    def get_list_state(self, descriptor: ListStateDescriptor) -> PartitionableListState[Any]:
+        """A list that is split when the parallelism changes (S20)."""
+        return self._list_state(descriptor, Mode.SPLIT_DISTRIBUTE)
+
+    def get_union_list_state(self, descriptor: ListStateDescriptor) -> PartitionableListState[Any]:
+        """A list of which every subtask gets everybody's elements at a restore; take out what is not yours (S25)."""
+        return self._list_state(descriptor, Mode.UNION)
+
+    def get_broadcast_state(self, descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
+        """A map that is the same in all subtasks; give the keyed side its `read_only()` view (S24)."""
+        self._refuse_other_kind(descriptor, MapStateDescriptor)
+
+        def create(items: tuple[Item, ...]) -> BroadcastState[Any, Any]:
+            return BroadcastState(
+                operator=self._operator,
+                name=descriptor.name,
+                key_serializer=descriptor.key_serializer,
+                serializer=descriptor.serializer,
+                items=items,
+            )
+
+        return self._state(descriptor, Mode.BROADCAST, create)
+
+    def snapshot(
+        self,
+        checkpoint_id: int,  # noqa: ARG002  # all backends are asked alike; this one writes the same for each
+        timestamp: int,  # noqa: ARG002
+        options: CheckpointOptions,  # noqa: ARG002
+    ) -> SnapshotFuture[OperatorStateHandle | None]:
+        """What there is now, copied now; None if there is no state at all (S18, S23, FLINK-5985)."""
+        copies = {**self._restored, **{name: state.partitions() for name, state in self._states.items()}}
+        if not copies:
+            return SnapshotFuture.of(None)
+        return SnapshotFuture.calling(lambda: OperatorStateHandle(states=copies))
+
+    def restore(self, handle: OperatorStateHandle | None) -> None:
+        """Begin with what `handle` holds; before anybody asks for a state."""
+        if self._states:
+            asked = ", ".join(map(repr, self._states))
+            raise StateError(f"states were asked for before the restore: {asked}", operator=self._operator)
+        self._restored = dict(handle.states) if handle else {}
+
+    def dispose(self) -> None:
+        """Forget everything."""
+        self._states.clear()
+        self._restored.clear()
+
+    def _modes(self) -> dict[str, Mode]:
+        return {name: one.mode for name, one in {**self._restored, **self._states}.items()}
+
+    def _list_state(self, descriptor: ListStateDescriptor, mode: Mode) -> PartitionableListState[Any]:
+        self._refuse_other_kind(descriptor, ListStateDescriptor)
+
+        def create(items: tuple[Item, ...]) -> PartitionableListState[Any]:
+            return PartitionableListState(
+                operator=self._operator,
+                name=descriptor.name,
+                mode=mode,
+                serializer=descriptor.serializer,
+                items=items,
+            )
+
+        return self._state(descriptor, mode, create)
+
+    def _state(
+        self,
+        descriptor: ListStateDescriptor | MapStateDescriptor,
+        mode: Mode,
+        create: Callable[[tuple[Item, ...]], S],
+    ) -> S:
+        name = descriptor.name
+        serializer, key_serializer = self._serializers_of(descriptor)
+        if descriptor.ttl is not None and descriptor.ttl.is_enabled:
+            raise self._error("operator state has no life; leave `ttl` out of its descriptor (S11)", name)
+        self._refuse_other_mode(name, mode)
+        restored = self._restored.get(name)
+        if name not in self._states:
+            items = self._readable(name, restored, serializer, key_serializer) if restored else ()
+            self._states[name] = create(items)
+        state = self._states[name]
+        self._refuse_other_type(name, state.serializer, serializer)
+        if isinstance(state, BroadcastState) and key_serializer is not None:
+            self._refuse_other_type(name, state.key_serializer, key_serializer)
+        return state  # type: ignore[return-value]  # one mode, one class
+
+    def _serializers_of(
+        self, descriptor: ListStateDescriptor | MapStateDescriptor
+    ) -> tuple[TypeSerializer, TypeSerializer | None]:
+        """Of the elements or values, and of a map's keys."""
+        try:
+            serializer = descriptor.serializer
+            keys = descriptor.key_serializer if isinstance(descriptor, MapStateDescriptor) else None
+        except TypeError as error:
+            raise self._error(str(error), descriptor.name) from None
+        return serializer, keys
+
+    def _refuse_other_kind(
+        self, descriptor: object, kind: type[ListStateDescriptor | MapStateDescriptor]
+    ) -> None:
+        if not isinstance(descriptor, kind):
+            raise StateError(
+                f"a {type(descriptor).__name__} does not say what is wanted; give a {kind.__name__}",
+                operator=self._operator,
+                state=getattr(descriptor, "name", None),
+            )
+
+    def _refuse_other_type(self, name: str, first: TypeSerializer, now: TypeSerializer) -> None:
+        if first.schema != now.schema:
+            raise self._error(
+                f"it was asked for with {first.schema} and now with {now.schema}; use one type (S2)", name
+            )
+
+    def _refuse_other_mode(self, name: str, mode: Mode) -> None:
+        registered = self._modes().get(name, mode)
+        if registered is not mode:
+            raise self._error(
+                f"it is {registered.value!r} state and cannot be {mode.value!r} state too; ask for it as before, or "
+                "take another name (S18)",
+                name,
+            )
+
+    def _readable(
+        self,
+        name: str,
+        restored: OperatorStatePartitions,
+        serializer: TypeSerializer,
+        key_serializer: TypeSerializer | None,
+    ) -> tuple[Item, ...]:
+        """The restored items as `serializer` writes them (S2); keys are never migrated, as in Flink."""
+        migrate = self._migration(name, restored.schema, serializer)
+        if key_serializer is None:
+            return tuple(migrate(item) for item in restored.items if isinstance(item, bytes))
+        old_keys = restored.key_schema
+        if old_keys is None or key_serializer.compatibility_with(old_keys) is not Compatibility.AS_IS:
+            raise self._changed(
+                f"its keys were {old_keys} and cannot be read as {key_serializer.schema}", name
+            )
+        return tuple((item[0], migrate(item[1])) for item in restored.items if isinstance(item, tuple))
+
+    def _migration(self, name: str, old: Schema, serializer: TypeSerializer) -> Callable[[bytes], bytes]:
+        match serializer.compatibility_with(old):
+            case Compatibility.AS_IS:
+                return lambda data: data
+            case Compatibility.AFTER_MIGRATION:
+                return lambda data: serializer.migrate(data, old)
+            case Compatibility.INCOMPATIBLE:
+                raise self._changed(f"it was {old} and cannot be read as {serializer.schema}", name)
+
+    def _changed(self, problem: str, name: str) -> StateMigrationException:
+        return StateMigrationException(
+            f"{problem}; register it with a type that can read the old one (S2)",
+            operator=self._operator,
+            state=name,
+        )
+
+    def _error(self, problem: str, name: str) -> StateError:
+        return StateError(problem, operator=self._operator, state=name)

@@ -1,0 +1,152 @@
+"""Gives the operator state of so many subtasks to another number of subtasks.
+
+Answers to Flink's `RoundRobinOperatorStateRepartitioner`. Invariant: what the new subtasks get of a split state is,
+together, what the old ones wrote, and over all split states no subtask has more than one item above another (S21).
+
+Deviation: the order is fixed, where Flink has the order of a hash. Items keep the order of the old subtasks and,
+in each their own; names come in the order in which the subtasks, read from the first on, wrote them. The caller
+needs no `old_parallelism`: there is one handle, or None, for each old subtask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from reference_impl.errors import StateError
+from reference_impl.state.handles import (
+    Mode,
+    OperatorStateHandle,
+    OperatorStatePartitions,
+)
+
+__all__ = ["RoundRobinOperatorStateRepartitioner", "refuse_union_finished_in_part"]
+
+_Written = dict[str, list[OperatorStatePartitions]]
+"""Of each name what the subtasks wrote that have it, in the order of the subtasks."""
+_Given = list[dict[str, OperatorStatePartitions]]
+"""For each new subtask what it gets."""
+
+
+class RoundRobinOperatorStateRepartitioner:
+    """Of one operator. Holds nothing else; what it does of each mode can be replaced."""
+
+    def __init__(self, *, operator: str = "of the task") -> None:
+        self._operator = operator
+
+    def repartition_state(
+        self, previous: Sequence[OperatorStateHandle | None], old_parallelism: int, new_parallelism: int
+    ) -> list[OperatorStateHandle | None]:
+        """For each new subtask what it restores; None for one that gets nothing, as for one that had nothing."""
+        if len(previous) != old_parallelism:
+            raise ValueError(
+                f"{len(previous)} handles for {old_parallelism} old subtasks; give one for each in their order, or None"
+            )
+        if new_parallelism < 1:
+            raise ValueError(f"operator state is to go to {new_parallelism} subtasks; give 1 or more")
+        written = _by_name(previous, self._operator)
+        given: _Given = [{} for _ in range(new_parallelism)]
+        if new_parallelism == old_parallelism:
+            self.keep(previous, written, given)
+        else:
+            self.split(written, given)
+            self.broadcast(_of_mode(Mode.BROADCAST, written), given)
+        self.unite(written, given)
+        return [OperatorStateHandle(states=states) if states else None for states in given]
+
+    def keep(self, previous: Sequence[OperatorStateHandle | None], written: _Written, given: _Given) -> None:
+        """At the same parallelism: each its own, and a copy for those without one (S19, FLINK-23475)."""
+        for states, handle in zip(given, previous, strict=True):
+            for name, partitions in handle.states.items() if handle else ():
+                if partitions.mode is not Mode.UNION:
+                    states[name] = partitions
+        copies = _of_mode(Mode.BROADCAST, written)
+        self.broadcast({name: of for name, of in copies.items() if len(_reported(of)) < len(previous)}, given)
+
+    def split(self, written: _Written, given: _Given) -> None:
+        """Contiguous parts, and one name's rest ends where the next one's begins (S20)."""
+        parallelism, start = len(given), 0
+        for name, partitions in _of_mode(Mode.SPLIT_DISTRIBUTE, written).items():
+            whole = self._joined(name, partitions)
+            items, position = whole.items, 0
+            for turn, share in enumerate(_shares(len(items), parallelism)):
+                part = items[position : position + share]
+                position += share
+                given[(start + turn) % parallelism][name] = replace(whole, items=part)
+            start = (start + len(items) % parallelism) % parallelism
+
+    def unite(self, written: _Written, given: _Given) -> None:
+        """Everybody gets all (S22); who wants only its part takes it out (S25)."""
+        for name, partitions in _of_mode(Mode.UNION, written).items():
+            united = self._joined(name, partitions)
+            for states in given:
+                states[name] = united
+
+    def _joined(self, name: str, partitions: Sequence[OperatorStatePartitions]) -> OperatorStatePartitions:
+        """The items of all; StateError if they are not of one type, for then nobody could read them (S2)."""
+        holding = _reported(partitions) or partitions
+        types = list(dict.fromkeys(str(one.schema) for one in holding if one.schema != holding[0].schema))
+        if types:
+            raise StateError(
+                f"one subtask left elements of {holding[0].schema}, another of {', '.join(types)}; restore it at the"
+                " old parallelism first, and let every subtask ask for it with the new type",
+                operator=self._operator,
+                state=name,
+            )
+        return replace(holding[0], items=tuple(item for one in holding for item in one.items))
+
+    def broadcast(self, copies: _Written, given: _Given) -> None:
+        """The copies go round, of those that have reported one (S22)."""
+        for name, partitions in copies.items():
+            reported = _reported(partitions) or partitions
+            for subtask, states in enumerate(given):
+                states[name] = reported[subtask % len(reported)]
+
+
+def refuse_union_finished_in_part(
+    operator: str, previous: Sequence[OperatorStateHandle | None], finished: Sequence[bool]
+) -> None:
+    """Raise if some subtasks have finished, others not, and one of these has union state.
+
+    The finished ones wrote nothing, so what they held would be missing from the union (C19, FLINK-21080).
+    """
+    if all(finished) or not any(finished):
+        return
+    for name, partitions in _of_mode(Mode.UNION, _by_name(previous, operator)).items():
+        raise StateError(
+            f"{sum(finished)} of {len(finished)} subtasks have finished, and what they had of this union list state "
+            f"is gone, while {len(partitions)} still have theirs; restore a checkpoint in which none or all of them "
+            "have finished (C19)",
+            operator=operator,
+            state=name,
+        )
+
+
+def _by_name(previous: Sequence[OperatorStateHandle | None], operator: str) -> _Written:
+    written: _Written = {}
+    for handle in previous:
+        for name, partitions in handle.states.items() if handle else ():
+            written.setdefault(name, []).append(partitions)
+    for name, several in written.items():
+        if len({partitions.mode for partitions in several}) > 1:
+            modes = " and ".join(repr(mode.value) for mode in dict.fromkeys(one.mode for one in several))
+            raise StateError(
+                f"some of its subtasks wrote it as {modes}; restore handles of one and the same operator (S18)",
+                operator=operator,
+                state=name,
+            )
+    return written
+
+
+def _of_mode(mode: Mode, written: _Written) -> _Written:
+    return {name: several for name, several in written.items() if several[0].mode is mode}
+
+
+def _shares(items: int, parallelism: int) -> Iterator[int]:
+    base, remainder = divmod(items, parallelism)
+    return (base + (turn < remainder) for turn in range(parallelism))
+
+
+def _reported(partitions: Sequence[OperatorStatePartitions]) -> list[OperatorStatePartitions]:
+    """Those that hold something."""
+    return [one for one in partitions if one.items]

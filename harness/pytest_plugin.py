@@ -17,7 +17,7 @@ import pytest
 if TYPE_CHECKING:
     from harness.engine.stage import Stage
     from harness.runs.outcome import RunOutcome
-    from harness.scenario import Scenario
+    from harness.scenario.model import Scenario
 
 __all__ = ["NotProven", "ScenarioFile", "ScenarioItem", "Shared"]
 
@@ -80,7 +80,7 @@ class ScenarioFile(pytest.File):
     def collect(self) -> Iterator[ScenarioItem]:
         """Raises the file's mistakes, all at once, as a collection error."""
         from harness.errors import FloodmarkError
-        from harness.scenario_file import load
+        from harness.scenario.file import load
 
         try:
             scenario = load(self.path)
@@ -211,7 +211,7 @@ class Shared:
 
     def _opened(self) -> Stage:
         """The stage, opened by the first run; its world by the first run that needs one, whose failure it is."""
-        from harness.engine.observer import Observer, Stop
+        from harness.engine.level import Observer, Stop
         from harness.engine.stage import open_stage
 
         if self._stage is None:

@@ -1,7 +1,7 @@
-"""Verdicts: what a judgement of a history says, as values.
+"""The invariants by id, one sentence each: the one list that scenarios, `list` and reports take them from.
 
-Answers to Jepsen's three-valued results, with `vacuous` added: nothing here could have violated the
-invariant, so nothing was shown. Only `pass` is green; merging takes the worst.
+Answers to the tables of `docs/history.md`. Invariant: an id is here if and only if a history can be judged by it,
+and has a checker.
 """
 
 from __future__ import annotations
@@ -12,18 +12,108 @@ from enum import StrEnum
 from typing import Any
 
 from harness.errors import Exit
-from harness.recovery import Recovery
 
 __all__ = [
+    "INVARIANTS",
+    "NOT_ON_A_HISTORY",
     "Anomaly",
+    "Cost",
     "Explanation",
     "Guarantee",
     "InvariantVerdict",
     "Judgement",
     "Outcome",
+    "Recovery",
     "Step",
     "worst",
 ]
+
+INVARIANTS: dict[str, str] = {
+    "V1": "Ordered mode: results leave in the order of their records, and watermarks keep their place.",
+    "V2": "Unordered mode: no result leaves before a watermark that came in ahead of its record.",
+    "V3": "Results of one key leave in the order of that key's records.",
+    "V4": "Watermarks leave in the order in which they came in; none goes back.",
+    "V5": "A watermark leaves only after everything that came in ahead of it is resolved.",
+    "V6": "Every watermark leaves, and none is held once nothing ahead of it is open.",
+    "V7": "A watermark leaves only if it came in, as often as it did, and nothing follows the last one.",
+    "V8": "Every record's results are visible in the end, each once, with the right value and time.",
+    "V9": "The database shows the effect of every record once: not twice, not missing, not altered.",
+    "V10": "A checkpoint cuts cleanly: each element before it has either left or is stored in it.",
+    "V11": "A restart goes on from a completed checkpoint, with its elements and its source position.",
+    "V12": "An epoch becomes visible whole, once, in order, and only when its checkpoint allows it.",
+    "V13": "Once a newer attempt has taken effect, nothing of an older one does.",
+    "V14": "No more elements are in flight than the capacity allows, with one more at most waiting to enter.",
+    "V15": "Each record's calls end in exactly one outcome, in time, within the allowed tries.",
+    "V16": "After the last fault has healed the operator goes on to its end.",
+    "V18": "Checkpoints keep completing, however full the queue and however slow the database.",
+    "V19": "Every answer belongs to the call that asked for it.",
+    "V20": "A record that failed for good fails its task or goes to the dead letters; it is never swallowed.",
+    "V21": "Only the task's thread acts, between its start and its close, one record's results at a time.",
+    "V23": "Every fault left evidence that it bit, and as much was observed as the scenario asks for.",
+}
+"""In the order of `floodmark check --format json`."""
+
+NOT_ON_A_HISTORY: dict[str, str] = {
+    "V17": "the time to recover is a measurement; it is reported, not judged",
+    "V22": "the database's own isolation is judged on a probe's history, not on a run's",
+}
+"""Numbers of the catalogue that no history can be judged by, and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What one fault or kill cost."""
+
+    what: str
+    """`fault "spike" (all subtasks)`, `kill of attempt 1 of subtask 0`."""
+    event: int
+    """The event by which it began."""
+    begin_us: int
+    """Since the history's first event."""
+    detect_us: int | None = None
+    """A fault: until the first call that failed, or attempt that failed or died. A kill: since its last sign."""
+    first_output_us: int | None = None
+    """From its end (a kill: from the kill) to the first result after it."""
+    steady_us: int | None = None
+    """From its end until results were again as quick as 99 in 100 were before, for a row of them."""
+    replayed: int | None = None
+    """A kill: records that the next attempt took up again."""
+    replayed_of: int | None = None
+    """The records accepted by then."""
+    deficit: int = 0
+    """Records by which what came in outran what left, summed over tenths of a second, from its begin until steady."""
+    absent: Mapping[str, str] = field(default_factory=dict)
+    """The measures that have no number, and why."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The form of `floodmark check --format json`."""
+        return {
+            "what": self.what,
+            "event": self.event,
+            "begin_us": self.begin_us,
+            "detect_us": self.detect_us,
+            "first_output_us": self.first_output_us,
+            "steady_us": self.steady_us,
+            "replayed_records": self.replayed,
+            "accepted_records": self.replayed_of,
+            "deficit_records": self.deficit,
+            "absent": dict(self.absent),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """Every disturbance of a history with its cost; or why there is none."""
+
+    costs: tuple[Cost, ...] = ()
+    omitted: int = 0
+    """Further disturbances that were only counted."""
+    why: str = ""
+    """Why nothing could be measured."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The form of `floodmark check --format json`."""
+        return {"costs": [cost.as_json() for cost in self.costs], "omitted": self.omitted, "why": self.why}
 
 
 class Outcome(StrEnum):

@@ -1,7 +1,9 @@
-"""Which checkpoint it is, and how long it took to get here.
+"""What coordinator, tasks and operators tell each other of a checkpoint: its name, options, events and failure.
 
-Answers to Flink's `CheckpointMetaData` and `CheckpointMetrics`. Invariant: frozen values; what names a checkpoint never
-changes on its way from the coordinator to the last operator.
+Answers to Flink's `CheckpointMetaData` and `CheckpointMetrics`, and to the events of its channels: `CheckpointBarrier`,
+`CancelCheckpointMarker`, `EventAnnouncement`, `EndOfData` and `EndOfPartitionEvent`; what the others answer to is said
+with each. Invariant: all but the exception are frozen values. What names a checkpoint never changes on its way from the
+coordinator to the last operator, and events stand in the order in which their channel carries them.
 """
 
 from __future__ import annotations
@@ -95,7 +97,13 @@ class SnapshotType(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointOptions:
-    """Travels with each barrier."""
+    """What a checkpoint is for, and how its barriers meet what is in flight.
+
+    Travels with each barrier.
+
+    Answers to Flink's `CheckpointOptions`, `CheckpointType` and `SavepointType`. Invariant: a savepoint never captures
+    what is in flight between tasks, so its barriers are aligned, whatever the job is configured to (C29).
+    """
 
     snapshot_type: SnapshotType = SnapshotType.CHECKPOINT
     alignment: AlignmentType = AlignmentType.ALIGNED
@@ -180,7 +188,13 @@ class CheckpointFailureReason(Enum):
 
 
 class CheckpointException(OperatorError):
-    """A checkpoint failed for `reason`; what led to it is the cause."""
+    """Why a checkpoint did not come to its end.
+
+    A checkpoint failed for `reason`; what led to it is the cause.
+
+    Answers to Flink's `CheckpointFailureReason` and `CheckpointException`. Invariant: a failed checkpoint has exactly
+    one reason, the first.
+    """
 
     def __init__(self, reason: CheckpointFailureReason, detail: str = "") -> None:
         super().__init__(f"{reason.name}: {reason.value}" + (f"; {detail}" if detail else ""))
@@ -205,7 +219,14 @@ class HearsOfAborted(Protocol):
 
 @runtime_checkable
 class CheckpointListener(HearsOfComplete, HearsOfAborted, Protocol):
-    """An operator, a function or a sink that acts when a checkpoint is over, in whatever way."""
+    """Who wants to hear what became of a checkpoint.
+
+    An operator, a function or a sink that acts when a checkpoint is over, in whatever way.
+
+    Answers to Flink's `CheckpointListener`. Invariant: notifications are best effort. One may be lost, come late, come
+    after that of a later checkpoint, or name one that this instance never took part in; complete(n) covers every number
+    below n, and aborted(n) says nothing about the data of n, which belong to the next that completes (C38, C39).
+    """
 
 
 class StopMode(Enum):

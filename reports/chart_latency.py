@@ -10,8 +10,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.runs.outcome import FaultRecord
-from reports.chart_bands import Band, bands_of, label_rows, time_ticks
-from reports.chart_scale import LinearScale, LogScale, Tick, bucket_of, decade_ticks, points, quantile
+from reports.chart_scale import (
+    Band,
+    LinearScale,
+    LogScale,
+    Tick,
+    bands_of,
+    bucket_of,
+    decade_ticks,
+    label_rows,
+    points,
+    quantile,
+    time_ticks,
+)
 from reports.history_view import CallSpan, HistoryView
 
 __all__ = ["LatencyChart", "Series", "latency_of"]

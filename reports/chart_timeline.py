@@ -11,8 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from harness.runs.outcome import FaultRecord
-from reports.chart_bands import Band, bands_of, label_rows, time_ticks
-from reports.chart_scale import LinearScale, Tick, bucket_of, points
+from reports.chart_scale import Band, LinearScale, Tick, bands_of, bucket_of, label_rows, points, time_ticks
 from reports.history_view import HistoryView, Lane
 
 __all__ = ["LaneDrawing", "Timeline", "timeline_of"]

@@ -11,13 +11,11 @@ from dataclasses import dataclass, replace
 
 from harness.explanation.explain import ANOMALIES_IN_FULL
 from harness.explanation.text import explanation_lines, rest_of
+from harness.history.values import brief, visible
 from harness.runs.outcome import RunOutcome
 from harness.verdict import Anomaly, Explanation, InvariantVerdict, Outcome
-from harness.visible import brief, visible
-from reports.excerpt import Line
-from reports.history_view import HistoryView
-from reports.invariants import describe_invariant, title_of
-from reports.reading import counts_towards
+from reports.history_view import HistoryView, Line
+from reports.reading import counts_towards, describe_invariant, title_of
 
 __all__ = ["AnomalyStory", "Conviction", "as_text", "by_its_lineage", "conviction_of", "convictions_of"]
 

@@ -12,12 +12,11 @@ from collections.abc import Iterator, Sequence
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from harness.explanation.text import guarantee_lines, recovery_lines
+from harness.history.values import visible
 from harness.runs.outcome import RunOutcome
 from harness.verdict import InvariantVerdict, Outcome
-from harness.visible import visible
 from reports.conviction import as_text
-from reports.invariants import title_of
-from reports.reading import Tone, counts_towards
+from reports.reading import Tone, counts_towards, title_of
 from reports.run_section import RunSection
 
 __all__ = ["junit_text"]

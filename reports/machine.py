@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal, assert_never
 
+from harness.history.values import visible
 from harness.runs.outcome import RunOutcome
-from harness.visible import visible
 from reports.conviction import as_text, conviction_of
 from reports.markdown import markdown_text
 from reports.reading import Tone, headline_of

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 from harness.explanation.text import closing_lines
+from harness.history.values import brief, visible, without_credentials
 from harness.runs.outcome import FaultRecord, RunOutcome
 from harness.verdict import InvariantVerdict
-from harness.visible import brief, visible, without_credentials
 from reports.conviction import as_text, by_its_lineage, conviction_of
 from reports.reading import Tone, counts_towards, headline_of
 from reports.run_section import RunSection

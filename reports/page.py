@@ -16,15 +16,22 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from harness.explanation.text import reasons_of
-from harness.visible import brief, visible, without_credentials
+from harness.history.values import brief, visible, without_credentials
 from reports.chart_latency import LatencyChart, latency_of
 from reports.chart_scale import points
 from reports.chart_timeline import Timeline, timeline_of
 from reports.history_view import CheckpointRow
-from reports.invariants import OUTCOME_MEANING, describe_invariant, title_of
-from reports.reading import Tone, counted_in, counts_of, counts_towards, headline_of
-from reports.run_section import RunSection
-from reports.threats import NOT_CLAIMED
+from reports.reading import (
+    OUTCOME_MEANING,
+    Tone,
+    counted_in,
+    counts_of,
+    counts_towards,
+    describe_invariant,
+    headline_of,
+    title_of,
+)
+from reports.run_section import NOT_CLAIMED, RunSection
 
 __all__ = ["PAGE_BYTES_MAX", "page_text", "templates"]
 

@@ -16,12 +16,11 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.explanation.text import closing_lines
+from harness.history.values import brief, visible, without_credentials
 from harness.runs.outcome import FaultRecord, RunOutcome
 from harness.verdict import Outcome
-from harness.visible import brief, visible, without_credentials
 from reports.conviction import Conviction, as_text, by_its_lineage, convictions_of
-from reports.invariants import title_of
-from reports.reading import Reading, Tone, counted_in, counts_towards, headline_of
+from reports.reading import Reading, Tone, counted_in, counts_towards, headline_of, title_of
 from reports.run_section import RunSection, sections_of
 
 __all__ = ["print_outcomes", "print_sections", "terminal"]

@@ -1,7 +1,7 @@
-"""How one finished run is to be read: its headline, and whether that is what was wanted.
+"""The invariants by a short name, and what an outcome means, for readers without the specification at hand.
 
-Invariant: a planted defect that was convicted by what is meant for it reads as a success and says so; only
-then, and for a `pass`, is anything green. Every form of a report takes its first words from here.
+Answers to the rule names of the Reactive Streams TCK. Invariant: ids and sentences are those of
+`harness.verdict`; a name that is not listed there is shown bare, never dropped.
 """
 
 from __future__ import annotations
@@ -11,9 +11,64 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from harness.runs.outcome import RunOutcome
-from harness.verdict import InvariantVerdict, Outcome
+from harness.verdict import INVARIANTS, InvariantVerdict, Outcome
 
-__all__ = ["Reading", "Tone", "counted_in", "counts_of", "counts_towards", "headline_of", "read_run"]
+__all__ = [
+    "OUTCOME_MEANING",
+    "TITLES",
+    "Reading",
+    "Tone",
+    "counted_in",
+    "counts_of",
+    "counts_towards",
+    "describe_invariant",
+    "headline_of",
+    "read_run",
+    "title_of",
+]
+
+TITLES: dict[str, str] = {
+    "V1": "ordered",
+    "V2": "within segments",
+    "V3": "order per key",
+    "V4": "watermarks rise",
+    "V5": "no crossing",
+    "V6": "watermarks pass",
+    "V7": "no phantom watermark",
+    "V8": "exactly once",
+    "V9": "one effect",
+    "V10": "checkpoint cut",
+    "V11": "restore",
+    "V12": "epochs",
+    "V13": "fencing",
+    "V14": "capacity",
+    "V15": "tries and timeouts",
+    "V16": "liveness",
+    "V18": "checkpoints go on",
+    "V19": "integrity",
+    "V20": "errors are visible",
+    "V21": "one thread",
+    "V23": "evidence",
+}
+"""Two or three words each, for tables and headings."""
+
+OUTCOME_MEANING = {
+    "pass": "nothing in this history breaks it",
+    "fail": "this history breaks it; the events are shown",
+    "unknown": "the history does not say",
+    "vacuous": "nothing happened that could have broken it, so nothing is shown",
+    "not-claimed": "does not apply to this operator",
+}
+
+
+def title_of(invariant: str) -> str:
+    """Its short name, or nothing where this version does not know it."""
+    return TITLES.get(invariant, "")
+
+
+def describe_invariant(invariant: str) -> str:
+    """What it says, one whole sentence."""
+    return INVARIANTS.get(invariant, "Not described in this version of Floodmark.")
 
 
 _SIMULATED = "sim"

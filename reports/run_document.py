@@ -14,10 +14,10 @@ from typing import Any, Literal
 import msgspec
 
 from harness.errors import HistoryError
+from harness.history.values import without_credentials
 from harness.runs import outcome as outcome_values
 from harness.runs.outcome import FaultRecord, RunOutcome
 from harness.verdict import InvariantVerdict
-from harness.visible import without_credentials
 from reports.conviction import as_text, conviction_of
 from reports.reading import headline_of, read_run
 from reports.run_section import RunSection

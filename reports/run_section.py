@@ -1,21 +1,93 @@
-"""One run with everything that each form of a report shows of it: read here, shown six ways.
+"""Threats to validity: whatever could make a green verdict mean less than it seems, said before any green.
 
-Invariant: page, JUnit, JSON and terminal draw on the same values, and none of them reads the history again.
+Answers to Schemathesis' warnings-first report. Invariant: each line states a fact of this run and what it
+weakens; the list is shown even when the verdict is a pass, and an empty list is said to be empty.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from harness.explanation.explain import explained_file
-from harness.runs.outcome import RunOutcome
+from harness.runs.outcome import FaultRecord, RunOutcome
+from harness.verdict import InvariantVerdict, Outcome
 from reports.conviction import Conviction, convictions_of
 from reports.history_view import HistoryView, read_view
-from reports.reading import Reading, read_run
-from reports.threats import threats_to
+from reports.reading import Reading, counts_towards, read_run
 
-__all__ = ["RunSection", "StoredHistory", "section_of", "sections_of"]
+__all__ = ["NOT_CLAIMED", "RunSection", "StoredHistory", "section_of", "sections_of", "threats_to"]
+
+_FEW = 10
+"""Below so many observations a pass is said to rest on few."""
+
+NOT_CLAIMED = (
+    "That other seeds, schedules or timings hold: a pass is about the histories recorded here.",
+    "That no defect is left: the checkers convict what a history shows, and miss what it does not.",
+    "Anything about a fault that is not in the tables, or that left no evidence.",
+    "Anything under rescaling, or with a source that gives other elements when it is read again.",
+    "That the database keeps its own promises: they are assumed, not probed (V22).",
+    "Performance: times were taken under faults, on this machine, to show what bit and when.",
+)
+"""What the report does not claim, whatever the verdict."""
+
+
+def threats_to(outcome: RunOutcome, *, reading_problems: Sequence[str] = ()) -> tuple[str, ...]:
+    """The threats of one run, the gravest first, each once."""
+    found = [
+        *_early_end(outcome),
+        *(line for fault in outcome.faults for line in _of_fault(fault)),
+        *_undecided(outcome),
+        *outcome.threats,
+        *outcome.judgement.warnings,
+        *reading_problems,
+        *_of_world(outcome),
+        *_few(outcome),
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def _early_end(outcome: RunOutcome) -> Iterator[str]:
+    if outcome.interrupted:
+        yield "The run was interrupted; what follows is about the part that ran."
+    if outcome.error:
+        yield f"The run stopped early: {outcome.error}"
+
+
+def _of_fault(fault: FaultRecord) -> Iterator[str]:
+    if fault.armed_us is None:
+        yield f"Fault {fault.id} ({fault.kind}) never began: its trigger did not come."
+    elif not fault.bites:
+        yield f"Fault {fault.id} ({fault.kind}) began and left no evidence that it bit."
+
+
+def _undecided(outcome: RunOutcome) -> Iterator[str]:
+    for verdict in outcome.judgement.invariants:
+        if verdict.outcome in {Outcome.UNKNOWN, Outcome.VACUOUS}:
+            weight = "" if counts_towards(outcome, verdict) else ", which does not decide this scenario"
+            yield f"{verdict.invariant} is {verdict.outcome}{weight}: {_why(verdict)}"
+
+
+def _why(verdict: InvariantVerdict) -> str:
+    return verdict.why.splitlines()[-1] if verdict.why else "no reason was given."
+
+
+def _of_world(outcome: RunOutcome) -> Iterator[str]:
+    if outcome.world.server.lower().startswith("mariadb"):
+        yield f"The database was {outcome.world.server}, not MySQL: what holds here may differ there."
+    if outcome.world.kind == "local":
+        yield "The world was local processes on this machine, not containers with their own network."
+    if outcome.level == "live":
+        yield "The level was live: the operator ran without Spark, its scheduling and its retries."
+    if outcome.level == "sim":
+        yield "The level was sim: time, network and database are models, and fail only as these were told to."
+
+
+def _few(outcome: RunOutcome) -> Iterator[str]:
+    for verdict in outcome.judgement.invariants:
+        if verdict.outcome is Outcome.PASS and 0 < verdict.observed < _FEW:
+            seen = "1 observation" if verdict.observed == 1 else f"{verdict.observed} observations"
+            yield f"{verdict.invariant} passed on {seen} only."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import IO
 
 from harness.errors import WorldError
+from harness.history.values import without_secrets
 from harness.runs.outcome import RunOutcome
-from harness.visible import without_secrets
 from reports.junit import junit_text
 from reports.markdown import markdown_text
 from reports.page import page_text

@@ -21,7 +21,7 @@ from harness.bench.scenario_machine import run_examples
 from harness.bench.snapshot_cost import snapshot_s
 from harness.bench.windows import run_callback_window, run_task_window
 from harness.errors import FloodmarkError, WorldError
-from harness.oracle.flink_jar import FLINK_VERSION, flink_jar
+from harness.oracle.program import FLINK_VERSION, flink_jar
 from harness.world.settings import WorldSettings
 from reference_impl.elements import Record
 

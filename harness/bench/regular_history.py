@@ -35,7 +35,7 @@ from harness.history.event import (
     Wm,
 )
 from harness.history.header import Bounds, Header, Operator
-from harness.history.write import header_line
+from harness.history.text import header_line
 
 __all__ = ["regular_header", "regular_history", "write_lines"]
 

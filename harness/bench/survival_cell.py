@@ -17,25 +17,23 @@ from typing import Any
 
 import pymysql
 
-from harness.checkpoint_store import CheckpointStore, FolderFiles
 from harness.choices import Choices
 from harness.clock import Deadline, monotonic_us, wait_until
-from harness.database.coordinated_sink import CoordinatedSink
+from harness.database.checkpoint_store import CheckpointStore, FolderFiles
+from harness.database.coordinated_sink import CoordinatedSink, IdempotentSink
 from harness.database.coordinator import Coordinator
 from harness.database.driver import AsyncMySqlDriver, MySqlDriver
 from harness.database.epoch import Part, Visible
-from harness.database.idempotent_sink import IdempotentSink
 from harness.database.pool import ConnectionPool
 from harness.database.schema import connect, prepare_database, run_database
 from harness.database.sink import EpochSink
 from harness.database.two_phase_sink import TwoPhaseSink, branches_of
 from harness.faults.model.fault import Fault, OutsideFault
 from harness.faults.model.registry import FAULTS, FaultName, fault_of
-from harness.faults.real.fault_site import Site
-from harness.faults.real.workers import Succession
+from harness.faults.real.fault_site import Site, Succession
 from harness.process_identity import ProcessIdentity
 from harness.runs.plan import Endpoint
-from harness.scenario_parts import SINK_FORMS, Sink
+from harness.scenario_parts.parts import SINK_FORMS, Sink
 from harness.sut.lookup import ReferenceLookup, own_nonces
 from harness.workloads.lookups import Lookup
 from harness.world.world import LINKS, World
@@ -246,7 +244,7 @@ def _end_sessions(root: Endpoint) -> None:
 
 
 class _Nobody:
-    """There are no workers here; `harness.faults.real.workers.Workers`."""
+    """There are no workers here; `harness.faults.real.fault_site.Workers`."""
 
     def process(self, subtask: int) -> ProcessIdentity | None:
         """None."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from harness.checkers.attempt_input import RecordOf, elements_of
 from harness.checkers.case import SubtaskView
 from harness.checkers.history_trace import Attempt
+from harness.checkers.inputs import RecordOf, elements_of
 from harness.checkers.invariant import Findings, Invariant
 from harness.history.event import Call, Close, Dead, Failed, Id, In, Kill, Out, Res, Restore
 from harness.history.values import shown

@@ -12,12 +12,11 @@ from collections import deque
 from collections.abc import Iterator
 from itertools import islice
 
-from harness.checkers.attempt_input import AttemptInput, Mark, elements_of
+from harness.checkers.attempt_state import Progress, WatermarkSlots
 from harness.checkers.case import SubtaskView
 from harness.checkers.history_trace import Attempt
+from harness.checkers.inputs import AttemptInput, Mark, elements_of
 from harness.checkers.invariant import Findings, Invariant
-from harness.checkers.progress import Progress
-from harness.checkers.watermark_slots import WatermarkSlots
 from harness.history.event import Call, Dead, Id, In, OfAttempt, Out, Owm, Res, Restore, Wm
 from harness.history.values import shown
 from harness.verdict import Anomaly

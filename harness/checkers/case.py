@@ -8,14 +8,9 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from harness.checkers.attempt_input import AttemptInput
-from harness.checkers.chain import Chain, Checkpoints
-from harness.checkers.effective_output import Shown, effective_output
-from harness.checkers.expected_outputs import ExpectedOutputs
-from harness.checkers.history_trace import Subtask, Trace
-from harness.checkers.stalls import Stalls
-from harness.checkers.subtask_input import SubtaskInput
-from harness.checkers.which_watermark import positions_of_emissions
+from harness.checkers.history_trace import Stalls, Subtask, Trace
+from harness.checkers.inputs import AttemptInput, SubtaskInput, positions_of_emissions
+from harness.checkers.outputs import Chain, Checkpoints, ExpectedOutputs, Shown, effective_output
 from harness.history.event import Owm
 from harness.history.header import Header
 

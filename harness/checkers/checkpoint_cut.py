@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from harness.checkers.attempt_input import Element, Mark, elements_of
-from harness.checkers.attempt_sweep import AttemptSweep
+from harness.checkers.attempt_state import AttemptSweep, misordered
 from harness.checkers.case import SubtaskView
 from harness.checkers.history_trace import Attempt
+from harness.checkers.inputs import Element, Mark, elements_of
 from harness.checkers.invariant import Findings, Invariant
-from harness.checkers.replay_order import misordered
 from harness.history.event import Snap
 from harness.history.values import shown
 from harness.verdict import Anomaly

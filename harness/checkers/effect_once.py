@@ -13,8 +13,8 @@ from typing import Any
 from msgspec import UNSET
 
 from harness.checkers.case import Case, SubtaskView
-from harness.checkers.expected_outputs import Expectation
 from harness.checkers.invariant import Findings, Invariant
+from harness.checkers.outputs import Expectation
 from harness.history.event import Call, Effect, Id, Res
 from harness.history.values import same, shown
 from harness.verdict import Anomaly

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from msgspec import UNSET
 
 from harness.checkers.case import SubtaskView
-from harness.checkers.effective_output import Shown, outputs
+from harness.checkers.inputs import Taken
 from harness.checkers.invariant import Findings, Invariant
-from harness.checkers.subtask_input import Taken
+from harness.checkers.outputs import Shown, outputs
 from harness.history.event import Id, Out
 from harness.history.values import listed, same, shown
 from harness.verdict import Anomaly

@@ -1,7 +1,6 @@
-"""The judge: runs every checker over a history and says what holds, what does not, and what cannot be told.
+"""The overall verdict: the worst of those that count (`docs/history.md`, "The verdict").
 
-Answers to Jepsen's `check-safe` and `merge-valid`. Invariant: a checker that raises gives `unknown` with its
-traceback, never `pass`; a history that breaks the format is not judged at all.
+Invariant: nothing that does not count can make a history pass; where nothing counts, it is vacuous.
 """
 
 from __future__ import annotations
@@ -19,19 +18,53 @@ from harness.checkers.case import Case
 from harness.checkers.evidence import completed_checkpoints, restores
 from harness.checkers.history_trace import Trace
 from harness.checkers.invariant import Invariant, conclude
-from harness.checkers.overall import overall
 from harness.checkers.registry import CHECKERS
 from harness.checkers.screen.acquittal import Acquittal, Declined, screen_history
 from harness.history.event import Event, Out, Owm
-from harness.history.fast_read import FastHistory, NotOrdinary, open_fast
+from harness.history.fast_files import open_fast
+from harness.history.fast_read import FastHistory, NotOrdinary
 from harness.history.header import Header
-from harness.history.lines import COLUMNAR, Chunks, Line, numbered
 from harness.history.read import Breach, HistoryReader, open_history
 from harness.history.strict_json import integers_of_any_length
-from harness.invariants import INVARIANTS
-from harness.verdict import InvariantVerdict, Judgement, Outcome
+from harness.history.text import COLUMNAR, Chunks, Line, numbered
+from harness.verdict import INVARIANTS, InvariantVerdict, Judgement, Outcome, worst
 
-__all__ = ["EXACT_BELOW", "Malformed", "Progress", "judge", "judge_file", "judge_reader", "judge_trace"]
+__all__ = [
+    "EXACT_BELOW",
+    "Malformed",
+    "Progress",
+    "judge",
+    "judge_file",
+    "judge_reader",
+    "judge_trace",
+    "overall",
+]
+
+_ALWAYS_COUNTS = "V23"
+"""Its `vacuous` says that the run showed too little."""
+
+
+def overall(
+    verdicts: Iterable[InvariantVerdict], *, decisive: Sequence[str] | None, took_anything: bool
+) -> Outcome:
+    """The verdict on a history whose invariants got `verdicts`."""
+    counted = [outcome for verdict in verdicts for outcome in _counted(verdict, decisive)]
+    outcome = worst(counted)
+    return Outcome.VACUOUS if outcome is Outcome.PASS and not took_anything else outcome
+
+
+def _counted(verdict: InvariantVerdict, decisive: Sequence[str] | None) -> list[Outcome]:
+    named = decisive is not None and verdict.invariant in decisive
+    match verdict.outcome:
+        case Outcome.NOT_CLAIMED:
+            return [Outcome.VACUOUS] if named else []
+        case Outcome.VACUOUS:
+            return [Outcome.VACUOUS] if named or verdict.invariant == _ALWAYS_COUNTS else []
+        case Outcome.UNKNOWN:
+            return [Outcome.UNKNOWN] if named or decisive is None else []
+        case outcome:
+            return [outcome]
+
 
 Progress = Callable[[int, int], None]
 """Is told how many bytes of a file have been read, and how many there are."""

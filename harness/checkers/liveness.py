@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from harness.checkers.attempt_input import Element, Mark, RecordOf, elements_of
+from harness.checkers.attempt_state import MarksLeft, Progress
 from harness.checkers.case import Case, SubtaskView
 from harness.checkers.history_trace import Attempt
+from harness.checkers.inputs import Element, Mark, RecordOf, elements_of
 from harness.checkers.invariant import Findings, Invariant
-from harness.checkers.marks_left import MarksLeft
-from harness.checkers.progress import Progress
 from harness.history.event import GiveUp, In, Owm, Restore, Wm
 from harness.history.values import shown
 from harness.verdict import Anomaly

@@ -12,9 +12,8 @@ from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator, Sequence
 
 from harness.checkers.case import Case, SubtaskView
+from harness.checkers.inputs import SubtaskInput, positions_of_emissions
 from harness.checkers.invariant import Findings, Invariant
-from harness.checkers.subtask_input import SubtaskInput
-from harness.checkers.which_watermark import positions_of_emissions
 from harness.history.event import Emission, Owm
 from harness.history.values import height, shown
 from harness.verdict import Anomaly

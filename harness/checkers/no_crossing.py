@@ -12,11 +12,11 @@ import math
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 
-from harness.checkers.attempt_input import AttemptInput
+from harness.checkers.attempt_state import Progress
 from harness.checkers.case import Case, SubtaskView
 from harness.checkers.history_trace import Attempt
+from harness.checkers.inputs import AttemptInput
 from harness.checkers.invariant import Findings, Invariant
-from harness.checkers.progress import Progress
 from harness.history.event import Id, Owm
 from harness.history.values import shown
 from harness.verdict import Anomaly

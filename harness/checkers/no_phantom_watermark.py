@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.checkers.attempt_input import Mark, elements_of
 from harness.checkers.case import Case, SubtaskView
-from harness.checkers.effective_output import Shown
 from harness.checkers.history_trace import Attempt
+from harness.checkers.inputs import Mark, elements_of
 from harness.checkers.invariant import Findings, Invariant
+from harness.checkers.outputs import Shown
 from harness.history.event import Out, Owm, Restore, W, Wm
 from harness.history.values import shown
 from harness.verdict import Anomaly

@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from harness.checkers.attempt_state import Readiness
 from harness.checkers.case import Case, SubtaskView
 from harness.checkers.history_trace import Attempt
 from harness.checkers.invariant import Findings, Invariant
-from harness.checkers.readiness import Readiness
 from harness.history.event import OfAttempt, Owm
 from harness.history.values import shown
 from harness.verdict import Anomaly

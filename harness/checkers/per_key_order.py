@@ -12,9 +12,9 @@ from collections.abc import Hashable
 from msgspec import UNSET
 
 from harness.checkers.case import Case, SubtaskView
-from harness.checkers.effective_output import outputs
+from harness.checkers.inputs import Taken
 from harness.checkers.invariant import Findings, Invariant
-from harness.checkers.subtask_input import Taken
+from harness.checkers.outputs import outputs
 from harness.history.event import Out
 from harness.history.values import identity, shown
 from harness.verdict import Anomaly

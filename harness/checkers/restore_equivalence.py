@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.checkers.attempt_input import elements_of
+from harness.checkers.attempt_state import equal_replays
 from harness.checkers.case import Case, SubtaskView
 from harness.checkers.history_trace import Attempt
+from harness.checkers.inputs import elements_of
 from harness.checkers.invariant import Findings, Invariant
-from harness.checkers.replay_order import equal_replays
 from harness.history.event import In, Snap, Start, Wm
 from harness.history.values import listed
 from harness.verdict import Anomaly

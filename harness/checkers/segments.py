@@ -8,8 +8,8 @@ O*.
 from __future__ import annotations
 
 from harness.checkers.case import Case, SubtaskView
-from harness.checkers.effective_output import outputs
 from harness.checkers.invariant import Findings, Invariant
+from harness.checkers.outputs import outputs
 from harness.history.event import Out
 from harness.history.values import shown
 from harness.verdict import Anomaly

@@ -115,9 +115,9 @@ def _spark_rows() -> Iterator[Row | NotMeasured]:
 
 def _write(page: Path, part: str, rows: list[Row | NotMeasured], load: float) -> None:
     """With what a reader needs to trust the rows: `load` is how busy others kept the machine when they began."""
+    from harness import versions
     from harness.bench.table import as_markdown, replaced
     from harness.clock import utc_now
-    from harness.versions import versions
 
     about = versions("live")
     origin = (

@@ -1,29 +1,33 @@
-"""What `run`, `demo` and `mutants` do alike, at every level: carry the campaign out, write the report, print it.
+"""Ctrl-C: once ends the run with all that it owes (faults healed, a report), twice ends the process.
 
-Invariant: what was asked for and its seeds are printed before the first run; the report is written however
-the campaign ended, as long as one run left something to report.
+Invariant: whatever was started is named in a ledger, so even the second Ctrl-C leaves nothing that
+`floodmark clean` would not find.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import click
 from rich import box
 from rich.console import Console
+from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
-from harness.cli.interrupt import stop_on_interrupt
-from harness.cli.progress import observing
 from harness.engine.campaign import Finished, carry_out
+from harness.engine.level import Observer, Stop
 from harness.engine.stage import Keep, StagePlan
 from harness.engine.tally import Tally
-from harness.errors import NothingRan
+from harness.errors import Exit, NothingRan
 from harness.levels import level_named
 from harness.runs.order import Order, new_run_id
 from harness.verdict import Outcome
@@ -31,7 +35,72 @@ from reports.machine import render
 from reports.pretty import print_outcomes, terminal
 from reports.write import write_report
 
-__all__ = ["go"]
+__all__ = ["Plain", "Redrawn", "go", "observing", "stop_on_interrupt"]
+
+
+@contextmanager
+def stop_on_interrupt() -> Iterator[Stop]:
+    """A `Stop` that the first SIGINT or SIGTERM sets; the second ends this process at once."""
+    stop = Stop()
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        if stop.is_set():
+            click.echo("floodmark: killed; `floodmark clean` removes what is left", err=True)
+            os._exit(Exit.INTERRUPTED)
+        click.echo("floodmark: stopping; what ran is reported (again to kill)", err=True)
+        stop.set()
+
+    kept = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+
+
+class Plain(Observer):
+    """One line a phase."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def phase(self, name: str, text: str) -> None:
+        """See `Observer`."""
+        self._console.print(Text.assemble((f"{name:<7}", "bold"), text), soft_wrap=True)
+
+
+class Redrawn(Plain):
+    """One line a phase, and below them the line that moves."""
+
+    def __init__(self, console: Console, live: Live) -> None:
+        super().__init__(console)
+        self._live = live
+
+    def standing(
+        self, *, in_flight: int, lag: int, epoch: int, faults: Mapping[str, bool], elapsed_s: float
+    ) -> None:
+        """See `Observer`."""
+        line = Text(f"{elapsed_s:6.1f} s   in flight {in_flight:3d}   lag {lag:5d}   epoch {epoch:3d}   ")
+        for fault, bites in faults.items():
+            line.append(f"[{fault} {'bites' if bites else 'acts'}] ", style="red" if bites else "yellow")
+        self._live.update(line)
+
+
+@contextmanager
+def observing(*, quiet: bool, verbose: bool, no_color: bool) -> Iterator[Observer]:
+    """The observer for this terminal, or for none."""
+    if quiet:
+        yield Observer()
+        return
+    console = Console(stderr=True, no_color=no_color or None, highlight=False)
+    dumb = bool(os.environ.get("CI")) or os.environ.get("TERM") == "dumb"
+    if verbose or dumb or not sys.stderr.isatty():
+        yield Plain(console)
+        return
+    with Live(console=console, refresh_per_second=8, transient=True) as live:
+        yield Redrawn(console, live)
+
 
 _COLUMNS = (Outcome.PASS, Outcome.FAIL, Outcome.UNKNOWN, Outcome.VACUOUS)
 

@@ -36,7 +36,7 @@ def demo(*, level: str, seed: int | None, **options: Any) -> int:
     from harness.cli.campaigning import go
     from harness.errors import Exit
     from harness.runs.order import Order
-    from harness.scenario_file import load_many
+    from harness.scenario.file import load_many
 
     refuse_no_world(level, options["world"])
     (scenario,) = load_many([_SCENARIO])

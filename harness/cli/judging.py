@@ -1,33 +1,253 @@
-"""Judges history files for `check`, one after the other or several at a time, and words what was found.
+"""How far the reading of a long history has come: on standard error, never among the data.
 
-Invariant: answers come in the order of the files, whoever is done first; a file that fails to be read while the others
-are judged is a complaint of its own, and stops nothing.
+Invariant: on a terminal one line moves, and is wiped when the reading is over; elsewhere, and only if asked for, each
+further tenth is one plain line. CI and TERM=dumb are no terminals. `--quiet` beats all.
 """
 
 from __future__ import annotations
 
 import json
 import multiprocessing
+import os
+import re
+import shutil
 import signal
-from collections.abc import Generator, Iterator, Sequence
+import sys
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from harness.checkers.judge import Malformed, judge_file
 from harness.checkers.registry import CHECKERS
-from harness.cli import judgement_text
 from harness.cli.history_files import HistoryFile
-from harness.cli.reading import reading
+from harness.clock import monotonic_us
 from harness.errors import Exit, UsageError, WorldError
-from harness.explanation.explain import explained_file
+from harness.explanation.explain import ANOMALIES_IN_FULL, explained_file
+from harness.explanation.text import anomaly_lines, closing_lines, events_of, rest_of
 from harness.history.strict_json import integers_of_any_length
-from harness.verdict import Judgement
+from harness.verdict import INVARIANTS, Anomaly, InvariantVerdict, Judgement, Outcome
 
-__all__ = ["Answer", "Wish", "answers"]
+__all__ = [
+    "Answer",
+    "Moving",
+    "Tenths",
+    "Wish",
+    "answers",
+    "github",
+    "markdown",
+    "pretty",
+    "reading",
+    "verdict_word",
+]
+
+if TYPE_CHECKING:
+    from harness.checkers.judge import Progress
+
+
+_PATIENCE_US = 500_000
+"""What is read sooner needs no progress."""
+_BETWEEN_US = 125_000
+_WIPE = "\r\x1b[K"
+_UNITS = ("B", "kB", "MB", "GB", "TB")
+_THOUSAND = 1000
+
+
+@contextmanager
+def reading(name: str, *, quiet: bool, verbose: bool) -> Iterator[Progress | None]:
+    """Who is to be told how far the reading of `name` has come; None if nobody wants to know."""
+    if quiet:
+        yield None
+    elif verbose:
+        yield Tenths(name, sys.stderr)
+    elif sys.stderr.isatty() and not os.environ.get("CI") and os.environ.get("TERM") != "dumb":
+        moving = Moving(name, sys.stderr)
+        try:
+            yield moving
+        finally:
+            moving.wipe()
+    else:
+        yield None
+
+
+class Tenths:
+    """A line for each further tenth. Mutable: knows the last one told."""
+
+    def __init__(self, name: str, stream: TextIO) -> None:
+        self._name = name
+        self._stream = stream
+        self._told = -1
+
+    def __call__(self, done: int, total: int) -> None:
+        tenth = 10 * done // total if total else 10
+        if tenth > self._told:
+            self._told = tenth
+            self._stream.write(f"read    {_told(done, total)}  {self._name}\n")
+
+
+class Moving:
+    """A line that moves. Mutable: knows when it was last drawn."""
+
+    def __init__(self, name: str, stream: TextIO, *, now_us: Callable[[], int] = monotonic_us) -> None:
+        self._name = name
+        self._stream = stream
+        self._now_us = now_us
+        self._next_us = now_us() + _PATIENCE_US
+        self._drawn = False
+
+    def __call__(self, done: int, total: int) -> None:
+        now = self._now_us()
+        if now < self._next_us and not (self._drawn and done == total):
+            return
+        self._next_us = now + _BETWEEN_US
+        self._drawn = True
+        columns = shutil.get_terminal_size().columns
+        self._stream.write(_WIPE + f"read {_told(done, total)}  {self._name}"[: columns - 1])
+        self._stream.flush()
+
+    def wipe(self) -> None:
+        """The line goes, if it ever came."""
+        if self._drawn:
+            self._stream.write(_WIPE)
+            self._stream.flush()
+
+
+def _told(done: int, total: int) -> str:
+    share = 100 * done // total if total else 100
+    return f"{share:3d} % of {_size(total)}" + ", being judged" * (done == total)
+
+
+def _size(count: int) -> str:
+    """`1.2 GB`."""
+    amount = float(count)
+    thousands = 0
+    while amount >= _THOUSAND and thousands < len(_UNITS) - 1:
+        amount /= _THOUSAND
+        thousands += 1
+    return f"{amount:.{min(thousands, 1)}f} {_UNITS[thousands]}"
+
+
+Judged = Judgement | Malformed
+
+_HELD_BACK = {Outcome.PASS, Outcome.NOT_CLAIMED}
+"""Nothing more to say about these than their name."""
+
+_MARKUP = re.compile(r"[&\\`*_\[\]<>|#]")
+
+
+def pretty(name: str, judged: Judged) -> Iterator[str]:
+    """Lines for a terminal: the verdict first, then each invariant, its anomalies explained, what still holds."""
+    yield f"{verdict_word(judged)}  {name}"
+    for warning in judged.warnings:
+        yield f"  warning: {warning}"
+    if isinstance(judged, Malformed):
+        yield from (f"  line {breach.line}: {breach.say}" for breach in judged.breaches)
+        return
+    for verdict in judged.invariants:
+        why = f"  {_first_line(verdict.why)}" if verdict.why else ""
+        yield f"  {verdict.invariant:<4} {verdict.outcome:<11}{_observed(verdict)}{why}".rstrip()
+        for anomaly in _in_full(verdict):
+            yield from (f"       {line}" for line in anomaly_lines(anomaly))
+        if rest := rest_of(verdict):
+            yield f"       {rest}"
+    yield from (f"  {line}" for line in (*_restriction(judged), *closing_lines(judged)))
+    counts = ", ".join(f"{count} {named.replace('_', ' ')}" for named, count in judged.accounting.items())
+    yield f"  seen: {counts}"
+
+
+def markdown(name: str, judged: Judged) -> Iterator[str]:
+    """A section for a pull request: the table, and below it the explanations as they are elsewhere."""
+    yield f"### {verdict_word(judged)}: {_cell(name)}"
+    yield ""
+    yield from (f"- warning: {_cell(warning)}" for warning in judged.warnings)
+    if isinstance(judged, Malformed):
+        yield from (f"- line {breach.line}: {_cell(breach.say)}" for breach in judged.breaches)
+        return
+    if judged.warnings:
+        yield ""
+    yield "| invariant | verdict | what was found |"
+    yield "|---|---|---|"
+    for verdict in judged.invariants:
+        yield f"| {verdict.invariant} | {verdict.outcome} | {_cell(_first_line(verdict.why))} |"
+        for anomaly in _in_full(verdict):
+            yield f"| | {anomaly.kind} | {_cell(anomaly.say)} ({events_of(anomaly)}) |"
+        if rest := rest_of(verdict):
+            yield f"| | | {rest} |"
+    yield ""
+    told = [
+        line
+        for verdict in judged.invariants
+        for anomaly in _in_full(verdict)
+        for line in anomaly_lines(anomaly)
+    ]
+    # Indented, for a fence could be closed by a payload.
+    yield from (f"    {line}" for line in (*told, *_restriction(judged), *closing_lines(judged)))
+    yield ""
+
+
+def github(name: str, judged: Judged) -> Iterator[str]:
+    """Workflow commands, which GitHub shows beside the file."""
+    file = _property(name)
+    if isinstance(judged, Malformed):
+        for breach in judged.breaches:
+            yield f"::error file={file},line={breach.line},title=malformed::{_data(breach.say)}"
+        return
+    for warning in judged.warnings:
+        yield f"::warning file={file}::{_data(warning)}"
+    for verdict in judged.invariants:
+        for anomaly in _in_full(verdict):
+            say = _data("\n".join(anomaly_lines(anomaly)))
+            yield f"::error file={file},title={verdict.invariant} {anomaly.kind}::{say}"
+        if rest := rest_of(verdict):
+            yield f"::error file={file},title={verdict.invariant}::{rest}"
+        if verdict.outcome not in _HELD_BACK | {Outcome.FAIL}:
+            title = f"title={verdict.invariant} {verdict.outcome}"
+            yield f"::notice file={file},{title}::{_data(_first_line(verdict.why))}"
+    closing = (verdict_word(judged), *_restriction(judged), *closing_lines(judged))
+    yield f"::notice file={file},title=floodmark::{_data(chr(10).join(closing))}"
+
+
+def verdict_word(judged: Judged) -> str:
+    """The verdict as the first word that a reader sees."""
+    return "MALFORMED" if isinstance(judged, Malformed) else judged.outcome.upper()
+
+
+def _observed(verdict: InvariantVerdict) -> str:
+    return f" ({verdict.observed} observed)" if verdict.outcome is not Outcome.NOT_CLAIMED else ""
+
+
+def _in_full(verdict: InvariantVerdict) -> Sequence[Anomaly]:
+    return verdict.anomalies[:ANOMALIES_IN_FULL]
+
+
+def _restriction(judged: Judgement) -> Sequence[str]:
+    """A verdict over fewer invariants than there are must say so."""
+    names = [verdict.invariant for verdict in judged.invariants]
+    return [] if len(names) == len(INVARIANTS) else [f"Judged by {' '.join(names)} only, as was asked for."]
+
+
+def _first_line(text: str) -> str:
+    """A traceback is cut to what it says in the end."""
+    lines = text.strip().splitlines()
+    return text if len(lines) <= 1 else f"{lines[0]} {lines[-1]}"
+
+
+def _cell(text: str) -> str:
+    """Nothing in a payload may end a cell, open a tag or begin a link."""
+    return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", text).replace("\n", " ")
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
 
 _COLOURS = {Exit.VIOLATION: "red", Exit.USAGE: "red", Exit.UNDECIDED: "yellow", Exit.HOLD: "green"}
 
@@ -103,11 +323,11 @@ def _worded(name: str, judged: Judgement | Malformed, code: Exit, form: str) -> 
         case "json":
             return json.dumps(judged.as_json(), separators=(",", ":"))
         case "markdown":
-            return "\n".join(judgement_text.markdown(name, judged))
+            return "\n".join(markdown(name, judged))
         case "github":
-            return "\n".join(judgement_text.github(name, judged))
+            return "\n".join(github(name, judged))
         case _:
-            first, *others = judgement_text.pretty(name, judged)
+            first, *others = pretty(name, judged)
             return "\n".join([click.style(first, fg=_COLOURS[code], bold=True), *others])
 
 

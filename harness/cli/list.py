@@ -42,9 +42,8 @@ def list_(kind: str, form: str) -> None:
 
 
 def _scenarios() -> Sequence[Row]:
-    from harness.catalogue import folders
-    from harness.scenario_file import load_many
-    from harness.scenario_pace import expected_s
+    from harness.scenario.catalogue import expected_s, folders
+    from harness.scenario.file import load_many
 
     folder_of = folders()
     return [
@@ -81,7 +80,7 @@ def _faults() -> Sequence[Row]:
 
 
 def _invariants() -> Sequence[Row]:
-    from harness.invariants import INVARIANTS
+    from harness.verdict import INVARIANTS
 
     return [{"name": name, "about": about} for name, about in INVARIANTS.items()]
 

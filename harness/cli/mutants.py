@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from harness.kill_matrix.matrix import Matrix
     from harness.runs.order import Order
-    from harness.scenario_parts import Level
+    from harness.scenario_parts.parts import Level
 
 __all__ = ["mutants"]
 
@@ -57,9 +57,8 @@ def mutants(level: Level, *, names: tuple[str, ...], runs: int, page: Path | Non
 
 
 def _at_sim(names: tuple[str, ...], *, runs: int, page: Path | None, asked: dict[str, Any]) -> int:
-    from harness.kill_matrix.matrix import Charge, fill
-    from harness.kill_matrix.page import page_text
-    from harness.kill_matrix.suspect import OURS, find_suspect
+    from harness.kill_matrix.matrix import OURS, Charge, fill, find_suspect
+    from harness.kill_matrix.table import page_text
 
     for name in names:
         find_suspect(name)
@@ -123,7 +122,7 @@ def _order(name: str, level: Level, seed: int, world: str) -> Order:
     from harness.defects import find_defect
     from harness.errors import UsageError
     from harness.runs.order import Order
-    from harness.scenario_file import load_many
+    from harness.scenario.file import load_many
 
     meant = find_defect(name).scenario_at(level)
     if meant is None:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import click
 
 from harness.errors import UsageError
-from harness.invariants import INVARIANTS, NOT_ON_A_HISTORY
+from harness.verdict import INVARIANTS, NOT_ON_A_HISTORY
 
 __all__ = [
     "invariant_option",

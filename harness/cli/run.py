@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from harness.runs.order import Order
-    from harness.scenario import Scenario
+    from harness.scenario.model import Scenario
 
 __all__ = ["run"]
 
@@ -59,10 +59,10 @@ def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], tags: tuple[st
     Exit code: 0 all hold, 1 a violation, 2 interrupted, 4 bad usage or scenario, 5 nothing ran,
     10 unknown or vacuous, 11 the environment failed.
     """
-    from harness.catalogue import resolve
     from harness.choices import fresh_seed
     from harness.cli.campaigning import go
-    from harness.scenario_file import apply_settings, load_many
+    from harness.scenario.catalogue import resolve
+    from harness.scenario.file import apply_settings, load_many
 
     selected = _selected(
         zip(resolve(scenarios), load_many(scenarios), strict=True), scenarios, tags, asked["level"]
@@ -85,8 +85,8 @@ def _selected(
     found: Iterable[tuple[Path, Scenario]], names: Sequence[str], tags: Sequence[str], level: str
 ) -> list[tuple[Path, Scenario]]:
     """Those with the tags; of folders and `all`, those of the level, and the rest is named. Raises NothingRan."""
-    from harness.catalogue import catalogue
     from harness.errors import NothingRan
+    from harness.scenario.catalogue import catalogue
 
     one_by_one = {str(name) for name in names if name in catalogue() or Path(name).is_file()}
     tagged = [(file, scenario) for file, scenario in found if set(tags) <= set(scenario.tags)]
@@ -160,7 +160,7 @@ def _again(file: Path, settings: Sequence[str], asked: dict[str, Any]) -> tuple[
     """
     import shlex
 
-    from harness.catalogue import catalogue
+    from harness.scenario.catalogue import catalogue
 
     scenario = file.stem if catalogue().get(file.stem) == file else str(file)
     words = ["floodmark", "run", scenario, "--level", asked["level"]]

@@ -47,7 +47,7 @@ def _serve_here(name: str) -> None:
 
 
 def _flink_command() -> Sequence[str]:
-    from harness.oracle.launch import find_oracle
+    from harness.oracle.provide import find_oracle
     from harness.world.settings import WorldSettings
 
     return find_oracle(WorldSettings.from_environment())

@@ -12,7 +12,7 @@ from typing import Any
 from harness.database.epoch import Attempt, Part, Restore
 from harness.database.subtask_writer import SubtaskWriter
 
-__all__ = ["PARTS_KEPT", "CoordinatedSink"]
+__all__ = ["PARTS_KEPT", "CoordinatedSink", "IdempotentSink"]
 
 PARTS_KEPT = 3
 """Completed checkpoints that may still be restored; older ones are retired."""
@@ -98,3 +98,26 @@ def _newest_completed(cursor: Any) -> int:
     newest = int(cursor.fetchone()[0])
     cursor.connection.rollback()
     return newest
+
+
+_INSERT = (
+    "INSERT INTO output (subtask, id, j, v, epoch, token) VALUES (%s, %s, %s, %s, %s, %s)"
+    " ON DUPLICATE KEY UPDATE token = output.token"
+)
+"""Not INSERT IGNORE: that would let other errors pass as well."""
+
+
+class IdempotentSink(CoordinatedSink):
+    """Its table must be prepared with a key (`prepare_database(keyed=True)`)."""
+
+    def prepare(self, epoch: int) -> None:
+        """Write the open epoch, visible at once. Raises `Fenced`, `SinkLost`."""
+        self.insist(lambda cursor: self._write(cursor, epoch), f"write epoch {epoch}")
+        self.forget_rows()
+
+    def _write(self, cursor: Any, epoch: int) -> None:
+        self.check_fence(cursor)
+        self.write_rows(cursor, epoch, insert=_INSERT)
+        self.reach("commit.pre")
+        cursor.connection.commit()
+        self.reach("commit.post")

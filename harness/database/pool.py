@@ -1,9 +1,7 @@
-"""The pool of the lookups: connections of a driver, each used by one call at a time.
+"""What a pool raises where a lookup may answer by asking again.
 
-Answers to the pools of asyncmy and aiomysql, which connect while holding their lock, so that one stuck
-connect stops everybody (`docs/references.md`, Measured). Invariant: no wait is unbounded, nothing connects
-under a lock that a free connection would need, and a connection that saw an error or a cancellation is never
-used again.
+Invariant: whoever sees one does not know whether the statement took effect, unless its class says so. They need no
+client, so that a pool of level sim raises the same.
 """
 
 from __future__ import annotations
@@ -13,13 +11,108 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from harness.choices import Choices
-from harness.database.backoff import Backoff
-from harness.database.circuit import Circuit
-from harness.database.connection_lost import CircuitOpen, ConnectionLost, NoFreeConnection, StatementEnded
 from harness.database.driver import AsyncDriver
-from harness.database.error_classes import ErrorClass, class_of, code_of
+from harness.database.transactions import Backoff, ErrorClass, class_of, code_of
 
-__all__ = ["CircuitOpen", "ConnectionLost", "ConnectionPool", "NoFreeConnection", "StatementEnded"]
+__all__ = [
+    "Circuit",
+    "CircuitOpen",
+    "ConnectionLost",
+    "ConnectionPool",
+    "MayAskAgain",
+    "NoFreeConnection",
+    "StatementEnded",
+]
+
+
+class MayAskAgain(Exception):
+    """A read may be made again; `code` is the server's or the driver's number, or the name of what happened."""
+
+    def __init__(self, code: int | str, message: str) -> None:
+        super().__init__(f"{self._what} ({code}): {message}")
+        self.code = code
+
+    _what = "the database did not answer"
+
+
+class ConnectionLost(MayAskAgain):
+    """The connection is gone, or could not be had; whether the statement took effect is not known."""
+
+    _what = "connection to the database lost"
+
+
+class NoFreeConnection(ConnectionLost):
+    """Every connection of the pool was in use for as long as a call may wait; nothing was sent."""
+
+    _what = "no connection to the database"
+
+
+class CircuitOpen(ConnectionLost):
+    """So many connects in a row have failed that the pool makes no more for a while; nothing was sent."""
+
+    _what = "no connection to the database"
+
+
+class StatementEnded(MayAskAgain):
+    """The server ended the statement, or cannot do it now; it took no effect, and the connection may live."""
+
+    _what = "the database ended the statement"
+
+
+_FAILURES_MAX = 5
+_PROBE_S = 0.025
+"""While somebody else probes."""
+
+
+class Circuit:
+    """One pool's. Mutable. `now_s` is the loop's clock; `backoff` says how long it stays open."""
+
+    def __init__(
+        self, *, now_s: Callable[[], float], backoff: Backoff, failures_max: int = _FAILURES_MAX
+    ) -> None:
+        self._now_s = now_s
+        self._backoff = backoff
+        self._failures_max = failures_max
+        self._failures = 0
+        self._open_until_s = 0.0
+        self._is_probing = False
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether connects are made as usual."""
+        return self._failures < self._failures_max
+
+    def admits(self) -> bool:
+        """Whether a connect may be made now; with a circuit not closed, whoever is told so is the probe."""
+        if self.is_closed:
+            return True
+        if self._is_probing or self._now_s() < self._open_until_s:
+            return False
+        self._is_probing = True
+        return True
+
+    @property
+    def wait_s(self) -> float:
+        """How long whoever was not admitted should wait before it asks again; never nothing."""
+        return max(self._open_until_s - self._now_s(), _PROBE_S)
+
+    def succeeded(self) -> None:
+        """A connect went well."""
+        self._is_probing = False
+        self._failures = 0
+        self._backoff.reset()
+
+    def failed(self) -> None:
+        """A connect failed."""
+        self._is_probing = False
+        self._failures += 1
+        if not self.is_closed:
+            self._open_until_s = self._now_s() + self._backoff.next_ms() / 1000
+
+    def abandoned(self) -> None:
+        """A connect was given up by its caller: nothing is known; if it was the probe, another may be."""
+        self._is_probing = False
+
 
 _CONNECTS_AT_ONCE = 8
 """So many handshakes at a time: a server that has just come back is not met by all at once."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from harness.database.coordinated_sink import CoordinatedSink
 from harness.database.epoch import Part, SinkLost
-from harness.database.error_classes import NO_SUCH_BRANCH, code_of
+from harness.database.transactions import NO_SUCH_BRANCH, code_of
 
 __all__ = ["BranchLost", "TwoPhaseSink", "branches_of", "roll_back_branches"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.defects.where import NEVER, Applies, anywhere
-from harness.scenario_parts import Level
+from harness.scenario_parts.parts import Level
 from harness.sut.variant import Variant
 
 __all__ = ["EVERY_LEVEL", "HARNESS_CHECKS", "SIM_AND_LIVE", "SIM_ONLY", "Defect"]

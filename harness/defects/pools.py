@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from harness.database.connection_lost import MayAskAgain
+from harness.database.pool import MayAskAgain
 from harness.defects.defect import EVERY_LEVEL, SIM_AND_LIVE, Defect
 from harness.defects.where import calls_are_lost, cancels_calls
 from harness.sut.lookup import ForeignAnswer

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from harness.database.coordinated_sink import IdempotentSink
 from harness.database.epoch import DeadRow, Fenced, Part, Visible
-from harness.database.idempotent_sink import IdempotentSink
 from harness.database.sink import EpochSink
 from harness.database.subtask_writer import INSERT_OUTPUT, SubtaskWriter
 from harness.database.two_phase_sink import TwoPhaseSink

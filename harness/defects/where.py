@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from harness.scenario import Scenario
+from harness.scenario.model import Scenario
 
 __all__ = [
     "NEVER",

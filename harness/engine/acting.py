@@ -16,10 +16,9 @@ import pymysql
 
 from harness.errors import FloodmarkError, HarnessError, WorldError
 from harness.faults.model.fault import OutsideFault
-from harness.faults.real.deed import Deed
-from harness.faults.real.fault_site import Control, Site
+from harness.faults.real.evidence import Deed
+from harness.faults.real.fault_site import Control, Site, Workers
 from harness.faults.real.server_control import ServerControl
-from harness.faults.real.workers import Workers
 
 __all__ = ["ActingOutside", "NoteTaker"]
 

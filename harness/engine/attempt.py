@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NotRequired, Protocol, TypedDict
 
-from harness.checkpoint_store import CheckpointStore, Files
 from harness.clock import Clock
+from harness.database.checkpoint_store import CheckpointStore, Files
 from harness.database.driver import AsyncDriver, Driver
 from harness.database.epoch import Attempt, Fenced, SavedEpoch, SinkLost
 from harness.engine.downstream import ShutDownstream
@@ -23,7 +23,7 @@ from harness.engine.subtask import Subtask
 from harness.faults.kill_worker import InjectedFailure
 from harness.process_identity import ProcessIdentity
 from harness.runs.plan import RunPlan
-from harness.scenario import Fault, Operator, Scenario
+from harness.scenario.model import Fault, Operator, Scenario
 from harness.sut.dead_letter import is_dead_letter
 from harness.sut.enrichment import JournalProbe
 from harness.sut.function_under_test import FunctionUnderTest
@@ -33,9 +33,14 @@ from harness.sut.positions import Replay, SubtaskSource, named, restored
 from harness.sut.registry import SUTS
 from harness.sut.sink_choice import ChosenSink
 from harness.sut.variant import HONEST, Variant, operator_builder
-from harness.workloads.inputs import Inputs
-from harness.workloads.lookups import Lookup, LookupSource, expected_results
-from harness.workloads.sessions import expect_stamped, session_stamps
+from harness.workloads.lookups import (
+    Inputs,
+    Lookup,
+    LookupSource,
+    expect_stamped,
+    expected_results,
+    session_stamps,
+)
 from reference_impl.errors import OperatorError, StreamElementFailed
 from reference_impl.mailbox.mailbox import MAX_PRIORITY, MailboxExecutor
 from reference_impl.mailbox.timers import Timers

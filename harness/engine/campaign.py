@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from harness.clock import Deadline, monotonic_us
-from harness.engine.level import Level, refuse
-from harness.engine.observer import Observer, Stop
+from harness.engine.level import Level, Observer, Stop, refuse
 from harness.engine.stage import Stage, StagePlan, open_stage
 from harness.engine.tally import Counted, Tally, count, tallies, worth_keeping
 from harness.errors import CannotHere, Exit, WorldError

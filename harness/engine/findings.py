@@ -13,12 +13,10 @@ from typing import Any
 from harness.errors import HarnessError
 from harness.faults.model.fault import Fault, FoundFault, OutsideFault
 from harness.faults.model.registry import FAULTS
-from harness.faults.real.deed import deed_of
-from harness.faults.real.found import Line
-from harness.faults.real.seen import Seen
-from harness.history.timed_call import timed_calls
+from harness.faults.real.evidence import Line, Seen, deed_of
+from harness.history.follower import timed_calls
 from harness.runs.outcome import FaultRecord, FaultTime
-from harness.scenario import Scenario
+from harness.scenario.model import Scenario
 
 __all__ = ["fault_events", "findings"]
 

@@ -14,14 +14,12 @@ from typing import Any
 import pymysql
 
 from harness.clock import monotonic_us
-from harness.database.audit import AuditRow, TableAudit, read_audit
+from harness.database.audit import AuditRow, ServerCounter, TableAudit, read_audit
 from harness.database.coordinator import coordinated
 from harness.database.schema import prepare_database, run_database
-from harness.database.server_counts import ServerCounter
 from harness.defects import variant_of
-from harness.engine.execution import LevelRunner
 from harness.engine.findings import fault_events, findings
-from harness.engine.level import Record, Site
+from harness.engine.level import LevelRunner, Record, Site
 from harness.engine.refusals import refuse_in_world
 from harness.engine.watch import Ending, Watch
 from harness.errors import HarnessError, WorldError
@@ -30,14 +28,13 @@ from harness.history.header import Header
 from harness.history.merge import Leftovers, Line, history_text, merge, read_leftovers
 from harness.history.read import open_text
 from harness.history.recorder import HARNESS_FILE, Recorder
-from harness.pitfalls.finding import find_pitfalls
-from harness.pitfalls.seen import RunSeen
+from harness.pitfalls.finding import RunSeen, find_pitfalls
 from harness.runs.claims import header_of
 from harness.runs.order import Order, planned_crashes, planned_inside
 from harness.runs.outcome import FaultRecord
 from harness.runs.plan import Endpoint, RunPlan
-from harness.scenario import Scenario
-from harness.scenario_parts import SINK_FORMS
+from harness.scenario.model import Scenario
+from harness.scenario_parts.parts import SINK_FORMS
 from harness.workloads.lookups import customer_rows, offered_records
 from harness.world.world import DATABASE, World
 

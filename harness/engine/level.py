@@ -1,11 +1,12 @@
-"""A level of fidelity, as the engine sees it: what it needs, and how it makes one run; and what a run left.
+"""Who looks on while runs go on, and may end them: told of phases, asked whether to stop.
 
-Answers to Jepsen's `Client` and `DB`, which its one `run!` is handed. Invariant: the engine asks a level what it
-can do, never which one it is.
+Answers to Jepsen's log, which says what is being done. Invariant: an observer changes nothing of what it sees; a
+stop ends a campaign early, never a run halfway judged.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -13,19 +14,93 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from harness.checkers.judge import judge
-from harness.engine.observer import Observer, Stop
 from harness.engine.refusals import refuse_at_level
 from harness.errors import UsageError
+from harness.faults.real.fault_site import Workers
 from harness.history.event import Event
 from harness.history.header import Header
 from harness.runs.order import Order
 from harness.runs.outcome import FaultRecord, Pitfall, WorldDescription
+from harness.runs.plan import RunPlan
 from harness.verdict import Judgement
+
+__all__ = [
+    "ATTEMPTS_MAX",
+    "Execution",
+    "ExecutionState",
+    "Level",
+    "LevelRunner",
+    "Levels",
+    "Observer",
+    "Opening",
+    "Play",
+    "ProcessEnd",
+    "Record",
+    "Site",
+    "Stop",
+    "refuse",
+]
+
+
+class Stop(threading.Event):
+    """Set from outside (Ctrl-C) to end a run early, with all that it owes."""
+
+
+class Observer:
+    """Told how a run goes; the silent one. `harness.cli.campaigning` has those that speak."""
+
+    def phase(self, name: str, text: str) -> None:
+        """A phase begins, a fault is armed or healed: worth a line."""
+
+    def standing(
+        self, *, in_flight: int, lag: int, epoch: int, faults: Mapping[str, bool], elapsed_s: float
+    ) -> None:
+        """How it stands now: `faults` are those that act, and whether each bites; a few times a second."""
+
+
+ATTEMPTS_MAX = 4
+"""Failures and kills that a subtask may have; with the last one the run has failed. Spark's default too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessEnd:
+    """A worker's process as it was reaped."""
+
+    subtask: int
+    pid: int
+    code: int
+    """Its exit code, or the signal that ended it, negative."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionState:
+    """Whether it still runs, and why it stopped early if it did."""
+
+    running: bool
+    error: str | None = None
+    ends: tuple[ProcessEnd, ...] = ()
+    """The processes that were reaped since the last look, where this level reaps them itself."""
+
+
+class Execution(Workers, Protocol):
+    """A run under way."""
+
+    def poll(self) -> ExecutionState:
+        """Restart what died, reap what ended, and say how it stands."""
+
+    def stop(self) -> None:
+        """End every attempt, within a few seconds."""
+
+
+class LevelRunner(Protocol):
+    """Starts runs at one level (`live`, `spark`)."""
+
+    def start(self, plan: RunPlan, *, subtasks: int, logs: Path) -> Execution:
+        """Begin all subtasks of `plan`; what they print goes to files in `logs`."""
+
 
 if TYPE_CHECKING:
     from harness.world.world import World
-
-__all__ = ["Level", "Levels", "Opening", "Play", "Record", "Site", "refuse"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,13 +14,12 @@ from typing import Any, Final, Self, cast
 from harness.engine.acting import ActingOutside, NoteTaker
 from harness.engine.schedule import Schedule
 from harness.faults.model.fault import Fault, OutsideFault
-from harness.faults.real.fault_site import Control
-from harness.faults.real.seen import Evidence, Seen
+from harness.faults.real.evidence import Evidence, Seen
+from harness.faults.real.fault_site import Control, Workers
 from harness.faults.real.server_control import ServerControl
-from harness.faults.real.workers import Workers
 from harness.history.follower import Progress
-from harness.moments import Moments
-from harness.scenario import Scenario
+from harness.scenario.model import Scenario
+from harness.scenario.moments import Moments
 
 __all__ = ["OutsideFaults"]
 

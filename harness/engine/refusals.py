@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from harness.errors import CannotHere
 from harness.faults.model.fault import LEVELS
-from harness.scenario import Scenario
+from harness.scenario.model import Scenario
 
 __all__ = ["refuse_at_level", "refuse_in_world"]
 

@@ -14,8 +14,8 @@ from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from harness.faults.model.fault import Fault
-from harness.moments import Moments, due_us, shown_by
-from harness.scenario import At, Between
+from harness.scenario.model import At, Between
+from harness.scenario.moments import Moments, due_us, shown_by
 
 __all__ = ["UNTIL_EFFECTIVE_US", "Acting", "Place", "Schedule"]
 

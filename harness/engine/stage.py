@@ -15,8 +15,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from harness.engine.level import Levels, Opening, Play, Site, refuse
-from harness.engine.observer import Observer, Stop
+from harness.engine.level import Levels, Observer, Opening, Play, Site, Stop, refuse
 from harness.engine.perform import perform
 from harness.errors import WorldError
 from harness.runs.order import Order

@@ -1,7 +1,7 @@
-"""The watch: follows a run's subtasks while they run, acts out the faults, and ends what does not end.
+"""The reaper of attempts: writes the `kill` of an attempt whose process is gone.
 
-Answers to Jepsen's nemesis and its time limit. Invariant: when the watch is over, every fault is healed, every
-attempt has ended, and the death of each that died is recorded.
+Invariant: an attempt is called dead only if it neither closed nor failed by its own word, and its process, by
+pid and start, does not exist any more.
 """
 
 from __future__ import annotations
@@ -14,17 +14,39 @@ from pathlib import Path
 from typing import Any
 
 from harness.clock import Deadline, monotonic_us, pause
-from harness.engine.execution import Execution, ExecutionState, LevelRunner
-from harness.engine.observer import Observer, Stop
+from harness.engine.level import Execution, ExecutionState, LevelRunner, Observer, Stop
 from harness.engine.outside_faults import OutsideFaults
-from harness.engine.reaper import AttemptReaper
 from harness.history.follower import AttemptView, Follower, Progress
 from harness.history.recorder import Recorder
+from harness.process_identity import exists
 from harness.runs.plan import RunPlan
-from harness.scenario import Scenario
+from harness.scenario.model import Scenario
 from harness.world.world import World
 
-__all__ = ["Ending", "Observer", "Stop", "Watch", "hangs"]
+__all__ = ["AttemptReaper", "Ending", "Observer", "Stop", "Watch", "hangs"]
+
+
+class AttemptReaper:
+    """Call `look` often."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._dead: set[tuple[int, int]] = set()
+
+    def look(self, progress: Progress) -> list[AttemptView]:
+        """Record each attempt that has died since the last look; those."""
+        alive = (view for name, view in progress.attempts.items() if name not in self._dead and not view.over)
+        gone = [view for view in alive if _is_gone(view)]
+        for view in gone:
+            self._dead.add((view.subtask, view.attempt))
+            self._recorder.record("kill", s=view.subtask, a=view.attempt)
+        return gone
+
+
+def _is_gone(view: AttemptView) -> bool:
+    """A process that is still to be reaped (a zombie) is not gone yet."""
+    return view.process is not None and not exists(view.process)
+
 
 _POLL_S = 0.01
 _TELL_EVERY = 20

@@ -14,7 +14,7 @@ from harness.errors import CannotHere
 from harness.runs.order import Order
 from harness.world.ledger import Ledger
 from harness.world.opening import open_world
-from harness.world.proxy_choice import PACKETS
+from harness.world.proxy_program import PACKETS
 from harness.world.settings import WorldSettings
 from harness.world.world import World
 

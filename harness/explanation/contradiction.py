@@ -10,13 +10,10 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from harness.explanation.dossier import Dossier
-from harness.explanation.event_lines import Glimpse, Json
-from harness.explanation.event_words import describe_event
-from harness.explanation.skeleton import FaultSpan
-from harness.history.values import shown
+from harness.explanation.dossier import Dossier, FaultSpan
+from harness.explanation.events import Glimpse, Json, describe_event
+from harness.history.values import brief, shown, visible, without_credentials
 from harness.verdict import Anomaly, Explanation
-from harness.visible import brief, visible, without_credentials
 
 __all__ = ["Contradiction"]
 

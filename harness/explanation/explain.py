@@ -14,16 +14,14 @@ from pathlib import Path
 
 from harness.explanation.contradiction import Contradiction
 from harness.explanation.dossier import Dossier, gather, survey
-from harness.explanation.event_lines import EventLines, FileLines, HeldLines
+from harness.explanation.events import EventLines, FileLines, HeldLines
 from harness.explanation.guarantee import guarantee_of
 from harness.explanation.reasons.catalogue import REASONS
 from harness.history.event import Event
 from harness.history.header import Header
 from harness.history.strict_json import integers_of_any_length
 from harness.history.values import shown
-from harness.invariants import INVARIANTS
-from harness.recovery import Recovery
-from harness.verdict import Anomaly, Explanation, InvariantVerdict, Judgement, Outcome
+from harness.verdict import INVARIANTS, Anomaly, Explanation, InvariantVerdict, Judgement, Outcome, Recovery
 
 __all__ = ["ANOMALIES_IN_FULL", "explain_anomaly", "explained_events", "explained_file"]
 

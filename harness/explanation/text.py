@@ -10,9 +10,18 @@ from collections.abc import Iterator, Sequence
 
 from harness.explanation.explain import ANOMALIES_IN_FULL
 from harness.explanation.guarantee import next_steps
-from harness.recovery import Cost, Recovery
-from harness.verdict import Anomaly, Explanation, Guarantee, InvariantVerdict, Judgement, Outcome, Step
-from harness.visible import visible
+from harness.history.values import visible
+from harness.verdict import (
+    Anomaly,
+    Cost,
+    Explanation,
+    Guarantee,
+    InvariantVerdict,
+    Judgement,
+    Outcome,
+    Recovery,
+    Step,
+)
 
 __all__ = [
     "anomaly_lines",

@@ -38,7 +38,7 @@ from harness.history.event import (
     Wm,
 )
 from harness.history.header import Header
-from harness.scenario import Scenario
+from harness.scenario.model import Scenario
 
 __all__ = ["COVERAGE", "coverage"]
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from harness.choices import Draw
 from harness.explore.drawn_faults import Setting, draw_faults
-from harness.scenario import Scenario
-from harness.scenario_values import duration_text
+from harness.scenario.model import Scenario
+from harness.scenario_parts.values import duration_text
 
 __all__ = ["draw_scenario"]
 

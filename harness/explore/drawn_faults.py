@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from harness.choices import Draw
-from harness.scenario import FaultName
-from harness.scenario_values import duration_text
+from harness.scenario.model import FaultName
+from harness.scenario_parts.values import duration_text
 
 __all__ = ["DRAWN_FAULTS", "Setting", "draw_faults"]
 

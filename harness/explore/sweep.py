@@ -28,10 +28,10 @@ from harness.explore.coverage import COVERAGE, coverage
 from harness.explore.drawing import draw_scenario
 from harness.history.event import Failed
 from harness.history.read import Breach, open_text
-from harness.history.write import header_line, line_of
+from harness.history.text import header_line, line_of
 from harness.levels.sim.run import Simulated, simulate_scenario
 from harness.runs.order import Order
-from harness.scenario import Scenario
+from harness.scenario.model import Scenario
 from harness.sut.variant import HONEST, Variant
 from harness.verdict import Judgement, Outcome
 
@@ -324,7 +324,7 @@ def lines(swath: Swath, *, seconds: float) -> Iterator[str]:
 
 
 def _text_of(scenario: Scenario) -> str:
-    from harness.scenario_file import dump  # noqa: PLC0415 - ten megabytes of a YAML library, for a file that is rare
+    from harness.scenario.file import dump  # noqa: PLC0415 - ten megabytes of a YAML library, for a file that is rare
 
     return dump(scenario)
 

@@ -12,11 +12,10 @@ from typing import Literal
 
 from harness.faults.model.fault import LinkFault
 from harness.faults.model.fields import Direction, Lasts
-from harness.faults.real.fault_site import Site
-from harness.faults.real.seen import NOTICE_US, Evidence, Seen
-from harness.faults.real.toxics import toxics_on
+from harness.faults.real.evidence import NOTICE_US, Evidence, Seen
+from harness.faults.real.fault_site import Site, toxics_on
 from harness.faults.simulated.act import LinkAct
-from harness.faults.simulated.swallowing import Swallowing
+from harness.faults.simulated.link_acts import Swallowing
 
 __all__ = ["Blackhole"]
 

@@ -13,7 +13,7 @@ from harness.clock import monotonic_us
 from harness.faults.model.fault import InsideFault
 from harness.faults.model.fields import ShiftBy, Subtask, UntilEffective, Way
 from harness.faults.real.attempt_site import AttemptSite, Shift
-from harness.faults.real.found import Found, Line, acts, measurements
+from harness.faults.real.evidence import Found, Line, acts, measurements
 from harness.faults.simulated.act import Act, Evidence
 
 if TYPE_CHECKING:

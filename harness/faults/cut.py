@@ -12,10 +12,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 from harness.faults.model.fault import LinkFault
+from harness.faults.real.evidence import Evidence, Seen, loss_evidence
 from harness.faults.real.fault_site import Site
-from harness.faults.real.seen import Evidence, Seen, loss_evidence
-from harness.faults.simulated.act import LinkAct
-from harness.faults.simulated.losses import LOST_CONNECTION, losses
+from harness.faults.simulated.act import LOST_CONNECTION, LinkAct, losses
 
 if TYPE_CHECKING:
     from harness.levels.sim.link import Flight, Link

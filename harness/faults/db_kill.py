@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Final, Literal
 from harness.clock import monotonic_us
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import UntilEffective
-from harness.faults.real.client_errors import GONE, client_errors, fact
+from harness.faults.real.evidence import GONE, Evidence, Seen, client_errors, fact
 from harness.faults.real.fault_site import Site
-from harness.faults.real.seen import Evidence, Seen
-from harness.faults.simulated.act import Act
-from harness.faults.simulated.losses import LOST_CONNECTION, REFUSED
+from harness.faults.simulated.act import LOST_CONNECTION, REFUSED, Act
 from harness.faults.simulated.on_server import OnServer
 
 if TYPE_CHECKING:

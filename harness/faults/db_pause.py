@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from harness.clock import monotonic_us
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Lasts
-from harness.faults.real.client_errors import client_errors, fact
+from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
 from harness.faults.real.fault_site import Site
-from harness.faults.real.seen import Evidence, Seen
 from harness.faults.simulated.act import Act, OnLinks
-from harness.history.timed_call import TimedCall
+from harness.history.follower import TimedCall
 
 if TYPE_CHECKING:
     from harness.levels.sim.link import Flight, Link

@@ -11,10 +11,10 @@ from typing import Literal
 
 from harness.faults.model.fault import LinkFault
 from harness.faults.model.fields import Lasts
+from harness.faults.real.evidence import Evidence, Seen, loss_evidence
 from harness.faults.real.fault_site import Site
-from harness.faults.real.seen import Evidence, Seen, loss_evidence
 from harness.faults.simulated.act import LinkAct
-from harness.faults.simulated.shut_port import ShutPort
+from harness.faults.simulated.link_acts import ShutPort
 
 __all__ = ["Down"]
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Literal
 from harness.clock import monotonic_us
 from harness.faults.model.fault import LinkFault
 from harness.faults.model.fields import Closed, Lasts, Open
+from harness.faults.real.evidence import Evidence, Seen, loss_evidence
 from harness.faults.real.fault_site import Site
-from harness.faults.real.repeating import taking_turns
-from harness.faults.real.seen import Evidence, Seen, loss_evidence
+from harness.faults.real.server_control import taking_turns
 from harness.faults.simulated.act import LinkAct
-from harness.faults.simulated.shut_port import ShutPort
+from harness.faults.simulated.link_acts import ShutPort
 
 if TYPE_CHECKING:
     from harness.levels.sim.hub import Due

@@ -11,13 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from harness.faults.model.fault import Directed, LinkFault
 from harness.faults.model.fields import Direction, Lasts
-from harness.faults.real.fault_site import Site
-from harness.faults.real.seen import NOTICE_US, Evidence, Seen
-from harness.faults.real.toxics import toxics_on
-from harness.faults.simulated.act import LinkAct
-from harness.faults.simulated.says import moved_bytes
-from harness.faults.simulated.swallowing import Swallowing
-from harness.faults.simulated.under_way import meet_all, meet_unarrived
+from harness.faults.real.evidence import NOTICE_US, Evidence, Seen
+from harness.faults.real.fault_site import Site, toxics_on
+from harness.faults.simulated.act import LinkAct, meet_all, meet_unarrived
+from harness.faults.simulated.link_acts import Swallowing, moved_bytes
 
 if TYPE_CHECKING:
     from harness.levels.sim.link import Flight, Link

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from harness.faults.model.fault import MessageFault
 from harness.faults.model.fields import Lasts, Packet
-from harness.faults.real.fault_site import Site
-from harness.faults.real.packet_toxic import packets_on
-from harness.faults.real.seen import Evidence, Seen
-from harness.faults.simulated.act import LinkAct
-from harness.faults.simulated.picks import Picks, picks_of
-from harness.faults.simulated.under_way import meet_all
+from harness.faults.real.evidence import Evidence, Seen
+from harness.faults.real.fault_site import Site, packets_on
+from harness.faults.simulated.act import LinkAct, meet_all
+from harness.faults.simulated.link_acts import Picks, picks_of
 
 if TYPE_CHECKING:
     from harness.levels.sim.link import Flight, Link

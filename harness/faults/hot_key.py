@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from harness.choices import Draw
 from harness.faults.model.fields import Count, Delay, Share, Subtask
 from harness.faults.model.workload import Element, ShapingFault, Source
-from harness.faults.real.found import Found, Line
-from harness.faults.real.taken import first_taken, inputs
-from harness.faults.simulated.shaped import Shaped
+from harness.faults.real.calls import first_taken, inputs
+from harness.faults.real.evidence import Found, Line
+from harness.faults.simulated.on_attempt import Shaped
 from harness.history.event import In, Wm
 
 __all__ = ["HOT_KEY", "HotKey"]

@@ -14,9 +14,9 @@ from typing import Annotated, Literal, NoReturn
 
 from harness.faults.model.fault import FoundFault
 from harness.faults.model.fields import Subtask, Way
-from harness.faults.real.found import Found, Line, is_speech, reaped_code
+from harness.faults.real.evidence import Found, Line, is_speech, reaped_code
 from harness.runs.plan import Crash
-from harness.scenario_triggers import Phase
+from harness.scenario_parts.triggers import Phase
 
 __all__ = ["EXIT_CODE", "InjectedFailure", "KillWorker", "die"]
 

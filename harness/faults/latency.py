@@ -12,14 +12,12 @@ from typing import Literal
 
 from harness.faults.model.fault import Directed, LinkFault
 from harness.faults.model.fields import Delay, Direction, Jitter, Lasts
-from harness.faults.real.delayed_chunks import delayed_chunks
-from harness.faults.real.fault_site import Site
-from harness.faults.real.seen import Evidence, Seen
+from harness.faults.real.evidence import Evidence, Seen, delayed_chunks
+from harness.faults.real.fault_site import Site, toxics_on
 from harness.faults.real.slower_calls import slower_calls
-from harness.faults.real.toxics import toxics_on
 from harness.faults.simulated.act import LinkAct
-from harness.faults.simulated.holding import latency
-from harness.scenario_parts import Breach
+from harness.faults.simulated.link_acts import latency
+from harness.scenario_parts.parts import Breach
 
 __all__ = ["JitterFault", "Latency", "OneWay"]
 

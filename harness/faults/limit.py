@@ -12,12 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from harness.faults.model.fault import Directed, LinkFault
 from harness.faults.model.fields import Lasts, Size
-from harness.faults.real.fault_site import Site
-from harness.faults.real.seen import Evidence, Seen, loss_evidence
-from harness.faults.real.toxics import toxics_on
-from harness.faults.simulated.act import LinkAct
-from harness.faults.simulated.losses import LOST_CONNECTION, losses
-from harness.faults.simulated.under_way import meet_all, meet_requests
+from harness.faults.real.evidence import Evidence, Seen, loss_evidence
+from harness.faults.real.fault_site import Site, toxics_on
+from harness.faults.simulated.act import LOST_CONNECTION, LinkAct, losses, meet_all, meet_requests
 
 if TYPE_CHECKING:
     from harness.levels.sim.link import Connection, Flight, Link

@@ -13,12 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from harness.clock import monotonic_us
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Count, Lasts, OnLink
-from harness.faults.real.client_errors import client_errors, fact
+from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
 from harness.faults.real.fault_site import Site
-from harness.faults.real.repeating import repeating
-from harness.faults.real.root_line import RootLine
-from harness.faults.real.seen import Evidence, Seen
-from harness.faults.real.sessions import sessions_of_run
+from harness.faults.real.server_control import RootLine, repeating, sessions_of_run
 from harness.faults.simulated.act import Act
 from harness.faults.simulated.on_server import OnServer
 

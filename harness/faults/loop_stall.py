@@ -13,7 +13,7 @@ from harness.clock import monotonic_us, pause
 from harness.faults.model.fault import InsideFault, Repeats
 from harness.faults.model.fields import Lasts, Subtask
 from harness.faults.real.attempt_site import ActJournal, AttemptSite
-from harness.faults.real.found import Found, Line, acts, measurements
+from harness.faults.real.evidence import Found, Line, acts, measurements
 from harness.faults.simulated.act import Act, Evidence
 
 if TYPE_CHECKING:

@@ -12,13 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from harness.faults.model.fault import PacketFault
 from harness.faults.model.fields import UntilEffective
-from harness.faults.real.fault_site import Site
-from harness.faults.real.packet_toxic import packets_on
-from harness.faults.real.seen import NOTICE_US, Evidence, Seen, loss_evidence
-from harness.faults.simulated.act import LinkAct
-from harness.faults.simulated.losses import LOST_CONNECTION, losses
-from harness.faults.simulated.picks import Picks, picks_of
-from harness.faults.simulated.under_way import meet_all, meet_requests
+from harness.faults.real.evidence import NOTICE_US, Evidence, Seen, loss_evidence
+from harness.faults.real.fault_site import Site, packets_on
+from harness.faults.simulated.act import LOST_CONNECTION, LinkAct, losses, meet_all, meet_requests
+from harness.faults.simulated.link_acts import Picks, picks_of
 
 if TYPE_CHECKING:
     from harness.levels.sim.link import Flight, Link

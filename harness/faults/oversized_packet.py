@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Literal
 
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Lasts, Size
-from harness.faults.real.client_errors import client_errors, fact
+from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
 from harness.faults.real.fault_site import Site
-from harness.faults.real.seen import Evidence, Seen
 from harness.faults.real.server_variables import variables_of_new_sessions
 from harness.faults.simulated.act import Act
 from harness.faults.simulated.on_server import OnServer

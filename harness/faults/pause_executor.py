@@ -12,8 +12,8 @@ from typing import Literal
 
 from harness.faults.model.fault import OutsideFault, Repeats
 from harness.faults.model.fields import Lasts
+from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
-from harness.faults.real.seen import Evidence, Seen
 from harness.process_identity import ProcessIdentity
 
 __all__ = ["PauseExecutor"]

@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Literal
 
 from harness.faults.model.fault import OutsideFault, Repeats
 from harness.faults.model.fields import Lasts, Subtask
-from harness.faults.real.attempt_site import AttemptSite
+from harness.faults.real.attempt_site import AttemptSite, stop
+from harness.faults.real.evidence import Evidence, Seen, attempt_of, is_speech
 from harness.faults.real.fault_site import Site
-from harness.faults.real.found import attempt_of, is_speech
-from harness.faults.real.seen import Evidence, Seen
-from harness.faults.real.stop import stop
 from harness.faults.simulated.act import Act
-from harness.faults.simulated.stopped_worker import StoppedWorker
+from harness.faults.simulated.on_attempt import StoppedWorker
 
 if TYPE_CHECKING:
     from harness.levels.sim.simulation import Simulation

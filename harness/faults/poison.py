@@ -12,8 +12,8 @@ from typing import Annotated, Literal
 
 from harness.faults.model.fields import Way
 from harness.faults.model.workload import CallFault, StruckCall
-from harness.faults.real.call_lines import find_calls
-from harness.faults.real.found import Found, Line
+from harness.faults.real.calls import find_calls
+from harness.faults.real.evidence import Found, Line
 
 __all__ = ["Poison"]
 

@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from harness.faults.model.fault import LinkFault
 from harness.faults.model.fields import Lasts
-from harness.faults.real.fault_site import Site
-from harness.faults.real.seen import Evidence, Seen
-from harness.faults.real.toxics import toxics_on
-from harness.faults.simulated.act import LinkAct
-from harness.faults.simulated.losses import REFUSED, losses
+from harness.faults.real.evidence import Evidence, Seen
+from harness.faults.real.fault_site import Site, toxics_on
+from harness.faults.simulated.act import REFUSED, LinkAct, losses
 
 if TYPE_CHECKING:
     from harness.levels.sim.link import Flight, Link

@@ -14,9 +14,8 @@ from harness.clock import Deadline, utc_now, wait_until
 from harness.errors import WorldError
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Lasts, ShiftBy
-from harness.faults.real.client_errors import fact
+from harness.faults.real.evidence import Evidence, Seen, fact
 from harness.faults.real.fault_site import Site
-from harness.faults.real.seen import Evidence, Seen
 
 __all__ = ["ServerClock"]
 

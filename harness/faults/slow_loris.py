@@ -13,14 +13,11 @@ from typing import TYPE_CHECKING, Literal
 
 from harness.faults.model.fault import Directed, LinkFault
 from harness.faults.model.fields import Gap, Lasts, Size
-from harness.faults.real.deed import Deed
-from harness.faults.real.fault_site import Site
-from harness.faults.real.seen import Evidence, Seen
+from harness.faults.real.evidence import Deed, Evidence, Seen
+from harness.faults.real.fault_site import Site, toxics_on
 from harness.faults.real.slower_calls import slower_calls
-from harness.faults.real.toxics import toxics_on
 from harness.faults.simulated.act import LinkAct
-from harness.faults.simulated.holding import Holding
-from harness.faults.simulated.says import moved_bytes
+from harness.faults.simulated.link_acts import Holding, moved_bytes
 
 if TYPE_CHECKING:
     from harness.levels.sim.link import Flight, Link

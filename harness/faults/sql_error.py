@@ -12,13 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from harness.faults.model.fault import MessageFault
 from harness.faults.model.fields import Code, UntilEffective
-from harness.faults.real.fault_site import Site
-from harness.faults.real.packet_toxic import packets_on
-from harness.faults.real.seen import NOTICE_US, Evidence, Seen
-from harness.faults.simulated.act import LinkAct
-from harness.faults.simulated.picks import Picks, picks_of
-from harness.faults.simulated.says import command_of
-from harness.faults.simulated.under_way import meet_requests
+from harness.faults.real.evidence import NOTICE_US, Evidence, Seen
+from harness.faults.real.fault_site import Site, packets_on
+from harness.faults.simulated.act import LinkAct, meet_requests
+from harness.faults.simulated.link_acts import Picks, command_of, picks_of
 
 if TYPE_CHECKING:
     from harness.levels.sim.link import Flight, Link

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from harness.faults.model.fault import LinkFault
 from harness.faults.model.fields import Lasts
-from harness.faults.real.fault_site import Site
-from harness.faults.real.packet_toxic import Messages, packets_on
-from harness.faults.real.seen import Evidence, Seen
-from harness.faults.simulated.act import LinkAct
-from harness.faults.simulated.under_way import meet_requests
+from harness.faults.real.evidence import Evidence, Seen
+from harness.faults.real.fault_site import Messages, Site, packets_on
+from harness.faults.simulated.act import LinkAct, meet_requests
 
 if TYPE_CHECKING:
     from harness.levels.sim.link import Flight, Link

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal
 from harness.faults.model.fault import InsideFault
 from harness.faults.model.fields import Subtask, Times
 from harness.faults.real.attempt_site import AttemptSite
-from harness.faults.real.found import Found, Line, acts
+from harness.faults.real.evidence import Found, Line, acts
 from harness.faults.simulated.act import Act, Evidence
 
 if TYPE_CHECKING:
-    from harness.checkpoint_store import Files
+    from harness.database.checkpoint_store import Files
     from harness.levels.sim.simulation import Simulation
 
 __all__ = ["Damage", "StoreNewestMissing", "StoreTorn"]

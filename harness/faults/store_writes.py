@@ -16,9 +16,9 @@ from harness.clock import monotonic_us, pause
 from harness.faults.model.fault import InsideFault
 from harness.faults.model.fields import Delay, Lasts, Subtask, Way
 from harness.faults.real.attempt_site import AttemptSite
-from harness.faults.real.found import Found, Line, acts, measurements
+from harness.faults.real.evidence import Found, Line, acts, measurements
 from harness.faults.simulated.act import Act, Evidence
-from harness.faults.simulated.on_store import OnStore
+from harness.faults.simulated.on_attempt import OnStore
 
 if TYPE_CHECKING:
     from harness.clock import Clock

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Literal
 from harness.clock import monotonic_us
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Delay, Lasts
-from harness.faults.real.client_errors import GONE, client_errors, fact
+from harness.faults.real.evidence import GONE, Evidence, Seen, client_errors, fact
 from harness.faults.real.fault_site import Site
-from harness.faults.real.repeating import repeating
-from harness.faults.real.seen import Evidence, Seen
+from harness.faults.real.server_control import repeating
 from harness.faults.real.server_variables import variables_of_new_sessions
 from harness.faults.simulated.act import Act
 from harness.faults.simulated.on_server import OnServer

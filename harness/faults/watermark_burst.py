@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from harness.faults.model.fields import Count, Subtask
 from harness.faults.model.workload import ShapingFault, Source
-from harness.faults.real.found import Found, Line
-from harness.faults.real.taken import first_taken, inputs
-from harness.faults.simulated.shaped import Shaped
+from harness.faults.real.calls import first_taken, inputs
+from harness.faults.real.evidence import Found, Line
+from harness.faults.simulated.on_attempt import Shaped
 from harness.history.event import In, Wm
 
 __all__ = ["WatermarkBurst"]

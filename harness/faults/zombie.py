@@ -15,14 +15,11 @@ from typing import TYPE_CHECKING, Final, Literal
 from harness.clock import Deadline, wait_until
 from harness.faults.model.fault import OutsideFault
 from harness.faults.model.fields import Lasts, Subtask
-from harness.faults.real.attempt_site import AttemptSite
-from harness.faults.real.fault_site import Site
-from harness.faults.real.found import Line, attempt_of, is_speech
-from harness.faults.real.seen import Evidence, Seen
-from harness.faults.real.stop import stop
-from harness.faults.real.workers import Succession
+from harness.faults.real.attempt_site import AttemptSite, stop
+from harness.faults.real.evidence import Evidence, Line, Seen, attempt_of, is_speech
+from harness.faults.real.fault_site import Site, Succession
 from harness.faults.simulated.act import Act
-from harness.faults.simulated.stopped_worker import StoppedWorker
+from harness.faults.simulated.on_attempt import StoppedWorker
 from harness.history.event import Snap
 
 if TYPE_CHECKING:

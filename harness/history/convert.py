@@ -13,10 +13,11 @@ from itertools import chain
 from pathlib import Path
 
 from harness.errors import Exit, FloodmarkError, HarnessError, HistoryError, UsageError
-from harness.history.fast_read import NotOrdinary, open_fast
+from harness.history.fast_files import open_fast
+from harness.history.fast_read import NotOrdinary
+from harness.history.files import write
 from harness.history.read import read_whole
 from harness.history.strict_json import integers_of_any_length
-from harness.history.write import write
 
 __all__ = ["convert", "main"]
 

@@ -6,16 +6,29 @@ field of one line, and yields an event exactly if there is none; what lies betwe
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import NoneType
 from typing import Any, NamedTuple, Self
 
 from harness.history import event as events
 from harness.history.event import Event
+from harness.history.header import VERSION, header_schema
 from harness.history.values import shown
 
-__all__ = ["ENDED_FAULT", "KINDS", "Fields", "well_formed"]
+__all__ = [
+    "ENDED_FAULT",
+    "KINDS",
+    "SCHEMA_FILE",
+    "Fields",
+    "history_schema",
+    "main",
+    "schema_text",
+    "well_formed",
+]
 
 
 class _Type(NamedTuple):
@@ -242,3 +255,47 @@ def _check(
         else:
             complaints.append(f"`{name}` of {place} is {shown(value)}, but must be {kind.name}")
     return good, complaints
+
+
+SCHEMA_FILE = Path(__file__).resolve().parents[1] / "schemas" / f"history.v{VERSION}.json"
+
+
+def schema_text() -> str:
+    """The file's content."""
+    return json.dumps(history_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def history_schema() -> dict[str, Any]:
+    """The schema as a value: of any line, with the header and each kind of event by its name."""
+    events = {name: _event(name, kind.fields) for name, kind in KINDS.items() if name != "fault"}
+    events["fault-begin"] = _event("fault", KINDS["fault"].fields, phase="begin")
+    events["fault-end"] = _event("fault", ENDED_FAULT.fields, phase="end")
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": f"A line of a Floodmark history, version {VERSION}",
+        "description": "Line 1 is `#/definitions/header`, every other line `#/definitions/event`.",
+        "anyOf": [{"$ref": "#/definitions/header"}, {"$ref": "#/definitions/event"}],
+        "definitions": {
+            "header": header_schema(),
+            "event": {"anyOf": [{"$ref": f"#/definitions/{name}"} for name in events]},
+            **events,
+        },
+    }
+
+
+def _event(kind: str, fields: Mapping[str, Any], **fixed: str) -> dict[str, Any]:
+    """A field that the kind does not know is ignored."""
+    constants = {name: {"const": value} for name, value in {"k": kind, **fixed}.items()}
+    required = ["k", *(name for name, field in fields.items() if field.required)]
+    properties = {name: field.type.schema for name, field in fields.items()}
+    return {"type": "object", "required": required, "properties": {**properties, **constants}}
+
+
+def main() -> int:
+    """Write the file."""
+    SCHEMA_FILE.write_text(schema_text(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

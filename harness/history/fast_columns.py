@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import UNSET, UnsetType
 
-from harness.history.column_rows import Rows, line_of_row, open_rows
+from harness.history.columnar import Rows, line_of_row, open_rows
 from harness.history.event import Call, Event, In, Out, Owm, Res, Wm
 from harness.history.fast_read import (
     NotOrdinary,
@@ -28,7 +28,7 @@ from harness.history.fast_read import (
     ordinary_header,
 )
 from harness.history.header import Header
-from harness.history.lines import CutOff
+from harness.history.text import CutOff
 
 __all__ = ["FastColumns"]
 

@@ -17,9 +17,9 @@ import msgspec
 from harness.history.event import Event, FaultEvent, Restore, Snap
 from harness.history.event_fields import well_formed
 from harness.history.header import Header
-from harness.history.lines import COLUMNAR, Chunks, CutOff, Line, needs_columns
 from harness.history.read import WHITE, HistoryReader, cut_off
 from harness.history.strict_json import DIGITS_MAX, NESTING_MAX, strictly
+from harness.history.text import Chunks, CutOff, Line
 
 __all__ = [
     "FastHistory",
@@ -27,7 +27,6 @@ __all__ = [
     "NotOrdinary",
     "exact_event",
     "may_be_too_much",
-    "open_fast",
     "ordinary_event",
     "ordinary_header",
 ]
@@ -74,16 +73,6 @@ class FastHistory(Protocol):
 
     def batches(self) -> Iterator[list[Event]]:
         """The events in order, once, in lists; raises `NotOrdinary` at a line that `read` refuses."""
-
-
-def open_fast(path: Path) -> FastHistory:
-    """A fast reader of the file at `path`; the header is read at once. Raises UsageError if it cannot be read."""
-    if path.suffix in COLUMNAR:
-        with needs_columns(path):
-            from harness.history.fast_columns import FastColumns  # noqa: PLC0415  (most histories need no Arrow)
-
-        return FastColumns(path)
-    return FastText(path)
 
 
 class FastText:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, NamedTuple, cast
 
 from harness.history.values import shown
-from harness.invariants import INVARIANTS, NOT_ON_A_HISTORY
+from harness.verdict import INVARIANTS, NOT_ON_A_HISTORY
 
 __all__ = [
     "VERSION",

@@ -1,25 +1,321 @@
-"""Reads a history, in text or in columns, event by event, and names every breach of the format.
+"""What the source said at each position and of each record, for the whole history.
 
-Answers to `docs/history.md` (Files). Invariant: events come out only as long as nothing was wrong, so whoever
-folds them folds a well-formed prefix; whether the whole is well-formed is known when the iteration has ended.
+The source is deterministic: the same position gives the same element again. Invariant: the first word on a
+position or an id holds, and every later one is compared with it. Memory grows with positions and ids.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.errors import HistoryError
 from harness.history.event import Event
 from harness.history.event_fields import well_formed
+from harness.history.files import read_lines
 from harness.history.header import Header, parse_header
-from harness.history.lines import CutOff, Line, numbered, read_lines
-from harness.history.rules import Breach, Rules
 from harness.history.strict_json import Loose, strictly
-from harness.history.values import shown
+from harness.history.text import CutOff, Line, numbered
+from harness.history.values import identity, shown
 
-__all__ = ["WHITE", "Breach", "HistoryReader", "cut_off", "open_history", "open_text", "read_whole"]
+__all__ = [
+    "WHITE",
+    "Breach",
+    "HistoryReader",
+    "Rules",
+    "SourceIdentity",
+    "cut_off",
+    "open_history",
+    "open_text",
+    "read_whole",
+]
+
+_NO_KEY = ("no key",)
+"""Absent is not the same as given; no JSON value has this identity."""
+
+
+class _Place(NamedTuple):
+    line: int
+    kind: str
+    what: int | str
+    """The id, or the watermark."""
+
+
+class _Taken(NamedTuple):
+    line: int
+    s: int
+    pos: int
+    key: Hashable
+    ts: int | None
+
+
+class SourceIdentity:
+    """Compares each `in` and `wm` with what was said before. Mutable: the state of a fold."""
+
+    def __init__(self) -> None:
+        self._places: dict[tuple[int, int], _Place] = {}
+        self._taken: dict[int | str, _Taken] = {}
+        self._expected: dict[int | str, Hashable] = {}
+
+    def check(self, line: int, kind: str, good: Mapping[str, Any]) -> Iterator[str]:
+        """The breaches of one `in` or `wm` whose subtask and position are well-formed."""
+        what = good.get("id" if kind == "in" else "w")
+        if what is None:
+            return
+        s, pos = good["s"], good["pos"]
+        place = self._places.setdefault((s, pos), _Place(line, kind, what))
+        if (place.kind, place.what) != (kind, what):
+            yield (
+                f"position {shown(pos)} of subtask {s} was `{place.kind}` {shown(place.what)}"
+                f" on line {place.line} and is `{kind}` {shown(what)} here"
+            )
+        if kind == "in":
+            yield from self._record(line, good)
+
+    def _record(self, line: int, good: Mapping[str, Any]) -> Iterator[str]:
+        id_ = good["id"]
+        key = identity(good["key"]) if "key" in good else _NO_KEY
+        now = _Taken(line, good["s"], good["pos"], key, good.get("ts"))
+        first = self._taken.setdefault(id_, now)
+        if first[1:] != now[1:]:
+            yield from _contradictions(id_, first, now)
+        if "expect" in good:
+            expected = identity(good["expect"])
+            if self._expected.setdefault(id_, expected) != expected:
+                yield f"record {shown(id_)} comes with another `expect` than before"
+
+
+def _contradictions(id_: int | str, first: _Taken, now: _Taken) -> Iterator[str]:
+    told = f"record {shown(id_)} was taken on line {first.line}"
+    if first.s != now.s:
+        yield f"{told} by subtask {first.s}, here by subtask {now.s}"
+    elif first.pos != now.pos:
+        yield f"{told} at position {shown(first.pos)}, here at {shown(now.pos)}"
+    if first.key != now.key:
+        yield f"{told} with another `key`"
+    if first.ts != now.ts:
+        yield f"{told} with the `ts` {shown(first.ts)}, here with {shown(now.ts)}"
+
+
+_OUTSIDE_LIFE = frozenset({"call", "res", "out", "owm", "snap"})
+"""Before `start` or after `close` these are V21's to judge."""
+_OF_ATTEMPT = _OUTSIDE_LIFE | {
+    "start", "restore", "in", "wm", "dead", "failed", "end", "ended", "close", "kill",
+}  # fmt: skip
+_ORDER = (("n", 1, "strictly increasing"), ("t", 0, "never decreasing"))
+_ABSENT = object()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Breach:
+    """What is wrong, and on which line."""
+
+    line: int
+    say: str
+
+
+@dataclass(slots=True, kw_only=True)
+class _Life:
+    """What the rules must know of one attempt; mutable, grows with its snapshots."""
+
+    first_line: int
+    named: str
+    started: bool = False
+    complained: bool = False
+    """Its missing `start` was told, or excused."""
+    origin: Any = _ABSENT
+    """`from` of its start, where that could be read."""
+    restores: int = 0
+    first_taken: int | None = None
+    """The line of its first `in` or `wm`."""
+    lacks_restore: bool = False
+    """It took its first `in` or `wm` without one, where `from` asks for it, and nothing excuses that."""
+    next_pos: int | None = None
+    """None: any position may come."""
+    snaps: set[int] = field(default_factory=set)
+    end: bool = False
+    closed: bool = False
+    killed: bool = False
+    unread: int = 0
+    """Lines of it that could not be understood, and have excused nothing yet."""
+
+
+class Rules:
+    """Feed every line in order, then `at_end`; each call yields sentences. Mutable: the state of a fold."""
+
+    def __init__(self, header: Header | None) -> None:
+        self._outputs = header is not None and header.effects == "outputs"
+        self._last: dict[str, int] = {}
+        self._lives: dict[tuple[int, int], _Life] = {}
+        self._newest: dict[int, int] = {}
+        self._source = SourceIdentity()
+        self._seqs: dict[int, int] = {}
+        self._faults: Counter[str] = Counter()
+        self._unread: Counter[str] = Counter()
+
+    def unread(self, kind: str = "") -> None:
+        """A line could not be understood, but perhaps its kind: whatever it held is missing to the rules."""
+        self._unread[kind] += 1
+
+    def check(self, line: int, kind: str, good: Mapping[str, Any]) -> Iterator[str]:
+        """The breaches of one line, given its kind and its well-formed fields."""
+        yield from self._order(good)
+        if kind in _OF_ATTEMPT:
+            if "s" in good and "a" in good:
+                yield from self._attempt(line, kind, good)
+            else:
+                self.unread(kind)
+        elif kind == "effect":
+            yield from self._effect(line, good)
+        elif kind == "fault":
+            yield from self._fault(good)
+        elif not kind:
+            self._unknown(good)
+
+    def at_end(self) -> Iterator[Breach]:
+        """What only the whole history shows."""
+        for life in self._lives.values():
+            if not life.started and not life.complained and not self._excused("start", life=life):
+                yield Breach(line=life.first_line, say=f"{life.named} has no `start`")
+            if life.lacks_restore and not life.restores and life.first_taken:
+                say = f"{life.named} starts from checkpoint {life.origin}, and reads on without a `restore`"
+                yield Breach(line=life.first_taken, say=say)
+
+    def _order(self, good: Mapping[str, Any]) -> Iterator[str]:
+        for name, least, said in _ORDER:
+            if (value := good.get(name)) is not None:
+                last = self._last.get(name)
+                if last is not None and value < last + least:
+                    yield f"`{name}` is {shown(value)} after {shown(last)}; it must be {said}"
+                self._last[name] = value
+
+    def _unknown(self, good: Mapping[str, Any]) -> None:
+        """A kind that does not exist may be a misspelt one: of its attempt, if that can be told."""
+        life = self._lives.get((good.get("s", -1), good.get("a", -1)))
+        if life is None:
+            self.unread()
+        else:
+            life.unread += 1
+
+    def _attempt(self, line: int, kind: str, good: Mapping[str, Any]) -> Iterator[str]:
+        s, a = good["s"], good["a"]
+        life = self._lives.get((s, a))
+        if life is None:
+            life = self._lives[s, a] = _Life(first_line=line, named=f"attempt {a} of subtask {s}")
+        yield from self._alive(life, kind)
+        match kind:
+            case "start":
+                yield from self._start(life, good)
+            case "restore":
+                yield from self._restore(life, good)
+            case "in" | "wm":
+                yield from self._taken(line, life, kind, good)
+            case "snap" if "c" in good:
+                if good["c"] in life.snaps:
+                    yield f"{life.named} has a second `snap` of checkpoint {good['c']}"
+                life.snaps.add(good["c"])
+            case "end" | "ended" | "close" | "kill":
+                yield from self._over(life, kind)
+
+    def _alive(self, life: _Life, kind: str) -> Iterator[str]:
+        begins = kind == "start" or kind in _OUTSIDE_LIFE
+        if not life.started and not begins and not life.complained:
+            life.complained = True
+            if not self._excused("start", life=life):
+                yield f"`{kind}` of {life.named} comes before its `start`"
+        if life.killed:
+            yield f"`{kind}` follows the `kill` of {life.named}, whose process was reaped"
+        elif life.closed and kind != "kill" and kind not in _OUTSIDE_LIFE:
+            yield f"`{kind}` follows the `close` of {life.named}; only `kill` may"
+
+    def _start(self, life: _Life, good: Mapping[str, Any]) -> Iterator[str]:
+        s, a = good["s"], good["a"]
+        if life.started:
+            yield f"{life.named} has a second `start`"
+            return
+        life.started = True
+        if (newest := self._newest.get(s)) is not None and a < newest:
+            yield f"{life.named} starts after attempt {newest}; attempts start in rising order"
+        self._newest[s] = max(a, newest or a)
+        life.origin = good.get("from", _ABSENT)
+        if life.origin is None:
+            life.next_pos = 0
+            if good.get("pos", 0) != 0:
+                yield f"{life.named} starts from nothing, so at position 0, not {shown(good['pos'])}"
+
+    def _restore(self, life: _Life, good: Mapping[str, Any]) -> Iterator[str]:
+        life.restores += 1
+        if life.origin is None:
+            yield f"{life.named} starts from nothing, yet restores"
+        elif life.origin is not _ABSENT and good.get("c", life.origin) != life.origin:
+            yield f"{life.named} restores checkpoint {good['c']}, but starts from {life.origin}"
+        if life.restores > 1:
+            yield f"{life.named} has a second `restore`"
+        elif life.first_taken is not None:
+            yield f"{life.named} restores after it has begun to read its source (line {life.first_taken})"
+
+    def _taken(self, line: int, life: _Life, kind: str, good: Mapping[str, Any]) -> Iterator[str]:
+        if life.first_taken is None:
+            life.first_taken = line
+            restores = life.origin is not None and life.origin is not _ABSENT
+            life.lacks_restore = restores and not life.restores and not self._excused("restore", life=life)
+        if life.end:
+            yield f"`{kind}` of {life.named} follows its `end`"
+        wanted, pos = life.next_pos, good.get("pos")
+        if pos is None:
+            life.next_pos = None if wanted is None else wanted + 1
+            return
+        if (
+            wanted is not None
+            and pos != wanted
+            and not (pos == wanted + 1 and self._excused("in", "wm", life=life))
+        ):
+            yield f"position {shown(pos)} of {life.named}; the next one is {wanted}"
+        life.next_pos = pos + 1
+        yield from self._source.check(line, kind, good)
+
+    def _over(self, life: _Life, kind: str) -> Iterator[str]:
+        if kind == "end" and life.end:
+            yield f"{life.named} has a second `end`"
+        elif kind == "ended" and not life.end and not self._excused("end", life=life):
+            yield f"{life.named} has `ended` before its `end`"
+        life.end |= kind == "end"
+        life.closed |= kind == "close"
+        life.killed |= kind == "kill"
+
+    def _effect(self, line: int, good: Mapping[str, Any]) -> Iterator[str]:
+        if self._outputs and "j" not in good:
+            yield 'an `effect` lacks `j`, though `effects` of the header is "outputs"'
+        if (seq := good.get("seq")) is not None:
+            if seq in self._seqs:
+                yield f"`seq` {shown(seq)} is the one of line {self._seqs[seq]}"
+            self._seqs.setdefault(seq, line)
+
+    def _fault(self, good: Mapping[str, Any]) -> Iterator[str]:
+        name = good.get("f")
+        if not isinstance(name, str) or "phase" not in good:
+            self.unread("fault")
+        elif good["phase"] == "begin":
+            self._faults[name] += 1
+        elif self._faults[name]:
+            self._faults[name] -= 1
+        elif not self._excused("fault"):
+            yield f"the fault {shown(name)} ends, but has not begun"
+
+    def _excused(self, *kinds: str, life: _Life | None = None) -> bool:
+        """Whether a line so far that could not be understood may be one of `kinds`, missing here; each may be once."""
+        if life is not None and life.unread:
+            life.unread -= 1
+            return True
+        for kind in (*kinds, ""):
+            if self._unread[kind]:
+                self._unread[kind] -= 1
+                return True
+        return False
+
 
 WHITE = b" \t\r"
 """JSON's white space, less the line feed."""

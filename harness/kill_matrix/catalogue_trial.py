@@ -16,13 +16,13 @@ from typing import Final
 
 import click
 
-from harness.catalogue import catalogue, catalogue_folder
 from harness.engine.tally import Counted, count
 from harness.errors import Exit
 from harness.levels.sim.level import SimulatedLevel
 from harness.runs.order import Order
-from harness.scenario import Scenario
-from harness.scenario_file import load
+from harness.scenario.catalogue import catalogue, catalogue_folder
+from harness.scenario.file import load
+from harness.scenario.model import Scenario
 
 __all__ = ["Trial", "main", "page_text", "try_catalogue"]
 

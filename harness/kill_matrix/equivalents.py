@@ -18,7 +18,7 @@ from harness.defects.keyed import SharingBackend
 from harness.explore.drawing import draw_scenario
 from harness.levels.sim.run import Simulated, simulate_scenario
 from harness.runs.order import Order
-from harness.scenario import Scenario
+from harness.scenario.model import Scenario
 from harness.sut.keyed_task.parts import KeyedParts
 from harness.sut.variant import HONEST, Variant
 from reference_impl.mutants import MAILBOXES

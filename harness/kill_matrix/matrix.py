@@ -1,7 +1,7 @@
-"""The kill matrix as a value, and how it is filled: one task for each suspect, in as many processes as asked for.
+"""A suspect: something to be convicted, the scenarios in which it can be, and who is meant to convict it.
 
-Answers to a mutation score, with the survivors named. Invariant: the matrix depends on what was asked for alone,
-however many processes filled it, unless a budget cut it short, which it says.
+Answers to a mutant in mutation testing. Invariant: a name that is no suspect is an error before anything runs, and a
+user's own defect is judged as ours are.
 """
 
 from __future__ import annotations
@@ -10,16 +10,223 @@ import multiprocessing
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from harness.checkers.judge import judge
 from harness.clock import Deadline
+from harness.defects import DEFECTS
 from harness.defects.canaries import overlooked
-from harness.errors import Exit, HarnessError
+from harness.errors import Exit, HarnessError, SutError, UsageError
+from harness.explore.drawing import draw_scenario
 from harness.kill_matrix.equivalents import EQUIVALENTS, Sameness, compare
-from harness.kill_matrix.suspect import Suspect, find_suspect
-from harness.kill_matrix.trial import Acquittal, Trial, hear_the_reference, try_suspect
+from harness.levels.sim.run import Simulated, simulate_scenario
+from harness.runs.order import Order
+from harness.scenario.catalogue import catalogue
+from harness.scenario.file import load
+from harness.scenario.model import Scenario
+from harness.sut.registry import load_attribute
+from harness.sut.variant import HONEST, Variant
+from harness.verdict import Outcome
 
-__all__ = ["Charge", "Matrix", "Row", "fill"]
+__all__ = [
+    "OURS",
+    "RUNS_LEAST",
+    "Acquittal",
+    "Charge",
+    "Matrix",
+    "Row",
+    "Suspect",
+    "Trial",
+    "fill",
+    "find_suspect",
+    "hear_the_reference",
+    "try_suspect",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspect:
+    """One defect, ready to be simulated."""
+
+    name: str
+    label: str
+    """`M7`, or nothing."""
+    about: str
+    mirrors: str
+    named: tuple[str, ...]
+    """The invariants and checks meant for it; without any, whichever convicts it will do."""
+    where: str
+    """The scenarios in which it can show, in words."""
+    applies: Callable[[Scenario], bool]
+    variant: Variant
+    scenario: str | None = None
+    """Of the catalogue: it is tried there, and in no drawn scenario."""
+
+
+def _ours(name: str) -> Suspect:
+    defect = DEFECTS[name]
+    return Suspect(
+        name=name,
+        label=defect.label,
+        about=defect.about,
+        mirrors=defect.mirrors,
+        named=defect.convicted_by,
+        where=defect.where,
+        applies=defect.applies,
+        variant=defect.variant,
+        scenario=defect.tried_in,
+    )
+
+
+OURS = tuple(DEFECTS)
+"""The names of all that are planted here, in the order of their numbers."""
+
+
+def find_suspect(name: str) -> Suspect:
+    """The planted defect `name`, or a user's own: `MODULE:ATTR`, a `Variant` or a `build_operator`."""
+    if name in DEFECTS:
+        return _ours(name)
+    if ":" not in name:
+        message = f"there is no mutant called {name!r}"
+        raise UsageError(message, fix=f"MODULE:ATTR for your own, or one of: {', '.join(DEFECTS)}")
+    return Suspect(
+        name=name,
+        label="",
+        about="a defect of yours",
+        mirrors="",
+        named=(),
+        where="anywhere",
+        applies=lambda scenario: True,
+        variant=_variant(load_attribute(name, option="--mutant", kind="ATTR"), name),
+    )
+
+
+def _variant(found: Any, name: str) -> Variant:
+    if isinstance(found, Variant):
+        return found
+    if callable(found):
+        return Variant(build_operator=found)
+    message = f"--mutant {name} is {type(found).__name__}, neither a Variant nor a build_operator"
+    raise SutError(message, fix="see harness/sut/variant.py for what a defect may replace")
+
+
+Simulate = Callable[[Variant], Simulated]
+"""One run, with whatever is planted."""
+
+RUNS_LEAST = 10
+"""Of each trial, whoever has convicted by then: who else would have is worth knowing."""
+_DRAWS_MAX = 200
+"""Scenarios that may be drawn for each that is wanted: a condition that none meets must not take for ever."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """What came of one suspect."""
+
+    name: str
+    named: tuple[str, ...]
+    runs: int
+    """Simulated; without any, its scenarios never occurred."""
+    convicted: dict[str, int]
+    """Invariant or check -> in which run it convicted for the first time."""
+    in_time: bool = True
+    """False: the budget was over before it was convicted, or had been given all its runs."""
+
+    @property
+    def is_convicted(self) -> bool:
+        """By whoever is meant for it; where nobody is, by anybody."""
+        return any(name in self.convicted for name in self.named) if self.named else bool(self.convicted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acquittal:
+    """What came of the honest reference: its runs, and those that are not acquitted, by seed."""
+
+    runs: int
+    convicted: dict[int, tuple[str, ...]]
+    """Seed -> by whom."""
+
+
+def try_suspect(
+    suspect: Suspect, *, first_seed: int, runs: int, deadline: Deadline, least: int = RUNS_LEAST
+) -> Trial:
+    """Up to `runs` runs, in scenarios where it can show, till everybody meant for it has convicted it."""
+    convicted = _by_canary(suspect.variant)
+    made = 0
+    for seed, simulated_by in _runs(suspect, first_seed, runs):
+        if made >= least and suspect.named and all(name in convicted for name in suspect.named):
+            break
+        if deadline.passed:
+            return Trial(
+                name=suspect.name, named=suspect.named, runs=made, convicted=convicted, in_time=False
+            )
+        made += 1
+        convicts = [name for name in _convicts(simulated_by, seed, suspect.variant) if name not in convicted]
+        if convicts:
+            of_anybody = _convicts(simulated_by, seed, HONEST)
+            convicted |= {name: made for name in convicts if name not in of_anybody}
+    return Trial(name=suspect.name, named=suspect.named, runs=made, convicted=convicted)
+
+
+def hear_the_reference(*, first_seed: int, runs: int, deadline: Deadline) -> Acquittal:
+    """So many runs of the honest one; there, a vacuous run is none of its faults."""
+    convicted: dict[int, tuple[str, ...]] = {}
+    made = 0
+    for seed in range(first_seed, first_seed + runs):
+        if deadline.passed:
+            break
+        made += 1
+        simulated_by = _in(draw_scenario(seed), seed)
+        by = tuple(name for name in _convicts(simulated_by, seed, HONEST) if name != "V23")
+        if by:
+            convicted[seed] = by
+    return Acquittal(runs=made, convicted=convicted)
+
+
+def _by_canary(variant: Variant) -> dict[str, int]:
+    """A judge of its own is shown the canaries before anything else."""
+    return {"canary": 1} if overlooked(variant.judge(judge)) else {}
+
+
+def _runs(suspect: Suspect, first_seed: int, runs: int) -> Iterator[tuple[int, Simulate]]:
+    """Of its scenario, or in the first `runs` drawn ones in which it can show."""
+    if suspect.scenario is not None:
+        scenario = load(catalogue()[suspect.scenario])
+        for seed in range(first_seed, first_seed + runs):
+            yield seed, _in(scenario, seed)
+        return
+    found = 0
+    for seed in range(first_seed, first_seed + runs * _DRAWS_MAX):
+        scenario = draw_scenario(seed)
+        if suspect.applies(scenario):
+            yield seed, _in(scenario, seed)
+            found += 1
+            if found == runs:
+                return
+
+
+def _in(scenario: Scenario, seed: int) -> Simulate:
+    order = Order(scenario=scenario, level="sim", seed=seed)
+    return lambda variant: simulate_scenario(order, variant=variant)
+
+
+def _convicts(simulated_by: Simulate, seed: int, variant: Variant) -> tuple[str, ...]:
+    """Who convicts that run; V23 by finding it vacuous."""
+    try:
+        simulated = simulated_by(variant)
+    except Exception as error:
+        error.add_note(f"in the simulation of seed {seed}")
+        raise
+    if len(simulated.events) != simulated.numbered:
+        return ("recording",)
+    judgement = variant.judge(judge)(simulated.header, simulated.events)
+    return tuple(
+        verdict.invariant
+        for verdict in judgement.invariants
+        if verdict.outcome is Outcome.FAIL
+        or (verdict.invariant == "V23" and verdict.outcome is Outcome.VACUOUS)
+    )
+
 
 _DRAWS_PER_RUN = 40
 """Scenarios drawn at most for each comparison of an equivalent."""

@@ -16,19 +16,17 @@ from typing import Final
 
 import click
 
-from harness.catalogue import resolve
 from harness.choices import Choices
 from harness.engine.tally import Counted, count
 from harness.errors import Exit
 from harness.levels.sim.level import SimulatedLevel
-from harness.phases import PHASE_FORMS, PHASES, PhaseName
 from harness.runs.order import Order
-from harness.scenario import Scenario
-from harness.scenario_file import dump, load
-from harness.scenario_parts import SINK_FORMS
-from harness.workloads.inputs import Inputs
-from harness.workloads.lookups import LookupSource
-from harness.workloads.sessions import session_stamps
+from harness.scenario.catalogue import resolve
+from harness.scenario.file import dump, load
+from harness.scenario.model import Scenario
+from harness.scenario_parts.parts import SINK_FORMS
+from harness.scenario_parts.triggers import PHASE_FORMS, PHASES, PhaseName
+from harness.workloads.lookups import Inputs, LookupSource, session_stamps
 
 __all__ = ["PhaseTrial", "killed_at", "main", "phases_of", "shortened", "try_phases"]
 

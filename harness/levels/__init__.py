@@ -15,7 +15,7 @@ __all__ = ["level_named"]
 
 _WHERE: Final = {
     "sim": ("harness.levels.sim.level", "SimulatedLevel"),
-    "live": ("harness.levels.live.level", "LiveLevel"),
+    "live": ("harness.levels.live.supervisor", "LiveLevel"),
     "spark": ("harness.levels.spark.level", "SparkLevel"),
 }
 

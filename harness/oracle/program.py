@@ -1,7 +1,6 @@
-"""Our Java program, compiled against Flink's jar into the cache, and the archive that makes it start sooner.
+"""Flink's distribution jar, from the package index, in a folder of its own in the cache.
 
-Invariant: a compiled program lies in a folder named after its sources, Flink's version and the compiler, so a
-changed source is compiled anew and a checkout never runs another's program.
+Invariant: the folder is there whole or not at all; nothing of it is ever imported by Python.
 """
 
 from __future__ import annotations
@@ -9,18 +8,116 @@ from __future__ import annotations
 import hashlib
 import shutil
 import subprocess
+import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from harness.errors import WorldError
-from harness.oracle.flink_jar import FLINK_VERSION, adopt, flink_jar, oracle_folder
-from harness.oracle.rehearsal import REHEARSAL
+from harness.world.places import Places
 from harness.world.processes import run_to_end
 from harness.world.settings import WorldSettings
 
-__all__ = ["archive_of", "command_line", "compile_program", "find_java", "program_jar", "rehearse", "sources"]
+__all__ = [
+    "FLINK_VERSION",
+    "REHEARSAL",
+    "adopt",
+    "archive_of",
+    "command_line",
+    "compile_program",
+    "find_java",
+    "flink_jar",
+    "install_flink",
+    "oracle_folder",
+    "program_jar",
+    "rehearse",
+    "sources",
+]
+
+FLINK_VERSION = "2.3.0"
+PACKAGE = "apache-flink-libraries"
+INSTALL_LIMIT_S = 900.0
+
+
+def oracle_folder(places: Places) -> Path:
+    """Where everything of the oracle is kept."""
+    return places.root / "oracle"
+
+
+def flink_jar(places: Places) -> Path:
+    """Where the jar is, once it is installed."""
+    return _home(places) / "pyflink" / "lib" / f"flink-dist-{FLINK_VERSION}.jar"
+
+
+def install_flink(places: Places, *, scratch: Path, say: Callable[[str], None]) -> Path:
+    """Install the package by pip, into `scratch` first, and return the jar; `scratch` is on the cache's disk."""
+    say(f"installing {PACKAGE} {FLINK_VERSION} from the package index (a third of a gigabyte)")
+    with tempfile.TemporaryDirectory(dir=scratch) as name:
+        fresh = Path(name) / "flink"
+        run_to_end(
+            [
+                *(sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-input"),
+                *("--no-deps", "--no-compile", "--target", str(fresh), f"{PACKAGE}=={FLINK_VERSION}"),
+            ],
+            what=f"installing {PACKAGE} {FLINK_VERSION}",
+            limit_s=INSTALL_LIMIT_S,
+            fix="see that pip is in this Python's environment and that the package index can be reached",
+        )
+        adopt(fresh, _home(places))
+    jar = flink_jar(places)
+    if not jar.exists():
+        raise WorldError(
+            f"{PACKAGE} {FLINK_VERSION} was installed without {jar.name}",
+            fix=f"remove {_home(places)} and say floodmark setup --oracle again",
+        )
+    return jar
+
+
+def adopt(fresh: Path, home: Path) -> None:
+    """Give a folder its lasting name; another run of setup may have been quicker, and made the same."""
+    home.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        fresh.rename(home)
+    except OSError:
+        if not home.is_dir():
+            raise
+
+
+def _home(places: Places) -> Path:
+    return oracle_folder(places) / f"flink-{FLINK_VERSION}"
+
+
+_RETRY = '{"strategy":"exponential","max_retries":2,"initial_ms":5,"max_ms":50,"multiplier":2,"on":["empty","error"]}'
+
+REHEARSAL = f"""\
+{{"cmd":"hello","protocol":1}}
+{{"cmd":"nonsense"}}
+{{"cmd":"open","now":0,"restore":null,"config":{{"mode":"ordered","capacity":1,"timeout_ms":100}}}}
+{{"cmd":"element","value":"a","ts":1}}
+{{"cmd":"watermark","ts":1}}
+{{"cmd":"snapshot","id":1}}
+{{"cmd":"complete","call":1,"results":["A",{{"n":1.5}}]}}
+{{"cmd":"marker","id":1}}
+{{"cmd":"element","value":[2],"ts":null,"hold":true}}
+{{"cmd":"advance","to":100}}
+{{"cmd":"stats"}}
+{{"cmd":"close"}}
+{{"cmd":"open","now":0,"restore":null,"config":{{"mode":"unordered","capacity":9,"timeout_ms":100,\
+"on_timeout":{{"results":[]}},"profile":"flink","retry":{_RETRY}}}}}
+{{"cmd":"element","value":1,"ts":1}}
+{{"cmd":"watermark","ts":1}}
+{{"cmd":"element","value":2,"ts":2}}
+{{"cmd":"fail","call":1,"error":"no"}}
+{{"cmd":"complete","call":2,"results":[]}}
+{{"cmd":"advance","to":10}}
+{{"cmd":"snapshot","id":2}}
+{{"cmd":"notify","id":2,"outcome":"complete"}}
+{{"cmd":"advance","to":100}}
+{{"cmd":"end_input"}}
+{{"cmd":"close"}}
+"""
+
 
 MAIN = "floodmark.oracle.FlinkSut"
 JAVA_MIN = 17

@@ -1,6 +1,6 @@
-"""What `floodmark setup --oracle` does: get Flink's jar, compile our program against it, let it rehearse.
+"""The command line of the oracle, for whoever starts programs that speak the operator protocol.
 
-Invariant: a step that finds its thing in place does nothing and says so; none needs root.
+Invariant: a command that is returned can be run; what lacks is an error of the machine that names the command to type.
 """
 
 from __future__ import annotations
@@ -10,11 +10,34 @@ from collections.abc import Iterator
 
 from harness.clock import monotonic_us
 from harness.errors import WorldError
-from harness.oracle.flink_jar import FLINK_VERSION, flink_jar, install_flink
-from harness.oracle.program import archive_of, compile_program, find_java, program_jar, rehearse
+from harness.oracle.program import (
+    FLINK_VERSION,
+    archive_of,
+    command_line,
+    compile_program,
+    find_java,
+    flink_jar,
+    install_flink,
+    program_jar,
+    rehearse,
+)
 from harness.world.provision import Provision, Step, timed_step
+from harness.world.settings import WorldSettings
 
-__all__ = ["provide_oracle"]
+__all__ = ["SETUP", "find_oracle", "provide_oracle"]
+
+SETUP = "floodmark setup --oracle"
+
+
+def find_oracle(settings: WorldSettings) -> list[str]:
+    """The command to run, its program first; or an error that says what to set up."""
+    find_java(settings)
+    if not flink_jar(settings.places).exists():
+        raise WorldError(f"there is no Flink {FLINK_VERSION} in {settings.places.root}", fix=SETUP)
+    program = program_jar(settings)
+    if not program.exists():
+        raise WorldError("the oracle's Java program is not compiled, or its sources have changed", fix=SETUP)
+    return command_line(settings, program)
 
 
 def provide_oracle(task: Provision) -> Iterator[Step]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from harness.protocol.driver import Command
+from harness.protocol.driver import Command, command_line
 from harness.protocol.events import (
     Blocked,
     Call,
@@ -30,10 +30,12 @@ from harness.protocol.events import (
     Timeout,
     Unblocked,
     Watermark,
+    shortened,
 )
+from harness.protocol.script import Script
 from harness.protocol.script_drawing import FLAWED
 
-__all__ = ["Kind", "Mismatch", "Moment", "alike", "compare", "segments"]
+__all__ = ["Difference", "Exchange", "Kind", "Mismatch", "Moment", "alike", "compare", "report", "segments"]
 
 _key: Callable[[object], bytes] = msgspec.json.Encoder(order="deterministic").encode
 
@@ -271,3 +273,70 @@ def _bare(what: object) -> object:
     if isinstance(what, list):
         return [_bare(one) for one in what]
     return {"id": what.id, "elements": what.elements} if isinstance(what, Snapshot) else what
+
+
+WIDTH = 76
+LAST_EXCHANGES = 40
+"""How many commands are shown side by side; the whole script stands below."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """One command as both were told it, and both answers."""
+
+    life: int
+    left_command: Command
+    right_command: Command
+    left: Sequence[Event]
+    right: Sequence[Event]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """A script on which two systems differ."""
+
+    script: Script
+    mismatch: Mismatch
+    life: int
+    exchanges: Sequence[Exchange]
+    """Up to the difference; a breach's last one has no answers."""
+
+
+def report(difference: Difference) -> str:
+    """The difference for people: what, side by side, and the lines to paste."""
+    return "\n".join(_lines(difference))
+
+
+def _lines(difference: Difference) -> Iterator[str]:
+    mismatch = difference.mismatch
+    yield f"DIFFERENCE in {mismatch.kind} ({difference.script.name}, life {difference.life + 1})"
+    yield f"  {mismatch.detail}"
+    for exchange in difference.exchanges[-LAST_EXCHANGES:]:
+        yield from _side_by_side(exchange)
+    yield "  to paste into the left system:"
+    yield from (f"{_sent(exchange.left_command)}" for exchange in difference.exchanges)
+    if any(exchange.left_command != exchange.right_command for exchange in difference.exchanges):
+        yield "  to paste into the right system:"
+        yield from (f"{_sent(exchange.right_command)}" for exchange in difference.exchanges)
+
+
+def _side_by_side(exchange: Exchange) -> Iterator[str]:
+    left, right = _sent(exchange.left_command), _sent(exchange.right_command)
+    yield f"  > {shortened(left)}"
+    if left != right:
+        yield f"  > {'':{WIDTH}} > {shortened(right)}"
+    for row in range(max(len(exchange.left), len(exchange.right))):
+        ours = _said(exchange.left[row]) if row < len(exchange.left) else ""
+        theirs = _said(exchange.right[row]) if row < len(exchange.right) else ""
+        yield f"  < {ours:{WIDTH}} {' ' if ours == theirs else '!'} {theirs}"
+
+
+def _sent(command: Command) -> str:
+    return command_line(command).decode().rstrip()
+
+
+def _said(event: Event) -> str:
+    if isinstance(event, Snapshot):
+        shown = msgspec.json.encode(event.elements).decode()
+        return shortened(f'{{"ev":"snapshot","id":{event.id},"elements":{shown}}}')
+    return shortened(msgspec.json.encode(event).decode())

@@ -19,10 +19,10 @@ import click
 from harness.choices import fresh_seed
 from harness.clock import monotonic_us
 from harness.errors import Exit, FloodmarkError, NothingRan
+from harness.protocol.comparison import Difference, report
 from harness.protocol.coverage import Coverage
-from harness.protocol.difference import Difference, report
-from harness.protocol.limits import Limits
 from harness.protocol.lockstep import run_lockstep
+from harness.protocol.program import Limits
 from harness.protocol.script import Script, load_script, save_script
 from harness.protocol.script_drawing import ScriptSettings, draw_script
 from harness.protocol.shrinking import RUNS_MAX, shrink

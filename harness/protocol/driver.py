@@ -12,11 +12,9 @@ from typing import Any, Self
 
 import msgspec
 
-from harness.protocol.breach import BreachKind, shortened
 from harness.protocol.conversation import PROTOCOL, Conversation, Misplaced, Phase
-from harness.protocol.events import ErrorAnswer, Event, Hello, Malformed, read_event
-from harness.protocol.limits import Limits
-from harness.protocol.program import Program, await_answers
+from harness.protocol.events import BreachKind, ErrorAnswer, Event, Hello, Malformed, read_event, shortened
+from harness.protocol.program import Limits, Program, await_answers
 
 __all__ = ["Command", "Driver", "command_line"]
 

@@ -1,27 +1,146 @@
-"""Runs one script on two systems command by command, translating the names of calls for each.
+"""Snapshots of both sides by their ids, and what it means to restore one: each side from its own state.
 
-Slower than the stream, and the one that decides: it knows what may differ after records were re-issued in an order
-of each side's own (an unordered snapshot restored, last calls at `end_input`), and when a held `fail` may be told.
-Invariant: a command is told to both or to neither; a call is never translated by guess.
+Invariant: a snapshot whose contents legally differ between the sides is restored on neither; a restore knows whether
+the order in which it re-issues calls may differ, for then numbers mean nothing across the sides (A19-A25).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
-from harness.protocol.comparison import Kind, Mismatch, Moment, compare
+import msgspec
+
+from harness.protocol.comparison import Difference, Exchange, Kind, Mismatch, Moment, compare, segments
 from harness.protocol.conversation import Phase
-from harness.protocol.difference import Difference, Exchange
-from harness.protocol.drain import drained
 from harness.protocol.driver import Command
-from harness.protocol.events import Call, Event
-from harness.protocol.restoring import Restored, Snapshots, open_command
+from harness.protocol.events import Call, Event, Snapshot
 from harness.protocol.script import CallName, Life, Script, value_key
 from harness.protocol.twins import SideBreach, Twins
 
-__all__ = ["ORDER_KINDS", "run_lockstep"]
+__all__ = ["ORDER_KINDS", "Restored", "Snapshots", "drained", "is_of_a_drain", "open_command", "run_lockstep"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """What a life starts from on each side."""
+
+    left: msgspec.Raw | None = None
+    right: msgspec.Raw | None = None
+    free: bool = False
+    """Several records stand between two watermarks of an unordered snapshot: each side orders them as it likes."""
+    shuffled: bool = False
+    """And the sides do list them in different orders."""
+    beyond: bool = False
+    """More is restored than has a slot."""
+
+    def must_drain(self, life: Life, *, shuffled: bool) -> bool:
+        """Whether the order decides what happens: who is admitted at all, or who stands at the head."""
+        return shuffled and (self.beyond or life.config.get("mode") == "ordered")
+
+
+class Snapshots:
+    """Mutable: what both sides have taken so far in a script."""
+
+    def __init__(self) -> None:
+        self._taken: dict[int, tuple[str, Snapshot, Snapshot]] = {}
+
+    def take(self, left: Sequence[Event], right: Sequence[Event], *, mode: str) -> None:
+        """Keep the snapshots of two matching answers; one that only a failing task took is nobody's."""
+        theirs = {event.id: event for event in right if type(event) is Snapshot}
+        both = [(event, theirs[event.id]) for event in left if type(event) is Snapshot and event.id in theirs]
+        for mine, other in both:
+            if segments(mine.elements, mode=mode) == segments(other.elements, mode=mode):
+                self._taken[mine.id] = (mode, mine, other)
+
+    def restored(self, life: Life) -> Restored:
+        """What `life` starts from; nothing, if its snapshot was not taken, or not alike."""
+        if life.restore is None or life.restore not in self._taken:
+            return Restored()
+        mode, mine, other = self._taken[life.restore]
+        crowd = max(len(part) for part in segments(mine.elements, mode=mode) or [[]])
+        return Restored(
+            left=mine.state,
+            right=other.state,
+            free=mode == "unordered" and crowd > 1,
+            shuffled=value_key(mine.elements) != value_key(other.elements),
+            beyond=len(mine.elements) > life.config.get("capacity", 0),
+        )
+
+
+def open_command(life: Life, state: msgspec.Raw | None) -> Command:
+    """The command that starts a life on one side."""
+    return {"cmd": "open", "config": life.config, "now": life.now, "restore": state}
+
+
+STEPS_MAX = 1_000
+_DRAINED = "drained"
+_IDLE: Command = {"cmd": "advance", "to": -(1 << 40)}
+"""Told to the side that is done while the other is not: refused, so it changes nothing."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Side:
+    """Mutable: one side's drain; `events` is all that it said since its `open`."""
+
+    events: list[Event]
+    waiting: list[Call] = field(default_factory=list)
+
+    def hear(self, said: Sequence[Event]) -> None:
+        self.waiting.extend(event for event in said if type(event) is Call)
+
+    def next(self) -> Command:
+        """End the call that runs longest, with a result that names its record."""
+        if not self.waiting:
+            return _IDLE
+        call = self.waiting.pop(0)
+        return {"cmd": "complete", "call": call.call, "results": [[_DRAINED, call.value]]}
+
+
+def drained(twins: Twins, *, opened: Exchange, keep: Callable[[Exchange], None]) -> Mismatch | None:
+    """End all calls of both sides, and compare what happened since `open` as a whole."""
+    left, right = _Side(events=[*opened.left]), _Side(events=[*opened.right])
+    left.hear(left.events)
+    right.hear(right.events)
+    for _ in range(STEPS_MAX):
+        if not left.waiting and not right.waiting:
+            break
+        commands = left.next(), right.next()
+        ours, theirs = twins.tell(*commands)
+        keep(
+            Exchange(
+                life=opened.life, left_command=commands[0], right_command=commands[1], left=ours, right=theirs
+            )
+        )
+        for side, said, command in ((left, ours, commands[0]), (right, theirs, commands[1])):
+            if command is not _IDLE:
+                side.events.extend(said)
+                side.hear(said)
+    return _totals(twins, left, right)
+
+
+def _totals(twins: Twins, left: _Side, right: _Side) -> Mismatch | None:
+    failed = [driver.phase is Phase.FAILED for driver in (twins.left, twins.right)]
+    if failed[0] or failed[1]:
+        words = ["failed" if one else "did not fail" for one in failed]
+        return (
+            None if all(failed) else Mismatch(kind=Kind.FAILURE, detail=f"left {words[0]}, right {words[1]}")
+        )
+    if left.waiting or right.waiting or twins.left.conversation.blocked or twins.right.conversation.blocked:
+        return Mismatch(
+            kind=Kind.BLOCKED, detail=f"not drained after {STEPS_MAX} completions, or no call left"
+        )
+    moment = Moment(mode="unordered", reissued=True)
+    return compare({"cmd": "complete"}, left.events, right.events, moment=moment)
+
+
+def is_of_a_drain(command: Command) -> bool:
+    """Whether a command was told by a drain, not by a script."""
+    results = command.get("results")
+    drained_call = isinstance(results, list) and bool(results) and results[0][:1] == [_DRAINED]
+    return drained_call or command == _IDLE
+
 
 ORDER_KINDS = frozenset({Kind.NUMBERS, Kind.CALLS, Kind.FAILURE, Kind.BLOCKED})
 """What may differ at `open` when each side re-issues in its own order, and not all of it at once."""

@@ -1,8 +1,6 @@
-"""A program on three pipes: lines in, answers out, nothing of it trusted, everything bounded.
+"""What a system under test may take: seconds, bytes and events.
 
-Answers to Maelstrom's process of a node. One thread, no reader threads: a joint `poll` serves any number of
-programs, so two of them work at the same time. Invariant: when a call of this module raises, the program and
-all of its process group are gone; while it waits, every pipe is served, so no full pipe can stop both sides.
+Invariant: every wait and every buffer of the driver is bounded by one of these, whose name is in its error.
 """
 
 from __future__ import annotations
@@ -15,14 +13,119 @@ import signal
 import subprocess
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import IO, Any, Self
 
 from harness.clock import Deadline
-from harness.protocol.answers import AnswerLimit, AnswerSplitter
-from harness.protocol.breach import Breach, BreachKind, shortened
-from harness.protocol.limits import Limits
+from harness.protocol.events import Breach, BreachKind, Malformed, Quiet, read_event, shortened
 
-__all__ = ["Program", "await_answers"]
+__all__ = ["AnswerLimit", "AnswerSplitter", "Limits", "Program", "await_answers"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The limits of one program; the defaults bear a Java machine's start and states of 10^5 elements."""
+
+    start_s: float = 60.0
+    """Between its start and its first answer."""
+    answer_s: float = 30.0
+    """Between a command (or the answer before) and the whole answer."""
+    exit_s: float = 10.0
+    """Between the end of its input and its exit."""
+    line_bytes: int = 64 << 20
+    """One event; also bytes without a line feed."""
+    answer_bytes: int = 512 << 20
+    """One command's whole answer."""
+    events: int = 1_000_000
+    """Lines of one command's answer."""
+    last_words_bytes: int = 2_000
+    """How much of standard error is kept for messages; all of it is read."""
+
+
+QUIET = b'{"ev":"quiet"}'
+QUIET_BYTES_MAX = 100
+"""A `quiet` with blanks in it is one too, but a longer line is looked at by nobody here."""
+
+
+class AnswerLimit(Exception):
+    """More was written than a limit allows; the message says which."""
+
+
+class AnswerSplitter:
+    """Mutable: it is given chunks, and holds what has come."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._pieces: list[bytes] = []
+        """Of a line without its end."""
+        self._piece_bytes = 0
+        self._answer: list[bytes] = []
+        self._answer_bytes = 0
+        self._answers: list[list[bytes]] = []
+        self.last_line = b""
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether a line has begun and not ended."""
+        return bool(self._pieces)
+
+    def spoke_out_of_turn(self) -> bool:
+        """Whether something stands behind the last `quiet`."""
+        return bool(self._pieces or self._answer)
+
+    def take(self, count: int) -> list[list[bytes]]:
+        """The first whole answers, once."""
+        taken, self._answers = self._answers[:count], self._answers[count:]
+        return taken
+
+    def split(self, chunk: bytes) -> int:
+        """How many answers this chunk has completed."""
+        first, *others = chunk.split(b"\n")
+        self._pieces.append(first)
+        self._piece_bytes += len(first)
+        if self._piece_bytes > self._limits.line_bytes:
+            self.last_line = self._pieces[0]
+            raise AnswerLimit(f"wrote more than {self._limits.line_bytes} bytes without a line feed")
+        if not others:
+            if not first:
+                self._pieces.pop()
+            return 0
+        lines = [b"".join(self._pieces), *others]
+        rest = lines.pop()
+        self._pieces = [rest] if rest else []
+        self._piece_bytes = len(rest)
+        return self._gather(lines)
+
+    def _gather(self, lines: list[bytes]) -> int:
+        whole = 0
+        for line in lines:
+            if line == QUIET or (b'"quiet"' in line and _is_quiet(line)):
+                self._answers.append(self._answer)
+                self._answer = []
+                self._answer_bytes = 0
+                whole += 1
+            else:
+                self._answer.append(line)
+                self._answer_bytes += len(line)
+        self.last_line = lines[-1]
+        self._require_bounds()
+        return whole
+
+    def _require_bounds(self) -> None:
+        if len(self._answer) > self._limits.events:
+            raise AnswerLimit(f"wrote more than {self._limits.events} events for one command")
+        if self._answer_bytes > self._limits.answer_bytes:
+            raise AnswerLimit(f"wrote more than {self._limits.answer_bytes} bytes for one command")
+
+
+def _is_quiet(line: bytes) -> bool:
+    if len(line) > QUIET_BYTES_MAX:
+        return False
+    try:
+        return type(read_event(line)) is Quiet
+    except Malformed:
+        return False
+
 
 CHUNK = 1 << 18
 PIPE_BYTES = 1 << 20

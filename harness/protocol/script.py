@@ -7,17 +7,18 @@ systems; a restore is named by the snapshot, since a state is each system's own.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
 import msgspec
 
+from harness.choices import Choices
 from harness.errors import UsageError
 from harness.protocol.driver import Command
 
-__all__ = ["CallName", "Life", "Script", "load_script", "save_script", "value_key"]
+__all__ = ["CallName", "Dice", "Life", "Script", "draw_config", "load_script", "save_script", "value_key"]
 
 FORMAT = "floodmark-script-1"
 
@@ -118,3 +119,87 @@ def _portable(command: Command) -> Command:
 def _named(command: Command) -> Command:
     call = command.get("call")
     return {**command, "call": CallName.of(call)} if isinstance(call, dict) else command
+
+
+_FRESH = 1 << 120
+_SPENT = 1 << 40
+"""Below it a remainder is no longer evenly spread, to one in 2^30 for all that is asked of dice."""
+
+
+class Dice:
+    """A stream of small choices. Mutable: it is used up and filled again."""
+
+    __slots__ = ("_choices", "_store")
+
+    def __init__(self, choices: Choices) -> None:
+        self._choices = choices
+        self._store = 0
+
+    def index(self, count: int) -> int:
+        """One of 0 .. count-1, all alike likely."""
+        store = self._store
+        if store < _SPENT:
+            store = self._choices.index(_FRESH)
+        self._store, drawn = divmod(store, count)
+        return drawn
+
+    def between(self, low: int, high: int) -> int:
+        """One of low .. high, both included."""
+        return low + self.index(high - low + 1)
+
+
+_ON_TIMEOUT: tuple[object, ...] = (
+    "fail",
+    "nothing",
+    "nothing",
+    {"results": []},
+    {"results": []},
+    {"results": ["late"]},
+    {"results": ["late"]},
+    {"results": ["late", "later"]},
+    {"throw": "told to"},
+)
+_CAPACITIES = (1, 1, 2, 2, 3, 3, 4, 4, 4, 6)
+_ON = (["error"], ["empty"], ["empty", "error"], ["error", "empty"])
+_MULTIPLIERS = (1, 1.5, 2, 2.5, 1.3, 3, 0.5)
+
+
+def draw_config(
+    choices: Dice,
+    *,
+    mode: str,
+    profile: str,
+    abilities: Collection[str],
+    reissued: bool,
+    values: Collection[object],
+) -> Mapping[str, Any]:
+    """One configuration; `reissued`: it restores records whose order of re-issue is free."""
+    config: dict[str, Any] = {
+        "mode": mode,
+        "capacity": _CAPACITIES[choices.index(len(_CAPACITIES))],
+        "timeout_ms": choices.index(3) and choices.between(1, 14),
+    }
+    if profile != "strict" or choices.index(4) == 0:
+        config["profile"] = profile
+    if config["timeout_ms"] and choices.index(8):
+        config["on_timeout"] = _ON_TIMEOUT[choices.index(len(_ON_TIMEOUT))]
+    if config["timeout_ms"] and "retry" in abilities and choices.index(4):
+        config["retry"] = _retry(choices, shared_delay=not reissued)
+        config["timeout_ms"] += choices.index(16)  # so that more than one attempt often fits
+    if values and choices.index(25) == 0:
+        config["invoke_throws"] = [[*values][choices.index(len(values))]]
+    return config
+
+
+def _retry(choices: Dice, *, shared_delay: bool) -> Mapping[str, Any]:
+    """Exponential only where every record's turn is fixed: under `flink` all share one delay (A82)."""
+    limits = {"max_retries": 1 + choices.index(3), "on": _ON[choices.index(len(_ON))]}
+    if not shared_delay or choices.index(2):
+        return {"strategy": "fixed", "delay_ms": choices.between(1, 8), **limits}
+    return {
+        "strategy": "exponential",
+        "initial_ms": choices.between(1, 6),
+        "max_ms": choices.between(3, 20),
+        "multiplier": _MULTIPLIERS[choices.index(len(_MULTIPLIERS))],
+        **limits,
+    }

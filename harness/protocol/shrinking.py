@@ -12,11 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from harness.protocol.difference import Difference, Exchange
-from harness.protocol.drain import is_of_a_drain
+from harness.protocol.comparison import Difference, Exchange
 from harness.protocol.driver import Command
 from harness.protocol.events import Call
-from harness.protocol.lockstep import run_lockstep
+from harness.protocol.lockstep import is_of_a_drain, run_lockstep
 from harness.protocol.script import CallName, Life, Script, value_key
 from harness.protocol.twins import Twins
 

@@ -11,13 +11,11 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from harness.protocol.comparison import Kind, Mismatch, Moment, alike, compare
+from harness.protocol.comparison import Difference, Exchange, Kind, Mismatch, Moment, alike, compare
 from harness.protocol.coverage import Coverage
-from harness.protocol.difference import Difference, Exchange
 from harness.protocol.driver import Command, command_line
 from harness.protocol.events import Blocked, Event, Failed, Snapshot, Unblocked
-from harness.protocol.lockstep import ORDER_KINDS, run_lockstep
-from harness.protocol.restoring import Snapshots, open_command
+from harness.protocol.lockstep import ORDER_KINDS, Snapshots, open_command, run_lockstep
 from harness.protocol.script import Life, Script
 from harness.protocol.twins import Lines, SideBreach, Twins
 

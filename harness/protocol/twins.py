@@ -10,11 +10,9 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from harness.protocol.breach import Breach
 from harness.protocol.driver import Command, Driver, command_line
-from harness.protocol.events import Event, Hello
-from harness.protocol.limits import Limits
-from harness.protocol.program import await_answers
+from harness.protocol.events import Breach, Event, Hello
+from harness.protocol.program import Limits, await_answers
 
 __all__ = ["Lines", "SideBreach", "Twins"]
 

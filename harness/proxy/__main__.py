@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from harness.errors import FloodmarkError
-from harness.proxy.listening import LOOPBACK
+from harness.proxy.listener import LOOPBACK
 from harness.proxy.service import CONTROL_PORT, Service, serve
 
 __all__ = ["main"]

@@ -27,13 +27,12 @@ from harness.proxy.asked import (
     read_toxic,
     read_toxic_change,
 )
-from harness.proxy.http_message import Answer, Request
+from harness.proxy.http_server import Answer, Request
 from harness.proxy.json_body import as_single, json_text
-from harness.proxy.link import Link
-from harness.proxy.metrics import metrics_text
+from harness.proxy.link import Link, metrics_text
 from harness.proxy.refusal import Refusal
 from harness.proxy.registry import Registry
-from harness.proxy.toxic import Toxic
+from harness.proxy.stage import Toxic
 from harness.proxy.toxics.catalogue import TOXIC_KINDS
 
 __all__ = ["COMPATIBLE_WITH", "Api", "refused"]

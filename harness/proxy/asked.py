@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
-from harness.proxy.cutting import Cutting
 from harness.proxy.json_body import (
     INTEGER,
     REAL,
@@ -22,9 +21,9 @@ from harness.proxy.json_body import (
     single,
     title_of,
 )
+from harness.proxy.link import Cutting
 from harness.proxy.refusal import Refusal, bad_body, invalid_stream, invalid_toxic_type, missing_field
-from harness.proxy.stage import Attributes, Stream
-from harness.proxy.toxic import Toxic
+from harness.proxy.stage import Attributes, Stream, Toxic
 from harness.proxy.toxics.catalogue import TOXIC_KINDS
 from harness.proxy.toxics.kind import ToxicKind
 

@@ -1,30 +1,90 @@
-"""A connection: a client that was accepted, the server that is dialled for it, and a direction each way.
-
-Answers to Toxiproxy's `ConnectionList` entry and its pair of links. Invariant: whatever one peer does (FIN, RST,
-silence) the other one sees, unless a toxic says otherwise; a connection waits for nobody but its own two peers.
-"""
+"""An alarm: a timer of a connection that falls silent when the connection ends."""
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from harness.choices import Choices
-from harness.proxy.alarm import Alarm
 from harness.proxy.deeds import DeedLog
 from harness.proxy.dial import Dial
 from harness.proxy.direction import Direction
 from harness.proxy.mysql.conversation import Conversation
 from harness.proxy.peer import Peer
-from harness.proxy.stage import Gate, Stream, Timer
-from harness.proxy.station import Station
-from harness.proxy.toxic import Toxic
+from harness.proxy.stage import Gate, Stream, Timer, Toxic, Wire
 from harness.proxy.toxics.catalogue import TOXIC_KINDS
 from harness.proxy.toxics.packet import PacketToxic
 from harness.proxy.workshop import Workshop
 
-__all__ = ["Connection", "LinkState", "Traffic"]
+__all__ = ["Alarm", "Connection", "LinkState", "Station", "Traffic"]
+
+
+class Alarm:
+    """Set when it is made; mutable: it is among its connection's alarms until it rang or was cancelled."""
+
+    __slots__ = ("_act", "_among", "_handle")
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        seconds: float,
+        act: Callable[[], None],
+        *,
+        among: dict[Alarm, None],
+    ) -> None:
+        self._act = act
+        self._among = among
+        self._handle = loop.call_later(max(0.0, seconds), self._ring)
+        among[self] = None
+
+    def cancel(self) -> None:
+        """It shall not ring any more."""
+        self._handle.cancel()
+        self._among.pop(self, None)
+
+    def _ring(self) -> None:
+        del self._among[self]
+        self._act()
+
+
+class _Line(Wire, Protocol):
+    """A connection as stations see it."""
+
+    def call_later(self, seconds: float, act: Callable[[], None]) -> Timer: ...
+    def now(self) -> float: ...
+    def eased(self) -> None: ...
+    def choices(self, toxic: str) -> Choices: ...
+    def deed(self, did: str, *, stream: str, toxic: str, **numbers: int | str) -> None: ...
+
+
+class Station:
+    """A stage's `Place`; mutable only in that its choices are made when first asked for."""
+
+    __slots__ = ("_choices", "_line", "_toxic", "eased", "later", "now", "stream", "wire")
+
+    def __init__(self, line: _Line, *, stream: Stream, toxic: str) -> None:
+        self._line = line
+        self._toxic = toxic
+        self._choices: Choices | None = None
+        self.wire: Wire = line
+        self.stream = stream
+        self.now = line.now
+        self.later = line.call_later
+        self.eased = line.eased
+
+    @property
+    def choices(self) -> Choices:
+        """Draws of this toxic on this connection."""
+        if self._choices is None:
+            self._choices = self._line.choices(self._toxic)
+        return self._choices
+
+    def deed(self, did: str, **numbers: int | str) -> None:
+        """Write down what the toxic did here."""
+        self._line.deed(did, stream=self.stream, toxic=self._toxic, **numbers)
+
 
 Traffic = Mapping[Stream, tuple[int, int]]
 """Bytes received and sent, in each direction."""

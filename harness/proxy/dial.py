@@ -14,8 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from harness.proxy.peer import RESET
-from harness.proxy.pump import OUT
-from harness.proxy.workshop import Workshop
+from harness.proxy.workshop import OUT, Workshop
 
 __all__ = ["Dial", "split_address"]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from harness.proxy.holdings import Holdings
 from harness.proxy.peer import Peer
 from harness.proxy.stage import Gate, Receiver, Stage, Stream
+from harness.proxy.workshop import Holdings
 
 __all__ = ["Direction"]
 

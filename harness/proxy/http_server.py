@@ -1,22 +1,169 @@
-"""A small HTTP/1.1 server for the control interface, on the proxy's own loop.
+"""What an HTTP client asks of the control interface, and what it is answered; bounded when read.
 
-It serves programs of this machine, not the world: bodies are bounded, so is the number of clients, and none of them
-can make another wait. Invariant: an answer is whole or the connection is closed; nothing is read from a file.
+Invariant: reading ends in a request or in a refusal, whatever the bytes, and never takes more than the limits here.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
-from harness.proxy.http_message import HEAD_MAX, Answer, Request, read_request, written
 from harness.proxy.listener import OUT_OF_DESCRIPTORS
 from harness.proxy.refusal import Refusal
 
-__all__ = ["CLIENTS_MAX", "HttpServer"]
+__all__ = [
+    "BODY_MAX",
+    "CLIENTS_MAX",
+    "HEAD_MAX",
+    "READ_LIMIT_S",
+    "Answer",
+    "HttpServer",
+    "Request",
+    "read_request",
+    "written",
+]
+
+HEAD_MAX = 64 * 1024
+"""Bytes of a request's first line and headers."""
+BODY_MAX = 1024 * 1024
+READ_LIMIT_S = 10.0
+"""How long a request may take from its first byte to its last."""
+IDLE_LIMIT_S = 60.0
+"""How long a connection may wait between two requests."""
+
+END_OF_HEAD = b"\r\n\r\n"
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request, whole."""
+
+    method: str
+    target: str
+    """As it was sent: quoted, with its question."""
+    headers: Mapping[str, str]
+    """By name in small letters."""
+    body: bytes
+    keeps_open: bool
+    """Whether the client may ask more on this connection."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What is answered."""
+
+    status: HTTPStatus
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Head:
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    keeps_open: bool
+
+
+async def read_request(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Request | None:
+    """The next request; None if the client has gone or sent none in time. Raises a `Refusal` for a bad one."""
+    try:
+        async with asyncio.timeout(IDLE_LIMIT_S):
+            first = await reader.read(1)
+    except TimeoutError:
+        return None
+    if not first:
+        return None
+    try:
+        async with asyncio.timeout(READ_LIMIT_S):
+            head = _read_head(first + await reader.readuntil(END_OF_HEAD))
+            if head.headers.get("expect", "").lower() == "100-continue":
+                writer.write(CONTINUE)
+            body = await _read_body(reader, head.headers)
+    except TimeoutError:
+        raise Refusal(
+            f"the request was not whole within {READ_LIMIT_S:g} s", HTTPStatus.REQUEST_TIMEOUT
+        ) from None
+    except asyncio.LimitOverrunError:
+        message = f"the request's headers are larger than {HEAD_MAX} bytes"
+        raise Refusal(message, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE) from None
+    except asyncio.IncompleteReadError:
+        return None
+    return Request(
+        method=head.method, target=head.target, headers=head.headers, body=body, keeps_open=head.keeps_open
+    )
+
+
+def _read_head(raw: bytes) -> _Head:
+    first, *lines = raw.decode("latin-1").removesuffix("\r\n\r\n").lstrip("\r\n").split("\r\n")
+    words = first.split(" ")
+    if len(words) != len(("GET", "/", "HTTP/1.1")) or not words[2].startswith("HTTP/1."):
+        raise Refusal("the first line is not one of HTTP/1.1", HTTPStatus.BAD_REQUEST)
+    headers: dict[str, str] = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if not colon or not name or name != name.strip():
+            raise Refusal("a header without a name or a colon", HTTPStatus.BAD_REQUEST)
+        headers[name.lower()] = value.strip()
+    said = [option.strip() for option in headers.get("connection", "").lower().split(",")]
+    keeps_open = "close" not in said and (words[2] != "HTTP/1.0" or "keep-alive" in said)
+    return _Head(method=words[0], target=words[1], headers=headers, keeps_open=keeps_open)
+
+
+async def _read_body(reader: asyncio.StreamReader, headers: Mapping[str, str]) -> bytes:
+    length, coding = headers.get("content-length"), headers.get("transfer-encoding")
+    if coding is not None:
+        if length is not None or coding.lower() != "chunked":
+            raise Refusal("a body's length must be told in one way", HTTPStatus.BAD_REQUEST)
+        return await _read_chunks(reader)
+    if length is None:
+        return b""
+    if not (length.isascii() and length.isdigit()):
+        raise Refusal("the Content-Length is no number", HTTPStatus.BAD_REQUEST)
+    return await reader.readexactly(_within_limit(int(length)))
+
+
+async def _read_chunks(reader: asyncio.StreamReader) -> bytes:
+    body = bytearray()
+    while size := await _read_chunk_size(reader):
+        _within_limit(len(body) + size)
+        body += (await reader.readexactly(size + 2))[:size]
+    while await reader.readuntil(b"\r\n") != b"\r\n":
+        pass  # trailers, each within the reader's limit and all within the request's time
+    return bytes(body)
+
+
+async def _read_chunk_size(reader: asyncio.StreamReader) -> int:
+    try:
+        line = await reader.readuntil(b"\r\n")
+        return int(line.split(b";")[0].strip(), 16)
+    except (ValueError, asyncio.LimitOverrunError):
+        raise Refusal("a chunk's size is no number", HTTPStatus.BAD_REQUEST) from None
+
+
+def _within_limit(size: int) -> int:
+    if not 0 <= size <= BODY_MAX:
+        message = f"the request's body is larger than {BODY_MAX} bytes"
+        raise Refusal(message, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+    return size
+
+
+def written(answer: Answer, *, keeps_open: bool, with_body: bool = True) -> bytes:
+    """The answer's bytes; `with_body` is false for the answer to a HEAD."""
+    headers = dict(answer.headers)
+    if answer.status != HTTPStatus.NO_CONTENT:
+        headers["Content-Length"] = str(len(answer.body))
+    if not keeps_open:
+        headers["Connection"] = "close"
+    head = f"HTTP/1.1 {answer.status.value} {answer.status.phrase}\r\n"
+    head += "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    return (head + "\r\n").encode("latin-1") + (answer.body if with_body else b"")
+
 
 CLIENTS_MAX = 256
 """Clients that are served at once; one more is told to come back."""

@@ -1,25 +1,58 @@
-"""A link: a listening port, the upstream behind it, its toxics and its live connections.
-
-Answers to Toxiproxy's `Proxy`. Invariant: every call returns without waiting for data, a sleep or a dial, and what
-it changes holds for live connections as for new ones.
-"""
+"""How live connections are ended on demand."""
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
 from typing import assert_never
 
 from harness.proxy.connection import Connection, Traffic
-from harness.proxy.cutting import Cutting
 from harness.proxy.deeds import DeedLog, DeedPage
 from harness.proxy.listener import Listener
-from harness.proxy.stage import Attributes, Stream
-from harness.proxy.toxic import Toxic
+from harness.proxy.stage import Attributes, Stream, Toxic
 from harness.proxy.toxics.packet import PacketToxic
 from harness.proxy.workshop import Workshop
 
-__all__ = ["Link"]
+__all__ = ["Cutting", "Link", "metrics_text"]
+
+
+class Cutting(StrEnum):
+    """In the words of the control API."""
+
+    RST = "rst"
+    """As if the network had torn: what is on its way is lost."""
+    FIN = "fin"
+    """As if both peers had hung up."""
+
+
+_COUNTERS = ("toxiproxy_proxy_received_bytes_total", "toxiproxy_proxy_sent_bytes_total")
+
+
+def metrics_text(links: Iterable[Link]) -> str:
+    """Both counters of every link and direction."""
+    traffic = [(link, stream, link.traffic()[stream]) for link in links for stream in Stream]
+    lines = []
+    for number, counter in enumerate(_COUNTERS):
+        lines.append(f"# TYPE {counter} counter")
+        lines += [
+            f"{counter}{{{_labels(link, stream)}}} {counted[number]}" for link, stream, counted in traffic
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _labels(link: Link, stream: Stream) -> str:
+    labels = {
+        "direction": stream.value,
+        "listener": link.listen,
+        "proxy": link.name,
+        "upstream": link.upstream,
+    }
+    return ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 class Link:

@@ -11,7 +11,7 @@ import struct
 from collections import deque
 from typing import Protocol
 
-from harness.proxy.pump import IN, NOTHING, OUT, Pump
+from harness.proxy.workshop import IN, NOTHING, OUT, Pump
 
 __all__ = ["READ_MAX", "RESET", "Inflow", "Peer", "PeerWatcher"]
 

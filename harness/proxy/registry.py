@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from harness.proxy.asked import LinkAsked, ToxicAsked, ToxicChange, attributes_asked
 from harness.proxy.link import Link
-from harness.proxy.listening import listen_address, same_listen
+from harness.proxy.listener import listen_address, same_listen
 from harness.proxy.refusal import (
     Refusal,
     cannot_listen,
@@ -20,7 +20,7 @@ from harness.proxy.refusal import (
     toxic_exists,
     toxic_not_found,
 )
-from harness.proxy.toxic import Toxic
+from harness.proxy.stage import Toxic
 from harness.proxy.toxics.catalogue import TOXIC_KINDS
 from harness.proxy.workshop import Workshop
 

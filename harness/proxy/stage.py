@@ -1,19 +1,30 @@
-"""A stage: what one toxic does to one direction of one connection; stages form a chain from peer to peer.
-
-Answers to Toxiproxy's toxic `Pipe`, but without a goroutine each: a stage is called with what arrives and pushes on
-what it lets through, at once or later. Invariant: bytes leave a stage in the order in which they came, and a stage
-never waits: who must hold something holds it, says how much (`held`), and asks its place to be called later.
-"""
+"""A toxic as it was asked for: its name, kind, direction, how often it acts, and what it is set to."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
 from harness.choices import Choices
 
-__all__ = ["Attributes", "Gate", "Place", "Receiver", "Stage", "Stream", "Timer", "Wire"]
+__all__ = ["Attributes", "Gate", "Place", "Receiver", "Stage", "Stream", "Timer", "Toxic", "Wire"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toxic:
+    """One toxic of a link; a change makes a new value."""
+
+    name: str
+    type: str
+    stream: str
+    """The direction as it was written by who asked."""
+    direction: Stream
+    toxicity: float = 1.0
+    """Of so many connections (0 to 1) it acts on; decided once for each."""
+    attributes: Attributes
+
 
 Attributes = Mapping[str, int | str]
 """What a toxic is set to: every attribute of its kind, complete and already found good."""

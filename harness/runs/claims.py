@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from harness.runs.order import Order
-from harness.scenario import Scenario
-from harness.scenario_parts import SINK_FORMS
+from harness.scenario.model import Scenario
+from harness.scenario_parts.parts import SINK_FORMS
 
 __all__ = ["RECOVER_MS", "header_of"]
 

@@ -12,7 +12,7 @@ from harness.choices import fresh_seed
 from harness.clock import utc_now
 from harness.faults.kill_worker import KillWorker
 from harness.runs.plan import Crash
-from harness.scenario import Fault, Phase, Scenario
+from harness.scenario.model import Fault, Phase, Scenario
 
 __all__ = ["REFERENCE", "Order", "new_run_id", "planned_crashes", "planned_inside"]
 

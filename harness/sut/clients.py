@@ -12,12 +12,11 @@ from typing import Any
 
 from asyncmy.errors import MySQLError
 
-from harness.database.connection_lost import ConnectionLost
 from harness.database.driver import AsyncMySqlDriver
-from harness.database.error_classes import code_of
 from harness.database.lookup_connection import lookup_connection
-from harness.database.pool import ConnectionPool
+from harness.database.pool import ConnectionLost, ConnectionPool
 from harness.database.schema import connect
+from harness.database.transactions import code_of
 from harness.runs.plan import Endpoint
 
 __all__ = ["CLIENTS", "BlockingClient", "ConnectionACall", "OpenConnections"]

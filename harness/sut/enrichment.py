@@ -14,7 +14,7 @@ import msgspec
 from harness.sut.dead_letter import DeadLetter
 from harness.sut.phases import Phases
 from harness.sut.registry import LookupFunction
-from harness.workloads.elements import Lookup, StampedLookup
+from harness.workloads.shape import Lookup, StampedLookup
 from reference_impl.elements import Record
 from reference_impl.operator.probe import Ending
 

@@ -2,7 +2,7 @@
 
 What a user's `async def lookup(record, pool)` is measured against. Invariant: an answer is accepted only with
 the nonce that was asked with it, so rows of another request can never pass for this one's; a read is made again
-only after an error whose class allows it (`harness/database/error_classes.py`), all others go up.
+only after an error whose class allows it (`harness/database/transactions.py`), all others go up.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from harness.choices import Choices
-from harness.database.backoff import Backoff
-from harness.database.connection_lost import MayAskAgain
+from harness.database.pool import MayAskAgain
+from harness.database.transactions import Backoff
 from harness.workloads.lookups import Lookup
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from harness.history.recorder import attempt_file
-from harness.phases import PHASE_FORMS
+from harness.scenario_parts.triggers import PHASE_FORMS
 
 __all__ = ["Past", "read_past"]
 

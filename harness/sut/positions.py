@@ -14,8 +14,8 @@ from msgspec.structs import force_setattr
 
 from harness.history.values import told_watermark
 from harness.sut.phases import Phases
-from harness.workloads.elements import Lookup, MarkOfTime, StampedLookup
 from harness.workloads.lookups import LookupSource
+from harness.workloads.shape import Lookup, MarkOfTime, StampedLookup
 from reference_impl.checkpoint_events import CheckpointBarrier
 from reference_impl.elements import EndOfInput, QueueElement, Record, StreamElement, Watermark
 

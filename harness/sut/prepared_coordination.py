@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from harness.checkpoint_store import CheckpointStore
 from harness.clock import REAL_CLOCK, Clock, Deadline
+from harness.database.checkpoint_store import CheckpointStore
 from harness.database.coordinated_sink import PARTS_KEPT, CoordinatedSink
 from harness.database.epoch import Part, SinkLost
 from harness.database.two_phase_sink import TwoPhaseSink

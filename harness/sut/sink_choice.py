@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from harness.checkpoint_store import CheckpointStore, Files
 from harness.clock import Clock
-from harness.database.coordinated_sink import CoordinatedSink
+from harness.database.checkpoint_store import CheckpointStore, Files
+from harness.database.coordinated_sink import CoordinatedSink, IdempotentSink
 from harness.database.driver import Driver
 from harness.database.epoch import Attempt
-from harness.database.idempotent_sink import IdempotentSink
 from harness.database.sink import EpochSink
 from harness.database.two_phase_sink import TwoPhaseSink
 from harness.runs.plan import RunPlan
-from harness.scenario import Scenario, Sink
+from harness.scenario.model import Scenario, Sink
 from harness.sut.coordination import Coordination
 from harness.sut.phases import Phases
 from harness.sut.prepared_coordination import Later, PreparedCoordination, TwoPhaseCoordination

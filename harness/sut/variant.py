@@ -101,7 +101,7 @@ class Variant:
     sink: Callable[[Kind], Kind] = same
     """Of the sink's class in `harness.database`."""
     store: Callable[[Kind], Kind] = same
-    """Of `harness.checkpoint_store.CheckpointStore`."""
+    """Of `harness.database.checkpoint_store.CheckpointStore`."""
     coordinator: Callable[[Kind], Kind] = same
     """Of `harness.database.coordinator.Coordinator`."""
     pool: Callable[[Kind], Kind] = same

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from harness.faults.model.fault import Fault
 from harness.faults.model.registry import FAULTS
-from harness.scenario import Scenario
-from harness.scenario_values import duration_text
+from harness.scenario.model import Scenario
+from harness.scenario_parts.values import duration_text
 
 __all__ = ["SOUND", "scenarios", "sound"]
 
@@ -43,7 +43,7 @@ expects: {records: 800, checkpoints: 8}
 
 def sound() -> Scenario:
     """The scenario that `SOUND` describes."""
-    from harness.scenario_file import loads  # noqa: PLC0415 - a mistake in it is a test's failure, not an import's
+    from harness.scenario.file import loads  # noqa: PLC0415 - a mistake in it is a test's failure, not an import's
 
     return loads(SOUND)
 

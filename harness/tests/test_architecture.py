@@ -27,7 +27,6 @@ PLANTED = [
     ("harness/newcomer.py", "import harness.errors", "the harness's floors"),
     ("reference_impl/elements.py", "import reference_impl.task.stream_task", "the operator's floors"),
     ("harness/faults/latency.py", "import harness.faults.down", "faults do not know each other"),
-    ("harness/checkers/ordered.py", "import harness.checkers.segments", "no checker knows another"),
     (
         "reference_impl/task/stream_task.py",
         "import harness.clock",
@@ -40,7 +39,7 @@ PLANTED = [
     ("harness/engine/perform.py", "import pyspark", "Spark stays in its folder"),
     ("harness/engine/perform.py", "import docker", "the container engine stays"),
     ("harness/engine/perform.py", "import reports", "reports are called from the top only"),
-    ("reports/visible.py", "import harness.scenario", "a report is made from what a run left"),
+    ("reports/reading.py", "import harness.scenario.model", "a report is made from what a run left"),
 ]
 
 ALONE = """

@@ -81,10 +81,11 @@ def test_each_deviation_names_the_test_that_shows_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "ghost", ["mailbox::Gone", "gone::Mailbox", "mailbox::Mailbox.gone", "tests/test_mailbox.py::test_gone"]
+    "ghost",
+    ["mailbox::Gone", "gone::Mailbox", "mailbox.mailbox::Mailbox.gone", "tests/test_mailbox.py::test_gone"],
 )
 def test_a_page_that_names_what_is_gone_is_convicted(ghost: str) -> None:
-    assert ghosts(f"| `X` | `mailbox::Mailbox.put`, `{ghost}` | |\n") == [ghost]
+    assert ghosts(f"| `X` | `mailbox.mailbox::Mailbox.put`, `{ghost}` | |\n") == [ghost]
 
 
 def test_a_deviation_without_a_test_is_convicted() -> None:
@@ -94,5 +95,5 @@ def test_a_deviation_without_a_test_is_convicted() -> None:
 
 
 def test_the_modules_are_those_of_the_package() -> None:
-    assert {"elements", "queues.ordered", "emitter.buffers"} <= set(MODULES)
+    assert {"elements", "operator.queues", "flip12.buffers"} <= set(MODULES)
     assert not [name for name in MODULES if PurePosixPath(name).suffix == ".tests"]

@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from harness.catalogue import catalogue
 from harness.defects import DEFECTS
-from harness.engine.observer import Observer, Stop
+from harness.engine.level import Observer, Stop
 from harness.errors import Exit
 from harness.history.event import Failed, GiveUp, Kill, Start
 from harness.history.read import read_whole
 from harness.runs.outcome import RunOutcome
-from harness.scenario import Scenario
-from harness.scenario_file import apply_settings, load
+from harness.scenario.catalogue import catalogue
+from harness.scenario.file import apply_settings, load
+from harness.scenario.model import Scenario
 from harness.tests.whole_run import links_are_free, told, whole_run
 from harness.verdict import Outcome
 from harness.world.world import World

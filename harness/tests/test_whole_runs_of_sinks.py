@@ -18,7 +18,7 @@ from harness.history.event import Commit, Done
 from harness.history.read import read_whole
 from harness.runs.outcome import RunOutcome
 from harness.runs.plan import Endpoint
-from harness.scenario import Scenario
+from harness.scenario.model import Scenario
 from harness.tests.whole_run import told, whole_run
 from harness.verdict import Outcome
 from harness.world.world import World

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from harness.engine.in_world import record_in_world
-from harness.engine.level import Site
-from harness.engine.observer import Observer, Stop
+from harness.engine.level import Observer, Site, Stop
 from harness.engine.perform import perform
 from harness.levels.live.supervisor import LiveRunner
 from harness.runs.order import Order
 from harness.runs.outcome import RunOutcome
 from harness.runs.plan import Endpoint
-from harness.scenario import Scenario
+from harness.scenario.model import Scenario
 from harness.world.world import World
 
 __all__ = ["links_are_free", "told", "whole_run"]

@@ -6,25 +6,38 @@ element again, in any process. Invariant: watermarks are true, no record after o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from harness.choices import Choices, Draw
 from harness.history.values import END_OF_TIME
-from harness.scenario import Fault, Scenario, Workload
-from harness.workloads.elements import HOT_KEY, Lookup, MarkOfTime
-from harness.workloads.shape import Burst, burst_places, idle_spans, marks, with_hot_keys
+from harness.scenario.model import Fault, Scenario, Task, Workload
+from harness.workloads.shape import (
+    HOT_KEY,
+    Burst,
+    Lookup,
+    MarkOfTime,
+    burst_places,
+    idle_spans,
+    marks,
+    with_hot_keys,
+)
 
 __all__ = [
     "HOT_KEY",
+    "Inputs",
     "Lookup",
     "LookupSource",
     "MarkOfTime",
+    "Stamp",
     "customer_rows",
+    "expect_stamped",
     "expected_results",
     "expected_value",
     "nth_ids",
     "offered_records",
+    "session_stamps",
 ]
 
 _EVENT_STEP_MS = 10
@@ -164,3 +177,88 @@ def expected_results(rows: Iterable[list[Any]]) -> dict[int, list[Any]]:
     for row in rows:
         answers.setdefault(row[0], []).append(expected_value(row))
     return answers
+
+
+class Inputs:
+    """Of one subtask, which reads `source` over as many as `task` says."""
+
+    def __init__(self, task: Task, source: LookupSource, *, seed: int, subtask: int) -> None:
+        draw = Draw(seed, f"inputs/subtask {subtask}")
+        self.count = task.inputs
+        self._lag_ms = task.lag
+        self._of_records = {lookup.id: draw.index(task.inputs) for lookup, _ in source.records}
+        self._over = [self._inputs_of(source[position]) for position in range(len(source))]
+
+    def _inputs_of(self, element: tuple[Lookup, int | None] | MarkOfTime) -> tuple[int, ...]:
+        if isinstance(element, MarkOfTime):
+            return tuple(range(self.count))
+        return (self._of_records[element[0].id],)
+
+    def __len__(self) -> int:
+        """The positions of the source."""
+        return len(self._over)
+
+    def of_record(self, lookup: Lookup) -> int:
+        """The input over which it comes."""
+        return self._of_records[lookup.id]
+
+    def over(self, position: int) -> tuple[int, ...]:
+        """The inputs over which what stands at `position` comes: a record over one, a watermark over all."""
+        return self._over[position]
+
+    def is_read(self, number: int, *, begin: int, end: int) -> bool:
+        """Whether input `number` holds nothing at positions `begin` to before `end`."""
+        return all(number not in over for over in self._over[begin:end])
+
+    def lag_ms(self, number: int) -> int:
+        """By how much input `number` is behind."""
+        return self._lag_ms if number else 0
+
+    def timestamp(self, number: int, mark: int) -> int:
+        """What a watermark of `mark` says on input `number`."""
+        return mark - self.lag_ms(number)
+
+    def combined(self, mark: int) -> int:
+        """What a watermark of `mark` says once it has come over all of them: the least."""
+        return min(self.timestamp(number, mark) for number in range(self.count))
+
+
+Stamp = Mapping[str, int]
+"""`nth` record of its key, `of_input` over its input; the `place`-th of the `session`-th session of its key."""
+
+
+def session_stamps(source: LookupSource, inputs: Inputs, *, gap_ms: int) -> dict[int, Stamp]:
+    """What each record is stamped with, by its id."""
+    stamps: dict[int, Stamp] = {}
+    nth, of_input = Counter[int](), Counter[tuple[int, int]]()
+    ended, place = Counter[int](), Counter[int]()
+    ends_ms: dict[int, int] = {}
+    """Key -> when the session that it is in ends."""
+    for position in range(len(source)):
+        match source[position]:
+            case MarkOfTime(timestamp=mark):
+                now_ms = inputs.combined(mark)
+                for key in [key for key, end_ms in ends_ms.items() if end_ms <= now_ms]:
+                    del ends_ms[key], place[key]
+                    ended[key] += 1
+            case (lookup, ts):
+                assert ts is not None, "each record of a keyed task has an event time"
+                key, number = lookup.key, inputs.of_record(lookup)
+                nth[key] += 1
+                of_input[key, number] += 1
+                place[key] += 1
+                ends_ms[key] = max(ends_ms.get(key, ts), ts + gap_ms)
+                stamps[lookup.id] = {
+                    "nth": nth[key],
+                    "of_input": of_input[key, number],
+                    "session": ended[key] + 1,
+                    "place": place[key],
+                }
+    return stamps
+
+
+def expect_stamped(
+    answers: Callable[[Lookup], Sequence[Any]], stamps: Mapping[int, Stamp]
+) -> Callable[[Lookup], list[Any]]:
+    """What a lookup's `answers` are once each is stamped; the stamp first, for that is what is looked at."""
+    return lambda lookup: [{**stamps[lookup.id], **answer} for answer in answers(lookup)]

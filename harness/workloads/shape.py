@@ -1,21 +1,69 @@
-"""The shape of what a source sends: hot keys, bursts of watermarks, silence, watermarks that do not rise.
+"""The elements of the lookups workload: a record that asks for a key, and a watermark.
 
-Answers to Flink's notion of a source that misbehaves, which an operator must survive. Invariant: everything is drawn
-from the seed and the record's number, so a position holds the same element in every attempt.
+Answers to Flink's `StreamRecord` and `Watermark`, before they are given their place. Invariant: plain values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from msgspec import Struct
 
 from harness.choices import Draw
+from harness.faults.hot_key import HOT_KEY
 from harness.faults.model.fault import Fault
 from harness.faults.model.workload import ShapingFault
-from harness.scenario import Workload
-from harness.workloads.elements import Lookup
+from harness.scenario.model import Workload
 
-__all__ = ["Burst", "burst_places", "idle_spans", "marks", "with_hot_keys"]
+__all__ = [
+    "HOT_KEY",
+    "Burst",
+    "Lookup",
+    "MarkOfTime",
+    "StampedLookup",
+    "burst_places",
+    "idle_spans",
+    "marks",
+    "with_hot_keys",
+]
+
+
+class Lookup(Struct, frozen=True, kw_only=True):
+    """What a record asks for; the first argument of a user's `lookup(record, pool)`. A struct: each record has one."""
+
+    id: int
+    """Unique in the run."""
+    key: int
+    """The row to look up."""
+    service_ms: int
+    """How long the database itself takes for it."""
+    row_bytes: int = 0
+    """How many bytes the database adds to each row of its answer."""
+
+    def as_json(self) -> dict[str, Any]:
+        """For a snapshot."""
+        asked = {"id": self.id, "key": self.key, "service_ms": self.service_ms}
+        return {**asked, "row_bytes": self.row_bytes} if self.row_bytes else asked
+
+
+class StampedLookup(Lookup, frozen=True, kw_only=True):
+    """A lookup with what the operator in front made of it, which each of its results carries."""
+
+    stamp: dict[str, int]
+
+    def as_json(self) -> dict[str, Any]:
+        """For a snapshot."""
+        return {**super().as_json(), "stamp": self.stamp}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkOfTime:
+    """A source position that holds a watermark of `timestamp` ms."""
+
+    timestamp: int
+
 
 _STEPS_BACK_MAX = 20
 """How many records' worth of time a watermark that falls goes back, at most."""

@@ -18,11 +18,10 @@ from harness.world.data_folder import prepared_data_folder
 from harness.world.ledger import Ledger
 from harness.world.local_server import LocalMachine
 from harness.world.mysql_server import MysqlServer, start_server
-from harness.world.own_proxy import start_own_proxy
 from harness.world.ports import LOOPBACK, reserve_port
 from harness.world.processes import ChildProcess
 from harness.world.proof import proof_of
-from harness.world.proxy_choice import ProxyChoice, choose_local_proxy, proxy_lacks
+from harness.world.proxy_program import ProxyChoice, choose_local_proxy, proxy_lacks, start_own_proxy
 from harness.world.server import Server
 from harness.world.server_place import local_server_lacks, prepare_place
 from harness.world.server_program import ServerProgram, find_server

@@ -16,7 +16,7 @@ from harness.errors import UsageError, WorldError
 from harness.world.containers import find_engine, sweep_run
 from harness.world.ledger import Ledger, Reaped, reap
 from harness.world.local import LocalParts, find_local_parts, open_local_world
-from harness.world.proxy_choice import wanted_proxy
+from harness.world.proxy_program import wanted_proxy
 from harness.world.settings import WorldSettings
 from harness.world.world import World
 

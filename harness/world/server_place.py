@@ -1,23 +1,100 @@
-"""What a local server lives on: its data folder, on a small disk if a fault shall fill it, and the clock it goes by.
+"""A disk so small that a fault can fill it: a file system in memory, mounted for one world's data folder.
 
-Invariant: a server gets these extras only if a fault to come needs them, for they cost time (a clock) and room (a
-disk), and only if they can be had; what it cannot have, its world lacks, and says how to have it.
+Invariants: a mount is in the ledger before it exists, so that it is taken away after any ending; only a world that
+was asked for one has it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import platform
+import shutil
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.world.data_folder import copy_data_folder, folder_bytes
 from harness.world.ledger import Ledger
+from harness.world.processes import run_to_end
 from harness.world.server_clock import ShiftedClock, find_clock_library
 from harness.world.server_program import ServerProgram
 from harness.world.settings import WorldSettings
-from harness.world.small_disk import SMALL_DISK_ROOM_BYTES, Ballast, mount_small_disk, no_small_disk
 
-__all__ = ["ServerPlace", "local_server_lacks", "prepare_place"]
+__all__ = [
+    "SMALL_DISK_ROOM_BYTES",
+    "Ballast",
+    "ServerPlace",
+    "local_server_lacks",
+    "mount_small_disk",
+    "no_small_disk",
+    "prepare_place",
+]
+
+SMALL_DISK_ROOM_BYTES = 96 * 1024 * 1024
+"""What a run may write on a small disk before a fault fills it; the data folder itself comes on top."""
+MOUNT_LIMIT_S = 10.0
+CAN_MOUNT = 1 << 21
+"""The bit of CAP_SYS_ADMIN."""
+CHUNK_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ballast:
+    """A file that takes what is free beside the server's data; the server does not mind it."""
+
+    path: Path
+
+    def fill(self) -> int:
+        """Write until nothing more fits, to the last byte."""
+        before = shutil.disk_usage(self.path.parent).free
+        with self.path.open("ab", buffering=0) as file:
+            for size in (CHUNK_BYTES, 4096, 1):
+                _write_until_full(file.write, bytes(size))
+        return before - shutil.disk_usage(self.path.parent).free
+
+    def remove(self) -> None:
+        """Give it back."""
+        self.path.unlink(missing_ok=True)
+
+
+def no_small_disk() -> str:
+    """Why this machine can mount none for us; empty if it can."""
+    if platform.system() != "Linux":
+        return "a file system in memory is mounted on Linux only"
+    if os.geteuid() != 0 or not _may_mount() or shutil.which("mount") is None:
+        return "only root may mount a small disk for the server's data"
+    return ""
+
+
+def mount_small_disk(folder: Path, *, size_bytes: int, ledger: Ledger) -> None:
+    """Make `folder` a disk of its own of so many bytes, until the ledger is closed."""
+    folder.mkdir(mode=0o700)
+    ledger.note_mount(folder)
+    run_to_end(
+        ["mount", "-t", "tmpfs", "-o", f"size={size_bytes},mode=0700", "floodmark", str(folder)],
+        what=f"mounting a small disk of {size_bytes >> 20} MB at {folder}",
+        limit_s=MOUNT_LIMIT_S,
+        fix="run as root outside a container, or leave out the faults that fill the disk",
+    )
+
+
+def _may_mount() -> bool:
+    """Whether this process has the capability, which root in a container often lacks."""
+    status = Path("/proc/self/status").read_text().splitlines()
+    held = next((int(line.split()[1], 16) for line in status if line.startswith("CapEff:")), 0)
+    return bool(held & CAN_MOUNT)
+
+
+def _write_until_full(write: Callable[[bytes], int | None], piece: bytes) -> None:
+    """Every write is a piece less of what is free, so this ends."""
+    while True:
+        try:
+            written = write(piece)
+        except OSError:  # ENOSPC; whatever else it is, no more can be written
+            return
+        if not written:
+            return
+
 
 BALLAST = "floodmark-ballast"
 

@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from harness.clock import Deadline, wait_until
 from harness.errors import WorldError
-from harness.faults.real.deed import Deed, DeedsRead, deed_of
+from harness.faults.real.evidence import Deed, DeedsRead, deed_of
 from harness.faults.real.fault_site import Toxic
 from harness.world.world import Address
 

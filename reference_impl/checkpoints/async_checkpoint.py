@@ -1,7 +1,7 @@
-"""One operator's part of a checkpoint while it is being written.
+"""The asynchronous part of a subtask's checkpoint: the futures of each operator, and the run that acknowledges them.
 
-Answers to Flink's `OperatorSnapshotFutures` and `OperatorSnapshotFinalizer`. Invariant: what each future comes to
-is either in the `OperatorSubtaskState` that `finalize` gives, or discarded, once (C8).
+Answers to Flink's `OperatorSnapshotFutures`, `OperatorSnapshotFinalizer` and `AsyncCheckpointRunnable`. Invariant:
+everything is written before the subtask acknowledges, and what is not acknowledged is discarded, once (C8).
 """
 
 from __future__ import annotations
@@ -44,7 +44,13 @@ _NAMES = (
 
 @dataclass(slots=True, kw_only=True)
 class OperatorSnapshotFutures:
-    """Mutable: filled in the synchronous part (C6), finished in the asynchronous one; None where there is nothing."""
+    """One operator's part of a checkpoint while it is being written.
+
+    Mutable: filled in the synchronous part (C6), finished in the asynchronous one; None where there is nothing.
+
+    Answers to Flink's `OperatorSnapshotFutures` and `OperatorSnapshotFinalizer`. Invariant: what each future comes to
+    is either in the `OperatorSubtaskState` that `finalize` gives, or discarded, once (C8).
+    """
 
     managed_keyed_state: SnapshotFuture[Any] | None = None
     raw_keyed_state: SnapshotFuture[Any] | None = None
@@ -120,7 +126,14 @@ class AsyncCheckpointState(Enum):
 
 
 class AsyncCheckpointRunnable:
-    """`run` on whatever thread, `close` on the task's. Mutable: its state."""
+    """The asynchronous part of a subtask's checkpoint: everything is written, then acknowledged.
+
+    `run` on whatever thread, `close` on the task's. Mutable: its state.
+
+    Answers to Flink's `AsyncCheckpointRunnable`. Invariant: one transition, out of RUNNING, decides. Whoever makes it
+    to COMPLETED acknowledges, once, and from then on no cancellation may touch what was written (FLINK-5667); whoever
+    makes it to DISCARDED discards everything, once, and nothing is ever acknowledged (C8). Either way `finished` ends.
+    """
 
     def __init__(
         self,

@@ -1,7 +1,15 @@
-"""What a barrier means, depending on those that have come.
+"""The states of a barrier handler: what it does with the next barrier, depending on those that have come.
 
-Answers to Flink's `BarrierHandlerState` and its `Controller`. Invariant: a state answers with the one that follows, and
-keeps nothing but the channels; who counts, and who tells the task, is the controller.
+Answers to Flink's `BarrierHandlerState` with its `Controller`, to `WaitingForFirstBarrier` and `CollectingBarriers`,
+whose checkpoints are always aligned, and to `AlternatingWaitingForFirstBarrier`, `AlternatingCollectingBarriers` and
+their two unaligned counterparts, whose checkpoints begin aligned and may become unaligned, or are so from the start.
+Invariant: a state answers with the one that follows, and keeps nothing but the channels; who counts, and who tells the
+task, is the controller. Before the snapshot a channel that has given out its barrier is blocked (C22); when an aligned
+checkpoint is over, taken or not, every channel goes on. From the snapshot of an unaligned one on none is blocked, and
+what a barrier has yet to overtake is captured (C27).
+
+Deviation: with the timeout's snapshot all channels go on at once, as C26 says; Flink keeps those that had been blocked
+until the last barrier is there. Savepoints are aligned here too, so there is no handler for unaligned ones alone.
 """
 
 from __future__ import annotations

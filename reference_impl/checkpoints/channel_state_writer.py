@@ -1,6 +1,7 @@
-"""What was in flight when a checkpoint cut: the elements of each channel that the barrier overtook.
+"""The channel state writer: keeps the elements that a barrier overtook, by channel and checkpoint, and their handles.
 
-Answers to Flink's `InputChannelStateHandle` and `ResultSubpartitionStateHandle`. Invariant: plain frozen values, the
+Answers to Flink's `ChannelStateWriter` and `ChannelStateWriteRequestDispatcher`, and to the handles that they write,
+`InputChannelStateHandle` and `ResultSubpartitionStateHandle`. Invariant: a handle is a plain frozen value, with the
 elements in the order in which their channel carried them; a channel of which nothing was captured is not named (C10).
 """
 
@@ -75,7 +76,17 @@ class _Writing:
 
 
 class ChannelStateWriter:
-    """What is in flight around one task. Mutable; on the task's thread."""
+    """Writes down what is in flight, checkpoint by checkpoint.
+
+    What is in flight around one task. Mutable; on the task's thread.
+
+    Answers to Flink's `ChannelStateWriter` and `ChannelStateWriteRequestDispatcher`. Invariant: each result that was
+    begun ends, well or badly (FLINK-28474), and what is captured for one checkpoint is never in another's result
+    (FLINK-29730).
+
+    Numbers rise. One checkpoint is written at a time: a newer one ends the older that is still open, as overtaken. What
+    comes for a number that has ended is dropped; an abort may come before its start (FLINK-17218, FLINK-17869).
+    """
 
     def __init__(self) -> None:
         self._writing: dict[int, _Writing] = {}

@@ -1,7 +1,8 @@
-"""Which channel: the gate, and the place in it.
+"""The two ends of a connection between tasks: the receiver's input channel and the sender's subpartition.
 
-Answers to Flink's `InputChannelInfo` and `ResultSubpartitionInfo`. Invariant: frozen and ordered, so that what is
-kept by channel has one order.
+Answers to Flink's `RemoteInputChannel` with its `ChannelStatePersister`, to `PipelinedSubpartition`, and to what names
+the two, `InputChannelInfo` and `ResultSubpartitionInfo`, which are frozen and ordered, so that what is kept by channel
+has one order. Invariant: elements leave a channel in the order in which they came; only priority events overtake.
 """
 
 from __future__ import annotations
@@ -83,7 +84,17 @@ class _Place(NamedTuple):
 
 
 class InputChannel:
-    """The receiver's end of a connection. Mutable; on the task's thread. `len` is what was not read yet."""
+    """One channel on the way in: what has come over the wire and was not read yet.
+
+    The receiver's end of a connection. Mutable; on the task's thread. `len` is what was not read yet.
+
+    Answers to Flink's `RemoteInputChannel` and `ChannelStatePersister`, and, for what a barrier does to the sender, to
+    `PipelinedSubpartition`. Invariant: elements leave in the order in which they came; only priority events overtake. A
+    channel that has given out a barrier that needs alignment gives out nothing else until it is resumed, whoever asks.
+
+    Everything lies here, on the receiver's side, so a blocked channel is simply not read. Of a checkpoint for which the
+    channel captures, exactly what entered before its barrier and was not read when it was taken is captured (C28).
+    """
 
     def __init__(self, info: InputChannelInfo, *, writer: InputWriter | None = None) -> None:
         self.info = info
@@ -284,7 +295,16 @@ class OutputWriter(Protocol):
 
 
 class PipelinedSubpartition:
-    """The sender's end of a connection. Mutable; on the task's thread. `len` is what nobody has fetched."""
+    """One channel on the way out: what a task has emitted and nobody has fetched.
+
+    The sender's end of a connection. Mutable; on the task's thread. `len` is what nobody has fetched.
+
+    Answers to Flink's `PipelinedSubpartition`. Invariant: elements leave in the order in which they were emitted; only
+    priority events overtake, and what one overtakes here is captured as output, for it is in no operator's state and
+    has not reached the receiver (C28).
+
+    Where tasks share one loop the receiver's `InputChannel` can be written directly, and nothing is in flight here.
+    """
 
     def __init__(self, info: ResultSubpartitionInfo, *, writer: OutputWriter | None = None) -> None:
         self.info = info

@@ -1,7 +1,7 @@
-"""Several channels read as one input.
+"""The input of a task that reads channels: its gate, the gate with a barrier handler, and the reader of that.
 
-Answers to Flink's `SingleInputGate` and `CheckpointableInput`. Invariant: priority events come first, of the lowest
-channel first; otherwise `choose` decides which of the channels that have something is read, by default in turn.
+Answers to Flink's `SingleInputGate`, `CheckpointedInputGate` and `StreamTaskNetworkInput`. Invariant: a gate gives out
+priority events first, and every event goes through the barrier handler exactly once.
 """
 
 from __future__ import annotations
@@ -54,7 +54,13 @@ class InTurn:
 
 
 class InputGate:
-    """The channels of one input. Mutable; on the task's thread. All channels have the gate's index."""
+    """Several channels read as one input.
+
+    The channels of one input. Mutable; on the task's thread. All channels have the gate's index.
+
+    Answers to Flink's `SingleInputGate` and `CheckpointableInput`. Invariant: priority events come first, of the lowest
+    channel first; otherwise `choose` decides which of the channels that have something is read, by default in turn.
+    """
 
     def __init__(self, channels: Sequence[InputChannel], *, choose: ChooseChannel | None = None) -> None:
         for index, channel in enumerate(channels):
@@ -159,7 +165,13 @@ class InputGate:
 
 
 class CheckpointedInputGate:
-    """A gate and the handler of its task, which several gates may share. Mutable; on the task's thread."""
+    """A gate whose barriers are brought together on their way through.
+
+    A gate and the handler of its task, which several gates may share. Mutable; on the task's thread.
+
+    Answers to Flink's `CheckpointedInputGate`. Invariant: every event goes through the barrier handler exactly once,
+    before anything behind it is read; a priority event waits for no record, since mail fetches it (C26).
+    """
 
     def __init__(
         self, input_gate: InputGate, barrier_handler: CheckpointBarrierHandler, executor: MailboxExecutor
@@ -234,7 +246,13 @@ class DataOutput(Protocol):
 
 
 class StreamTaskNetworkInput:
-    """One gate, through the barriers and through the valve. Mutable; on the task's thread."""
+    """The input of a task that reads channels.
+
+    One gate, through the barriers and through the valve. Mutable; on the task's thread.
+
+    Answers to Flink's `StreamTaskNetworkInput`. Invariant: each call reads at most one element, and its status says
+    what the task does next (M41); watermarks and statuses leave only through the valve.
+    """
 
     def __init__(
         self,

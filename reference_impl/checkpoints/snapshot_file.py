@@ -1,7 +1,12 @@
-"""Why a snapshot's file is not restored from.
+"""A completed checkpoint as one file: its format, how it is written and read, and the error if it cannot be read.
 
-Answers to what Flink raises as `IOException`, `StateMigrationException` or `IllegalStateException` while it reads a
-checkpoint's metadata and handles. Invariant: the error names the file, and the operator and its state where it can.
+Answers to Flink's `_metadata` file with the `MetadataSerializer` and the handles that it refers to, whose encoding
+Flink has in `MetadataV3Serializer`. Invariant: what can be read is what was written. A checksum guards the header and
+one guards each operator's state by itself, so an error can name it; the file appears under its name only when all of it
+is on disk. It is msgpack of plain values into known types, fixed here by the state's kind: a file chooses no type, and
+nothing in it is ever executed or unpickled, whoever wrote it.
+
+    magic, format version, length and SHA-256 of the header | header: job, checkpoint, tasks, sections | section | ...
 """
 
 from __future__ import annotations
@@ -63,7 +68,13 @@ class SnapshotDefect(Enum):
 
 
 class SnapshotUnreadable(OperatorError):
-    """The snapshot in file `path` is refused for `defect`, found in `state` of `operator_id` if it was in one."""
+    """Why a snapshot's file is not restored from.
+
+    The snapshot in file `path` is refused for `defect`, found in `state` of `operator_id` if it was in one.
+
+    Answers to what Flink raises as `IOException`, `StateMigrationException` or `IllegalStateException` while it reads a
+    checkpoint's metadata and handles. Invariant: the error names the file, and the operator and its state where it can.
+    """
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
-"""What an operator, or a user's function in it, is handed when its state begins and when it is to be kept.
+"""The state of one operator of one subtask: built and restored at its start, handed to it, snapshot at each checkpoint.
 
-Answers to Flink's `StateInitializationContext`, `StateSnapshotContext` and the two `Function...Context`s that a
-`CheckpointedFunction` sees of them. Invariant: `is_restored` says that there was a checkpoint to begin from, not
-that it held anything for this operator (C45).
+Answers to Flink's `StreamTaskStateInitializer`, `StreamOperatorStateHandler` and the contexts that both hand out, to an
+operator and to a `CheckpointedFunction`. Invariant: of the contexts, `is_restored` says that there was a checkpoint to
+begin from, not that it held anything for this operator (C45).
 """
 
 from __future__ import annotations
@@ -147,7 +147,15 @@ class _HearsOfSubsumed(Protocol):
 
 
 class StreamOperatorStateHandler:
-    """Of one operator; its backends come restored. Mutable, as they are."""
+    """The state of one operator of one subtask: given out at its start, kept at each checkpoint.
+
+    Of one operator; its backends come restored. Mutable, as they are.
+
+    Answers to Flink's `StreamOperatorStateHandler`. Invariant: the synchronous part of a snapshot has one order (C6),
+    and it comes to all of its futures or to none: if any of it fails, what had been begun is cancelled.
+
+    Deviation: an operator writes no raw keyed state of its own; that place is the timers'.
+    """
 
     def __init__(
         self,
@@ -295,9 +303,14 @@ class StreamOperatorStateContext:
 
 
 class StreamTaskStateInitializer:
-    """Of subtask `subtask_index`. Mutable: knows the contexts it has made.
+    """Builds what keeps one operator's state, and fills it with what was restored.
+
+    Of subtask `subtask_index`. Mutable: knows the contexts it has made.
 
     In a chain's link: `build` asks for the context and builds the operator around it; `state_handler` is `handler_of`.
+
+    Answers to Flink's `StreamTaskStateInitializer` and `StreamOperatorStateContext`. Invariant: backends and timers are
+    restored before the operator is built around them, so whatever it registers has its content at once (C45).
     """
 
     def __init__(

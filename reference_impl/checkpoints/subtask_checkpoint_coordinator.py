@@ -1,7 +1,8 @@
-"""What a subtask's checkpoints ask of the operators.
+"""The checkpoints of one subtask: the cut through it, what is written behind its back, and what it hears of them.
 
-Answers to the checkpoint side of Flink's `OperatorChain`. Invariant: whoever goes through the operators calls
-every one, and raises the first error behind the last (C12).
+Answers to Flink's `SubtaskCheckpointCoordinatorImpl`, with its set of aborted ids, and to the checkpoint side of
+`OperatorChain`. Invariant: from the barrier's emission to the end of the synchronous part nothing else runs on the
+task's thread, so the records behind the barrier downstream are exactly those that are not in the snapshot (C4).
 """
 
 from __future__ import annotations
@@ -36,7 +37,13 @@ __all__ = [
 
 
 class CheckpointedChain(Protocol):
-    """The operators of one task, and the way out behind them."""
+    """What a subtask's checkpoints ask of the operators.
+
+    The operators of one task, and the way out behind them.
+
+    Answers to the checkpoint side of Flink's `OperatorChain`. Invariant: whoever goes through the operators calls every
+    one, and raises the first error behind the last (C12).
+    """
 
     @property
     def operator_ids(self) -> Sequence[str]:
@@ -77,7 +84,14 @@ class CheckpointedChain(Protocol):
 
 
 class AbortedCheckpoints:
-    """A bounded set of ids. Mutable."""
+    """The marks of checkpoints that were aborted before their barriers came.
+
+    A bounded set of ids. Mutable.
+
+    Answers to the set of aborted ids in Flink's `SubtaskCheckpointCoordinatorImpl`. Invariant: it never holds more
+    marks than its limit (C12); an id so far below the highest mark that its own could have been pushed out counts as
+    aborted, so that no snapshot is taken for a checkpoint that nobody waits for.
+    """
 
     def __init__(self, limit: int) -> None:
         if limit < 1:
@@ -118,7 +132,19 @@ PrepareInputSnapshot = Callable[[ChannelStateWriter, int], Future[None]]
 
 
 class SubtaskCheckpointCoordinator:
-    """Everything but `executor`'s work happens on the task's thread. Mutable."""
+    """The checkpoints of one subtask: the cut through it, what is written behind its back, and what it hears of them.
+
+    Everything but `executor`'s work happens on the task's thread. Mutable.
+
+    Answers to Flink's `SubtaskCheckpointCoordinatorImpl`. Invariant: from the barrier's emission to the end of the
+    synchronous part nothing else runs on the task's thread, so the records behind the barrier downstream are exactly
+    those that are not in the snapshot (C4). An id is taken part in once, and in rising order (C1).
+
+    Deviations. The asynchronous part is handed to `executor` only when what was in flight has been written, where
+    Flink's holds a pool's thread and waits; so one thread is enough, and a virtual loop can run all of it. An abort
+    ends a running part at once, where Flink's asks the pool to, so that nothing is acknowledged behind it. An abort
+    from a barrier ends it too: it is declined once, and not again by its own failure.
+    """
 
     def __init__(
         self,

@@ -1,11 +1,11 @@
-"""What a subtask hands in for a checkpoint: of each operator of its chain, where its state is.
+"""The state of one task in a checkpoint: what it hands in for the operators of its chain, and was restored with.
 
-Answers to Flink's `OperatorSubtaskState` and `TaskStateSnapshot`. Invariant: frozen values of plain data. A task
-without state hands in none, so that nothing has to be found for it when the job has changed (C10); a finished one
-says so (C19).
+Answers to Flink's `OperatorSubtaskState`, `TaskStateSnapshot`, `TaskStateManager` and `CheckpointResponder`. Invariant:
+what is handed in are frozen values of plain data. A task without state hands in none, so that nothing has to be found
+for it when the job has changed (C10); a finished one says so (C19).
 
-Deviation: a task that has finished, and never had state, hands in an empty snapshot that says that it has
-finished. Flink's would be null, and the coordinator would not learn of it.
+Deviation: a task that has finished, and never had state, hands in an empty snapshot that says that it has finished.
+Flink's would be null, and the coordinator would not learn of it.
 """
 
 from __future__ import annotations
@@ -110,7 +110,13 @@ class CheckpointResponder(Protocol):
 
 
 class TaskStateStore:
-    """Of one subtask, for one attempt. Mutable: remembers the last notifications."""
+    """What a subtask was restored with, and whom it tells of its parts of checkpoints.
+
+    Of one subtask, for one attempt. Mutable: remembers the last notifications.
+
+    Answers to Flink's `TaskStateManager` and `CheckpointResponder`. Invariant: of each checkpoint it acknowledges once,
+    or declines, never both; what has not ended when the task does is neither (C8, C9).
+    """
 
     def __init__(
         self,

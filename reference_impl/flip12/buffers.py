@@ -1,9 +1,8 @@
-"""An element's entry in the buffer; a record's is also the handle that its call is given.
+"""The buffers of the first design, ordered and unordered, and the entry that an element has in one.
 
-Answers to `StreamElementQueueEntry`, and to `StreamRecordQueueEntry`, which was the `AsyncCollector`. Invariant: the
-first outcome wins, from whichever thread (A36), and what it does, it does as mail (A37).
-
-Deviation: the first design completed the entry in the caller's thread. By mail, a harness can hold it.
+Answers to `OrderedStreamElementQueue`, `UnorderedStreamElementQueue` and `StreamElementQueueEntry` of Flink 1.2 to 1.9.
+Invariant: an entry keeps its slot until its results are out (A11), and no record ever passes a watermark (A20). Whoever
+reads or changes a buffer holds the checkpoint lock; there is none in here, where Flink had a second one.
 """
 
 from __future__ import annotations
@@ -61,7 +60,15 @@ class Entry:
 
 
 class RecordEntry(Entry):
-    """A record's entry: a `reference_impl.operator.result.ResultHandle`. Mutable: settled once."""
+    """An element's entry in the buffer; a record's is also the handle that its call is given.
+
+    A record's entry: a `reference_impl.operator.result.ResultHandle`. Mutable: settled once.
+
+    Answers to `StreamElementQueueEntry`, and to `StreamRecordQueueEntry`, which was the `AsyncCollector`. Invariant:
+    the first outcome wins, from whichever thread (A36), and what it does, it does as mail (A37).
+
+    Deviation: the first design completed the entry in the caller's thread. By mail, a harness can hold it.
+    """
 
     __slots__ = ("_outcome", "_owner", "_timed_out", "timer")
 

@@ -1,14 +1,7 @@
-"""The emitter: a thread of its own, which waits for the next entry that may leave, and emits it under the lock.
+"""The operator of the first design, its emitter thread, and the function that builds it for each mode.
 
-Answers to `Emitter` and the checkpoint lock of Flink 1.2 to 1.9. Invariant: while the emitter emits, the task's thread
-waits for it; whatever the emission raises is raised there, and never lost.
-
-In Flink the task held the checkpoint lock for as long as it processed one element or took one snapshot, and the
-scheduler decided whether the emitter came in between two of them. Here the lock is a baton: the task decides when to
-give it away (`turn`: a completion, or the mail that follows an emission), and has it back when one entry is out. So
-what is observed does not depend on the scheduler, a held completion emits nothing, the task may cut a checkpoint
-between two turns without knowing of any lock, and the emitter never has to put mail, which virtual time would refuse.
-One hand-over is a switch between threads and back, some tens of microseconds: the price of the first design.
+Answers to `AsyncWaitOperator`, `Emitter` and the checkpoint lock of Flink 1.2 to 1.9. Invariant: while the emitter
+emits, the task's thread waits for it, so nothing that is observed depends on the scheduler.
 """
 
 from __future__ import annotations
@@ -56,9 +49,22 @@ THREAD_NAME = "emitter"
 
 
 class Emitter:
-    """Emits the entries of one buffer. Mutable; its thread begins with the first turn, whoever waits for that one.
+    """The emitter: a thread of its own, which waits for the next entry that may leave, and emits it under the lock.
+
+    Emits the entries of one buffer. Mutable; its thread begins with the first turn, whoever waits for that one.
 
     So it also runs during a replay of more than the capacity; Flink once started it behind the replay (FLINK-7949).
+
+    Answers to `Emitter` and the checkpoint lock of Flink 1.2 to 1.9. Invariant: while the emitter emits, the task's
+    thread waits for it; whatever the emission raises is raised there, and never lost.
+
+    In Flink the task held the checkpoint lock for as long as it processed one element or took one snapshot, and the
+    scheduler decided whether the emitter came in between two of them. Here the lock is a baton: the task decides when
+    to give it away (`turn`: a completion, or the mail that follows an emission), and has it back when one entry is out.
+    So what is observed does not depend on the scheduler, a held completion emits nothing, the task may cut a checkpoint
+    between two turns without knowing of any lock, and the emitter never has to put mail, which virtual time would
+    refuse. One hand-over is a switch between threads and back, some tens of microseconds: the price of the first
+    design.
     """
 
     def __init__(self, *, buffer: Buffer, lock: Condition, emit: Callable[[OperatorInput], None]) -> None:
@@ -122,10 +128,25 @@ class Emitter:
 
 
 class EmitterWaitOperator:
-    """One operator of one subtask: `open`, `process`..., `end_input`, `close`. Mutable.
+    """The operator of the first design: a buffer, an emitter thread, and the element that waits for room kept apart.
+
+    One operator of one subtask: `open`, `process`..., `end_input`, `close`. Mutable.
 
     All of it belongs to the task's thread, but for `snapshot`, which any thread may take. `emit` is called on the
     emitter's thread, for what passes the buffer by on the task's: never on both at once.
+
+    Answers to `AsyncWaitOperator` of Flink 1.2 to 1.9. Invariant: an element that was given is waiting, or in the
+    buffer, or out, at each instant at which the checkpoint lock is free; so a snapshot, which is what waits and what is
+    in the buffer, loses nothing and doubles nothing, even while the task waits for room (B19, A30). Its waiting element
+    is the capacity + 1st.
+
+        process -> waiting -> (full: yield to mail) -> buffer -> timer -> invoke ... entry -> mail -> the emitter's turn
+
+    What differs from the reference: that snapshot; a status is not kept in order, but passes (A55, up to 2.2); there is
+    no retry (FLIP-232) and no soft back pressure (A33); two of these are not chained in one task (FLINK-13063).
+    Deviations from the first design, for one harness to judge both: the timeout counts from the slot (A28), where Flink
+    registered it before; a failed call fails the task at once (A41), where in order it did so only as the head; and
+    there is nobody to interrupt (FLINK-13635), for all waiting is a yield to mail.
     """
 
     def __init__(
@@ -263,7 +284,13 @@ class EmitterWaitOperator:
 
 
 def build_operator(*, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> EmitterWaitOperator:
-    """The operator of that mode. Raises ValueError for what cannot work, or is not of that design."""
+    """The entry point: the operator of the first design, for each mode.
+
+    The operator of that mode. Raises ValueError for what cannot work, or is not of that design.
+
+    Answers to `AsyncDataStream` and to the setup of `AsyncWaitOperator` in Flink 1.2 to 1.9. Invariant: what cannot
+    work, and what that design did not have, is refused here by the name of the field (A2, A3, A5).
+    """
     _refuse_what_came_later(parts)
     return EmitterWaitOperator(
         function=parts["function"],

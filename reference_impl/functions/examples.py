@@ -1,6 +1,7 @@
-"""Lets through the records that a predicate wants, and everything that is no record.
+"""Ready-made functions: a filter, windows by count, and the three stateful examples of Flink's documentation.
 
-Answers to Flink's `StreamFilter`. Invariant: what passes is the element itself, in its place in the stream.
+Answers to Flink's `StreamFilter`, to `countWindow(size)`, and to `BufferingSink`, `CountWindowAverage` and
+`CounterSource` of its "Working with State".
 """
 
 from __future__ import annotations
@@ -31,7 +32,12 @@ __all__ = [
 
 
 class StreamFilter:
-    """Stateless."""
+    """Lets through the records that a predicate wants, and everything that is no record.
+
+    Stateless.
+
+    Answers to Flink's `StreamFilter`. Invariant: what passes is the element itself, in its place in the stream.
+    """
 
     __slots__ = ("_emit", "_predicate")
 
@@ -46,7 +52,14 @@ class StreamFilter:
 
 
 class BufferingSink:
-    """A `SinkFunction` and a `CheckpointedFunction`. Mutable."""
+    """The documentation's example of operator state: a sink that sends so many elements at a time.
+
+    A `SinkFunction` and a `CheckpointedFunction`. Mutable.
+
+    Answers to `BufferingSink` of Flink's "Working with State". Invariant: an element that was taken is sent, or is in
+    the buffer, and the buffer is in every snapshot; after a restore, at whatever parallelism, the instances' buffers
+    are together what the snapshot held (S25).
+    """
 
     def __init__(self, *, threshold: int, send: Callable[[list[Any]], None]) -> None:
         if threshold < 1:
@@ -77,9 +90,14 @@ class BufferingSink:
 
 
 class CountWindow:
-    """A `KeyedProcessFunction` that emits the list of each `size` values of a key. Mutable once opened.
+    """Windows by count: so many records of a key, then the next so many.
+
+    A `KeyedProcessFunction` that emits the list of each `size` values of a key. Mutable once opened.
 
     One key for all makes it `countWindowAll`.
+
+    Answers to Flink's `countWindow(size)`: a `GlobalWindow` with a purging `CountTrigger`. Invariant: each record of a
+    key is in exactly one window, in the order of arrival; a window that is not full yet is state, and is never emitted.
     """
 
     def __init__(self, *, size: int) -> None:
@@ -125,9 +143,18 @@ class Rounding(Enum):
 
 
 class CountWindowAverage:
-    """A `KeyedProcessFunction` of pairs (key, number). Mutable once opened.
+    """The documentation's first example of keyed state: the average of each two values of a key.
+
+    A `KeyedProcessFunction` of pairs (key, number). Mutable once opened.
 
     It emits (key, average) at each `threshold`-th number of a key.
+
+    Answers to `CountWindowAverage` of Flink's "Working with State". Invariant: key 1 in (1,3) (1,5) (1,7) (1,4) (1,2)
+    gives (1,4) after the second and (1,5) after the fourth, and leaves count 1, sum 2 (S10), wherever it crashed on the
+    way.
+
+    The three versions of the documentation round differently (V-g): Java's integer division cuts towards zero, Python's
+    example divides in floating point first, which is wrong beyond 2^53. Here the rounding is said, and exact.
     """
 
     def __init__(self, *, threshold: int = 2, rounding: Rounding = Rounding.TRUNCATE) -> None:
@@ -170,7 +197,14 @@ class SourceContext:
 
 
 class CounterSource:
-    """Emits 0, 1, 2, ... and goes on where its snapshot was. Mutable."""
+    """The documentation's stateful source: it counts, and a checkpoint never splits a count from its emission.
+
+    Emits 0, 1, 2, ... and goes on where its snapshot was. Mutable.
+
+    Answers to `CounterSource` of Flink's "Working with State", a legacy `SourceFunction` whose `run` has a thread of
+    its own while checkpoints run on the task's. Invariant: whoever holds the lock sees as many numbers emitted as the
+    offset says; both change under it, and the task takes it for a snapshot.
+    """
 
     def __init__(self, *, end: int | None = None) -> None:
         """With `end` it stops before that number; else when it is cancelled."""

@@ -1,7 +1,8 @@
-"""The watermark of an operator with several inputs: the least of those that are active.
+"""The operators that run a user's function over keyed streams: over one, over two, over one with a broadcast one.
 
-Answers to Flink's `IndexedCombinedWatermarkStatus`. Invariant: the combined watermark never falls; an idle input holds
-nobody back, and while all are idle it stands still.
+Answers to Flink's `KeyedProcessOperator`, `KeyedCoProcessOperator` and `CoBroadcastWithKeyedOperator`, and to what they
+inherit, which is here a part of each. Invariant: no call of the function without its key being the current one (S1),
+and a watermark leaves after the timers that it releases (T12).
 """
 
 from __future__ import annotations
@@ -50,7 +51,13 @@ __all__ = [
 
 
 class CombinedWatermarkStatus:
-    """Of as many inputs as there are, counted from 0. Mutable."""
+    """The watermark of an operator with several inputs: the least of those that are active.
+
+    Of as many inputs as there are, counted from 0. Mutable.
+
+    Answers to Flink's `IndexedCombinedWatermarkStatus`. Invariant: the combined watermark never falls; an idle input
+    holds nobody back, and while all are idle it stands still.
+    """
 
     def __init__(self, inputs: int) -> None:
         self._watermarks = [MIN_WATERMARK] * inputs
@@ -83,7 +90,13 @@ class CombinedWatermarkStatus:
 
 
 class SeveralInputs:
-    """One door each, counted from 0. Mutable."""
+    """The doors of an operator with several inputs: records to their side, one event time for all.
+
+    One door each, counted from 0. Mutable.
+
+    Answers to what Flink's `AbstractStreamOperator` does in `processWatermark1`, `processWatermarkStatus2` and their
+    like. Invariant: the operator's watermark is the least of its active inputs', and it is idle while all of them are.
+    """
 
     def __init__(
         self,
@@ -133,7 +146,14 @@ _NOTHING: Mapping[str, ReadOnlyBroadcastState[Any, Any]] = MappingProxyType({})
 
 
 class KeyedFunctionRun:
-    """One function in one operator. Mutable."""
+    """What the keyed operators do alike: timers to the function, values downstream, life to both.
+
+    One function in one operator. Mutable.
+
+    Answers to the parts of Flink's `AbstractUdfStreamOperator` and `KeyedProcessOperator` that do not depend on the
+    number of inputs. Invariant: no call of the function without its key being the current one (S1), and none by a timer
+    once the operator is closed (T16).
+    """
 
     def __init__(
         self,
@@ -255,9 +275,14 @@ class KeyedFunctionOperator:
 
 
 class KeyedProcessOperator(KeyedFunctionOperator):
-    """Mutable. `key_context` is the keyed state backend; whoever made it and `timer_services` saves and restores both.
+    """Runs a function over a keyed stream: sets the key, calls, fires timers, passes watermarks on.
+
+    Mutable. `key_context` is the keyed state backend; whoever made it and `timer_services` saves and restores both.
 
     With `executor` its mail, a checkpoint's for instance, goes between two timers of one watermark (T13).
+
+    Answers to Flink's `KeyedProcessOperator`. Invariant: a watermark leaves after the timers that it releases (T12),
+    and a record's results leave before whatever came after the record.
     """
 
     def __init__(
@@ -297,7 +322,13 @@ class KeyedProcessOperator(KeyedFunctionOperator):
 
 
 class KeyedCoProcessOperator(KeyedFunctionOperator):
-    """Mutable. As `KeyedProcessOperator`, with a door for each input: `process1` and `process2`."""
+    """Runs a function over two keyed streams that share keys, state and timers.
+
+    Mutable. As `KeyedProcessOperator`, with a door for each input: `process1` and `process2`.
+
+    Answers to Flink's `KeyedCoProcessOperator`. Invariant: its event time is the lesser of its inputs' (an idle one
+    holds nobody back), and a watermark leaves after the timers that it releases (T12).
+    """
 
     def __init__(
         self,
@@ -364,7 +395,16 @@ class KeyedCoProcessOperator(KeyedFunctionOperator):
 
 
 class KeyedBroadcastProcessOperator(KeyedFunctionOperator):
-    """Mutable. Parts as of a `KeyedCoProcessOperator`, and the descriptors of what is broadcast."""
+    """Runs a function over a keyed stream (its first input) and a broadcast one (its second).
+
+    Mutable. Parts as of a `KeyedCoProcessOperator`, and the descriptors of what is broadcast.
+
+    Answers to Flink's `CoBroadcastWithKeyedOperator`. Invariant: each subtask keeps a whole copy of each broadcast
+    state in its operator state, and the keyed side has nothing but a view of it (S24).
+
+    Deviation: while a broadcast element is processed no key is current, so keyed state is refused but for
+    `apply_to_keyed_state`; in Flink the key of whichever record came last is left over, and is written to unnoticed.
+    """
 
     def __init__(
         self,

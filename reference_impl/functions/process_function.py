@@ -1,7 +1,8 @@
-"""What a function knows of where it runs, and its door to keyed state.
+"""Functions over keyed streams and what each call of one is given: a context, timers, and the key's state.
 
-Answers to Flink's `RuntimeContext` and `RichFunction`. Invariant: a state obtained here is that of the current key,
-whenever it is used (S1).
+Answers to Flink's `KeyedProcessFunction`, `KeyedCoProcessFunction` and `KeyedBroadcastProcessFunction` with their
+contexts, to `RuntimeContext` and `RichFunction`, and to `SimpleTimerService` and `TimeDomain`. Invariant: each call has
+at most one current key, that of its record or of its timer, and only that key's state and timers are in reach (S1).
 """
 
 from __future__ import annotations
@@ -34,7 +35,13 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeContext:
-    """Handed to a function's `open`."""
+    """What a function knows of where it runs, and its door to keyed state.
+
+    Handed to a function's `open`.
+
+    Answers to Flink's `RuntimeContext` and `RichFunction`. Invariant: a state obtained here is that of the current key,
+    whenever it is used (S1).
+    """
 
     keyed_state_store: Any = None
     """None on a stream without keys."""
@@ -90,7 +97,13 @@ class TimeDomain(Enum):
 
 
 class TimerService:
-    """A function's view of a service."""
+    """Timers as a user's function sees them: of the current key, without a namespace.
+
+    A function's view of a service.
+
+    Answers to Flink's `SimpleTimerService` and `TimeDomain`. Invariant: what is registered here fires at the function's
+    `on_timer`, once, with the key that was current when it was registered (T10).
+    """
 
     __slots__ = ("_service",)
 
@@ -179,7 +192,13 @@ def broadcast_state(states: Mapping[str, S], descriptor: MapStateDescriptor) -> 
 
 
 class KeyedProcessFunction(Protocol):
-    """What is obligatory; `OnTimer`, `RichFunction`, a `close()` and operator state are abilities besides."""
+    """A function over a keyed stream, or over two: state and timers of the key at hand.
+
+    What is obligatory; `OnTimer`, `RichFunction`, a `close()` and operator state are abilities besides.
+
+    Answers to Flink's `KeyedProcessFunction` and `KeyedCoProcessFunction` with their contexts. Invariant: each call has
+    one current key, that of its record or of its timer, and only that key's state and timers are in reach (S1).
+    """
 
     def process_element(self, value: Any, context: ProcessContext, out: Collector) -> None:
         """A record has come."""
@@ -224,7 +243,14 @@ class BroadcastContext:
 
 
 class KeyedBroadcastProcessFunction(Protocol):
-    """What is obligatory; the abilities are those of a `KeyedProcessFunction`."""
+    """A function over a keyed stream and a broadcast one: every subtask sees all of the second, and may act by it.
+
+    What is obligatory; the abilities are those of a `KeyedProcessFunction`.
+
+    Answers to Flink's `KeyedBroadcastProcessFunction` with its contexts. Invariant: only the broadcast side writes
+    broadcast state (S24). That all subtasks write the same is the function's promise: it must decide by the element and
+    the state alone, not by the order in which elements of different senders come.
+    """
 
     def process_element(self, value: Any, context: ProcessContext, out: Collector) -> None:
         """A record of the keyed stream has come; broadcast state is to be read only."""

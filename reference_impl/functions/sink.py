@@ -1,8 +1,8 @@
-"""Functions with operator state of their own, and who saves and restores it for them.
+"""A function at the end of the stream, the operator that runs it, and the operator state that a function may keep.
 
-Answers to Flink's `CheckpointedFunction`, the legacy `ListCheckpointed`, and `StreamingFunctionUtils`. Invariant: a
-function's state is registered on every start and saved in every checkpoint (S25); what `ListCheckpointed` returns is
-split evenly at another parallelism, like any list state.
+Answers to Flink's `SinkFunction`, `StreamSink`, `CheckpointedFunction`, the legacy `ListCheckpointed`, and
+`StreamingFunctionUtils`. Invariant: each record of the stream is given to `invoke` once, in order, on the task's
+thread; a function's state is registered on every start and saved in every checkpoint (S25).
 """
 
 from __future__ import annotations
@@ -59,7 +59,14 @@ class ListCheckpointed(Protocol):
 
 
 class FunctionState:
-    """The state of one function, whichever of the two forms it has, or none. Mutable."""
+    """Functions with operator state of their own, and who saves and restores it for them.
+
+    The state of one function, whichever of the two forms it has, or none. Mutable.
+
+    Answers to Flink's `CheckpointedFunction`, the legacy `ListCheckpointed`, and `StreamingFunctionUtils`. Invariant: a
+    function's state is registered on every start and saved in every checkpoint (S25); what `ListCheckpointed` returns
+    is split evenly at another parallelism, like any list state.
+    """
 
     def __init__(self, function: object) -> None:
         if hasattr(function, "initialize_state") and hasattr(function, "restore_state"):
@@ -112,14 +119,26 @@ class SinkContext:
 
 
 class SinkFunction(Protocol):
-    """What a user writes; `open()`, `finish()` and `close()`, state and notifications are optional."""
+    """A function at the end of the stream.
+
+    What a user writes; `open()`, `finish()` and `close()`, state and notifications are optional.
+
+    Answers to Flink's `SinkFunction` and its `Context`. Invariant: each record of the stream is given to `invoke` once,
+    in order, on the task's thread.
+    """
 
     def invoke(self, value: Any, context: SinkContext) -> None:
         """A record has come."""
 
 
 class StreamSink:
-    """Mutable: knows the newest watermark."""
+    """Runs a sink function: the last operator of a chain.
+
+    Mutable: knows the newest watermark.
+
+    Answers to Flink's `StreamSink` and `AbstractUdfStreamOperator`. Invariant: the function's state begins before it is
+    opened (C45), and nothing but records, checkpoints and the end reaches it.
+    """
 
     def __init__(self, *, function: SinkFunction, timers: Timers) -> None:
         self._function = function

@@ -1,8 +1,7 @@
-"""What a two-phase sink writes through: transactions that can be made durable before they are made visible.
+"""A sink that shows what it wrote once the checkpoint that holds it is complete, and the transactions for it.
 
-Answers to the abstract methods of Flink's `TwoPhaseCommitSinkFunction` and to its `TransactionHolder`. Invariant: what
-is pre-committed survives a crash of the writer and shows nothing until it is committed; to commit or abort again what
-was already committed or aborted changes nothing (C43).
+Answers to Flink's `TwoPhaseCommitSinkFunction`, its abstract methods and its `TransactionHolder`. Invariant: what is
+visible are the records before the barrier of the last completed checkpoint that the sink has heard of, each once (C43).
 """
 
 from __future__ import annotations
@@ -31,7 +30,14 @@ class Transaction(Struct, frozen=True):
 
 
 class Transactions(Protocol):
-    """A store. A class that names this as its parent inherits the two last methods."""
+    """What a two-phase sink writes through: transactions that can be made durable before they are made visible.
+
+    A store. A class that names this as its parent inherits the two last methods.
+
+    Answers to the abstract methods of Flink's `TwoPhaseCommitSinkFunction` and to its `TransactionHolder`. Invariant:
+    what is pre-committed survives a crash of the writer and shows nothing until it is committed; to commit or abort
+    again what was already committed or aborted changes nothing (C43).
+    """
 
     def begin_transaction(self) -> Any:
         """A new one: its handle."""
@@ -83,7 +89,20 @@ class TransactionTimeout:
 
 
 class TwoPhaseCommitSinkFunction:
-    """A `SinkFunction`, a `CheckpointedFunction` and a `CheckpointListener`. Mutable."""
+    """A sink that shows what it wrote once the checkpoint that holds it is complete, and exactly once.
+
+    A `SinkFunction`, a `CheckpointedFunction` and a `CheckpointListener`. Mutable.
+
+    Answers to Flink's `TwoPhaseCommitSinkFunction`. Invariant: what is visible are the records before the barrier of
+    the last completed checkpoint that the sink has heard of, each once, whatever crashed in between (C43); and after a
+    restore it is exactly what the restored checkpoint has seen.
+
+    A snapshot pre-commits the transaction under way and begins the next; a notification commits what is pending up to
+    its checkpoint. An aborted checkpoint gives up nothing: its data belong to the next that completes (C39).
+
+    Deviations. The store is handed in (`Transactions`) and not inherited. The user context of Flink's third type
+    parameter is left out: whatever a store must know after a restore it puts into its handles.
+    """
 
     def __init__(
         self,

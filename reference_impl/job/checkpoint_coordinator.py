@@ -1,7 +1,8 @@
-"""The clock that asks for periodic checkpoints.
+"""The checkpoint coordinator: triggers checkpoints, gathers acknowledgements, completes or aborts each.
 
-Answers to the `ScheduledTrigger` and the timer of Flink's `CheckpointCoordinator`. Invariant: at most one tick is
-scheduled; stopped, none is.
+Answers to Flink's `CheckpointCoordinator`; its timer and its messages to the tasks are classes of their own. Invariant:
+each checkpoint that was triggered ends once, complete or aborted with a reason; no task hears that one is complete
+before it is durable, and none hears both (C35, C36).
 """
 
 from __future__ import annotations
@@ -69,7 +70,13 @@ def call_after_ms(
 
 
 class CheckpointScheduler:
-    """Ticks at a fixed rate. Mutable: started, stopped, put off."""
+    """The clock that asks for periodic checkpoints.
+
+    Ticks at a fixed rate. Mutable: started, stopped, put off.
+
+    Answers to the `ScheduledTrigger` and the timer of Flink's `CheckpointCoordinator`. Invariant: at most one tick is
+    scheduled; stopped, none is.
+    """
 
     def __init__(
         self, *, loop: asyncio.AbstractEventLoop, interval_ms: int, tick: Callable[[], None]
@@ -106,7 +113,14 @@ class CheckpointScheduler:
 
 
 class CheckpointNotifier:
-    """`send` carries a message to a task, or loses it."""
+    """What the coordinator tells the tasks of a checkpoint, and in which order.
+
+    `send` carries a message to a task, or loses it.
+
+    Answers to `triggerTasks`, `sendAcknowledgeMessages` and `sendAbortedMessages` of Flink's `CheckpointCoordinator`.
+    Invariant: of one checkpoint a task is told that it completed, or that it was aborted, never both (C39); first the
+    tasks, then the coordinators of operators (C35).
+    """
 
     def __init__(
         self,
@@ -143,7 +157,16 @@ class CheckpointNotifier:
 
 
 class CheckpointCoordinator:
-    """Of one job, on its loop's thread only. Mutable. `executor` runs what prepares a checkpoint, at once or later."""
+    """Triggers checkpoints, gathers what tasks acknowledge, and says when a checkpoint is complete or never will be.
+
+    Of one job, on its loop's thread only. Mutable. `executor` runs what prepares a checkpoint, at once or later.
+
+    Answers to Flink's `CheckpointCoordinator`. Invariant: each checkpoint that was triggered ends once, complete or
+    aborted with a reason; no task hears that one is complete before it is durable, and none hears both (C35, C36).
+
+    Deviations. Nothing is shared between checkpoints, so there is no registry of shared state. A savepoint goes into
+    the store as C37 has it; Flink leaves it to its owner since 1.15.
+    """
 
     def __init__(
         self,

@@ -1,7 +1,9 @@
-"""A checkpoint that is complete: what every operator had at one cut through the job.
+"""Completed checkpoints: what one holds, the store of the latest few, their files and disposal, and recovery.
 
-Answers to Flink's `CompletedCheckpoint`, `OperatorState` and `FullyFinishedOperatorState`. Invariant: values; they
-hold all that a restore at any parallelism needs, and nothing of the tasks that made them.
+Answers to Flink's `CompletedCheckpoint`, `DefaultCompletedCheckpointStore`, `Checkpoints` and `CheckpointsCleaner`, and
+to the recovery of `DefaultCompletedCheckpointStoreUtils` and `restoreLatestCheckpointedState`. Invariant: the store is
+ordered by number, and a job goes back to the highest that is complete, savepoint or not (C37); to an earlier one only
+where the policy says so, and then the result says it too: what later ones have published already is published again.
 """
 
 from __future__ import annotations
@@ -64,7 +66,13 @@ class OperatorState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletedCheckpoint:
-    """The checkpoint of a job."""
+    """A checkpoint that is complete: what every operator had at one cut through the job.
+
+    The checkpoint of a job.
+
+    Answers to Flink's `CompletedCheckpoint`, `OperatorState` and `FullyFinishedOperatorState`. Invariant: values; they
+    hold all that a restore at any parallelism needs, and nothing of the tasks that made them.
+    """
 
     job_id: str
     checkpoint_id: int
@@ -85,7 +93,16 @@ RECENT_CHECKPOINTS = 1_000
 
 
 class CheckpointsCleaner:
-    """Mutable: knows what is being cleaned, and what was accounted for."""
+    """Whoever discards what no checkpoint refers to any more, and keeps account of it.
+
+    Mutable: knows what is being cleaned, and what was accounted for.
+
+    Answers to Flink's `CheckpointsCleaner` and to the accounting that its coordinator does with recent checkpoints.
+    Invariant: what tasks wrote is referenced by a pending or completed checkpoint, or is discarded, once (C34).
+
+    Deviation: Flink's messages are not repeated, so there a late acknowledgement is always discarded; here it may be
+    the second copy of one whose state a completed checkpoint refers to, and then nothing is done.
+    """
 
     def __init__(
         self, *, executor: Executor, discard: Callable[[StateHandle], None] = StateHandle.discard
@@ -171,9 +188,14 @@ class MemoryCheckpointStorage:
 
 
 class CompletedCheckpointStore:
-    """At most `max_retained` checkpoints, besides those that must not go. Mutable; iterates in ascending order.
+    """The completed checkpoints of a job, of which it keeps the latest few.
 
-    `checkpoints`: what an earlier run left (`checkpoint_recovery`), durable already.
+    At most `max_retained` checkpoints, besides those that must not go. Mutable; iterates in ascending order.
+
+    `checkpoints`: what an earlier run left (`recovered_store`), durable already.
+
+    Answers to Flink's `DefaultCompletedCheckpointStore` and `CheckpointSubsumeHelper`. Invariant: what is in it is
+    durable; ordered by number, whatever the order of completion: the highest wins (C37).
     """
 
     def __init__(
@@ -232,7 +254,14 @@ class CompletedCheckpointStore:
 
 
 class FileCheckpointStorage:
-    """The checkpoints of one job in a folder, which is the only memory that it has."""
+    """Completed checkpoints as files, for a coordinator that comes after the one that wrote them.
+
+    The checkpoints of one job in a folder, which is the only memory that it has.
+
+    Answers to Flink's `Checkpoints` (`storeCheckpointMetadata`, `loadCheckpointMetadata`). Invariant: what is read back
+    is what was written, or an error that names the file, and where it can the operator and its state
+    (`checkpoints.snapshot_file`).
+    """
 
     def __init__(self, files: CheckpointStorage) -> None:
         self._files = files

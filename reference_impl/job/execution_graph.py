@@ -1,7 +1,7 @@
-"""The job as its coordinator sees it: vertices, their subtasks, and what each is doing.
+"""The job as its coordinator sees it: the current attempt of each subtask, and who takes part in a checkpoint.
 
-Answers to Flink's `ExecutionGraph`, `JobVertex`, `ExecutionJobVertex` and `Execution`. Invariant: a subtask has one
-current attempt; what is reported of an earlier one changes nothing.
+Answers to Flink's `ExecutionGraph`, `JobVertex`, `ExecutionJobVertex` and `Execution`, and to its `CheckpointPlan`.
+Invariant: a subtask has one current attempt; what is reported of an earlier one changes nothing.
 """
 
 from __future__ import annotations
@@ -65,7 +65,13 @@ class ExecutionAttemptID:
 
 
 class ExecutionGraph:
-    """The job's vertices, and the state of each current attempt. Mutable: by what tasks report."""
+    """The job as its coordinator sees it: vertices, their subtasks, and what each is doing.
+
+    The job's vertices, and the state of each current attempt. Mutable: by what tasks report.
+
+    Answers to Flink's `ExecutionGraph`, `JobVertex`, `ExecutionJobVertex` and `Execution`. Invariant: a subtask has one
+    current attempt; what is reported of an earlier one changes nothing.
+    """
 
     def __init__(self, vertices: Iterable[JobVertex]) -> None:
         self.vertices: dict[str, JobVertex] = {}
@@ -127,7 +133,13 @@ class ExecutionGraph:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointPlan:
-    """Made when a checkpoint is asked for, and checked once more when it starts."""
+    """Who takes part in a checkpoint: whom to trigger, whom to wait for, whom to tell, and who has finished.
+
+    Made when a checkpoint is asked for, and checked once more when it starts.
+
+    Answers to Flink's `CheckpointPlan` and `DefaultCheckpointPlanCalculator`. Invariant: every task that has not
+    finished is waited for, and is reached: it is triggered itself, or reads from one that is.
+    """
 
     tasks_to_trigger: tuple[ExecutionAttemptID, ...]
     """Those that have no upstream task left that runs: barriers come to the others from them."""

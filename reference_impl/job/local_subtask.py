@@ -1,10 +1,7 @@
-"""From the tail of a chain into the channels of whoever reads from it.
+"""One attempt at one subtask, turned a step at a time, and the writer from its chain into the channels of its readers.
 
-Answers to Flink's `ChannelSelectorRecordWriter`, `KeyGroupStreamPartitioner` and `RebalancePartitioner`. Invariant: a
-record goes into one channel of each reader, all else into every channel; a key's records go to the subtask that owns
-the key (S8).
-
-A channel's queue lies with its reader (`barriers.input_channel`), so nothing is ever in flight on this side.
+Answers to Flink's `Task` and to what the constructor of `StreamTask` and `OneInputStreamTask.init` build; the writer to
+`ChannelSelectorRecordWriter`. Invariant: no step waits, so that many subtasks share one thread and one virtual loop.
 """
 
 from __future__ import annotations
@@ -85,7 +82,16 @@ def rebalanced(parallelism: int) -> ChannelSelector:
 
 
 class ChannelRecordWriter:
-    """A `RecordWriter`; of each reader it has the channels in the order of the reader's subtasks."""
+    """From the tail of a chain into the channels of whoever reads from it.
+
+    A `RecordWriter`; of each reader it has the channels in the order of the reader's subtasks.
+
+    Answers to Flink's `ChannelSelectorRecordWriter`, `KeyGroupStreamPartitioner` and `RebalancePartitioner`. Invariant:
+    a record goes into one channel of each reader, all else into every channel; a key's records go to the subtask that
+    owns the key (S8).
+
+    A channel's queue lies with its reader (`checkpoints.channels`), so nothing is ever in flight on this side.
+    """
 
     is_available: Availability = AVAILABLE
 
@@ -198,9 +204,18 @@ class SubtaskSurroundings:
 
 
 class LocalSubtask:
-    """Mutable: restored, then turned by `step` until it `has_finished`, or let go by `cancel` or `abandon`.
+    """One attempt at one subtask: a `StreamTask` with all that it needs, turned a step at a time.
+
+    Mutable: restored, then turned by `step` until it `has_finished`, or let go by `cancel` or `abandon`.
 
     Its task and its barrier handler, each of which needs the other, know each other by way of it.
+
+    Answers to Flink's `Task` and to what the constructor of `StreamTask` and `OneInputStreamTask.init` build.
+    Invariant: no step waits, so that many of them share one thread and one virtual loop, and whatever it raises has
+    failed the attempt.
+
+    Deviation: Flink's task blocks a thread of its own. Here what it would wait for is asked first; only an operator
+    that drains (A66) turns the loop itself.
     """
 
     def __init__(self, around: SubtaskSurroundings) -> None:

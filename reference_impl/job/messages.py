@@ -1,7 +1,9 @@
-"""How one checkpoint is treated: whether it may be passed over, and whose its files are.
+"""The messages between the coordinator and the tasks, and the settings they carry out: properties and configuration.
 
-Answers to Flink's `CheckpointProperties`. Invariant: a savepoint belongs to whoever asked for it; no later
-checkpoint drops it while it is pending, or discards it once it is complete (C35).
+Answers to Flink's `TriggerCheckpoint`, `AcknowledgeCheckpoint`, `DeclineCheckpoint`,
+`NotifyCheckpointComplete`/`Aborted`/`Subsumed`, `CheckpointProperties` and `CheckpointCoordinatorConfiguration`.
+Invariant: frozen values; whoever receives a message twice, late or for something that is over can tell by what stands
+in it.
 """
 
 from __future__ import annotations
@@ -34,7 +36,13 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointProperties:
-    """What a checkpoint was asked for as."""
+    """How one checkpoint is treated: whether it may be passed over, and whose its files are.
+
+    What a checkpoint was asked for as.
+
+    Answers to Flink's `CheckpointProperties`. Invariant: a savepoint belongs to whoever asked for it; no later
+    checkpoint drops it while it is pending, or discards it once it is complete (C35).
+    """
 
     snapshot_type: SnapshotType = SnapshotType.CHECKPOINT
     is_forced: bool = False
@@ -58,7 +66,12 @@ class CheckpointProperties:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointCoordinatorConfiguration:
-    """Of one job."""
+    """How often, how many, how long, and with which barriers.
+
+    Of one job.
+
+    Answers to Flink's `CheckpointCoordinatorConfiguration`. Invariant: values that cannot be meant are refused at once.
+    """
 
     checkpoint_interval_ms: int | None = None
     """None: only when somebody asks."""

@@ -1,7 +1,8 @@
-"""Which of the checkpoints that were asked for starts next, and which never will.
+"""A checkpoint from request to end: when it may start, who has acknowledged, and what it says of finished tasks.
 
-Answers to Flink's `CheckpointRequestDecider` and its `CheckpointTriggerRequest`. Invariant: every request is
-chosen once, or fails once with a reason; none is forgotten.
+Answers to Flink's `CheckpointRequestDecider`, `PendingCheckpoint`, the finished half of `DefaultCheckpointPlan` and
+`VertexFinishedStateChecker`. Invariant: every request is chosen once, or fails once with a reason, and a checkpoint
+that was begun ends once, complete or aborted (C34).
 """
 
 from __future__ import annotations
@@ -70,7 +71,13 @@ def end_request(
 
 
 class CheckpointRequestDecider:
-    """The queue of requests, and the rules that let the first of it start. Mutable; `len` is the number waiting."""
+    """Which of the checkpoints that were asked for starts next, and which never will.
+
+    The queue of requests, and the rules that let the first of it start. Mutable; `len` is the number waiting.
+
+    Answers to Flink's `CheckpointRequestDecider` and its `CheckpointTriggerRequest`. Invariant: every request is chosen
+    once, or fails once with a reason; none is forgotten.
+    """
 
     def __init__(
         self,
@@ -149,7 +156,15 @@ Acknowledged = Mapping[ExecutionAttemptID, TaskStateSnapshot | None]
 def operator_states_of(
     plan: CheckpointPlan, vertices: Mapping[str, JobVertex], acknowledged: Acknowledged
 ) -> dict[str, OperatorState]:
-    """What a checkpoint holds of each operator, by its id; StateError if it must not be (C19)."""
+    """What a checkpoint says of tasks that had finished by then: which is fully, and which must not be partly.
+
+    What a checkpoint holds of each operator, by its id; StateError if it must not be (C19).
+
+    Answers to the finished half of Flink's `DefaultCheckpointPlan` and to its `VertexFinishedStateChecker`. Invariant:
+    a vertex that finished in part never completes a checkpoint with union list state: the elements of those that
+    finished would be missing from everybody's union after a restore (C19, FLINK-21080). Broadcast state needs no such
+    rule: whoever still reports has a whole copy (S22, FLINK-23475).
+    """
     states: dict[str, OperatorState] = {}
     for vertex in vertices.values():
         snapshots = {
@@ -233,7 +248,14 @@ class TaskAcknowledgeResult(Enum):
 
 
 class PendingCheckpoint:
-    """Mutable: by what tasks acknowledge, until it is finalized or aborted."""
+    """A checkpoint under way: who has acknowledged, and what they wrote.
+
+    Mutable: by what tasks acknowledge, until it is finalized or aborted.
+
+    Answers to Flink's `PendingCheckpoint` and its `TaskAcknowledgeResult`. Invariant: it ends once, complete or
+    aborted; until then each acknowledged state is here, afterwards with the completed checkpoint or with whoever
+    discards it (C34).
+    """
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Timers of keyed operators: what is to happen for a key, in event time or in processing time.
+"""The mailbox of a task's thread: its mail, the loop that runs it, its timers, and the event loops below it.
 
-Answers to Flink's `InternalTimerService` and what stands around it. `internal_timer_service` is the heart.
+Answers to Flink's `runtime/tasks/mailbox` and to its `ProcessingTimeService`. Read `mailbox`, then `processor`.
 """

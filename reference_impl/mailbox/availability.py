@@ -1,7 +1,7 @@
-"""Whether something can be used now, and who is told when it can again.
+"""Whether something can be used now: an availability that others wait for, and the status that an input answers with.
 
-Answers to Flink's `AvailabilityProvider` and its futures. Invariant: a wait that began while something was
-unavailable ends exactly once, when it becomes available; one that is over already ends at once (A14).
+Answers to Flink's `AvailabilityProvider` with its futures, and to `DataInputStatus`. Invariant: each wait ends exactly
+once (A14), and each status has exactly one answer of the task (M41).
 """
 
 from __future__ import annotations
@@ -13,7 +13,13 @@ __all__ = ["AVAILABLE", "Availability", "DataInputStatus"]
 
 
 class Availability:
-    """One period of being unavailable, or none. Mutable: ends once."""
+    """Whether something can be used now, and who is told when it can again.
+
+    One period of being unavailable, or none. Mutable: ends once.
+
+    Answers to Flink's `AvailabilityProvider` and its futures. Invariant: a wait that began while something was
+    unavailable ends exactly once, when it becomes available; one that is over already ends at once (A14).
+    """
 
     __slots__ = ("_ended", "_waiting")
 
@@ -44,7 +50,13 @@ AVAILABLE = Availability(ended=True)
 
 
 class DataInputStatus(Enum):
-    """The states of an input."""
+    """What an input says of itself after it was asked for one element.
+
+    The states of an input.
+
+    Answers to Flink's `DataInputStatus`. Invariant: each status has exactly one answer of the task (M41), and it is
+    below both who says it and who acts on it.
+    """
 
     MORE_AVAILABLE = "more is there"
     NOTHING_AVAILABLE = "nothing is there now"

@@ -1,8 +1,8 @@
-"""A selector that wakes when it was asked to, and not up to a millisecond later.
+"""Event loops, on real and on virtual time: the only module that builds them, and the operator's one door to time.
 
-Python's epoll rounds a wait up to whole milliseconds: of a request of 5 ms that is a fifth. `select` on the epoll's
-own descriptor waits in microseconds. There is no such class in Flink, whose timers have threads. Invariant: it
-never wakes early, and finds the same events.
+Answers to the thread of Flink's mailbox, to its `ProcessingTimeService`'s clock and to `TestProcessingTimeService`.
+Invariant: nothing in `reference_impl` reads a clock but through the loop that it was handed, so a loop with another
+clock (`VirtualLoop`) is another time for everything at once.
 """
 
 from __future__ import annotations
@@ -43,7 +43,14 @@ _DESCRIPTOR_MAX = 1023
 
 
 def fine_selector() -> selectors.BaseSelector:
-    """The finest that this system has."""
+    """A selector that wakes when it was asked to, and not up to a millisecond later.
+
+    The finest that this system has.
+
+    Python's epoll rounds a wait up to whole milliseconds: of a request of 5 ms that is a fifth. `select` on the epoll's
+    own descriptor waits in microseconds. There is no such class in Flink, whose timers have threads. Invariant: it
+    never wakes early, and finds the same events.
+    """
     return _FineEpollSelector() if sys.platform == "linux" else selectors.DefaultSelector()
 
 
@@ -84,7 +91,15 @@ class Handle(Struct, eq=False):
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """Turned like any other loop. Mutable. Raises `SimulationStuck` where a real loop would wait for ever."""
+    """An event loop in virtual time: the clock stands while anything can run, and jumps when nothing can.
+
+    Turned like any other loop. Mutable. Raises `SimulationStuck` where a real loop would wait for ever.
+
+    Answers to Flink's `TestProcessingTimeService`, and to what a deterministic simulator calls its scheduler. It is an
+    asyncio loop as far as futures, tasks and timers go; it has no files, no sockets and one thread. Invariant: what
+    runs, and in which order, depends on what was asked of the loop and on `pick`, on nothing else; time is a whole
+    number of milliseconds. Why not asyncio's own loop: decision 14.
+    """
 
     def __init__(self, *, start_ms: int = 0, pick: Pick | None = None) -> None:
         # Without the parent's constructor, whose selector, clock and signals have no place here.

@@ -1,17 +1,17 @@
-"""The mailbox: actions for the task's thread, and the one place where that thread waits.
+"""The mailbox: actions for the task's thread, the one place where that thread waits, and each operator's door to it.
 
-Answers to Flink's `TaskMailboxImpl` and `Mail`. The mailbox is outside, the event
-loop inside: mail never runs within a callback of the loop; the loop runs only while a `take` finds
-nothing (`Mailbox.parked`), and the callback that puts mail stops it. So a yield may be nested in a mail,
-and conditions, signals and Flink's `hasNewMail` have no counterpart here.
+Answers to Flink's `TaskMailboxImpl`, `Mail` and `MailboxExecutorImpl`. The mailbox is outside, the event loop inside:
+mail never runs within a callback of the loop; the loop runs only while a `take` finds nothing (`Mailbox.parked`), and
+the callback that puts mail stops it. So a yield may be nested in a mail, and conditions, signals and Flink's
+`hasNewMail` have no counterpart here.
 
 Invariant: conservation (M5): each mail that `put` accepted is taken once, or drained, or returned by `close`.
 
-Deviations. Urgent mail has a deque of its own, where Flink keeps it reversed at the head of the queue; so it
-is first and in order of arrival whatever the mix of takes (M16), without the holes of M17. The batch is a
-number, of mails at the head of the queue, where Flink moves them to a second deque (M6, M11). A foreign
-thread's mail is on its way until the loop turns; only for that there is a lock, so what M20 says of deques
-read without it is void. `drain` is for the task's thread. A `take` that nothing can ever end is an error.
+Deviations. Urgent mail has a deque of its own, where Flink keeps it reversed at the head of the queue; so it is first
+and in order of arrival whatever the mix of takes (M16), without the holes of M17. The batch is a number, of mails at
+the head of the queue, where Flink moves them to a second deque (M6, M11). A foreign thread's mail is on its way until
+the loop turns; only for that there is a lock, so what M20 says of deques read without it is void. `drain` is for the
+task's thread. A `take` that nothing can ever end is an error.
 """
 
 from __future__ import annotations
@@ -352,7 +352,13 @@ T = TypeVar("T")
 
 
 class MailboxExecutor:
-    """A mailbox as seen by one operator: its mail gets, and its yields ask for, the operator's priority."""
+    """A mailbox as one operator sees it: through its own priority.
+
+    A mailbox as seen by one operator: its mail gets, and its yields ask for, the operator's priority.
+
+    Answers to Flink's `MailboxExecutorImpl`. Invariant: a yield runs mail of this operator or of one further down the
+    chain, never of one before it (M25), and nothing that may wait (M8).
+    """
 
     __slots__ = ("_deferrable", "_mailbox", "_priority", "_queue", "_thread", "_urgent", "on_task_thread")
 

@@ -1,4 +1,4 @@
-"""The operator's queues: what is in flight, and in which order it may leave.
+"""The asynchronous wait operator: a call for each record, its result, timeout and retries, and the queues.
 
-Answers to Flink's `operators/async/queue`. `ordered` and `unordered` keep one contract, `protocol`.
+Answers to Flink's `operators/async` and its `AsyncDataStream`. Read `queues`, `result`, `async_wait`, in that order.
 """

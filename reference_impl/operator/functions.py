@@ -121,10 +121,15 @@ def from_blocking(
     threads: int,
     on_timeout: OnTimeout = "fail",
 ) -> AsyncFunction:
-    """Lift `fn(value) -> list`: one call of `fn` for each record, in at most `threads` threads.
+    """The user's function as a blocking one, on a bounded pool of threads.
 
-    A record's timeout is answered at once, but its call runs on and keeps its thread: a thread cannot be
-    cancelled. Calls that have not begun wait in the pool, at most as many as the operator has in flight.
+    Lift `fn(value) -> list`: one call of `fn` for each record, in at most `threads` threads.
+
+    A record's timeout is answered at once, but its call runs on and keeps its thread: a thread cannot be cancelled.
+    Calls that have not begun wait in the pool, at most as many as the operator has in flight.
+
+    Answers to the executor that Flink's users put behind `asyncInvoke` where their client blocks. Invariant: `fn` runs
+    in at most `threads` threads at once and nowhere near the task's; its outcome enters as any foreign thread's.
     """
     if type(threads) is not int or threads < 1:
         raise ValueError(f"threads is {threads!r}; give a whole number, 1 or more")
@@ -165,11 +170,16 @@ def from_coroutine(
     loop: asyncio.AbstractEventLoop,
     on_timeout: OnTimeout = "fail",
 ) -> AsyncFunction:
-    """Lift `async def fn(value) -> list`: one task of `loop` for each record.
+    """The user's function as an `async def`: one task of the loop for each call.
 
-    On a record's timeout the handle is failed, or completed with `on_timeout(value)`; then the record's task
-    is cancelled, for nobody will hear what it returns. Cancelling frees what it holds, no more: whether its
-    request took effect is unknown.
+    Lift `async def fn(value) -> list`: one task of `loop` for each record.
+
+    On a record's timeout the handle is failed, or completed with `on_timeout(value)`; then the record's task is
+    cancelled, for nobody will hear what it returns. Cancelling frees what it holds, no more: whether its request took
+    effect is unknown.
+
+    Answers to the door of PyFlink's async functions. Invariant: a lifted coroutine always ends its handle, however it
+    ends itself: by returning, raising, or being cancelled before its first step (B9).
     """
     return _LiftedCoroutine(fn=fn, loop=loop, on_timeout=on_timeout)
 

@@ -1,7 +1,8 @@
-"""The contract of the operator's queues, and the entry that an element has in one.
+"""The operator's queues, ordered and unordered: what is in flight, and in which order it may leave.
 
-Answers to Flink's `StreamElementQueue` and `StreamElementQueueEntry`. Invariant: an element that was put
-keeps its slot, and is listed by iteration, until its results are handed to `emit` (A11, A12).
+Answers to Flink's `StreamElementQueue`, `StreamElementQueueEntry`, `OrderedStreamElementQueue` and
+`UnorderedStreamElementQueue`. Invariant: an element that was put keeps its slot, and is listed by iteration, until its
+results are handed to `emit` (A11, A12).
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ class ElementQueue(Protocol):
 class Entry:
     """An element's place in a queue. Mutable: gets its results once; a watermark is born with none (A13).
 
-    What calls the function for a record is built on it (`reference_impl.operator.result`), so that each record needs one
-    object for its place, its handle and its outcome.
+    What calls the function for a record is built on it (`reference_impl.operator.result`), so that each record needs
+    one object for its place, its handle and its outcome.
     """
 
     __slots__ = ("element", "on_complete", "results")
@@ -93,7 +94,13 @@ def checked_capacity(capacity: int) -> int:
 
 
 class OrderedQueue:
-    """A queue whose slow head holds back all behind it (A17). Mutable."""
+    """The ordered queue: first in, first out, for records and watermarks alike.
+
+    A queue whose slow head holds back all behind it (A17). Mutable.
+
+    Answers to Flink's `OrderedStreamElementQueue`. Invariant: only the head is ever emitted, so the order of output is
+    the order of arrival, whatever the order of completion (A15, A16).
+    """
 
     def __init__(self, capacity: int) -> None:
         self._capacity = checked_capacity(capacity)
@@ -151,7 +158,16 @@ class OrderedQueue:
 
 
 class UnorderedQueue:
-    """A queue in which only watermarks keep their place. Mutable."""
+    """The unordered queue: records leave as they complete, but no record ever passes a watermark.
+
+    A queue in which only watermarks keep their place. Mutable.
+
+    Answers to Flink's `UnorderedStreamElementQueue`. The queue is a row of segments; a watermark is a segment of its
+    own, the records between two watermarks are one (A18, A19). Invariant: only the first segment emits, so each
+    watermark leaves after every record before it and before every record behind it (A20).
+
+    Refinement: a segment lists its entries in order of arrival; Flink's lists a hash set (A25).
+    """
 
     def __init__(self, capacity: int) -> None:
         self._capacity = checked_capacity(capacity)

@@ -1,8 +1,9 @@
-"""Retry strategies: whether, after what, and how much later a call is made again.
+"""Retries: the strategies that decide whether and when a call is made again, and the attempts of one record.
 
-Answers to Flink's `AsyncRetryStrategy`, `AsyncRetryPredicate`, `AsyncRetryStrategies` and `RetryPredicates`.
-Invariant: a delay is a function of the strategy and the attempt alone, so records never feel each other's
-failures (A82, FLINK-33698); `SharedBackoff` is the quirk that breaks this, and is used by its profile only.
+Answers to Flink's `AsyncRetryStrategy`, `AsyncRetryPredicate`, `AsyncRetryStrategies` and `RetryPredicates`, and to
+`AsyncWaitOperator.RetryableResultHandlerDelegator`. Invariant: a delay is a function of the strategy and the attempt
+alone, so records never feel each other's failures (A82, FLINK-33698); `SharedBackoff` is the quirk that breaks this,
+and is used by its profile only.
 """
 
 from __future__ import annotations
@@ -213,7 +214,17 @@ class JudgedSettlement(Settlement):
 
 
 class Attempts(Struct, eq=False):
-    """The attempts of one record. Mutable."""
+    """A record's attempts: an outcome is judged before it counts, and the call is made again if it is no good.
+
+    The attempts of one record. Mutable.
+
+    Answers to Flink's `AsyncWaitOperator.RetryableResultHandlerDelegator`. Invariant: while a record waits for its next
+    attempt its entry stays incomplete in the queue (A77), so a snapshot holds it; one timeout covers all its attempts
+    (A79), and leads to an outcome from every state (A80, A81).
+
+    Where Flink 2.3.0 does otherwise, `quirks` says so by name. As there, an outcome costs two mails: one judges it, and
+    a final one settles the record in the next. Readings where the statements leave a choice: decision 17.
+    """
 
     shared: Retrying
     settlement: JudgedSettlement

@@ -1,4 +1,6 @@
-"""State: what an operator keeps between records, by key or by subtask, and how it is saved and moved.
+"""State: what an operator keeps between records, by key or by subtask, its life, its timers, and how it is saved.
 
-Answers to Flink's `runtime/state`. `keyed_state_backend` and `operator_state_backend` are its two doors.
+Answers to Flink's `runtime/state` and to its `InternalTimerService`. `keyed_state_backend` and `operator_state` are its
+two doors; read `state_descriptor`, `keyed_state_backend`, `copy_on_write_state_map`, in that order. Invariant: values
+lie encoded, so nobody shares one with the state (S3).
 """

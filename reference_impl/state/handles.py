@@ -1,7 +1,7 @@
-"""The keyed state of one subtask at one checkpoint, as a value that can be written to a file.
+"""What a snapshot of an operator's state leaves behind, keyed state and operator state, as values for a file.
 
-Answers to Flink's `KeyGroupsStateHandle` and `StateMetaInfoSnapshot`. Invariant: it is complete in itself: who knows
-nothing of the operator can cut it by key groups, and carry a state whose types it does not know to the next snapshot.
+Answers to Flink's `KeyGroupsStateHandle`, `StateMetaInfoSnapshot` and `OperatorStateHandle`. Invariant: a handle is
+complete in itself and shares nothing with the state that it was taken of (S23).
 """
 
 from __future__ import annotations
@@ -59,7 +59,14 @@ class StateMetaInfo(Struct, frozen=True, kw_only=True):
 
 
 class KeyedStateHandle(Struct, frozen=True, kw_only=True):
-    """Which key groups it speaks of, which states there are, and their entries by key group and name."""
+    """The keyed state of one subtask at one checkpoint, as a value that can be written to a file.
+
+    Which key groups it speaks of, which states there are, and their entries by key group and name.
+
+    Answers to Flink's `KeyGroupsStateHandle` and `StateMetaInfoSnapshot`. Invariant: it is complete in itself: who
+    knows nothing of the operator can cut it by key groups, and carry a state whose types it does not know to the next
+    snapshot.
+    """
 
     key_group_range: KeyGroupRange
     max_parallelism: int
@@ -137,6 +144,13 @@ class OperatorStatePartitions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorStateHandle:
-    """What one subtask wrote of all its operator state; one without state writes none at all (S18)."""
+    """What a snapshot of operator state leaves behind, as plain values.
+
+    What one subtask wrote of all its operator state; one without state writes none at all (S18).
+
+    Answers to Flink's `OperatorStateHandle`, its `StateMetaInfo` and its `Mode`. Invariant: a handle is a value that
+    shares nothing with the state it was taken of (S23). Each item is whole by itself, so a list can be cut between any
+    two of them: there are no offsets into one file that a compression could shift (FLINK-33863).
+    """
 
     states: Mapping[str, OperatorStatePartitions] = field(default_factory=dict)

@@ -1,7 +1,8 @@
-"""How a watermark passes an operator with timers: at once, or mail by mail.
+"""The timer services of one keyed operator, by name, and how a watermark passes them: at once, or mail by mail.
 
-Answers to `processWatermark` of Flink's `AbstractStreamOperator` with its two ways. Invariant: in both, the timers that
-a watermark releases fire before it leaves (T12, T13).
+Answers to Flink's `InternalTimeServiceManagerImpl`, `MailboxWatermarkProcessor`, and to `processWatermark` of
+`AbstractStreamOperator` with its two ways. Invariant: the timers that a watermark releases fire before it leaves (T12,
+T13), and a timer belongs to the subtask that owns its key's key group (T15).
 """
 
 from __future__ import annotations
@@ -39,7 +40,13 @@ PassWatermark = Callable[[Watermark], None]
 def watermark_emission(
     timer_services: InternalTimerServices, *, interrupted_by: MailboxExecutor | None, emit: PassWatermark
 ) -> PassWatermark:
-    """What to do with a watermark; with `interrupted_by` its mail goes between two timers."""
+    """How a watermark passes an operator with timers: at once, or mail by mail.
+
+    What to do with a watermark; with `interrupted_by` its mail goes between two timers.
+
+    Answers to `processWatermark` of Flink's `AbstractStreamOperator` with its two ways. Invariant: in both, the timers
+    that a watermark releases fire before it leaves (T12, T13).
+    """
     if interrupted_by is not None:
         processor = MailboxWatermarkProcessor(timers=timer_services, executor=interrupted_by, emit=emit)
         return processor.emit_watermark_inside_mailbox
@@ -63,7 +70,20 @@ class AdvancingTimers(Protocol):
 
 
 class MailboxWatermarkProcessor:
-    """Of one operator. Mutable: holds the newest watermark until its timers have fired."""
+    """A watermark passes once its timers have fired, and lets mail through between two of them.
+
+    Of one operator. Mutable: holds the newest watermark until its timers have fired.
+
+    Answers to Flink's `MailboxWatermarkProcessor`. Invariant: a watermark leaves only when every timer up to it has
+    fired, so that nothing a timer emits comes behind it; and at most one continuation waits in the mailbox (T13).
+    Thousands of timers that one watermark releases therefore hold up no barrier (FLINK-20217).
+
+    The continuation is deferrable: an operator that yields while it waits for room downstream must not run it, or it
+    would put itself back for ever (FLINK-35528); who finishes runs deferrable mail too, and loses no timer
+    (FLINK-39481).
+
+    Deviation: a watermark that passed before its continuation ran is not emitted again by that.
+    """
 
     def __init__(
         self,
@@ -133,7 +153,16 @@ _Copies = dict[str, tuple[list[InternalTimer], list[InternalTimer]]]
 
 
 class InternalTimerServices:
-    """Of one operator of one subtask. Mutable."""
+    """The timer services of one keyed operator, by name: they advance, are saved and are restored together.
+
+    Of one operator of one subtask. Mutable.
+
+    Answers to Flink's `InternalTimeServiceManagerImpl`. Invariant: a timer belongs to the subtask that owns its key's
+    key group, so a restore takes what lies in its own range and nothing else, whatever it is handed (T15).
+
+    What is restored for a service that nobody has asked for yet is kept, and is in the next snapshot: its timers fire
+    once somebody has.
+    """
 
     service_kind = InternalTimerService
     """A planted defect has another."""

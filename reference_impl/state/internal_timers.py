@@ -1,7 +1,8 @@
-"""A timer of one key, and who is told that its time has come.
+"""The timers of a keyed operator under one name, in event and processing time, with their heap and snapshot.
 
-Answers to Flink's `TimerHeapInternalTimer`, `Triggerable` and `KeyContext`. Invariant: a timer is the triple of its
-instant, key and namespace; two equal triples are one timer (T10).
+Answers to Flink's `InternalTimerServiceImpl`, `TimerHeapInternalTimer`, `HeapPriorityQueueSet` and
+`InternalTimersSnapshot`. Invariant: a timer is the triple of its instant, key and namespace; two equal triples are one
+timer (T10), and it fires once, with its key as the current one, unless it is deleted first.
 """
 
 from __future__ import annotations
@@ -31,7 +32,13 @@ __all__ = [
 
 
 class InternalTimer(Struct, frozen=True):
-    """At `timestamp` (ms), for `key`, in `namespace` (a window, for instance; None where there is none)."""
+    """A timer of one key, and who is told that its time has come.
+
+    At `timestamp` (ms), for `key`, in `namespace` (a window, for instance; None where there is none).
+
+    Answers to Flink's `TimerHeapInternalTimer`, `Triggerable` and `KeyContext`. Invariant: a timer is the triple of its
+    instant, key and namespace; two equal triples are one timer (T10).
+    """
 
     timestamp: int
     key: Any
@@ -67,7 +74,14 @@ _Entry = tuple[int, int, InternalTimer, _TimerIdentity]
 
 
 class TimerHeap:
-    """Mutable. A removed timer stays in the heap until it is the first, or until the removed are the most."""
+    """Timers by their instant, each of them once.
+
+    Mutable. A removed timer stays in the heap until it is the first, or until the removed are the most.
+
+    Answers to Flink's `HeapPriorityQueueSet`. Invariant: a set (T10) whose first element is the earliest timer; timers
+    of one instant come in the order in which they were added, where Flink promises none. Keys are told apart as in
+    keyed state: by value and type, so that 1 and True have timers of their own.
+    """
 
     def __init__(self) -> None:
         self._timers: dict[_TimerIdentity, InternalTimer] = {}
@@ -156,7 +170,14 @@ class KeyGroupTimers(Struct, frozen=True, kw_only=True):
 
 
 class TimersHandle(Struct, frozen=True, kw_only=True):
-    """Those of one subtask, which owned `key_group_range`."""
+    """What a snapshot holds of an operator's timers: by service and by key group.
+
+    Those of one subtask, which owned `key_group_range`.
+
+    Answers to Flink's `InternalTimersSnapshot` and `InternalTimerServiceSerializationProxy`, which lie in the raw keyed
+    state. Invariant: a value of plain data that can be split and joined by key group, so that at another parallelism
+    each timer has exactly one owner (T15). Timers lie in it in the order in which they were registered.
+    """
 
     key_group_range: KeyGroupRange
     services: dict[str, dict[int, KeyGroupTimers]]
@@ -168,7 +189,19 @@ MIN_WATERMARK = -(2**63)
 
 
 class InternalTimerService:
-    """Mutable. Built without a `Triggerable` it only keeps what was restored, until `start`."""
+    """The timers of a keyed operator under one name, in event time and in processing time.
+
+    Mutable. Built without a `Triggerable` it only keeps what was restored, until `start`.
+
+    Answers to Flink's `InternalTimerServiceImpl`. Invariant: a registered timer fires once, with its key as the current
+    one, unless it is deleted first; two registrations of one key, namespace and instant are one timer (T10).
+
+    Processing-time instants are those of the `Timers` handed in. Who restores elsewhere hands in timers whose instants
+    mean the same there. A timer fires when its instant is reached, not one millisecond later (decision 13).
+
+    Deviation: the late firing of a timer of the clock that was replaced by an earlier one (T3) does not count as the
+    firing of its successor; in Flink it does, and two are armed for a while.
+    """
 
     heap_kind = TimerHeap
     """A planted defect has another."""

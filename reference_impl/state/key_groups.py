@@ -1,8 +1,9 @@
-"""What tells a key, a namespace or a key of a map from every other: by value and by type.
+"""Keys: what tells two apart, the hash of one, the key group it lies in and who owns that, and which one is current.
 
-Answers to what Java's `equals` gives Flink for nothing. To Python 1, 1.0 and True are one key of a dict; here they are
-three. Invariant: two identities are equal if and only if the values are equal and of the same type at every depth, and
-then so in every process.
+Answers to Flink's `KeyGroupRange`, `KeyGroupRangeAssignment`, `MathUtils.murmurHash` and `InternalKeyContext`, and to
+Java's `equals` and `hashCode` of the types that Flink keys by. Invariant: at any parallelism from 1 to the maximum the
+ranges of the subtasks follow each other without gap or overlap, and the owner of a key group is the one subtask whose
+range has it (S8).
 """
 
 from __future__ import annotations
@@ -56,7 +57,14 @@ _plain = PlainSerializer()
 
 
 def identity_of(value: Any) -> Identity:
-    """The identity of `value`; TypeError if it is no plain value."""
+    """What tells a key, a namespace or a key of a map from every other: by value and by type.
+
+    The identity of `value`; TypeError if it is no plain value.
+
+    Answers to what Java's `equals` gives Flink for nothing. To Python 1, 1.0 and True are one key of a dict; here they
+    are three. Invariant: two identities are equal if and only if the values are equal and of the same type at every
+    depth, and then so in every process.
+    """
     kind = type(value)
     if kind is str or (kind is int and _INT_MIN <= value <= _INT_MAX):
         return value  # type: ignore[no-any-return]  # looked at just now
@@ -93,7 +101,27 @@ _NAN_BITS = 0x7FF8_0000_0000_0000
 
 
 def java_hash(key: HashableKey) -> int:
-    """The signed 32-bit hash of `key`; TypeError for what cannot be a key."""
+    """The hash of a key: typed, the same in every process, the one that Flink's Java keys have.
+
+    The signed 32-bit hash of `key`; TypeError for what cannot be a key.
+
+    Answers to `hashCode` of the Java types that Flink keys by, and to Flink's `MathUtils.murmurHash`. Invariant: it
+    depends on the key's value and type alone, never on Python's own salted `hash`; equal typed keys have equal hashes
+    (S8).
+
+    What the hash of each type is:
+
+        None     0, as `Objects.hashCode`; only inside a tuple, for a key itself is never None
+        bool     1231 or 1237, as `Boolean`
+        int      as `Integer` where it fits one, else as `Long`, else as `BigInteger`
+        float    as `Double`: 1.0 is another key than 1, 0.0 another than -0.0, and all NaN are one
+        str      as `String`, over UTF-16 code units
+        bytes    as `Arrays.hashCode(byte[])`
+        tuple    as Flink's `Tuple2`...: 31 times what came before plus the next; a named tuple is a tuple
+
+    Deviation: a negative int of Python hashes as a Java `Integer`, although a Flink job may have declared it a `Long`;
+    of those that are not negative both hashes agree, and so do those that no `Integer` holds.
+    """
     return _signed(_hash(key))
 
 
@@ -278,7 +306,13 @@ _REMEMBERED_KEYS = 1 << 17
 
 
 class InternalKeyContext:
-    """The current key of one operator, and where it lies. Mutable: each record selects its own."""
+    """Which key the state is about at present.
+
+    The current key of one operator, and where it lies. Mutable: each record selects its own.
+
+    Answers to Flink's `InternalKeyContext`. Invariant: the current key lies in the key groups of this subtask; a key of
+    another subtask is refused when it is selected, before any state is touched (S1, S8).
+    """
 
     def __init__(
         self, *, operator: str, key_group_range: KeyGroupRange, max_parallelism: int, key_type: Any = Any

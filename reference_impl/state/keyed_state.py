@@ -1,7 +1,8 @@
-"""What all kinds of keyed state have in common, with a time to live or without.
+"""The kinds of keyed state but the map: value, list, reducing and aggregating, and what all kinds have in common.
 
-Answers to Flink's `State`, `InternalKvState` and what `HeapKeyedStateBackend` makes of descriptors. Invariant: one kind
-of descriptor, one class of state.
+Answers to Flink's `State`, `InternalKvState`, `ValueState`, `ListState`, `ReducingState`, `AggregatingState` with the
+`Heap...` class of each, and what `HeapKeyedStateBackend` makes of descriptors. Invariant: one kind of descriptor, one
+class of state, with a time to live or without.
 """
 
 from __future__ import annotations
@@ -74,7 +75,13 @@ def meta_of(descriptor: StateDescriptor, serializer: TypeSerializer) -> StateMet
 
 
 class ValueState:
-    """The state that a `ValueStateDescriptor` asks for. Mutable."""
+    """One value of the current key.
+
+    The state that a `ValueStateDescriptor` asks for. Mutable.
+
+    Answers to Flink's `ValueState` and `HeapValueState`. Invariant: what is read is a copy of what was last written,
+    and of the default if nothing was; changing it changes nothing until it is written (S3).
+    """
 
     def __init__(
         self, descriptor: ValueStateDescriptor, serializer: TypeSerializer, table: StateTable
@@ -124,7 +131,13 @@ class ValueState:
 
 
 class ListState:
-    """The state that a `ListStateDescriptor` asks for. Mutable."""
+    """Elements of the current key, in the order in which they were added.
+
+    The state that a `ListStateDescriptor` asks for. Mutable.
+
+    Answers to Flink's `ListState` and `HeapListState`. Invariant: there is an entry if and only if there is an element;
+    a refused element or list changes nothing (S4).
+    """
 
     def __init__(
         self, descriptor: ListStateDescriptor, serializer: TypeSerializer, table: StateTable
@@ -193,7 +206,13 @@ class ListState:
 
 
 class MergingState:
-    """An entry that `merge` makes one of two. Mutable."""
+    """One accumulator of the current key, into which whatever is added goes: what reducing and aggregating state share.
+
+    An entry that `merge` makes one of two. Mutable.
+
+    Answers to Flink's `AbstractHeapMergingState`. Invariant: what is stored is replaced whole or not at all; if a
+    function of the user raises, it is what it was (S5).
+    """
 
     def __init__(
         self, serializer: TypeSerializer, table: StateTable, *, merge: Callable[[Any, Any], Any]
@@ -240,7 +259,13 @@ class MergingState:
 
 
 class ReducingState(MergingState):
-    """The state that a `ReducingStateDescriptor` asks for. Mutable."""
+    """One value of the current key, to which each value added is reduced.
+
+    The state that a `ReducingStateDescriptor` asks for. Mutable.
+
+    Answers to Flink's `ReducingState` and `HeapReducingState`. Invariant: the value is what the function makes of all
+    that was added, in order; if the function raises, it is what it was (S5).
+    """
 
     def __init__(
         self, descriptor: ReducingStateDescriptor, serializer: TypeSerializer, table: StateTable
@@ -262,7 +287,13 @@ class ReducingState(MergingState):
 
 
 class AggregatingState(MergingState):
-    """The state that an `AggregatingStateDescriptor` asks for. Mutable."""
+    """An accumulator of the current key, into which values are gathered, and what it comes to.
+
+    The state that an `AggregatingStateDescriptor` asks for. Mutable.
+
+    Answers to Flink's `AggregatingState` and `HeapAggregatingState`. Invariant: only the accumulator is stored, never a
+    value added or a result; if the function raises, it is what it was, for it was given a copy (S5).
+    """
 
     def __init__(
         self, descriptor: AggregatingStateDescriptor, serializer: TypeSerializer, table: StateTable

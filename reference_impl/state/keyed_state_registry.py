@@ -1,7 +1,7 @@
-"""Lets what was restored be read as what is registered now, if it can be.
+"""The states of a backend by name: what was restored, what has been asked for since, and the migration between the two.
 
-Answers to Flink's `StateSerializerProvider` and `AbstractKeyedStateBackend`'s check at registration. Invariant: after
-it the table's values are all of the new type; if they cannot be, nothing has changed (S2).
+Answers to the registration part of Flink's `AbstractKeyedStateBackend` and `HeapKeyedStateBackend`, and to
+`StateSerializerProvider`. Invariant: a name has one table and, once it is registered, one state object over it (S2).
 """
 
 from __future__ import annotations
@@ -25,7 +25,13 @@ __all__ = ["CreateStateMap", "KeyedStateRegistry", "migrate"]
 
 
 def migrate(table: StateTable, meta: StateMetaInfo, serializer: TypeSerializer) -> None:
-    """Rewrite the values of `table` as `serializer` has them, where need be; StateMigrationException if they cannot."""
+    """Lets what was restored be read as what is registered now, if it can be.
+
+    Rewrite the values of `table` as `serializer` has them, where need be; StateMigrationException if they cannot.
+
+    Answers to Flink's `StateSerializerProvider` and `AbstractKeyedStateBackend`'s check at registration. Invariant:
+    after it the table's values are all of the new type; if they cannot be, nothing has changed (S2).
+    """
     old = table.meta
     match _compatibility(new=meta, old=old):
         case Compatibility.INCOMPATIBLE:
@@ -74,7 +80,14 @@ CreateStateMap = Callable[[int], CopyOnWriteStateMap]
 
 
 class KeyedStateRegistry:
-    """Of one backend. Mutable: grows."""
+    """The states of a backend by name: what was restored, and what has been asked for since.
+
+    Of one backend. Mutable: grows.
+
+    Answers to the registration part of Flink's `AbstractKeyedStateBackend` and `HeapKeyedStateBackend`. Invariant: a
+    name has one table and, once it is registered, one state object over it; whoever asks for the name again gets that
+    object, or an error if what is asked for is something else (S2).
+    """
 
     def __init__(
         self,

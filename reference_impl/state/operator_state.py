@@ -1,7 +1,7 @@
-"""Operator state that is a list: its elements may be given to other subtasks one by one.
+"""The operator state of one subtask: the backend that keeps it by name, and its two kinds, lists and broadcast maps.
 
-Answers to Flink's `PartitionableListState`. Invariant: an element is encoded when it is added and decoded when it is
-read, so nobody who holds one can change the state through it, and a snapshot need only copy references (S23).
+Answers to Flink's `DefaultOperatorStateBackend`, `PartitionableListState` and `HeapBroadcastState`. Invariant: the name
+is the state: under one name there is one object with one mode (S18).
 """
 
 from __future__ import annotations
@@ -28,9 +28,14 @@ T = TypeVar("T")
 
 
 class PartitionableListState(Generic[T]):
-    """One list of one operator's subtask, split or united when it comes to another parallelism. Mutable.
+    """Operator state that is a list: its elements may be given to other subtasks one by one.
+
+    One list of one operator's subtask, split or united when it comes to another parallelism. Mutable.
 
     `len` is the number of its elements.
+
+    Answers to Flink's `PartitionableListState`. Invariant: an element is encoded when it is added and decoded when it
+    is read, so nobody who holds one can change the state through it, and a snapshot need only copy references (S23).
     """
 
     def __init__(
@@ -100,7 +105,21 @@ V = TypeVar("V")
 
 
 class BroadcastState(Generic[K, V]):
-    """One subtask's copy, as the side sees it that all subtasks receive. Mutable; `len` is the number of entries."""
+    """Operator state that is the same in every subtask: a map, written by what is broadcast to all of them.
+
+    One subtask's copy, as the side sees it that all subtasks receive. Mutable; `len` is the number of entries.
+
+    Answers to Flink's `BroadcastState`, `ReadOnlyBroadcastState` and `HeapBroadcastState`. Invariant: only the side
+    that every subtask receives in full can write; the keyed side, of which each subtask sees a part, has a view that
+    cannot, or the copies would diverge (S24). Values are encoded when they are put and decoded when they are read: who
+    changes what was read changes a copy.
+
+    It lies in memory, each subtask checkpoints its own copy, and no subtask knows another's. As long as each applies
+    the same updates, and they depend neither on the order among elements nor on anything a subtask has for itself, the
+    copies are equal; nobody checks that at run time, a property of the tests does.
+
+    Deviation: entries keep the order in which their keys were first put; who depends on it is wrong in Flink (S24).
+    """
 
     mode = Mode.BROADCAST
 
@@ -197,7 +216,14 @@ S = TypeVar("S", bound=_State)
 
 
 class OperatorStateBackend:
-    """Of one subtask of `operator`. Mutable."""
+    """The operator state of one subtask: lists and broadcast maps by name, snapshot and restored together.
+
+    Of one subtask of `operator`. Mutable.
+
+    Answers to Flink's `OperatorStateBackend` and `DefaultOperatorStateBackend`. Invariant: the name is the state. Under
+    one name there is one object with one mode (S18), and what was restored under a name that nobody asks for is in the
+    next snapshot all the same, unread.
+    """
 
     def __init__(self, *, operator: str) -> None:
         self._operator = operator

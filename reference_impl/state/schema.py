@@ -50,7 +50,7 @@ class Schema(Struct, frozen=True, kw_only=True):
 
 
 ANY = Schema(kind="any")
-"""Of whoever declares nothing: any value that `plain_serializer` knows."""
+"""Of whoever declares nothing: any value that a `PlainSerializer` knows."""
 
 
 def schema_of(declared: Any) -> Schema:

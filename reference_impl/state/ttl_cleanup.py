@@ -1,7 +1,7 @@
-"""Takes what has expired out of a stored value, whatever the kind of state.
+"""What takes expired values out of a state that nobody reads: in snapshots, at each access, or in the background.
 
-Answers to Flink's `TtlStateSnapshotTransformer` and to `getUnexpiredOrNull`. Invariant: it looks at the stamps alone
-and changes nothing: what it gives back is new where something had to go, and the very same object where nothing had.
+Answers to Flink's `TtlStateSnapshotTransformer`, `TtlIncrementalCleanup` and `RocksDbTtlCompactFiltersManager`.
+Invariant: each decides on what is stored at that moment, and takes away nothing that lives (S16).
 """
 
 from __future__ import annotations
@@ -29,9 +29,15 @@ __all__ = [
 
 
 class TtlStateSnapshotTransformer:
-    """A filter of stored values; called with one, it gives what lives of it, None for nothing (S16).
+    """Takes what has expired out of a stored value, whatever the kind of state.
+
+    A filter of stored values; called with one, it gives what lives of it, None for nothing (S16).
 
     Stored is one value, a list of values or a dict of them, each in bytes with its stamp in front.
+
+    Answers to Flink's `TtlStateSnapshotTransformer` and to `getUnexpiredOrNull`. Invariant: it looks at the stamps
+    alone and changes nothing: what it gives back is new where something had to go, and the very same object where
+    nothing had.
     """
 
     def __init__(self, time_to_live_ms: int, now_ms: Callable[[], int]) -> None:
@@ -62,7 +68,14 @@ Living = Callable[[Any], Any]
 
 
 class TtlIncrementalCleanup:
-    """Of one state. Mutable: it knows how far it has come, and begins anew at the end."""
+    """Cleans up a little at each access: a walk over all entries that each access takes some steps of.
+
+    Of one state. Mutable: it knows how far it has come, and begins anew at the end.
+
+    Answers to Flink's `TtlIncrementalCleanup`. Invariant: it decides on what is stored at that moment. What the walk
+    shows may be old by then, and an update in between must not be lost; and without accesses there is no clean-up
+    (S16).
+    """
 
     def __init__(self, *, table: StateTable, living: Living, cleanup_size: int) -> None:
         self._table = table
@@ -97,7 +110,17 @@ def clean_entry(table: StateTable, entry: tuple[Any, Any, Any], living: Living) 
 
 
 class TtlCompactionFilter:
-    """Of one state. Mutable: it knows when its last pass began."""
+    """Cleans up in the background: a pass over all entries, in slices between which others may run.
+
+    Of one state. Mutable: it knows when its last pass began.
+
+    Answers to the compaction filter that Flink gives RocksDB (`RocksDbTtlCompactFiltersManager`). Invariant: it takes
+    away nothing that lives. It looks at the clock once for so many entries; an instant that has aged a little finds
+    less to be expired, and never more (S16).
+
+    Deviation: there are no files that are merged some time or other, so a pass is started: by whoever owns the state's
+    task, where `is_due` says that the period is over, or by hand.
+    """
 
     def __init__(
         self,
@@ -139,7 +162,13 @@ _LOOK_EVERY_MS = 60_000
 
 
 class TtlBackgroundCompaction:
-    """Of one task, whose `compactions` are asked for at each look. Mutable: a timer, until `close`."""
+    """Runs the compactions of a task's states when they are due, between other mail.
+
+    Of one task, whose `compactions` are asked for at each look. Mutable: a timer, until `close`.
+
+    Answers to the threads in which RocksDB compacts for Flink; here it is the task's own. Invariant: a slice is one
+    mail, and the next one is put behind what waits by then, so a pass over however many entries holds nothing up (M13).
+    """
 
     def __init__(
         self,

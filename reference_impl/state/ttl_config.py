@@ -1,10 +1,7 @@
-"""How long a state's values live, what renews them, who sees the expired, and who cleans them up.
+"""How long a state's values live, by which clock, what renews them, who sees the expired, and who cleans them up.
 
-Answers to Flink's `StateTtlConfig` and its enums. Invariant: it is configuration and no state, so it is in no
-checkpoint: what is configured now counts for stamps of old (S17).
-
-Deviation: keyword arguments instead of a builder. RocksDB's compaction filter is here a pass over the state in
-memory, which whoever owns the task starts (`ttl_compaction.py`).
+Answers to Flink's `StateTtlConfig` with its enums, and to `TtlTimeProvider`. Invariant: it is configuration and no
+state, so it is in no checkpoint: what is configured now counts for stamps of old (S17).
 """
 
 from __future__ import annotations
@@ -106,7 +103,16 @@ class CleanupStrategies:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateTtlConfig:
-    """Of one state; its descriptor has it as `ttl`."""
+    """How long a state's values live, what renews them, who sees the expired, and who cleans them up.
+
+    Of one state; its descriptor has it as `ttl`.
+
+    Answers to Flink's `StateTtlConfig` and its enums. Invariant: it is configuration and no state, so it is in no
+    checkpoint: what is configured now counts for stamps of old (S17).
+
+    Deviation: keyword arguments instead of a builder. RocksDB's compaction filter is here a pass over the state in
+    memory, which whoever owns the task starts (`ttl_cleanup.py`).
+    """
 
     time_to_live_ms: int
     update_type: UpdateType = UpdateType.ON_CREATE_AND_WRITE
@@ -131,7 +137,18 @@ TIME_MAX_MS = 2**63 - 1
 
 
 class TtlTimeProvider:
-    """Time for one state. Mutable: it remembers the last instant at which something of it had expired."""
+    """Which instant it is for those who ask whether a value has expired.
+
+    Time for one state. Mutable: it remembers the last instant at which something of it had expired.
+
+    Answers to Flink's `TtlTimeProvider`. Invariant: what has once been found expired stays so, while this runs: from
+    then on the time is never earlier than the instant at which it was found.
+
+    Flink takes the system's clock as it is. When that is set back, an element that a reader was already refused comes
+    back, if nothing has cleaned it up in between: of a list nothing does (S14). Here it does not. A clock that goes
+    back makes what is alive live longer and never shorter, and nothing is resurrected before it was found dead. The
+    memory is that of one run: after a restore the clock of the new one counts, against the old stamps (S17).
+    """
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms

@@ -1,8 +1,7 @@
-"""Stores values with the instant of their last access, and migrates to and from those without.
+"""Makes a state whose values have a life: one of values with stamps, their serializer, and around it what a user sees.
 
-Answers to Flink's `TtlStateFactory.TtlSerializer` and to what migrates state when TTL is switched on or off
-(FLINK-32955, FLINK-35780, FLINK-37294). Invariant: a stamp is made up only where there was none: switched on, all is
-as if accessed at the migration; with TTL before and after, the stamps stay, whatever the durations (S17).
+Answers to Flink's `TtlStateFactory` and its `TtlSerializer`. Invariant: what cleans up is set up anew with each run,
+from the configuration that counts now, also for what was restored: nothing of it is in a checkpoint (S17, FLINK-40354).
 """
 
 from __future__ import annotations
@@ -51,7 +50,14 @@ __all__ = [
 
 
 class TtlSerializer:
-    """`inner` for the value, eight bytes for the stamp."""
+    """Stores values with the instant of their last access, and migrates to and from those without.
+
+    `inner` for the value, eight bytes for the stamp.
+
+    Answers to Flink's `TtlStateFactory.TtlSerializer` and to what migrates state when TTL is switched on or off
+    (FLINK-32955, FLINK-35780, FLINK-37294). Invariant: a stamp is made up only where there was none: switched on, all
+    is as if accessed at the migration; with TTL before and after, the stamps stay, whatever the durations (S17).
+    """
 
     def __init__(self, inner: TypeSerializer, now_ms: Callable[[], int]) -> None:
         self.schema = ttl_of(inner.schema)

@@ -1,7 +1,8 @@
-"""What all states with a time to live have in common: stamping, and what a read does.
+"""The five kinds of keyed state whose values have a life, and the rules of stamping and reading that they share.
 
-Answers to Flink's `AbstractTtlDecorator`, as a collaborator of the states instead of their parent. Invariant: a read of
-an expired value never stamps it anew; it takes it away, whether or not it shows it once more (S12, S13).
+Answers to Flink's `AbstractTtlDecorator`, `AbstractTtlState`, `TtlValueState`, `TtlListState`, `TtlMapState`,
+`TtlReducingState` and `TtlAggregatingState`. Invariant: a read of an expired value never stamps it anew; it takes it
+away, whether or not it shows it once more (S12, S13).
 """
 
 from __future__ import annotations
@@ -50,7 +51,13 @@ __all__ = [
 
 
 class TtlDecorator:
-    """The rules of one state's configuration, in its subtask's time."""
+    """What all states with a time to live have in common: stamping, and what a read does.
+
+    The rules of one state's configuration, in its subtask's time.
+
+    Answers to Flink's `AbstractTtlDecorator`, as a collaborator of the states instead of their parent. Invariant: a
+    read of an expired value never stamps it anew; it takes it away, whether or not it shows it once more (S12, S13).
+    """
 
     def __init__(self, config: StateTtlConfig, time: TtlTimeProvider) -> None:
         self.updates_on_read = config.update_type is UpdateType.ON_READ_AND_WRITE
@@ -92,7 +99,13 @@ M = TypeVar("M", bound=ListState | ReducingState | AggregatingState)
 
 
 class TtlKeyedState(Generic[D, S]):
-    """Around `inner`; `accessed` is called before each access. Mutable."""
+    """What the states with a time to live have in common: each is around a state of values with stamps.
+
+    Around `inner`; `accessed` is called before each access. Mutable.
+
+    Answers to Flink's `AbstractTtlState`. Invariant: what is not about values, such as the namespace, is the inner
+    state's own business.
+    """
 
     def __init__(self, descriptor: D, inner: S, ttl: TtlDecorator, accessed: Callable[[], None]) -> None:
         self.descriptor = descriptor
@@ -118,7 +131,13 @@ class TtlMergingState(TtlKeyedState[D, M]):
 
 
 class TtlValueState(TtlKeyedState[ValueStateDescriptor, ValueState]):
-    """Around a `ValueState` of values with stamps. Mutable."""
+    """One value of the current key, for a while.
+
+    Around a `ValueState` of values with stamps. Mutable.
+
+    Answers to Flink's `TtlValueState`. Invariant: an expired value is there for one read at most (S13), and a default
+    is never there (S15).
+    """
 
     def value(self) -> Any:
         """The value; None if there is none, or none any more."""
@@ -133,7 +152,17 @@ class TtlValueState(TtlKeyedState[ValueStateDescriptor, ValueState]):
 
 
 class TtlListState(TtlMergingState[ListStateDescriptor, ListState]):
-    """Around a `ListState` of elements with stamps. Mutable."""
+    """Elements of the current key, each for a while.
+
+    Around a `ListState` of elements with stamps. Mutable.
+
+    Answers to Flink's `TtlListState`. Invariant: each element has its own stamp. A read leaves the expired out and the
+    list as it is, for rewriting it each time is dear (FLINK-30088); only when none lives is the entry taken away, key
+    and all (S14, FLINK-21413).
+
+    Deviation: a read goes through the whole list at once, where Flink's goes as far as its caller iterates. What reads
+    refresh, they write: that leaves out the expired for good.
+    """
 
     def get(self) -> list[Any]:
         """Copies of the elements that may be shown; an empty list if there are none, never None."""
@@ -175,7 +204,18 @@ _Project = Callable[[Identity, Any], Any]
 
 
 class TtlMapState(TtlKeyedState[MapStateDescriptor, MapState]):
-    """Around a `MapState` of values with stamps, which `serializer` reads and writes. Mutable."""
+    """Values of the current key by keys of the user's, each for a while.
+
+    Around a `MapState` of values with stamps, which `serializer` reads and writes. Mutable.
+
+    Answers to Flink's `TtlMapState`. Invariant: each entry has its own stamp, and whoever meets an expired one, by its
+    key or in a view, takes it away; with the last entry goes all that is stored under the key (S14, FLINK-21413). A
+    view goes on speaking of the key and the namespace for which it was asked for.
+
+    Deviation: `remove` of an iterator is about the entry given last also when `has_next` has been asked since, as in a
+    map without a time to live (FLINK-10267); Flink's refuses. `is_empty` and the length of a view count without
+    touching.
+    """
 
     def __init__(
         self,
@@ -338,7 +378,13 @@ class TtlReduceFunction:
 
 
 class TtlReducingState(TtlMergingState[ReducingStateDescriptor, ReducingState]):
-    """Around a `ReducingState` of values with stamps. Mutable."""
+    """One value of the current key, to which each value added is reduced, for a while.
+
+    Around a `ReducingState` of values with stamps. Mutable.
+
+    Answers to Flink's `TtlReducingState` and `TtlReduceFunction`. Invariant: what has expired and is not shown takes no
+    part: the next value added is a first one again (S15).
+    """
 
     def get(self) -> Any:
         """The value; None if nothing was added, or nothing that still lives."""
@@ -386,7 +432,13 @@ class TtlAggregateFunction:
 
 
 class TtlAggregatingState(TtlMergingState[AggregatingStateDescriptor, AggregatingState]):
-    """Around an `AggregatingState` of accumulators with stamps. Mutable."""
+    """An accumulator of the current key, into which values are gathered, for a while.
+
+    Around an `AggregatingState` of accumulators with stamps. Mutable.
+
+    Answers to Flink's `TtlAggregatingState` and `TtlAggregateFunction`. Invariant: what has expired and is not shown
+    takes no part: the next value added goes into a new accumulator (S15).
+    """
 
     def get(self) -> Any:
         """What the accumulator comes to; None if nothing was added, or nothing that still lives."""

@@ -1,9 +1,9 @@
-"""What a chain asks of an operator, and what an operator may be able to do besides.
+"""The interface between an operator and its chain: what an operator must and may do, and the chain's wrapper.
 
-Answers to Flink's `StreamOperator`, `Input`, `TwoInputStreamOperator`, `BoundedOneInput`, `BoundedMultiInput` and
-`StreamOperatorFactory`. Invariant: one method is obligatory; each ability is a protocol of its own, which the
-chain looks for once a type. An operator emits through the `emit` that it was built with, and may do so
-up to `finish`.
+Answers to Flink's `StreamOperator`, `Input`, `TwoInputStreamOperator`, `BoundedOneInput`, `BoundedMultiInput`,
+`StreamOperatorFactory` and `StreamOperatorWrapper`. Invariant: one method is obligatory; each ability is a protocol of
+its own, which the chain looks for once a type. An operator emits through the `emit` that it was built with, and may do
+so up to `finish`.
 """
 
 from __future__ import annotations
@@ -199,7 +199,13 @@ class OperatorStateHandler(Protocol):
 
 
 class StreamOperatorWrapper:
-    """Mutable: is closed in the end."""
+    """One operator of a chain with what is its own: its mail, its timers, its state.
+
+    Mutable: is closed in the end.
+
+    Answers to Flink's `StreamOperatorWrapper`. Invariant: an operator that has finished has no mail and no timer left,
+    so nothing of it runs, and nothing that it emits arrives, after the next operator's end of input (M45, FLINK-14228).
+    """
 
     def __init__(
         self,

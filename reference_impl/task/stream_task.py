@@ -1,8 +1,8 @@
-"""Why a task does not work: no room behind it, nothing before it, or its changelog is busy.
+"""A task from its restore to its clean-up: one thread, its mailbox, its inputs, its chain, its waits and outside calls.
 
-Answers to the end of Flink's `StreamTask.processInput` and to the three timers of its `TaskIOMetricGroup`.
-Invariant: a wait has one reason, the first that holds in this order: output, input, changelog (M42); so the three
-times never overlap, and mail that runs during a wait counts to none of them (M39, M43).
+Answers to Flink's `StreamTask`, to the timers of its `TaskIOMetricGroup`, and to the futures of its triggers and
+notifications. Invariant: everything of the user's runs on the task's thread, as mail or in the default action, between
+`restore` and `clean_up`. `cancel` and the methods that end in `_async` may come from any thread at any time (M49).
 """
 
 from __future__ import annotations
@@ -38,7 +38,14 @@ __all__ = ["Later", "ReportedCall", "StreamTask", "TaskWaits", "UnfinishedChanne
 
 
 class TaskWaits:
-    """The waits of one task. Mutable: its timers count."""
+    """Why a task does not work: no room behind it, nothing before it, or its changelog is busy.
+
+    The waits of one task. Mutable: its timers count.
+
+    Answers to the end of Flink's `StreamTask.processInput` and to the three timers of its `TaskIOMetricGroup`.
+    Invariant: a wait has one reason, the first that holds in this order: output, input, changelog (M42); so the three
+    times never overlap, and mail that runs during a wait counts to none of them (M39, M43).
+    """
 
     def __init__(self, mailbox_processor: MailboxProcessor, *, loop: asyncio.AbstractEventLoop) -> None:
         self._mailbox_processor = mailbox_processor
@@ -76,7 +83,14 @@ class Later(Enum):
 
 
 class ReportedCall(Future[T], Generic[T]):
-    """A future whose `run` is the action of a mail. Mutable: ends once."""
+    """A call that comes from outside, runs as mail, and whose error concerns both who called and the task.
+
+    A future whose `run` is the action of a mail. Mutable: ends once.
+
+    Answers to the futures of Flink's `StreamTask.triggerCheckpointAsync` and `notifyCheckpointOperation`. Invariant:
+    the future ends: with what the call returned, with what it raised, which fails the task as well (C15), or cancelled,
+    if the mailbox closed before the call could run (M37).
+    """
 
     def __init__(self, call: Callable[[], T | Literal[Later.LATER]]) -> None:
         super().__init__()
@@ -108,11 +122,23 @@ class UnfinishedChannels(Protocol):
 
 
 class StreamTask:
-    """One subtask; `restore`, `invoke`, `clean_up`. Mutable. Its collaborators come ready made, of one mailbox.
+    """A task from its restore to its clean-up: one thread, its mailbox, its inputs, its chain of operators.
+
+    One subtask; `restore`, `invoke`, `clean_up`. Mutable. Its collaborators come ready made, of one mailbox.
 
     `channels` is None for a task that reads from no other one, `checkpoints` for one of a job without. With a
-    `checkpoint_priority` above the lowest, checkpoints that come by call are taken while an operator waits for room,
-    as before Flink had a mailbox, when such a wait released the checkpoint lock.
+    `checkpoint_priority` above the lowest, checkpoints that come by call are taken while an operator waits for room, as
+    before Flink had a mailbox, when such a wait released the checkpoint lock.
+
+    Answers to Flink's `StreamTask`. Invariant: everything of the user's runs on the task's thread, as mail or in the
+    default action, between `restore` and `clean_up`; what is not mail and not the default action is waited for, for one
+    reason at a time (M42). `cancel` and the methods that end in `_async` may come from any thread at any time (M49).
+
+        restore -> run_mailbox_loop(process_input) -> end_data -> after_invoke (the last checkpoint) -> clean_up
+
+    Deviations. `EndOfPartition` is sent by the task itself, as the last step of `after_invoke`; in Flink whoever runs
+    the task does that. The futures of triggers and notifications are `concurrent.futures.Future`s, cancelled if the
+    mailbox closes first (M37); in Flink they never end then.
     """
 
     task_checkpoints: ClassVar[type[TaskCheckpoints]] = TaskCheckpoints

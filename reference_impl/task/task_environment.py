@@ -1,6 +1,8 @@
-"""What a task knows of the job around it, and whom it tells what became of it.
+"""What a task is given of the job around it: what it knows of the job, whom it tells, and where its chain emits to.
 
-Answers to Flink's `Environment`. Invariant: nothing in here changes while the task lives.
+Answers to Flink's `Environment`, `RecordWriter` and `RecordWriterDelegate`. Invariant: nothing in the environment
+changes while the task lives; a writer passes elements and events on in the order in which they were given, but for an
+event of priority, which may overtake (C3, C27).
 """
 
 from __future__ import annotations
@@ -30,7 +32,12 @@ def _nobody_asks() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskEnvironment:
-    """Handed to a task when it is built."""
+    """What a task knows of the job around it, and whom it tells what became of it.
+
+    Handed to a task when it is built.
+
+    Answers to Flink's `Environment`. Invariant: nothing in here changes while the task lives.
+    """
 
     task_name: str
     decline_checkpoint: Callable[[int, CheckpointException], None]
@@ -49,7 +56,13 @@ class TaskEnvironment:
 
 
 class RecordWriter(Protocol):
-    """What a task writes to."""
+    """Where a chain's last operator emits to: partitions of a network, or a sink.
+
+    What a task writes to.
+
+    Answers to Flink's `RecordWriter` and `RecordWriterDelegate`. Invariant: elements and events leave in the order in
+    which they were given, but for an event of priority, which may overtake (C3, C27).
+    """
 
     @property
     def is_available(self) -> Availability:

@@ -8,12 +8,10 @@ from pathlib import Path
 import pytest
 
 from harness.runs.outcome import RunOutcome
-from reports.chart_bands import bands_of
 from reports.chart_latency import latency_of
-from reports.chart_scale import LinearScale
+from reports.chart_scale import LinearScale, bands_of
 from reports.chart_timeline import timeline_of
-from reports.excerpt import Excerpts
-from reports.history_view import HistoryView, read_view
+from reports.history_view import Excerpts, HistoryView, read_view
 from reports.tests.sample import pass_outcome
 
 SECOND = LinearScale(low=0, high=1, start=0, end=1000)

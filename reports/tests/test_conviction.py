@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.explanation.event_words import describe_event
+from harness.explanation.events import describe_event
 from harness.explanation.explain import ANOMALIES_IN_FULL
 from harness.runs.outcome import RunOutcome
 from harness.verdict import Anomaly, InvariantVerdict, Outcome

@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.invariants import INVARIANTS
-from harness.verdict import InvariantVerdict, Outcome
-from reports.invariants import TITLES
-from reports.reading import Tone, headline_of, read_run
+from harness.verdict import INVARIANTS, InvariantVerdict, Outcome
+from reports.reading import TITLES, Tone, headline_of, read_run
+from reports.run_section import threats_to
 from reports.tests.sample import judgement_of, outcome_of
-from reports.threats import threats_to
 
 NO_HISTORY = Path("none.jsonl")
 PASS = outcome_of(NO_HISTORY, judgement_of())

@@ -12,7 +12,7 @@ from harness.bench.answer import WrongOutput
 from harness.bench.operator_rate import OperatorLoad
 from harness.bench.peer_job import flink_job, peer_job, pyflink_job
 from harness.errors import WorldError
-from harness.oracle.flink_jar import flink_jar
+from harness.oracle.program import flink_jar
 from harness.world.settings import WorldSettings
 
 LOAD = OperatorLoad(records=500, capacity=10, latency_ms=0)

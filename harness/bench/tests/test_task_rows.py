@@ -20,8 +20,8 @@ from harness.bench.snapshot_pause import changing_task
 from harness.bench.task_rate import filter_then_lookup, run_bare, run_bare_pair, run_task, two_lookups
 from harness.bench.task_rows import TaskSizes, task_rows
 from reference_impl.functions.examples import StreamFilter
-from reference_impl.state import keyed_state_handle
 from reference_impl.state.copy_on_write_state_map import CopyOnWriteStateMap, StateMapSnapshot
+from reference_impl.state.handles import KeyedStateHandle
 from reference_impl.state.keyed_state_backend import KeyedStateBackend
 from reference_impl.task.operator_chain import OperatorLink
 
@@ -119,7 +119,7 @@ def test_a_snapshot_that_the_changes_get_into_gets_no_time(monkeypatch: pytest.M
 
 def test_a_snapshot_that_lacks_keys_gets_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     with changing_task(keys=40, changes_per_second=10_000) as task:
-        monkeypatch.setattr(keyed_state_handle.KeyedStateHandle, "entries", lambda *_: iter(()))
+        monkeypatch.setattr(KeyedStateHandle, "entries", lambda *_: iter(()))
 
         with pytest.raises(WrongOutput, match="holds 0 of 40 keys"):
             task.snapshot()

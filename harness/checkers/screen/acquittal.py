@@ -16,8 +16,8 @@ from harness.checkers.history_trace import Trace
 from harness.checkers.invariant import Findings, Invariant, settle
 from harness.checkers.registry import CHECKERS
 from harness.checkers.screen.account import Account
-from harness.checkers.screen.irregular import Irregular
 from harness.checkers.screen.screen import Screen
+from harness.checkers.screen.totals import Irregular
 from harness.history.event import Call, Commit, Effect, Event, FaultEvent, In, Start
 from harness.history.header import Expects, Header
 from harness.verdict import InvariantVerdict, Outcome

@@ -14,12 +14,10 @@ from typing import Any
 
 import msgspec
 
-from harness.checkers.screen.account import US_PER_MS, Account
-from harness.checkers.screen.irregular import Irregular
-from harness.checkers.screen.life import Life
-from harness.checkers.screen.quick_course import Clock, follow
-from harness.checkers.screen.shown_rows import ShownRows
-from harness.checkers.screen.strand import Strand
+from harness.checkers.screen.account import US_PER_MS, Account, ShownRows
+from harness.checkers.screen.attempt import Clock, Life, follow
+from harness.checkers.screen.subtask import Strand
+from harness.checkers.screen.totals import Irregular
 from harness.history.event import (
     Abort,
     AttemptEvent,

@@ -18,7 +18,7 @@ from harness.cli.check import check
 from harness.cli.main import main
 from harness.errors import Exit, UsageError
 from harness.history.convert import convert
-from harness.invariants import INVARIANTS
+from harness.verdict import INVARIANTS
 
 HEADER = {"history": 1, "operator": {"mode": "ordered", "capacity": 9, "timeout_ms": 0}}
 START = {"n": 1, "t": 0, "k": "start", "s": 0, "a": 1, "from": None, "pos": 0}

@@ -7,10 +7,10 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from harness.catalogue import catalogue
 from harness.cli.list import list_
 from harness.defects import HARNESS_CHECKS
-from harness.invariants import INVARIANTS
+from harness.scenario.catalogue import catalogue
+from harness.verdict import INVARIANTS
 
 KINDS = ["scenarios", "faults", "invariants", "suts", "mutants"]
 

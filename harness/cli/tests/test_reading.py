@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from harness.cli.reading import Moving, Tenths, reading
+from harness.cli.judging import Moving, Tenths, reading
 
 MB = 1_000_000
 

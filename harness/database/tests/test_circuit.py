@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from harness.choices import Choices
-from harness.database.backoff import Backoff
-from harness.database.circuit import Circuit
+from harness.database.pool import Circuit
+from harness.database.transactions import Backoff
 
 
 class Clock:

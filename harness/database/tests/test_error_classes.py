@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.database.error_classes import _BY_CLASS, ERRORS, ErrorClass, class_of, code_of
+from harness.database.transactions import _BY_CLASS, ERRORS, ErrorClass, class_of, code_of
 
 
 def test_no_number_stands_under_two_classes() -> None:

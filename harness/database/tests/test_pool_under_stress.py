@@ -11,9 +11,15 @@ import pytest
 
 from harness.choices import Choices
 from harness.clock import Deadline, wait_until
-from harness.database.connection_lost import CircuitOpen, MayAskAgain, NoFreeConnection, StatementEnded
 from harness.database.driver import AsyncMySqlDriver
-from harness.database.pool import ConnectionLost, ConnectionPool
+from harness.database.pool import (
+    CircuitOpen,
+    ConnectionLost,
+    ConnectionPool,
+    MayAskAgain,
+    NoFreeConnection,
+    StatementEnded,
+)
 from harness.database.tests.conftest import RunDatabase
 from reference_impl.mailbox.loops import real_loop
 

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.checkpoint_store import CheckpointStore, FolderFiles, StoreLost
-from harness.database.coordinated_sink import CoordinatedSink
+from harness.database.checkpoint_store import CheckpointStore, FolderFiles, StoreLost
+from harness.database.coordinated_sink import CoordinatedSink, IdempotentSink
 from harness.database.coordinator import Coordinator
 from harness.database.driver import MySqlDriver
 from harness.database.epoch import Attempt, Fenced, Part, Visible
-from harness.database.idempotent_sink import IdempotentSink
 from harness.database.schema import connect
 from harness.database.tests.conftest import RunDatabase
 from harness.database.two_phase_sink import BranchLost, TwoPhaseSink, branches_of, roll_back_branches

@@ -8,8 +8,7 @@ from harness.checkers.judge import judge
 from harness.defects.canaries import CANARIES, HONEST, Canary, overlooked
 from harness.defects.harness import skipping_last_attempt
 from harness.errors import HarnessError
-from harness.invariants import INVARIANTS
-from harness.verdict import Outcome
+from harness.verdict import INVARIANTS, Outcome
 
 
 def test_every_invariant_has_its_canary() -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from harness.checkpoint_store import CheckpointStore, FolderFiles
 from harness.database.audit import read_audit
+from harness.database.checkpoint_store import CheckpointStore, FolderFiles
+from harness.database.coordinated_sink import IdempotentSink
 from harness.database.driver import MySqlDriver
 from harness.database.epoch import Attempt, Fenced, Part, SavedEpoch, Visible
-from harness.database.idempotent_sink import IdempotentSink
 from harness.database.schema import connect
 from harness.database.sink import EpochSink
 from harness.database.tests.conftest import RunDatabase

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from harness.catalogue import catalogue
 from harness.defects import DEFECTS, HARNESS_CHECKS, find_defect, variant_of
 from harness.errors import UsageError
 from harness.explore.drawing import draw_scenario
-from harness.invariants import INVARIANTS
-from harness.scenario_file import load
+from harness.scenario.catalogue import catalogue
+from harness.scenario.file import load
 from harness.sut.variant import HONEST
+from harness.verdict import INVARIANTS
 from reference_impl.mutants import BUILDERS
 
 EACH = pytest.mark.parametrize("name", DEFECTS)

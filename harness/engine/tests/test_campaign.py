@@ -12,7 +12,7 @@ from harness.engine.tally import Counted, tallies
 from harness.errors import Exit, WorldError
 from harness.runs.order import Order
 from harness.runs.outcome import RunOutcome, WorldDescription
-from harness.scenario_file import load_many
+from harness.scenario.file import load_many
 from harness.verdict import Judgement, Outcome
 
 PASS, VACUOUS, UNKNOWN, FAIL = Outcome.PASS, Outcome.VACUOUS, Outcome.UNKNOWN, Outcome.FAIL

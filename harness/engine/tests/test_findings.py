@@ -7,7 +7,7 @@ import pytest
 from harness.engine.findings import fault_events, findings
 from harness.faults.tests.killed_run import Line, killed_run
 from harness.runs.outcome import FaultRecord
-from harness.scenario import Scenario
+from harness.scenario.model import Scenario
 
 LATENCY = {
     "id": "slow",

@@ -13,7 +13,7 @@ from harness.checkers.judge import judge
 from harness.history.event import Call, Commit, Dead, In, Out, Owm, Res, Snap
 from harness.levels.sim.run import Simulated, simulate_scenario
 from harness.runs.order import Order
-from harness.scenario import Scenario
+from harness.scenario.model import Scenario
 from harness.verdict import Judgement, Outcome
 
 KILL = {"id": "kill", "do": "kill_worker", "subtask": 0, "when": {"phase": "emit", "hit": 7}}

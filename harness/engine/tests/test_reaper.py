@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from harness.engine.reaper import AttemptReaper
+from harness.engine.watch import AttemptReaper
 from harness.history.follower import AttemptView, Progress
 from harness.history.recorder import Recorder
 from harness.process_identity import ProcessIdentity, identify, this_process

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from harness.errors import HarnessError, WorldError
-from harness.faults.real.deed import Deed
+from harness.faults.real.evidence import Deed
 from harness.faults.tests.fake_site import Stage, scenario
-from harness.moments import instant_ms
+from harness.scenario.moments import instant_ms
 
 
 def latency(when: dict[str, Any], *, name: str = "slow", **fields: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from harness.explanation.contradiction import Contradiction
-from harness.explanation.reasons import calls, cuts, effects, epochs, life, order, results, watermarks
+from harness.explanation.reasons import calls, cuts, effects, life, order, results
 from harness.verdict import Explanation
 
 __all__ = ["REASONS", "Reason"]
@@ -20,13 +20,13 @@ REASONS: Mapping[str, Reason] = {
     "reordered": order.reordered,
     "overtook-watermark": order.overtook,
     "key-reordered": order.key_reordered,
-    "watermark-back": watermarks.watermark_back,
-    "crossed": watermarks.crossed,
-    "watermark-lost": watermarks.watermark_lost,
-    "held": watermarks.held,
-    "phantom-watermark": watermarks.phantom_watermark,
-    "repeated-watermark": watermarks.repeated_watermark,
-    "after-end": watermarks.after_end,
+    "watermark-back": order.watermark_back,
+    "crossed": order.crossed,
+    "watermark-lost": order.watermark_lost,
+    "held": order.held,
+    "phantom-watermark": order.phantom_watermark,
+    "repeated-watermark": order.repeated_watermark,
+    "after-end": order.after_end,
     "phantom": results.phantom,
     "duplicate": results.duplicate,
     "wrong-value": results.wrong_value,
@@ -47,11 +47,11 @@ REASONS: Mapping[str, Reason] = {
     "bad-restore": cuts.bad_restore,
     "restore-differs": cuts.restore_differs,
     "wrong-position": cuts.wrong_position,
-    "committed-twice": epochs.committed_twice,
-    "commit-order": epochs.commit_order,
-    "unknown-epoch": epochs.unknown_epoch,
-    "early-commit": epochs.early_commit,
-    "never-committed": epochs.never_committed,
+    "committed-twice": effects.committed_twice,
+    "commit-order": effects.commit_order,
+    "unknown-epoch": effects.unknown_epoch,
+    "early-commit": effects.early_commit,
+    "never-committed": effects.never_committed,
     "zombie-effect": effects.zombie_effect,
     "zombie-commit": effects.zombie_commit,
     "over-capacity": calls.over_capacity,
@@ -66,7 +66,7 @@ REASONS: Mapping[str, Reason] = {
     "unknown-record": calls.unknown_record,
     "unknown-call": calls.unknown_call,
     "stuck": life.stuck,
-    "checkpoint-gap": epochs.checkpoint_gap,
+    "checkpoint-gap": effects.checkpoint_gap,
     "foreign-response": calls.foreign_response,
     "nonce-reused": calls.nonce_reused,
     "swallowed": life.swallowed,

@@ -6,7 +6,7 @@ Invariant: what a snap holds, and where it stands, is read off the snap itself.
 from __future__ import annotations
 
 from harness.explanation.contradiction import Contradiction
-from harness.explanation.event_lines import Json
+from harness.explanation.events import Json
 from harness.history.values import shown
 from harness.verdict import Explanation
 

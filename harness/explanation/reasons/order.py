@@ -6,11 +6,22 @@ Invariant: places in the source are read off the events that took the elements i
 from __future__ import annotations
 
 from harness.explanation.contradiction import Contradiction
-from harness.explanation.event_lines import Json
+from harness.explanation.events import Json
 from harness.history.values import shown
 from harness.verdict import Explanation
 
-__all__ = ["key_reordered", "overtook", "reordered"]
+__all__ = [
+    "after_end",
+    "crossed",
+    "held",
+    "key_reordered",
+    "overtook",
+    "phantom_watermark",
+    "reordered",
+    "repeated_watermark",
+    "watermark_back",
+    "watermark_lost",
+]
 
 
 def reordered(x: Contradiction) -> Explanation:
@@ -83,3 +94,145 @@ def _against_watermark(x: Contradiction, out: Json, owm: Json) -> None:
         x.then(f"Yet {x.seen(out, 'before', owm)}.")
     else:
         x.then_said()
+
+
+_PLACES = 3
+
+
+def watermark_back(x: Contradiction) -> Explanation:
+    """V4."""
+    owms = x.witnesses("owm")
+    lower = next((event for event in owms if event["w"] == x.anomaly.w), None)
+    higher = next((event for event in owms if event is not lower), None)
+    if lower is not None and higher is not None:
+        x.then(f"{x.let(higher)} carries {shown(higher['w'])}, {x.let(lower)} the lower {shown(lower['w'])}.")
+        back = x.seen(lower, "after", higher) if lower["n"] < higher["n"] else None
+        x.then(f"{back or f'{x.let(lower)} comes after {x.let(higher)}'}.")
+        _places(x, lower["w"])
+        _places(x, higher["w"])
+    return x.however(
+        "a lower watermark leaves after a higher one only if it follows it somewhere in the source"
+    )
+
+
+def _places(x: Contradiction, w: object) -> None:
+    marks = x.marks(w)
+    if not marks:
+        if x.knows_all("w", w):
+            x.then(f"The source of subtask {x.s} holds no watermark {shown(w)}.")
+        return
+    where = ", ".join(str(mark["pos"]) for mark in marks[:_PLACES])
+    more = len(marks) - _PLACES
+    told = f"{where} and {more} more" if more > 0 else where
+    x.then(f"In the source, watermark {shown(w)} stands at position {told} ({x.let_all(marks[:_PLACES])}).")
+
+
+def crossed(x: Contradiction) -> Explanation:
+    """V5."""
+    owm, taken = x.witness("owm"), x.witness("in") or x.taken(x.anomaly.id)
+    if owm is not None:
+        marks = x.marks(owm["w"])
+        if taken is not None and len(marks) == 1:
+            x.then(
+                f"{x.let(taken)} precedes {x.let(marks[0])} in the source:"
+                f" position {taken['pos']} comes before {marks[0]['pos']}."
+            )
+        _unresolved(x, owm)
+    return x.however("a watermark leaves only after every record that precedes it is resolved")
+
+
+def _unresolved(x: Contradiction, owm: Json) -> None:
+    """What had come of the record in this attempt by then."""
+    record = x.anomaly.id
+    own = [e for e in x.story(record, "res", "out", "dead") if e["a"] == owm["a"]]
+    before = [event for event in own if event["n"] < owm["n"]]
+    outcome = next((e for e in before if e["k"] == "dead" or e.get("final") is True), None)
+    outs = [event for event in before if event["k"] == "out"]
+    when = f"when {x.let(owm)} left attempt {owm['a']}"
+    if outcome is not None:
+        left = f"only {x.let_all(outs)} had left" if outs else "no output of it had left"
+        x.then(f"The record's outcome had come ({x.let(outcome)}), but {left} {when}.")
+    elif x.knows_all("id", record):
+        left = f", only {x.let_all(outs)} had left" if outs else ""
+        x.then(f"No outcome of record {shown(record)} had come{left} {when}.")
+    later = next((event for event in own if event["n"] > owm["n"]), None)
+    if later is not None:
+        x.then(f"What came of it next, {x.let(later)}, comes after {x.let(owm)}.")
+
+
+def watermark_lost(x: Contradiction) -> Explanation:
+    """V6: never visible."""
+    mark = x.witness("wm")
+    if mark is not None:
+        emitted = [
+            event
+            for event in x.dossier.lineage("w", mark["w"]).events
+            if event["k"] == "owm" and event.get("s") == x.s
+        ]
+        if emitted:
+            fates = ["stand for earlier positions"]
+            fates += ["were taken back"] * (len(x.dossier.skeleton.starts(x.s)) > 1)
+            fates += ["were never committed"] * (x.sink in {"atomic", "two-phase"})
+            x.then(f"Those of its value that left ({x.let_all(emitted[:_PLACES])}) {' or '.join(fates)}.")
+        elif x.knows_all("w", mark["w"]):
+            x.then(f"After {x.let(mark)} no watermark {shown(mark['w'])} ever left subtask {x.s}.")
+    _finished(x)
+    return x.however("after a normal finish every watermark that came in is visible")
+
+
+def held(x: Contradiction) -> Explanation:
+    """V6: too late."""
+    owm = x.witness("owm")
+    ready = next((event for event in x.cited if event is not owm), None)
+    if owm is not None and ready is not None:
+        x.then(f"From {x.let(ready)} on nothing that precedes watermark {shown(owm['w'])} was unresolved.")
+        x.then(f"{x.let(owm)} comes {(owm['t'] - ready['t']) / 1000:.3f} ms after it.")
+    x.then("No fault that stalls the operator overlapped that time.")
+    return x.however(f"a watermark that is ready leaves within {x.bound('watermark_hold')} ms")
+
+
+def phantom_watermark(x: Contradiction) -> Explanation:
+    """V7: from nowhere."""
+    owm = x.witness("owm")
+    if owm is not None:
+        marks = [m for m in x.dossier.lineage("w", owm["w"]).events if m["k"] == "wm" and m.get("s") == x.s]
+        own = next((mark for mark in marks if mark["a"] == owm["a"]), None)
+        if own is not None:
+            x.then(f"Attempt {owm['a']} took it in only at {x.let(own)}, after {x.let(owm)}.")
+        elif marks:
+            x.then(
+                f"It came in at {x.let(marks[0])}, in attempt {marks[0]['a']}, and not in attempt {owm['a']}."
+            )
+        else:
+            _places(x, owm["w"])
+        x.then(
+            f"By {x.let(owm)} attempt {owm['a']} had neither taken in nor restored watermark {shown(owm['w'])}."
+        )
+    return x.however("a watermark leaves only where it came in")
+
+
+def repeated_watermark(x: Contradiction) -> Explanation:
+    """V7: once too often."""
+    owms = x.witnesses("owm")
+    again = "twice" if len(owms) == 1 else "again"
+    x.then(f"Watermark {shown(x.anomaly.w)} is visible {again}: {x.let_all(owms)}.")
+    _places(x, x.anomaly.w)
+    return x.however("a watermark is visible as often as its value has positions in the source, and no more")
+
+
+def after_end(x: Contradiction) -> Explanation:
+    """V7: after the final watermark."""
+    end = next((event for event in x.witnesses("owm") if event["w"] == "end"), None)
+    later = next((event for event in x.witnesses("out", "owm") if event is not end), None)
+    if end is not None and later is not None:
+        x.then(f"{x.let(end)} is the final watermark.")
+        x.then(f"{x.seen(later, 'after', end)}.")
+    elif end is not None:
+        x.then(f"{x.let(end)}, the final watermark, is visible again after itself.")
+    return x.however("nothing follows the final watermark")
+
+
+def _finished(x: Contradiction) -> None:
+    ended = [event for glimpse in x.dossier.skeleton.finish() if (event := x.event(glimpse)) is not None]
+    if ended:
+        x.then(f"The run finished normally: {x.let_all(ended[:_PLACES])}.")

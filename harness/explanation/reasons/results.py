@@ -7,7 +7,7 @@ from which snap the next one went on, which epochs were committed.
 from __future__ import annotations
 
 from harness.explanation.contradiction import Contradiction
-from harness.explanation.event_lines import Json
+from harness.explanation.events import Json
 from harness.history.values import shown
 from harness.verdict import Explanation
 

@@ -6,11 +6,10 @@ import re
 from pathlib import Path
 
 from harness.checkers.judge import judge_file
-from harness.explanation.disturbance import STEADY_RESULTS
 from harness.explanation.explain import explained_file
 from harness.explanation.guarantee import DELIVERY, ORDER
+from harness.explanation.recovery import LAGS_KEPT, STEADY_RESULTS
 from harness.explanation.text import anomaly_lines
-from harness.explanation.time_to_recover import LAGS_KEPT
 from harness.verdict import Judgement
 
 DOCS = Path(__file__).parents[3] / "docs"

@@ -16,7 +16,7 @@ from harness.checkers.tests.legal_histories import legal_history
 from harness.choices import Choices
 from harness.explanation.contradiction import Contradiction
 from harness.explanation.dossier import gather, survey
-from harness.explanation.event_lines import FileLines
+from harness.explanation.events import FileLines
 from harness.explanation.reasons.catalogue import REASONS
 from harness.explanation.tests.truths import CLAIMS, untruths
 from harness.history.read import open_history

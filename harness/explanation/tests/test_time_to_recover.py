@@ -6,10 +6,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from harness.explanation.disturbance import STEADY_RESULTS
-from harness.explanation.event_lines import glimpse_of
-from harness.explanation.time_to_recover import RecoveryFold
-from harness.recovery import Cost, Recovery
+from harness.explanation.events import glimpse_of
+from harness.explanation.recovery import STEADY_RESULTS, RecoveryFold
+from harness.verdict import Cost, Recovery
 
 Json = dict[str, Any]
 

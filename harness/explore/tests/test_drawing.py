@@ -6,7 +6,7 @@ from itertools import chain
 
 from harness.explore.drawing import draw_scenario
 from harness.explore.drawn_faults import DRAWN_FAULTS
-from harness.scenario_file import dump, loads
+from harness.scenario.file import dump, loads
 
 DRAWN = [draw_scenario(seed) for seed in range(1500)]
 FAULTS = list(chain.from_iterable(drawn.faults for drawn in DRAWN))

@@ -17,7 +17,7 @@ from harness.explore.sweep import breaches_of, digest, lines, main, order_of, sw
 from harness.levels.sim.level import SimulatedLevel
 from harness.levels.sim.run import simulate_scenario
 from harness.runs.order import Order
-from harness.scenario_file import load
+from harness.scenario.file import load
 from harness.sut.variant import Variant
 from harness.verdict import Outcome
 

@@ -22,10 +22,10 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from harness.faults.model.fields import Direction, Every, Nth, OnLink, Repeat, Statement, Times, Which
-from harness.faults.real.packet_toxic import Messages
+from harness.faults.real.fault_site import Messages
 from harness.faults.simulated.act import Act, LinkAct, OnLinks
-from harness.scenario_parts import Breach, Level, Link, Part, refuse
-from harness.scenario_triggers import (
+from harness.scenario_parts.parts import Breach, Level, Link, Part, refuse
+from harness.scenario_parts.triggers import (
     TRIGGER_FORMS,
     Call,
     CheckpointDone,
@@ -34,13 +34,12 @@ from harness.scenario_triggers import (
     TriggerName,
     name_of,
 )
-from harness.scenario_values import Name, duration_text
+from harness.scenario_parts.values import Name, duration_text
 
 if TYPE_CHECKING:
     from harness.faults.real.attempt_site import AttemptSite
+    from harness.faults.real.evidence import Evidence, Found, Line, Seen
     from harness.faults.real.fault_site import Site
-    from harness.faults.real.found import Found, Line
-    from harness.faults.real.seen import Evidence, Seen
     from harness.levels.sim.simulation import Simulation
 
 __all__ = [

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from harness.faults.model.fault import WorkloadFault
 from harness.faults.model.fields import Subtask, Times
 from harness.faults.real.attempt_site import ActJournal
-from harness.faults.real.call_lines import measured_calls
-from harness.faults.real.found import Found, Line
+from harness.faults.real.calls import measured_calls
+from harness.faults.real.evidence import Found, Line
 
 if TYPE_CHECKING:
-    from harness.faults.simulated.shaped import Shaped
+    from harness.faults.simulated.on_attempt import Shaped
 
 __all__ = ["CallFault", "Element", "PassOn", "ShapingFault", "Source", "StruckCall"]
 
 PassOn = Callable[[str, Callable[[], None]], None]
 """What becomes of the use of a handle: by which of its methods, and the use itself."""
 Element = tuple[Any, int | None]
-"""What a record asks for (`harness.workloads.elements.Lookup`), and its event time in ms."""
+"""What a record asks for (`harness.workloads.shape.Lookup`), and its event time in ms."""
 
 
 class StruckCall(Protocol):

@@ -5,14 +5,17 @@ Invariant: a fault writes down what it does before, or as, it does it: a killed 
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-if TYPE_CHECKING:
-    from harness.checkpoint_store import Files
+__all__ = ["ActJournal", "AttemptSite", "Shift", "SiteClock", "SiteLoop", "SiteStore", "stop"]
 
-__all__ = ["ActJournal", "AttemptSite", "Shift", "SiteClock", "SiteLoop", "SiteStore"]
+if TYPE_CHECKING:
+    from harness.database.checkpoint_store import Files
+
 
 Shift = Callable[[int], int]
 """By how much (ns) a clock is off at an instant of the monotonic one (ns)."""
@@ -70,3 +73,9 @@ class AttemptSite:
     loop: SiteLoop
     clock: SiteClock
     store: SiteStore
+
+
+def stop(fault: str, attempt: AttemptSite) -> None:
+    """Stop; return when somebody has sent SIGCONT. The watch takes it from the note."""
+    attempt.journal.about_to_stop(fault=fault)
+    os.kill(os.getpid(), signal.SIGSTOP)

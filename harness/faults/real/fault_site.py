@@ -1,22 +1,57 @@
-"""What a fault is: something that is armed, acts, heals, and must have left evidence.
+"""The workers of a run, as faults see them: whose process is whose, and how one is taken for dead.
 
-Answers to Jepsen's nemesis and to Toxiproxy's toxics. Invariant: evidence is what the run recorded while the
-fault was on, never that the fault was asked for; no evidence means that nothing was shown (V23).
+Answers to Spark's scheduler and its executors, from outside. Invariant: a process is named by pid and start time, so
+that no signal can reach one that got the pid later; whatever was stopped goes on, or is ended with the run.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from harness.faults.real.deed import Deed, DeedsRead
-from harness.faults.real.seen import Evidence
+from harness.faults.real.evidence import Deed, DeedsRead, Evidence
 from harness.faults.real.server_control import ServerControl
-from harness.faults.real.workers import Workers
+from harness.process_identity import ProcessIdentity
 
-__all__ = ["Control", "Deed", "DeedsRead", "Evidence", "Site", "Toxic"]
+__all__ = [
+    "Control",
+    "Deed",
+    "DeedsRead",
+    "Evidence",
+    "Messages",
+    "Site",
+    "Succession",
+    "Toxic",
+    "Workers",
+    "packets_on",
+    "toxics_on",
+]
+
+
+class Succession(Protocol):
+    """A worker that was taken for dead while it lived, and who came in its place."""
+
+    def successor_commits(self) -> int:
+        """How many epochs of the subtask became visible since."""
+
+    def old_one_is_over(self) -> bool:
+        """Whether the process that was taken for dead has ended by itself."""
+
+
+class Workers(Protocol):
+    """The processes of a run; every method may be called from any thread."""
+
+    def process(self, subtask: int) -> ProcessIdentity | None:
+        """The process of its newest attempt; None while there is none."""
+
+    def supersede(self, subtask: int) -> Succession:
+        """Start a successor although the process lives; it is ended with the run, if it does not end itself."""
+
+    def executor(self) -> ProcessIdentity | None:
+        """The process that runs the workers; None where each stands by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,3 +102,59 @@ class Site:
     """The run's."""
     over: threading.Event
     """Set when the fault shall heal."""
+
+
+@contextmanager
+def toxics_on(
+    control: Control,
+    link: str,
+    *,
+    name: str,
+    type: str,  # noqa: A002 - Toxiproxy's own word
+    streams: Sequence[str],
+    attributes: Mapping[str, int | str],
+) -> Iterator[None]:
+    """One toxic for each of `streams`; live connections are affected at once."""
+    toxics = [
+        Toxic(name=f"{name}.{stream}", type=type, stream=stream, attributes=attributes) for stream in streams
+    ]
+    try:
+        for toxic in toxics:
+            control.add_toxic(link, toxic)
+        yield
+    finally:
+        for toxic in reversed(toxics):
+            control.remove_toxic(link, toxic.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Messages:
+    """Which messages of a link are meant: by what they ask for or answer, and by their number since arming."""
+
+    command: str
+    statement: str = ""
+    nth: int = 1
+    times: int = 1
+    """0: every one from the `nth` on."""
+
+
+def packets_on(
+    control: Control,
+    link: str,
+    messages: Messages,
+    *,
+    name: str,
+    stream: str,
+    do: str,
+    **attributes: int | str,
+) -> AbstractContextManager[None]:
+    """The toxic that does this to those messages."""
+    whole = {
+        "on": messages.command,
+        "statement": messages.statement,
+        "nth": messages.nth,
+        "times": messages.times,
+        "do": do,
+        **attributes,
+    }
+    return toxics_on(control, link, name=name, type="packet", streams=(stream,), attributes=whole)

@@ -12,8 +12,7 @@ from typing import Any
 
 from harness.clock import monotonic_us
 from harness.faults.real.fault_site import Site
-from harness.faults.real.server_control import ServerControl
-from harness.faults.real.sessions import end_sessions, sessions_of_run
+from harness.faults.real.server_control import ServerControl, end_sessions, sessions_of_run
 
 __all__ = ["STATEMENT_S", "global_variables", "variables_of_new_sessions"]
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median, quantiles
 
-from harness.faults.real.seen import Evidence, Seen
-from harness.history.timed_call import TimedCall
+from harness.faults.real.evidence import Evidence, Seen
+from harness.history.follower import TimedCall
 
 __all__ = ["slower_calls"]
 

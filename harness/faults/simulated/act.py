@@ -6,13 +6,26 @@ lasted; an act that met nobody has none.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+__all__ = [
+    "LOST_CONNECTION",
+    "REFUSED",
+    "Act",
+    "Evidence",
+    "LinkAct",
+    "OnLinks",
+    "losses",
+    "meet_all",
+    "meet_requests",
+    "meet_unarrived",
+]
 
 if TYPE_CHECKING:
     from harness.levels.sim.link import Flight, Link
 
-__all__ = ["Act", "Evidence", "LinkAct", "OnLinks"]
 
 Evidence = dict[str, Any]
 
@@ -72,3 +85,42 @@ class OnLinks:
     def evidence(self) -> Evidence:
         """Of all of them."""
         return self._act.evidence()
+
+
+LOST_CONNECTION: Final = 2013
+"""The client's error for a connection that ended under it."""
+REFUSED: Final = 2003
+"""The client's error for a connect that was refused."""
+
+
+def losses(codes: Counter[str]) -> dict[str, Any]:
+    """How many in all, and how many by each error code; empty if there are none."""
+    some = {code: count for code, count in sorted(codes.items()) if count}
+    return {"connections_lost": sum(some.values()), "codes": some} if some else {}
+
+
+if TYPE_CHECKING:
+    from harness.levels.sim.link import Link
+
+
+def meet_all(act: LinkAct, link: Link) -> None:
+    """Everything on its way, there or back."""
+    for flight in link.flights:
+        act.meets(link, flight)
+        link.aim(flight)
+
+
+def meet_requests(act: LinkAct, link: Link) -> None:
+    """Requests that the server has not got yet."""
+    for flight in link.flights:
+        if flight.is_asking(link.hub.now_ms):
+            act.meets(link, flight)
+            link.aim(flight)
+
+
+def meet_unarrived(act: LinkAct, link: Link) -> None:
+    """Requests that are still on their way; the server may have begun to work for one."""
+    for flight in link.flights:
+        if flight.arrive_ms > link.hub.now_ms:
+            act.meets(link, flight)
+            link.aim(flight)

@@ -1,6 +1,6 @@
 """What a fault does to the simulated server, and what the run's clients met of it.
 
-The counterpart of `harness.faults.real.client_errors`. Invariant: only an error that a client of the run met since the
+The counterpart of `harness.faults.real.evidence`. Invariant: only an error that a client of the run met since the
 fault began counts as evidence; what the fault itself did is no proof that anybody noticed.
 """
 

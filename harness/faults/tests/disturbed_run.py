@@ -9,8 +9,8 @@ from typing import Any, cast
 
 from harness.clock import Deadline, monotonic_us, utc_now, wait_until
 from harness.faults.model.fault import OutsideFault
+from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
-from harness.faults.real.seen import Evidence, Seen
 from harness.faults.tests.traffic import Traffic
 from harness.world.world import World
 

@@ -8,12 +8,11 @@ from typing import Any, cast
 
 from harness.clock import Deadline, wait_until
 from harness.engine.outside_faults import OutsideFaults
-from harness.faults.real.deed import Deed, DeedsRead
-from harness.faults.real.fault_site import Site, Toxic
+from harness.faults.real.evidence import Deed, DeedsRead
+from harness.faults.real.fault_site import Site, Toxic, Workers
 from harness.faults.real.server_control import ServerControl
-from harness.faults.real.workers import Workers
 from harness.history.follower import Progress
-from harness.scenario import Scenario
+from harness.scenario.model import Scenario
 
 __all__ = ["NOWHERE", "Proxy", "Stage", "scenario", "site"]
 

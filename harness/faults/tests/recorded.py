@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.faults.model.fault import OutsideFault
-from harness.faults.real.deed import Deed
-from harness.faults.real.seen import Seen
+from harness.faults.real.evidence import Deed, Seen
 from harness.faults.tests.fake_site import scenario
-from harness.history.timed_call import TimedCall
+from harness.history.follower import TimedCall
 
 __all__ = [
     "ARMED",

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from harness.faults.real.deed import DeedsRead
+from harness.faults.real.evidence import DeedsRead
 from harness.faults.real.fault_site import Toxic
 from harness.runs.outcome import RunOutcome
-from harness.scenario import Scenario
+from harness.scenario.model import Scenario
 from harness.tests.whole_run import links_are_free, whole_run
 from harness.world.world import ProxyControl, World
 

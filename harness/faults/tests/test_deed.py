@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.faults.real.deed import Deed, deed_of
+from harness.faults.real.evidence import Deed, deed_of
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.faults.real.deed import Deed
+from harness.faults.real.evidence import Deed
 from harness.faults.tests.recorded import SLOW, deed, made, paced, seen, sliced
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.faults.model.registry import FAULTS
-from harness.faults.real.seen import Seen
+from harness.faults.real.evidence import Seen
 from harness.faults.tests.fake_site import Proxy, site
 from harness.faults.tests.recorded import (
     ARMED,
@@ -24,7 +24,7 @@ from harness.faults.tests.recorded import (
     sliced,
     usual,
 )
-from harness.history.timed_call import TimedCall
+from harness.history.follower import TimedCall
 
 TURNS = [{"closed": 1_000_000}, {"opened": 1_300_000}, {"closed": 1_500_000}, {"opened": 1_800_000}]
 BITTEN: dict[str, Seen] = {

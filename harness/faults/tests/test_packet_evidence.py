@@ -10,10 +10,9 @@ import pytest
 
 from harness.faults.model.fault import OutsideFault
 from harness.faults.model.registry import FAULTS
-from harness.faults.real.deed import Deed
-from harness.faults.real.seen import Loss, Seen
+from harness.faults.real.evidence import Deed, Loss, Seen
 from harness.faults.tests.fake_site import Proxy, scenario, site
-from harness.history.timed_call import TimedCall
+from harness.history.follower import TimedCall
 from harness.proxy.mysql.rules import ATTRIBUTES, refuse
 
 ARMED, HEALED = 1_000_000, 2_000_000

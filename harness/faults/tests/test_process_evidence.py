@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.faults.real.seen import Seen
+from harness.faults.real.evidence import Seen
 from harness.faults.tests.entries import made
 
 Line = dict[str, Any]

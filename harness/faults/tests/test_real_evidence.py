@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from harness.faults.model.fault import OutsideFault
-from harness.faults.real.seen import Evidence, Seen
+from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.tests.disturbed_run import DisturbedRun
 from harness.faults.tests.entries import made
 from harness.world.world import World

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from harness.faults.tests.short_run import short, short_run
-from harness.scenario import Scenario
+from harness.scenario.model import Scenario
 from harness.tests.real_world import real_world
 from harness.tests.whole_run import told
 from harness.verdict import Outcome

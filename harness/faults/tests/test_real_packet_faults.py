@@ -13,7 +13,7 @@ import pytest
 
 from harness.faults.model.registry import FAULTS
 from harness.faults.tests.short_run import short_run
-from harness.scenario import Scenario
+from harness.scenario.model import Scenario
 from harness.tests.real_world import real_world
 from harness.verdict import Outcome
 from harness.world.world import World

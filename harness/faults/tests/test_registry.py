@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from harness.faults.model.fault import FoundFault, OutsideFault
 from harness.faults.model.registry import FAULTS, fault_of
 from harness.faults.tests.entries import made
-from harness.phases import PHASE_FORMS, PHASES
+from harness.scenario_parts.triggers import PHASE_FORMS, PHASES
 
 KINDS = pytest.mark.parametrize("kind", FAULTS)
 VALUES: dict[str, Any] = {

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from harness.faults.real.repeating import repeating, taking_turns
+from harness.faults.real.server_control import repeating, taking_turns
 
 
 def test_an_act_comes_again_while_the_block_lasts_and_not_afterwards() -> None:

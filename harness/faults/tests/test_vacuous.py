@@ -10,9 +10,9 @@ import pytest
 
 from harness.faults.model.fault import OutsideFault
 from harness.faults.model.registry import kinds_by
-from harness.faults.real.seen import Loss, Seen
+from harness.faults.real.evidence import Loss, Seen
 from harness.faults.tests.entries import made
-from harness.history.timed_call import TimedCall
+from harness.history.follower import TimedCall
 
 ARMED, HEALED = 10_000_000, 12_000_000
 WITHIN = ARMED + 500_000

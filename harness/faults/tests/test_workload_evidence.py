@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.faults.model.fault import FoundFault
-from harness.faults.real.found import Found
+from harness.faults.real.evidence import Found
 from harness.faults.tests.entries import made
 
 Line = dict[str, Any]

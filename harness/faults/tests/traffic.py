@@ -15,8 +15,8 @@ from typing import Any
 import pymysql
 
 from harness.clock import Deadline, monotonic_us, wait_until
-from harness.faults.real.seen import Loss, Seen
-from harness.history.timed_call import TimedCall
+from harness.faults.real.evidence import Loss, Seen
+from harness.history.follower import TimedCall
 from harness.runs.plan import Endpoint
 
 LOOKUP = "SELECT name, city, tier, SLEEP(0.003) FROM customer WHERE k = %s"

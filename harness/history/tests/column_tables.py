@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 
 from harness.checkers.judge import Malformed, judge_file
 from harness.history.event import Event
-from harness.history.fast_read import NotOrdinary, open_fast
+from harness.history.fast_files import open_fast
+from harness.history.fast_read import NotOrdinary
 from harness.history.header import Header, Operator
 from harness.history.strict_json import integers_of_any_length
 

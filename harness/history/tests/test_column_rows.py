@@ -9,8 +9,8 @@ import pytest
 
 from harness.checkers.judge import Malformed, judge_file
 from harness.history import event as ev
+from harness.history.files import write
 from harness.history.read import open_history, read_whole
-from harness.history.write import write
 
 pa = pytest.importorskip("pyarrow")
 

@@ -19,13 +19,14 @@ from harness.errors import HistoryError, UsageError
 from harness.history import event as ev
 from harness.history.convert import convert, main
 from harness.history.event import Event
-from harness.history.fast_read import open_fast
+from harness.history.fast_files import open_fast
+from harness.history.files import write
 from harness.history.read import open_history, open_text, read_whole
-from harness.history.write import json_text, write
+from harness.history.text import json_text
 
 pytest.importorskip("pyarrow")
 
-from harness.history.columns import COLUMNS
+from harness.history.columnar import COLUMNS
 from harness.history.tests.column_tables import FORMS, HEADER, HEADER_LINE, exact_repr, fast
 
 TEXTS = (
@@ -137,8 +138,7 @@ def test_the_kinds_that_are_many_are_made_column_by_column(
 def test_progress_grows_to_about_the_size_of_the_file(
     tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("columns", "column_rows"):
-        monkeypatch.setattr(f"harness.history.{module}.ROWS", 100)
+    monkeypatch.setattr("harness.history.columnar.ROWS", 100)
     path = tmp_path / f"h{form}"
     write(path, HEADER, [ev.Done(n=n, t=n, c=n) for n in range(290)])
     history = open_fast(path)
@@ -186,7 +186,7 @@ def test_without_arrow_a_columnar_file_is_a_usage_error_with_the_fix(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path / "h.arrow", HEADER, [])
-    for module in ("fast_columns", "column_rows", "columns"):
+    for module in ("fast_columns", "columnar"):
         monkeypatch.delitem(sys.modules, f"harness.history.{module}", raising=False)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
 

@@ -19,7 +19,8 @@ from harness.errors import UsageError
 from harness.history import fast_read
 from harness.history.event import Event
 from harness.history.event_fields import well_formed
-from harness.history.fast_read import NotOrdinary, open_fast
+from harness.history.fast_files import open_fast
+from harness.history.fast_read import NotOrdinary
 from harness.history.strict_json import integers_of_any_length, strictly
 
 HEADER = b'{"history":1,"operator":{"mode":"ordered","capacity":2,"timeout_ms":0}}\n'

@@ -16,8 +16,7 @@ from harness.checkers.registry import CHECKERS
 from harness.history import header
 from harness.history.event_fields import KINDS
 from harness.history.read import open_text
-from harness.invariants import INVARIANTS
-from harness.verdict import Judgement
+from harness.verdict import INVARIANTS, Judgement
 
 PAGE = (Path(__file__).parents[3] / "docs" / "history.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```json\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)

@@ -13,8 +13,9 @@ import zstandard
 
 from harness.checkers.judge import Malformed, judge_file
 from harness.errors import UsageError
-from harness.history.fast_read import NotOrdinary, open_fast
-from harness.history.lines import Chunks
+from harness.history.fast_files import open_fast
+from harness.history.fast_read import NotOrdinary
+from harness.history.text import Chunks
 from harness.verdict import Outcome
 
 HEADER: dict[str, Any] = {"history": 1, "operator": {"mode": "ordered", "capacity": 2, "timeout_ms": 0}}

@@ -13,9 +13,15 @@ import pytest
 
 import harness.checkers.tests as checker_tests
 from harness.checkers.tests.legal_histories import legal_history
-from harness.history.event_fields import ENDED_FAULT, KINDS, well_formed
+from harness.history.event_fields import (
+    ENDED_FAULT,
+    KINDS,
+    SCHEMA_FILE,
+    history_schema,
+    schema_text,
+    well_formed,
+)
 from harness.history.header import Header, parse_header
-from harness.history.json_schema import SCHEMA_FILE, history_schema, schema_text
 
 CATALOGUE = Path(checker_tests.__path__[0]) / "catalogue"
 VALUES: list[Any] = [
@@ -61,7 +67,7 @@ def altered(whole: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def test_the_file_is_what_the_tables_give() -> None:
-    assert SCHEMA_FILE.read_text("utf-8") == schema_text(), "python -m harness.history.json_schema"
+    assert SCHEMA_FILE.read_text("utf-8") == schema_text(), "python -m harness.history.event_fields"
 
 
 @pytest.mark.parametrize("folder", sorted(path.name for path in CATALOGUE.iterdir()))

@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 from harness.checkers.tests.legal_histories import legal_history
 from harness.errors import HistoryError, UsageError
 from harness.history.event import GiveUp
+from harness.history.files import write
 from harness.history.header import Bounds, Expects, Header, Operator, header_json, parse_header
 from harness.history.read import open_history, open_text, read_whole
 from harness.history.strict_json import integers_of_any_length, strictly
+from harness.history.text import header_line, line_of
 from harness.history.values import identity, same, shown
-from harness.history.write import header_line, line_of, write
 
 LEAN = Header(operator=Operator(mode="ordered", capacity=1, timeout_ms=0))
 FULL = Header(

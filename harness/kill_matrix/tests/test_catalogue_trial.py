@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from harness.catalogue import catalogue
 from harness.kill_matrix.catalogue_trial import main, page_text, try_catalogue
+from harness.scenario.catalogue import catalogue
 
 _TEXT = """\
 scenario: small
@@ -65,7 +65,7 @@ def test_the_command_fails_and_names_what_does_not_hold(small: Path) -> None:
 def test_every_scenario_of_the_catalogue_that_names_a_defect_names_one_that_there_is() -> None:
     """`find_defect` is asked for each by the trial; here without running anything."""
     from harness.defects import DEFECTS  # noqa: PLC0415
-    from harness.scenario_file import load  # noqa: PLC0415
+    from harness.scenario.file import load  # noqa: PLC0415
 
     named = {load(path).mutant for path in catalogue().values()}
 

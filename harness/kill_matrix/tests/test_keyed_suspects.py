@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from harness.catalogue import catalogue
 from harness.clock import Deadline
 from harness.defects import Defect
 from harness.defects.keyed import OF_KEYED_TASKS
+from harness.kill_matrix.matrix import find_suspect, try_suspect
 from harness.kill_matrix.phase_trial import killed_at, shortened
-from harness.kill_matrix.suspect import find_suspect
-from harness.kill_matrix.trial import try_suspect
 from harness.runs.order import Order
-from harness.scenario_file import load
+from harness.scenario.catalogue import catalogue
+from harness.scenario.file import load
 from harness.tests.simulated_run import verdict_on
 from harness.verdict import Judgement, Outcome
 

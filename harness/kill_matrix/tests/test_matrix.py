@@ -10,9 +10,8 @@ import pytest
 from harness.errors import Exit, HarnessError
 from harness.kill_matrix import matrix as module
 from harness.kill_matrix.equivalents import Sameness
-from harness.kill_matrix.matrix import Charge, Matrix, Row, fill
+from harness.kill_matrix.matrix import Acquittal, Charge, Matrix, Row, Trial, fill
 from harness.kill_matrix.table import as_json, as_markdown, as_text, summary
-from harness.kill_matrix.trial import Acquittal, Trial
 
 CHARGE = Charge(names=("settles-twice", "frees-slot-on-call"), seed=1, runs=2, with_equivalents=False)
 

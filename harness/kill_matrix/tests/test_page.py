@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from harness.kill_matrix.equivalents import EQUIVALENTS
-from harness.kill_matrix.page import opening
-from harness.kill_matrix.suspect import OURS, find_suspect
+from harness.kill_matrix.matrix import OURS, find_suspect
+from harness.kill_matrix.table import opening
 from harness.tests.tidy import ROOT
 
 PAGE = (ROOT / "docs" / "mutants.md").read_text("utf-8")

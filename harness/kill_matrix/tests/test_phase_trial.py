@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from harness.catalogue import catalogue
 from harness.kill_matrix.phase_trial import killed_at, main, phases_of, shortened, try_phases
-from harness.phases import PHASES
 from harness.runs.order import Order
-from harness.scenario import Scenario
-from harness.scenario_file import load, load_many
+from harness.scenario.catalogue import catalogue
+from harness.scenario.file import load, load_many
+from harness.scenario.model import Scenario
+from harness.scenario_parts.triggers import PHASES
 from harness.tests.simulated_run import verdict_on
 from harness.verdict import Outcome
 

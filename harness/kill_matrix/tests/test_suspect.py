@@ -6,7 +6,7 @@ import pytest
 
 from harness.defects import DEFECTS
 from harness.errors import SutError, UsageError
-from harness.kill_matrix.suspect import OURS, find_suspect
+from harness.kill_matrix.matrix import OURS, find_suspect
 from harness.kill_matrix.tests import a_mutant_of_somebody
 
 THEIRS = a_mutant_of_somebody.__name__

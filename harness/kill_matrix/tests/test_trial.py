@@ -10,8 +10,15 @@ from harness.clock import Deadline
 from harness.defects import variant_of
 from harness.history.event import Event
 from harness.kill_matrix.equivalents import EQUIVALENTS, compare
-from harness.kill_matrix.suspect import OURS, Suspect, find_suspect
-from harness.kill_matrix.trial import RUNS_LEAST, Trial, hear_the_reference, try_suspect
+from harness.kill_matrix.matrix import (
+    OURS,
+    RUNS_LEAST,
+    Suspect,
+    Trial,
+    find_suspect,
+    hear_the_reference,
+    try_suspect,
+)
 from harness.levels.sim.tape import MemoryRecorder
 from harness.sut.variant import HONEST, Variant
 

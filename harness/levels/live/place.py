@@ -12,15 +12,15 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from harness.checkpoint_store import CheckpointStore, FolderFiles, checkpoint_folder
 from harness.clock import REAL_CLOCK, Clock
+from harness.database.checkpoint_store import CheckpointStore, FolderFiles, checkpoint_folder
 from harness.database.driver import AsyncMySqlDriver, MySqlDriver
 from harness.engine.attempt import AttemptParts
 from harness.history.journal import Journal
 from harness.history.recorder import Recorder, attempt_file
 from harness.process_identity import ProcessIdentity, this_process
 from harness.runs.plan import RunPlan
-from harness.scenario import Fault, Scenario
+from harness.scenario.model import Fault, Scenario
 from harness.sut.clients import CLIENTS
 from harness.sut.inside.inside_faults import InsideFaults
 from harness.sut.loop_watch import LoopWatch, code_of

@@ -1,7 +1,7 @@
-"""The supervisor of level `live`: one process a subtask, started again when it dies, or when it is taken for dead.
+"""A worker that was taken for dead while it lives: what its subtask has done since.
 
-Answers to Spark's task scheduler in small. Invariant: a subtask's successor starts only after its process has been
-reaped, unless a fault says that it shall be taken for dead; whatever was started is gone after `stop`.
+Answers to an executor whose heartbeat was lost. Invariant: commits are counted from the
+run's files, where each attempt has written its own.
 """
 
 from __future__ import annotations
@@ -9,19 +9,46 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 import msgspec
 
-from harness.engine.execution import ATTEMPTS_MAX, ExecutionState, ProcessEnd
-from harness.levels.live.superseded import Superseded
+from harness.engine.in_world import record_in_world
+from harness.engine.level import ATTEMPTS_MAX, ExecutionState, Opening, Play, ProcessEnd
+from harness.history.follower import Follower
 from harness.process_identity import ProcessIdentity, identify
+from harness.runs.order import Order
 from harness.runs.plan import RunPlan, encode_plan
 
-__all__ = ["LiveRunner", "Supervisor"]
+__all__ = ["LiveLevel", "LiveRunner", "Superseded", "Supervisor"]
+
+
+class Superseded:
+    """A `Succession`. Mutable: it follows the files of the run."""
+
+    def __init__(self, *, folder: Path, subtask: int, old: subprocess.Popen[bytes] | None) -> None:
+        self._follower = Follower(folder)
+        self._subtask = subtask
+        self._old = old
+        self._before = self._commits()
+
+    def _commits(self) -> int:
+        commits = self._follower.poll().commits
+        return sum(times for (subtask, _), times in commits.items() if subtask == self._subtask)
+
+    def successor_commits(self) -> int:
+        """How many epochs of the subtask became visible since; the old process was stopped meanwhile."""
+        return self._commits() - self._before
+
+    def old_one_is_over(self) -> bool:
+        """Whether the process that was taken for dead has ended by itself."""
+        return self._old is None or self._old.poll() is not None
+
 
 _STOP_S = 3.0
 
@@ -174,3 +201,20 @@ def _hand_over(process: Process, orders: bytes) -> None:
     with suppress(BrokenPipeError, ValueError):  # it died at once, or was stopped meanwhile; poll sees that
         pipe.write(orders)
         pipe.flush()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveLevel:
+    """A `Level`."""
+
+    name: ClassVar[str] = "live"
+    needs_world: ClassVar[bool] = True
+    repeatable: ClassVar[bool] = False
+
+    def refuse(self, order: Order) -> None:
+        """Whatever its scenario lists can be run."""
+
+    @contextmanager
+    def open(self, opening: Opening) -> Iterator[Play]:
+        """Processes that the ledger knows."""
+        yield partial(record_in_world, runner=LiveRunner(note_process=opening.note_process))

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from harness.moments import Awaited, Moments, due
 from harness.runs.plan import Crash
-from harness.scenario_triggers import Phase
+from harness.scenario.moments import Awaited, Moments, due
+from harness.scenario_parts.triggers import Phase
 
 if TYPE_CHECKING:
     from harness.levels.sim.place import SimulatedAttempt

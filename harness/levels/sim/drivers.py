@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Self
 
-from harness.faults.simulated.losses import LOST_CONNECTION
+from harness.faults.simulated.act import LOST_CONNECTION
 from harness.levels.sim.hub import Actor
 from harness.levels.sim.link import Connection, Flight, HubAlarm, Link
 from harness.levels.sim.subtask_loop import SubtaskLoop

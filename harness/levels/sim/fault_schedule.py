@@ -18,8 +18,8 @@ from harness.history.event import FaultEvent, In
 from harness.levels.sim.hub import Due
 from harness.levels.sim.simulation import Simulation
 from harness.levels.sim.workload_faults import WorkloadFaults
-from harness.moments import Moments, shown_by
-from harness.scenario import Scenario
+from harness.scenario.model import Scenario
+from harness.scenario.moments import Moments, shown_by
 
 __all__ = ["FaultSchedule", "Noted"]
 

@@ -1,22 +1,18 @@
-"""The place of an attempt at level sim: its actor, virtual time, simulated connections, files in memory.
-
-Invariant: an attempt that was killed writes nothing and sends nothing any more.
-"""
+"""The clock of blocking code at level sim: the hub's virtual time, in which a pause stops the actor."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.checkpoint_store import CheckpointStore, MemoryFiles
+from harness.database.checkpoint_store import CheckpointStore, MemoryFiles
 from harness.errors import HarnessError
 from harness.history.journal import Journal
-from harness.levels.sim.clock import SimulatedClock
 from harness.levels.sim.crashes import Crashes
 from harness.levels.sim.drivers import AsyncDriver, BlockingDriver
-from harness.levels.sim.hub import Actor
+from harness.levels.sim.hub import Actor, Hub
 from harness.levels.sim.subtask_loop import SubtaskLoop
 from harness.levels.sim.tape import MemoryRecorder
 from harness.process_identity import ProcessIdentity
@@ -24,13 +20,33 @@ from harness.sut.phases import Phases
 from harness.sut.positions import SubtaskSource
 from harness.workloads.lookups import LookupSource
 
+__all__ = ["SimulatedAttempt", "SimulatedClock", "SimulatedPlace"]
+
+
+class SimulatedClock:
+    """A `harness.clock.Clock`. `catch_up` sets the attempt's event loop to now after a pause."""
+
+    def __init__(self, hub: Hub, *, actor: Callable[[], Actor], catch_up: Callable[[], None]) -> None:
+        self._hub = hub
+        self._actor = actor
+        self._catch_up = catch_up
+
+    def now_us(self) -> int:
+        """See `Clock`."""
+        return self._hub.now_ms * 1000
+
+    def pause(self, seconds: float) -> None:
+        """See `Clock`; virtual time has whole milliseconds."""
+        self._actor().sleep_until(self._hub.now_ms + max(1, round(seconds * 1000)))
+        self._catch_up()
+
+
 if TYPE_CHECKING:
     from harness.levels.sim.simulation import Simulation
-    from harness.scenario import Fault
+    from harness.scenario.model import Fault
     from reference_impl.operator.functions import AsyncFunction
     from reference_impl.task.positioned_input import Source
 
-__all__ = ["SimulatedAttempt", "SimulatedPlace"]
 
 _NO_PROCESS: Final = ProcessIdentity(pid=0, started=0)
 

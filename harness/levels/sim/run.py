@@ -20,7 +20,7 @@ from harness.levels.sim.simulation import Simulation
 from harness.runs.claims import header_of
 from harness.runs.order import Order, planned_crashes
 from harness.runs.plan import Endpoint, RunPlan
-from harness.scenario import Scenario
+from harness.scenario.model import Scenario
 from harness.sut.variant import HONEST, Variant
 
 __all__ = ["Simulated", "simulate_scenario"]

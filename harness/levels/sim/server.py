@@ -1,28 +1,17 @@
-"""The simulated database server: sessions, transactions, row locks, locks by name, prepared branches, faults' settings.
-
-Answers to one MariaDB 10.11 server, for the statements that the harness's own code sends; `tests/test_as_mariadb.py`
-runs the same scripts on both. A state machine: it knows the hub's clock and nothing of links; whoever models the link
-calls `Session.execute` when a statement arrives. Invariant: what a transaction wrote is visible whole, from the instant
-of `on_commit` on, or never; what a session held is free when it has ended, but for prepared branches.
-
-Deviations: row locks are exclusive and there are no gap locks (a DELETE of a row that is not there locks its key
-alone, and who was answered 1062 holds the row, which InnoDB locks shared): random scripts differ in that alone. KILL
-takes effect at once; a client's death is known when `end` or `abandon` says so; locks by name take no
-part in deadlock detection; see also `tables`.
-"""
+"""Statements of transactions, sessions and locks by name, found by pattern and remembered by their text."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final
 
-from harness.levels.sim.controls import control_of
 from harness.levels.sim.hub import Hub
-from harness.levels.sim.locks import Locks
 from harness.levels.sim.replies import (
     INTERRUPTED,
     KILLED,
+    NO_SUCH_SESSION,
     OFFLINE,
     SHUTDOWN,
     TOO_MANY,
@@ -33,10 +22,193 @@ from harness.levels.sim.replies import (
     refused,
 )
 from harness.levels.sim.session import Control, Session
-from harness.levels.sim.tables import Effects, Tables, Transaction
-from harness.levels.sim.xa import Branch
+from harness.levels.sim.tables import Effects, Locks, Tables, Transaction
+from harness.levels.sim.xa import XA_PATTERNS, Branch
 
-__all__ = ["ConnectRefused", "Reply", "Session", "SimulatedServer", "UnknownStatement"]
+__all__ = ["ConnectRefused", "Reply", "Session", "SimulatedServer", "UnknownStatement", "control_of"]
+
+_MS_PER_S: Final = 1000
+
+
+@lru_cache(maxsize=1024)  # a statement may hold a number or a name, so there is no end to them
+def control_of(sql: str) -> Control | None:
+    """What executes it, if it is one of those of transactions, sessions and locks by name."""
+    for pattern, make in _PATTERNS:
+        match = pattern.fullmatch(sql.strip())
+        if match is not None:
+            return make(match)
+    return None
+
+
+def _set_autocommit(match: re.Match[str]) -> Control:
+    on = match[1] == "1"
+
+    def run(session: Session, _args: Any, done: Done) -> None:
+        if session.branch is not None and on:
+            session.refuse_in_branch(session.branch, done)
+            return
+        code = session.commit() if on and not session.autocommit else None
+        session.autocommit = on
+        _end(session, done, code)
+
+    return run
+
+
+def _end(session: Session, done: Done, code: int | None) -> None:
+    if code is None:
+        session.ok(done)
+    else:
+        session.refuse(done, code)
+
+
+def _commit(session: Session, _args: Any, done: Done) -> None:
+    if session.branch is not None:
+        session.refuse_in_branch(session.branch, done)
+    else:
+        _end(session, done, session.commit())
+
+
+def _roll_back(session: Session, _args: Any, done: Done) -> None:
+    if session.branch is not None:
+        session.refuse_in_branch(session.branch, done)
+    else:
+        session.roll_back()
+        session.ok(done)
+
+
+def _begin(session: Session, _args: Any, done: Done) -> None:
+    """An open transaction is committed first."""
+    if session.branch is not None:
+        session.refuse_in_branch(session.branch, done)
+        return
+    code = session.commit()
+    if code is None:
+        session.transaction = Transaction(session.server.tables)
+        session.transaction.is_explicit = True
+    _end(session, done, code)
+
+
+_ROW_WAIT: Final = re.compile(r"innodb_lock_wait_timeout = (\d+)")
+_SILENCE: Final = re.compile(
+    r"(?<!lock_)wait_timeout = CAST\(LEAST\(@@GLOBAL\.wait_timeout, (\d+)\) AS UNSIGNED\)"
+)
+_STATEMENT: Final = re.compile(r"max_statement_time = (\d+)")
+
+
+def _set_session(match: re.Match[str]) -> Control:
+    row, silence, statement = (found.search(match[0]) for found in (_ROW_WAIT, _SILENCE, _STATEMENT))
+
+    def run(session: Session, _args: Any, done: Done) -> None:
+        if row is not None:
+            session.lock_wait_ms = int(row[1]) * _MS_PER_S
+        if silence is not None:
+            own_ms = int(silence[1]) * _MS_PER_S
+            session.silence_ms = own_ms if session.silence_ms is None else min(own_ms, session.silence_ms)
+        if statement is not None:
+            session.statement_ms = int(statement[1]) * _MS_PER_S
+        session.ok(done)
+
+    return run
+
+
+def _get_lock(match: re.Match[str]) -> Control:
+    def run(session: Session, args: Any, done: Done) -> None:
+        name, seconds = args
+        session.server.take_name(session, name, seconds, match[0], done)
+
+    return run
+
+
+def _is_used_lock(session: Session, args: Any, done: Done) -> None:
+    holder = session.server.names.holder(args[0])
+    session.ok(done, [(None if holder is None else holder.number,)])
+
+
+def _release_lock(session: Session, args: Any, done: Done) -> None:
+    session.ok(done, [(session.server.drop_name(session, args[0]),)])
+
+
+def _connection_id(session: Session, _args: Any, done: Done) -> None:
+    session.ok(done, [(session.number,)])
+
+
+def _kill(match: re.Match[str]) -> Control:
+    is_query, number = (match[1] or "").upper() == "QUERY", int(match[2])
+
+    def run(session: Session, _args: Any, done: Done) -> None:
+        server = session.server
+        if number not in server.sessions:
+            session.refuse(done, NO_SUCH_SESSION)
+        elif number == session.number:
+            code = INTERRUPTED if is_query else KILLED
+            session.refuse(done, code)
+            if not is_query:
+                session.be_ended(KILLED)
+        else:
+            if is_query:
+                server.kill_query(number)
+            else:
+                server.kill(number)
+            session.ok(done)
+
+    return run
+
+
+def _nothing(session: Session, _args: Any, done: Done) -> None:
+    session.ok(done)
+
+
+def _status(session: Session, _args: Any, done: Done) -> None:
+    server = session.server
+    counts = {
+        "Connections": server.opened,
+        "Max_used_connections": server.at_once,
+        "Threads_connected": len(server.sessions),
+        "Uptime": server.hub.now_ms // _MS_PER_S,
+    }
+    session.ok(done, [(name, str(count)) for name, count in counts.items()])
+
+
+def _flush_status(session: Session, _args: Any, done: Done) -> None:
+    session.server.at_once = len(session.server.sessions)
+    session.ok(done)
+
+
+def _lock_customers(session: Session, _args: Any, done: Done) -> None:
+    """Lookups in transactions of several statements would hold it up in MariaDB; here it has the lock at once."""
+    session.server.lock_customers(session)
+    session.ok(done)
+
+
+def _unlock_customers(session: Session, _args: Any, done: Done) -> None:
+    session.server.unlock_customers(session)
+    session.ok(done)
+
+
+def _plain(control: Control) -> Callable[[re.Match[str]], Control]:
+    return lambda _match: control
+
+
+_SOURCES: Final[tuple[tuple[str, Callable[[re.Match[str]], Control]], ...]] = (
+    (r"COMMIT", _plain(_commit)),
+    (r"ROLLBACK", _plain(_roll_back)),
+    (r"BEGIN|START TRANSACTION", _plain(_begin)),
+    (r"SET AUTOCOMMIT = ([01])", _set_autocommit),
+    (r"SET SESSION .*", _set_session),
+    (r"SET NAMES .*", _plain(_nothing)),
+    (r"SELECT GET_LOCK\(%s, %s\)", _get_lock),
+    (r"SELECT IS_USED_LOCK\(%s\)", _plain(_is_used_lock)),
+    (r"SELECT RELEASE_LOCK\(%s\)", _plain(_release_lock)),
+    (r"SELECT CONNECTION_ID\(\)", _plain(_connection_id)),
+    (r"KILL (?:(CONNECTION|QUERY) )?(\d+)", _kill),
+    (r"SHOW GLOBAL STATUS WHERE Variable_name IN \('Connections', .*\)", _plain(_status)),
+    (r"FLUSH STATUS", _plain(_flush_status)),
+    (r"LOCK TABLES customer WRITE", _plain(_lock_customers)),
+    (r"UNLOCK TABLES", _plain(_unlock_customers)),
+    *XA_PATTERNS,
+)
+_PATTERNS: Final = tuple((re.compile(source, re.IGNORECASE), make) for source, make in _SOURCES)
+
 
 _MS: Final = 1000
 _USUAL_LOCK_WAIT_MS: Final = 50_000

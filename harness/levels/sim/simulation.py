@@ -16,26 +16,25 @@ from typing import Any, Final
 
 import msgspec
 
-from harness.checkpoint_store import MemoryFiles
 from harness.choices import Draw
+from harness.database.checkpoint_store import MemoryFiles
 from harness.database.coordinator import Coordinator
 from harness.engine.attempt import AttemptParts, run_attempt
-from harness.engine.execution import ATTEMPTS_MAX
+from harness.engine.level import ATTEMPTS_MAX
 from harness.faults.kill_worker import InjectedFailure
 from harness.history.event import Commit, Done, Effect, FaultEvent, GiveUp, Kill, Retire
 from harness.levels.sim.crashes import Crashes
-from harness.levels.sim.customers import Customers
 from harness.levels.sim.drivers import BlockingDriver
 from harness.levels.sim.hub import Actor, Hub
 from harness.levels.sim.link import Link
 from harness.levels.sim.place import SimulatedAttempt, SimulatedPlace
 from harness.levels.sim.server import Session, SimulatedServer
-from harness.levels.sim.tables import Effects, OutputRow, Tables
+from harness.levels.sim.tables import Customers, Effects, OutputRow, Tables
 from harness.levels.sim.tape import Tape
 from harness.runs.claims import RECOVER_MS
 from harness.runs.plan import Crash, RunPlan
-from harness.scenario import Scenario
-from harness.scenario_parts import SINK_FORMS
+from harness.scenario.model import Scenario
+from harness.scenario_parts.parts import SINK_FORMS
 from harness.sut.variant import Variant
 from harness.workloads.lookups import LookupSource
 

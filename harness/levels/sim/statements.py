@@ -12,8 +12,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from harness.levels.sim.customers import Failed
-from harness.levels.sim.tables import Tables, Transaction
+from harness.levels.sim.tables import Failed, Tables, Transaction
 
 __all__ = ["DUPLICATE", "STATEMENTS", "Result", "TableStatement"]
 

@@ -1,22 +1,213 @@
-"""The tables of the simulated server, and transactions on them.
+"""The table `customer` of the simulated server: rows by key for the reference lookup, SQLite for any other SELECT.
 
-Answers to InnoDB's consistent reads: a row keeps its versions, and a transaction (REPEATABLE READ) reads those that
-were committed when it read first, and its own writes. A locking read and a write go by the newest committed version.
-
-Deviations: `seq` of `output`, `audit` and `dead_letter` is given at the commit, not at the INSERT, so it has no gaps
-and its order is that of the commits; reads of these three see what is committed now, and no snapshot.
+Invariant: both show the same rows, and both show a renamed column or table (fault `schema_change`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import Any
+import sqlite3
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any, Final, Generic, TypeVar
 
 from msgspec import Struct
 
-from harness.levels.sim.customers import Customers
+__all__ = [
+    "Customers",
+    "DeadLetterRow",
+    "Effects",
+    "Failed",
+    "Locks",
+    "OutputRow",
+    "Row",
+    "Table",
+    "Tables",
+    "Transaction",
+    "Wait",
+    "cycle",
+]
 
-__all__ = ["DeadLetterRow", "Effects", "OutputRow", "Row", "Table", "Tables", "Transaction"]
+_MS: Final = 1000
+_AWAY: Final = "floodmark_renamed"
+
+
+class Failed(Exception):
+    """The statement cannot be executed: MySQL's number, and a message."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(code, message)
+        self.code = code
+        self.message = message
+
+
+class Customers:
+    """Mutable: what has another name for a while. `rows`: (k, name, city, tier) each."""
+
+    def __init__(self, rows: Iterable[Sequence[Any]]) -> None:
+        self._rows = [tuple(row) for row in rows]
+        self.by_key: dict[Any, list[tuple[Any, ...]]] = {}
+        """Key -> (name, city, tier) of its rows, in their order."""
+        for key, *rest in self._rows:
+            self.by_key.setdefault(key, []).append(tuple(rest))
+        self.renamed: str | None = None
+        """`column` (city) or `table`."""
+        self._connection: sqlite3.Connection | None = None
+        self._slept_s = 0.0
+
+    def rename(self, what: str | None) -> None:
+        """Give `column` or `table` another name; None: give it back."""
+        assert what in (None, "column", "table"), what
+        connection = self._sqlite()
+        if self.renamed == "table":
+            connection.execute(f"ALTER TABLE {_AWAY} RENAME TO customer")
+        elif self.renamed == "column":
+            connection.execute(f"ALTER TABLE customer RENAME COLUMN {_AWAY} TO city")
+        if what == "table":
+            connection.execute(f"ALTER TABLE customer RENAME TO {_AWAY}")
+        elif what == "column":
+            connection.execute(f"ALTER TABLE customer RENAME COLUMN city TO {_AWAY}")
+        self.renamed = what
+
+    def refuse_renamed(self) -> None:
+        """Raises `Failed` if the reference lookup's statement names what is not there."""
+        if self.renamed == "table":
+            raise Failed(1146, "Table 'customer' doesn't exist")
+        if self.renamed == "column":
+            raise Failed(1054, "Unknown column 'c.city' in 'SELECT'")
+
+    def select(self, sql: str, args: Sequence[Any] | None) -> tuple[list[tuple[Any, ...]], int]:
+        """All rows, and how long the statement sleeps (ms). Raises `Failed`."""
+        self._slept_s = 0.0
+        text = sql.replace("%s", "?").replace("%%", "%") if args is not None else sql
+        try:
+            rows = self._sqlite().execute(text, tuple(args or ())).fetchall()
+        except sqlite3.Error as error:
+            raise Failed(_code_of(error), f"{error}: {sql}; at level sim the database is SQLite") from error
+        return rows, round(self._slept_s * _MS)
+
+    def _sqlite(self) -> sqlite3.Connection:
+        """Made when first needed: most runs need none."""
+        if self._connection is None:
+            self._connection = connection = sqlite3.connect(":memory:", isolation_level=None)
+            connection.create_function("SLEEP", 1, self._sleep)
+            connection.create_function("REPEAT", 2, lambda text, times: text * times)
+            connection.execute(
+                "CREATE TABLE customer (n INTEGER PRIMARY KEY, k INTEGER, name TEXT, city TEXT, tier INT)"
+            )
+            connection.executemany(
+                "INSERT INTO customer (k, name, city, tier) VALUES (?, ?, ?, ?)", self._rows
+            )
+        return self._connection
+
+    def _sleep(self, seconds: float) -> int:
+        self._slept_s += float(seconds)
+        return 0
+
+
+def _code_of(error: sqlite3.Error) -> int:
+    text = str(error)
+    if "no such column" in text:
+        return 1054
+    return 1146 if "no such table" in text else 1064
+
+
+_Owner = TypeVar("_Owner", bound=Hashable)
+
+
+class Wait(Struct, Generic[_Owner], eq=False):
+    """One waiter. Mutable: `granted` is called once, when the lock is its owner's."""
+
+    owner: _Owner
+    key: Hashable
+    granted: Callable[[], None]
+
+
+class Locks(Generic[_Owner]):
+    """Mutable: who holds what, and who waits for it."""
+
+    def __init__(self) -> None:
+        self._holders: dict[Hashable, _Owner] = {}
+        self._queues: dict[Hashable, list[Wait[_Owner]]] = {}
+        self._held: dict[_Owner, dict[Hashable, None]] = {}
+        self.waits: dict[_Owner, Wait[_Owner]] = {}
+        """An owner waits for one lock at a time."""
+
+    def holder(self, key: Hashable) -> _Owner | None:
+        """Who holds it, or None."""
+        return self._holders.get(key)
+
+    def held_by(self, owner: _Owner) -> int:
+        """How many locks."""
+        return len(self._held.get(owner, ()))
+
+    def take(self, owner: _Owner, key: Hashable) -> bool:
+        """Whether `owner` holds the lock now; it does if it held it before."""
+        holder = self._holders.get(key)
+        if holder is None:
+            self._give(owner, key)
+            return True
+        return holder is owner
+
+    def _give(self, owner: _Owner, key: Hashable) -> None:
+        self._holders[key] = owner
+        self._held.setdefault(owner, {})[key] = None
+
+    def wait(self, owner: _Owner, key: Hashable, granted: Callable[[], None]) -> None:
+        """Stand in the queue of a lock that another holds."""
+        wait = self.waits[owner] = Wait(owner, key, granted)
+        self._queues.setdefault(key, []).append(wait)
+
+    def leave(self, owner: _Owner) -> None:
+        """Wait no longer, if `owner` does."""
+        wait = self.waits.pop(owner, None)
+        if wait is not None:
+            self._queues[wait.key].remove(wait)
+
+    def blockers(self, owner: _Owner) -> list[_Owner]:
+        """For whom it waits: the holder, and those who came before it."""
+        wait = self.waits.get(owner)
+        if wait is None:
+            return []
+        queue = self._queues[wait.key]
+        return [self._holders[wait.key], *(one.owner for one in queue[: queue.index(wait)])]
+
+    def release(self, owner: _Owner, key: Hashable) -> None:
+        """Give one lock to the next in the queue. `granted` is called at once and must not do much."""
+        del self._holders[key]
+        del self._held[owner][key]
+        queue = self._queues.get(key)
+        if queue:
+            wait = queue.pop(0)
+            del self.waits[wait.owner]
+            self._give(wait.owner, key)
+            wait.granted()
+
+    def release_all(self, owner: _Owner) -> None:
+        """`owner` has ended: it neither waits nor holds anything."""
+        self.leave(owner)
+        for key in list(self._held.get(owner, ())):
+            self.release(owner, key)
+        self._held.pop(owner, None)
+
+
+def cycle(locks: Locks[_Owner], start: _Owner) -> list[_Owner]:
+    """Those who wait for each other in a ring through `start`, beginning with it; empty: there is none."""
+    path: list[_Owner] = []
+    seen: dict[_Owner, None] = {}
+
+    def leads_back(owner: _Owner) -> bool:
+        path.append(owner)
+        for blocker in locks.blockers(owner):
+            if blocker is start:
+                return True
+            if blocker not in seen:
+                seen[blocker] = None
+                if leads_back(blocker):
+                    return True
+        path.pop()
+        return False
+
+    return path if leads_back(start) else []
+
 
 Row = tuple[Any, ...]
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from harness.faults.model.workload import CallFault, ShapingFault
 from harness.history.event import FaultEvent, In, Wm
-from harness.scenario import Scenario
+from harness.scenario.model import Scenario
 from harness.sut.inside.calls import FaultyCalls, PlannedCalls
 from harness.workloads.lookups import LookupSource, nth_ids
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from harness.faults.simulated.shaped import Shaped
+    from harness.faults.simulated.on_attempt import Shaped
     from harness.levels.sim.place import SimulatedAttempt
     from harness.levels.sim.simulation import Simulation
     from reference_impl.operator.functions import AsyncFunction

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pyarrow as pa
 
-from harness.engine.execution import ExecutionState
+from harness.engine.level import ExecutionState
 from harness.errors import HarnessError
 from harness.history.follower import Follower
 from harness.levels.spark.session import gateway_pid

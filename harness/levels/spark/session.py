@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.engine.execution import ATTEMPTS_MAX
+from harness.engine.level import ATTEMPTS_MAX
 from harness.errors import UsageError, WorldError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from harness.errors import WorldError
-from harness.oracle.launch import find_oracle
+from harness.oracle.provide import find_oracle
 from harness.oracle.tests.talk import Talk
 from harness.world.settings import WorldSettings
 

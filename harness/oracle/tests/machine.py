@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.oracle.flink_jar import flink_jar
+from harness.oracle.program import flink_jar
 from harness.world.places import Places
 from harness.world.settings import WorldSettings
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.oracle.flink_jar import FLINK_VERSION
+from harness.oracle.program import FLINK_VERSION
 from harness.oracle.tests.talk import Talk, call, emit, kinds
 
 pytestmark = pytest.mark.oracle

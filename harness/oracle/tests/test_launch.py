@@ -8,8 +8,8 @@ import pytest
 
 from harness.errors import WorldError
 from harness.oracle import program
-from harness.oracle.launch import SETUP, find_oracle
 from harness.oracle.program import archive_of, program_jar
+from harness.oracle.provide import SETUP, find_oracle
 from harness.oracle.tests.machine import bare_machine, put_flink, put_program
 from harness.world.settings import WorldSettings
 

@@ -11,11 +11,11 @@ from click.testing import CliRunner
 
 from harness.cli.setup import setup
 from harness.errors import WorldError
-from harness.oracle import flink_jar
-from harness.oracle.launch import find_oracle
+from harness.oracle import program
 from harness.oracle.program import archive_of, program_jar
-from harness.oracle.provide import provide_oracle
+from harness.oracle.provide import find_oracle, provide_oracle
 from harness.oracle.tests.machine import ANSWERS_EACH_LINE, COMPILES, bare_machine, put_flink, put_program
+from harness.world.processes import run_to_end
 from harness.world.provision import provisioning
 from harness.world.settings import WorldSettings
 
@@ -29,7 +29,9 @@ def steps(settings: WorldSettings, *, rebuild: bool = False) -> list[str]:
 def pip_that_brings(*names: str) -> Any:
     """A `run_to_end` whose pip leaves these files in the folder that it is told."""
 
-    def run(command: Sequence[str], **_: Any) -> str:
+    def run(command: Sequence[str], **options: Any) -> str:
+        if "--target" not in command:
+            return run_to_end(command, **options)
         folder = Path(command[command.index("--target") + 1]) / "pyflink" / "lib"
         folder.mkdir(parents=True)
         for name in names:
@@ -45,7 +47,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WorldSettings:
     settings = bare_machine(tmp_path)
     put_program(settings, "java", ANSWERS_EACH_LINE)
     put_program(settings, "javac", COMPILES)
-    monkeypatch.setattr(flink_jar, "run_to_end", pip_that_brings("flink-dist-2.3.0.jar"))
+    monkeypatch.setattr(program, "run_to_end", pip_that_brings("flink-dist-2.3.0.jar"))
     return settings
 
 
@@ -81,7 +83,7 @@ def test_without_java_nothing_large_is_fetched(machine: WorldSettings) -> None:
     with pytest.raises(WorldError, match="no java on the PATH"):
         steps(machine)
 
-    assert not flink_jar.oracle_folder(machine.places).exists()
+    assert not program.oracle_folder(machine.places).exists()
 
 
 def test_a_compiler_that_fails_leaves_no_program(machine: WorldSettings) -> None:
@@ -107,7 +109,7 @@ def test_a_program_that_cannot_get_through_its_rehearsal_is_an_error(machine: Wo
 def test_a_package_without_the_jar_is_an_error(
     machine: WorldSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flink_jar, "run_to_end", pip_that_brings("flink-dist-9.jar"))
+    monkeypatch.setattr(program, "run_to_end", pip_that_brings("flink-dist-9.jar"))
 
     with pytest.raises(WorldError, match="without flink-dist-2.3.0.jar"):
         steps(machine)
@@ -120,7 +122,7 @@ def test_a_setup_that_was_slower_than_another_takes_the_others(
     fresh = tmp_path / "fresh"
     fresh.mkdir()
 
-    flink_jar.adopt(fresh, jar.parents[2])
+    program.adopt(fresh, jar.parents[2])
 
     assert jar.exists()
 

@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from harness.catalogue import resolve
-from harness.database.server_counts import ServerCounts
-from harness.pitfalls.finding import find_pitfalls
-from harness.pitfalls.seen import Line, RunSeen
-from harness.scenario import Scenario
-from harness.scenario_file import load_many
+from harness.database.audit import ServerCounts
+from harness.pitfalls.finding import Line, RunSeen, find_pitfalls
+from harness.scenario.catalogue import resolve
+from harness.scenario.file import load_many
+from harness.scenario.model import Scenario
 
 SECOND_US = 1_000_000
 

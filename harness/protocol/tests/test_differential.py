@@ -10,11 +10,10 @@ import pytest
 from click.testing import CliRunner
 
 from harness.errors import Exit, NothingRan
-from harness.protocol.comparison import Kind
+from harness.protocol.comparison import Kind, report
 from harness.protocol.coverage import SIGHTS
-from harness.protocol.difference import report
 from harness.protocol.differential import common_settings, compare_systems, differential
-from harness.protocol.limits import Limits
+from harness.protocol.program import Limits
 from harness.protocol.tests import fake_operator
 from harness.protocol.tests.fake_operator import DEFECTS, HABITS
 from harness.protocol.twins import Twins

@@ -13,10 +13,9 @@ import pytest
 from harness.clock import Deadline, wait_until
 from harness.errors import SutError
 from harness.process_identity import identify
-from harness.protocol.breach import Breach, BreachKind
 from harness.protocol.driver import Command, Driver
-from harness.protocol.events import ErrorAnswer, Stats
-from harness.protocol.limits import Limits
+from harness.protocol.events import Breach, BreachKind, ErrorAnswer, Stats
+from harness.protocol.program import Limits
 from harness.protocol.tests.nasty import nasty
 
 CONFIG = {"mode": "ordered", "capacity": 1, "timeout_ms": 0}

@@ -13,13 +13,13 @@ import pytest
 
 from harness.choices import fresh_seed
 from harness.errors import FloodmarkError
-from harness.protocol.difference import report
+from harness.protocol.comparison import report
 from harness.protocol.differential import common_settings, compare_systems
-from harness.protocol.limits import Limits
+from harness.protocol.program import Limits
 from harness.protocol.twins import Twins
 from harness.world.settings import WorldSettings
 
-oracle_launch = pytest.importorskip("harness.oracle.launch", reason="there is no oracle in this version")
+oracle_launch = pytest.importorskip("harness.oracle.provide", reason="there is no oracle in this version")
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(600)]
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from harness.protocol.events import Snapshot
-from harness.protocol.restoring import Restored, Snapshots
+from harness.protocol.lockstep import Restored, Snapshots
 from harness.protocol.script import Life
 
 ORDERED = Life(config={"mode": "ordered", "capacity": 2}, restore=1)

@@ -11,8 +11,7 @@ import pytest
 
 from harness.choices import Choices
 from harness.errors import UsageError
-from harness.protocol.dice import Dice
-from harness.protocol.script import CallName, Life, Script, load_script, save_script, value_key
+from harness.protocol.script import CallName, Dice, Life, Script, load_script, save_script, value_key
 from harness.protocol.script_drawing import FLAWED, ScriptSettings, draw_script
 
 SETTINGS = ScriptSettings(

@@ -6,12 +6,10 @@ sequence number; what the server never got is not waited for.
 
 from __future__ import annotations
 
-from harness.proxy.mysql.action import Action
 from harness.proxy.mysql.commands import HANDSHAKE, QUERY, Exchange
 from harness.proxy.mysql.dialogue import Dialogue
-from harness.proxy.mysql.error_packets import ROLLS_BACK, error_packet, rollback_packet
-from harness.proxy.mysql.gate import GateToxic, GateWire, PacketGate
-from harness.proxy.mysql.rules import Then
+from harness.proxy.mysql.gate import Action, GateToxic, GateWire, PacketGate
+from harness.proxy.mysql.rules import ROLLS_BACK, Then, error_packet, rollback_packet
 from harness.proxy.stage import Stream
 
 __all__ = ["Conversation"]

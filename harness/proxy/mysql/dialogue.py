@@ -1,17 +1,458 @@
-"""One MySQL conversation: both directions' packets, and which reply answers which request. No sockets, no clock.
+"""Where the statement begins in a COM_QUERY of a client that may send attributes with its queries.
 
-Answers to the two halves of a client library's connection, seen from between. Invariant: once either direction is not
-understood, neither is; what could not be read yet is then let go as it came.
+Answers to MySQL's `parse_com_query_attributes`. Invariant: a payload that cannot be followed gives no statement, so
+that no rule takes an attribute for one.
 """
 
 from __future__ import annotations
 
-from harness.proxy.mysql.frames import FrameTracker
-from harness.proxy.mysql.replies import ReplyReader
-from harness.proxy.mysql.requests import RequestReader
-from harness.proxy.mysql.session import Session
+from collections import deque
+from collections.abc import Callable
+from typing import Final
 
-__all__ = ["Dialogue"]
+from harness.proxy.mysql.commands import (
+    ANSWERLESS,
+    CHANGE_USER,
+    CLOSE_STATEMENT,
+    EXECUTES,
+    HANDSHAKE,
+    PREPARE,
+    QUERY,
+    STATEMENT_BYTES,
+    UNASKED,
+    Exchange,
+)
+from harness.proxy.mysql.frames import HEADER_BYTES, LONGEST_FRAME, FrameTracker, Packet
+from harness.proxy.mysql.whole_result import is_whole_result
+
+__all__ = [
+    "CACHED_METADATA",
+    "COMPRESS",
+    "DEPRECATE_EOF",
+    "MARIADB_PROGRESS",
+    "OPTIONAL_METADATA",
+    "PROTOCOL_41",
+    "QUERY_ATTRIBUTES",
+    "RESULT_SETS",
+    "TLS",
+    "ZSTD",
+    "Dialogue",
+    "ReplyReader",
+    "RequestReader",
+    "Session",
+    "counted",
+    "reply_word",
+    "without_attributes",
+]
+
+_SIZES: Final = {1: 1, 2: 2, 3: 4, 4: 4, 5: 8, 6: 0, 8: 8, 9: 4, 13: 2}
+"""Bytes of a value by its type: numbers and NULL."""
+_SHORT: Final = frozenset({7, 10, 11, 12})
+"""Dates and times: one byte says how long they are. All else is counted as text."""
+_COUNTS: Final = {0xFC: 2, 0xFD: 3, 0xFE: 8}
+
+
+def counted(buffer: bytes, at: int) -> tuple[int, int]:
+    """A length-encoded number, and where it ends. Raises `IndexError` if it is not all there."""
+    first = buffer[at]
+    size = _COUNTS.get(first, 0)
+    if not size:
+        return first, at + 1
+    if at + 1 + size > len(buffer):
+        raise IndexError("the number is cut off")
+    return int.from_bytes(buffer[at + 1 : at + 1 + size], "little"), at + 1 + size
+
+
+def without_attributes(text: bytes) -> bytes:
+    """What follows the command's byte, from where the statement begins."""
+    try:
+        count, at = counted(text, 0)
+        _, at = counted(text, at)  # how many sets of them: always one
+        return text[_values_end(text, at, count) if count else at :]
+    except IndexError:
+        return b""
+
+
+def _values_end(text: bytes, at: int, count: int) -> int:
+    nulls = text[at : at + (count + 7) // 8]
+    at += len(nulls) + 1  # and the byte that says that types follow
+    kinds = []
+    for _ in range(count):
+        kinds.append(text[at])
+        length, at = counted(text, at + 2)  # the type has a second byte, its sign; then the name
+        at += length
+    for index, kind in enumerate(kinds):
+        if nulls[index // 8] >> index % 8 & 1:
+            continue
+        if kind in _SIZES:
+            at += _SIZES[kind]
+        elif kind in _SHORT:
+            at += 1 + text[at]
+        else:
+            length, at = counted(text, at)
+            at += length
+    return at
+
+
+COMPRESS: Final = 1 << 5
+PROTOCOL_41: Final = 1 << 9
+TLS: Final = 1 << 11
+DEPRECATE_EOF: Final = 1 << 24
+OPTIONAL_METADATA: Final = 1 << 25
+ZSTD: Final = 1 << 26
+QUERY_ATTRIBUTES: Final = 1 << 27
+MARIADB_PROGRESS: Final = 1 << 32
+"""MariaDB's own abilities stand above the 32 bits of MySQL's."""
+CACHED_METADATA: Final = 1 << 36
+"""MariaDB leaves out the columns of a prepared statement's result if the client knows them."""
+
+PREPARED_MAX: Final = 16_384
+"""Prepared statements whose text is remembered, a little more than a server allows by default."""
+PREPARED_TEXT_BYTES: Final = 512
+_LAST_ONE: Final = 0xFFFFFFFF
+
+
+class Session:
+    """One connection's memory; it changes with every packet."""
+
+    __slots__ = ("_prepared", "abilities", "infile", "last_prepared", "offered", "open", "why_lost")
+
+    def __init__(self) -> None:
+        self.open: deque[Exchange] = deque([Exchange(command=HANDSHAKE)])
+        self.offered = 0
+        """What the server can."""
+        self.abilities = 0
+        """What both can."""
+        self.infile: Exchange | None = None
+        """The statement whose file the client is sending."""
+        self.last_prepared = b""
+        self.why_lost = ""
+        """Why this connection's packets are not understood (any more)."""
+        self._prepared: dict[int, bytes] = {}
+
+    def lose(self, why: str) -> bool:
+        """Understand nothing any more; always False, which is what a reader answers then."""
+        self.why_lost = self.why_lost or why
+        return False
+
+    def prepared(self, statement: int, text: bytes) -> None:
+        """The server gave a prepared statement its number."""
+        if len(self._prepared) >= PREPARED_MAX:
+            del self._prepared[next(iter(self._prepared))]
+        self._prepared[statement] = text[:PREPARED_TEXT_BYTES]
+
+    def forget(self, statement: int) -> None:
+        """The client closed a prepared statement."""
+        self._prepared.pop(statement, None)
+
+    def text_of(self, statement: int) -> bytes:
+        """What a statement was prepared with; all ones is MariaDB's word for the last one."""
+        return self.last_prepared if statement == _LAST_ONE else self._prepared.get(statement, b"")
+
+
+_TLS_REQUEST_BYTES: Final = 32
+_LOGS_IN: Final = frozenset({HANDSHAKE, CHANGE_USER})
+_STATED: Final = frozenset({QUERY, PREPARE})
+_BINARY_LOG: Final = frozenset({0x12, 0x1E})
+"""A replica's commands: their reply never ends."""
+
+
+class RequestReader:
+    """Reads what flows upstream."""
+
+    __slots__ = ("_exchange", "_last", "_session", "reach")
+
+    def __init__(self, session: Session) -> None:
+        self.reach = STATEMENT_BYTES
+        self._session = session
+        self._exchange = session.open[0]
+        self._last = True
+
+    def quick(self, chunk: bytes) -> bool:
+        """See `PacketReader`: one statement, asked when all before it were answered."""
+        session = self._session
+        if session.open or session.infile is not None or session.abilities & QUERY_ATTRIBUTES:
+            return False
+        length = len(chunk) - HEADER_BYTES
+        if (
+            not 1 <= length < LONGEST_FRAME
+            or chunk[4] != QUERY
+            or chunk[3]
+            or length != int.from_bytes(chunk[:3], "little")
+        ):
+            return False
+        text = chunk[HEADER_BYTES + 1 : HEADER_BYTES + STATEMENT_BYTES]
+        self._exchange = exchange = Exchange(command=QUERY, text=text, requests=1)
+        self._last = True
+        session.open.append(exchange)
+        return True
+
+    def plausible(self, length: int, sequence: int) -> bool:
+        """See `PacketReader`: a client that speaks before it is greeted speaks no MySQL."""
+        del length, sequence
+        return bool(self._session.offered) or self._session.lose("the client spoke before it was greeted")
+
+    def read(self, length: int, sequence: int, buffer: bytes, at: int) -> bool:
+        """See `PacketReader`."""
+        session = self._session
+        if session.infile is None and sequence == 0 and length:
+            return self._command(length, buffer, at)
+        if session.infile is not None:
+            self._exchange = session.infile
+            if not length:
+                session.infile = None
+        elif self._exchange.command not in _LOGS_IN or not session.open:
+            return session.lose(
+                f"a client's packet of {length} bytes, number {sequence}, belongs to no command"
+            )
+        elif self._exchange.command == HANDSHAKE and not self._exchange.requests:
+            self._login(length, buffer, at)
+        self._exchange.requests += 1
+        self._last = session.infile is None
+        return not session.why_lost
+
+    def packet(self, sequence: int) -> Packet:
+        """See `PacketReader`."""
+        exchange = self._exchange
+        return Packet(sequence=sequence, message=exchange, number=exchange.requests, last=self._last)
+
+    def _command(self, length: int, buffer: bytes, at: int) -> bool:
+        session, command = self._session, buffer[at]
+        if command in _STATED:
+            text = buffer[at + 1 : at + min(length, STATEMENT_BYTES)]
+            if command == PREPARE:
+                session.last_prepared = text
+            elif session.abilities & QUERY_ATTRIBUTES:
+                text = without_attributes(text)
+        else:
+            text = self._prepared_text(command, buffer, at)
+        self._exchange = exchange = Exchange(command=command, text=text, requests=1)
+        self._last = True
+        if command not in ANSWERLESS:
+            session.open.append(exchange)
+        return command not in _BINARY_LOG or session.lose("a replica reads the binary log")
+
+    def _prepared_text(self, command: int, buffer: bytes, at: int) -> bytes:
+        statement = int.from_bytes(buffer[at + 1 : at + 5], "little")
+        if command in EXECUTES:
+            return self._session.text_of(statement)
+        if command == CLOSE_STATEMENT:
+            self._session.forget(statement)
+        return b""
+
+    def _login(self, length: int, buffer: bytes, at: int) -> None:
+        session = self._session
+        wanted = int.from_bytes(buffer[at : at + 4], "little")
+        if length >= _TLS_REQUEST_BYTES:  # the four highest of its reserved bytes are MariaDB's own abilities
+            wanted |= int.from_bytes(buffer[at + 28 : at + 32], "little") << 32
+        session.abilities = wanted & session.offered
+        if length == _TLS_REQUEST_BYTES and wanted & TLS:
+            session.lose("the client asked for TLS")
+        elif not wanted & PROTOCOL_41:
+            session.lose("the client speaks the protocol of before MySQL 4.1")
+
+
+_OK: Final = 0x00
+_EOF: Final = 0xFE
+_ERROR: Final = 0xFF
+_LOCAL_INFILE: Final = 0xFB
+_OLD_EOF_BYTES: Final = 9
+"""An EOF packet is shorter; a row may begin with the same byte."""
+_MORE_RESULTS: Final = 0x0008
+_CURSOR: Final = 0x0040
+_PROTOCOL: Final = 10
+_NO_GREETING: Final = "the server's first packet is no greeting of MySQL's protocol 10"
+_FIELD_LIST: Final = 0x04
+_STATISTICS: Final = 0x09
+_PROCESS_INFO: Final = 0x0A
+_FETCH: Final = 0x1C
+RESULT_SETS: Final = frozenset({QUERY, _PROCESS_INFO, *EXECUTES})
+
+Step = Callable[[int, bytes, int], bool]
+"""Takes one packet of a reply (length, buffer, where its payload begins); True if the reply ends with it."""
+
+
+class ReplyReader:
+    """Reads what flows downstream."""
+
+    __slots__ = ("_exchange", "_last", "_left", "_session", "_step", "reach")
+
+    def __init__(self, session: Session) -> None:
+        self.reach = 512
+        """The greeting is the longest that must be seen whole; it gives up on one that is longer."""
+        self._session = session
+        self._exchange = session.open[0]
+        self._step: Step | None = self._greeting
+        self._left = 0
+        """Definitions that come before the rows."""
+        self._last = False
+
+    def quick(self, chunk: bytes) -> bool:
+        """See `PacketReader`: the whole result of the one statement that waits for it."""
+        waiting = self._session.open
+        if len(waiting) != 1 or self._step is not None or waiting[0].command != QUERY:
+            return False
+        if not is_whole_result(chunk, eof_is_old=not self._session.abilities & DEPRECATE_EOF):
+            return False
+        self._exchange, self._last = waiting.popleft(), True
+        return True
+
+    def plausible(self, length: int, sequence: int) -> bool:
+        """See `PacketReader`: a greeting is short, and the first of all."""
+        greeted = self._step != self._greeting
+        return greeted or (sequence == 0 and length < self.reach) or self._session.lose(_NO_GREETING)
+
+    def read(self, length: int, sequence: int, buffer: bytes, at: int) -> bool:
+        """See `PacketReader`."""
+        session = self._session
+        if not session.open:
+            if not length or buffer[at] != _ERROR:
+                return session.lose(
+                    f"the server sent {length} bytes, number {sequence}, that nobody asked for"
+                )
+            self._exchange = Exchange(command=UNASKED, replies=1)
+            self._last = True
+            return True
+        exchange = self._exchange = session.open[0]
+        exchange.replies += 1
+        step = self._step or self._first_step(exchange.command)
+        self._step = step
+        try:
+            self._last = ended = step(length, buffer, at)
+        except IndexError:
+            return session.lose(f"a reply's packet of {length} bytes is shorter than what it says")
+        if ended:
+            session.open.popleft()
+            self._step = None
+        return not session.why_lost
+
+    def packet(self, sequence: int) -> Packet:
+        """See `PacketReader`."""
+        exchange = self._exchange
+        return Packet(sequence=sequence, message=exchange, number=exchange.replies, last=self._last)
+
+    def _first_step(self, command: int) -> Step:
+        if command in RESULT_SETS:
+            return self._result
+        if command == PREPARE:
+            return self._prepared
+        if command == CHANGE_USER:
+            return self._login
+        return self._rows if command in {_FIELD_LIST, _FETCH} else self._single
+
+    def _can(self, ability: int) -> bool:
+        return bool(self._session.abilities & ability)
+
+    def _greeting(self, length: int, buffer: bytes, at: int) -> bool:
+        if length and buffer[at] == _ERROR:
+            return True
+        name_end = buffer.find(b"\0", at, at + length)
+        if not length or buffer[at] != _PROTOCOL or name_end < 0 or name_end + 32 > at + length:
+            self._session.lose(_NO_GREETING)
+            return True
+        self.reach = 32
+        low = name_end + 14  # behind the connection's number (4), 8 bytes of salt, and a filler
+        offered = int.from_bytes(buffer[low : low + 2], "little")
+        offered |= int.from_bytes(buffer[low + 5 : low + 7], "little") << 16
+        offered |= int.from_bytes(buffer[low + 14 : low + 18], "little") << 32
+        self._session.offered = offered
+        self._step = self._login
+        return False
+
+    def _login(self, length: int, buffer: bytes, at: int) -> bool:
+        """All but OK and an error asks the client for more, or tells it that more comes."""
+        if not length or buffer[at] not in {_OK, _ERROR}:
+            return False
+        if buffer[at] == _OK and self._exchange.command == HANDSHAKE:
+            if self._can(COMPRESS | ZSTD):
+                self._session.lose("client and server agreed on compression")
+            elif self._can(OPTIONAL_METADATA):
+                self._session.lose("client and server agreed that results may come without their columns")
+        return True
+
+    def _single(self, length: int, buffer: bytes, at: int) -> bool:
+        del length, buffer, at
+        return True
+
+    def _result(self, length: int, buffer: bytes, at: int) -> bool:
+        first = buffer[at] if length else _OK
+        if first == _OK:
+            return not self._status(buffer, at) & _MORE_RESULTS
+        if first == _ERROR:
+            return self._error(buffer, at)
+        if first == _LOCAL_INFILE:
+            self._session.infile = self._exchange
+            return False
+        columns, end = counted(buffer, at)
+        left_out = self._can(CACHED_METADATA) and end < at + length and not buffer[end]
+        self._left = self._definitions(1) - 1 if left_out else self._definitions(columns)
+        self._step = self._columns if self._left else self._rows
+        return False
+
+    def _definitions(self, count: int) -> int:
+        """So many, and the EOF behind them where there is one."""
+        return count + (0 if self._can(DEPRECATE_EOF) or not count else 1)
+
+    def _columns(self, length: int, buffer: bytes, at: int) -> bool:
+        if length and buffer[at] == _ERROR:
+            return True
+        self._left -= 1
+        if self._left:
+            return False
+        self._step = self._rows
+        ends_with_eof = length < _OLD_EOF_BYTES and buffer[at] == _EOF
+        return ends_with_eof and bool(self._status(buffer, at) & _CURSOR)
+
+    def _rows(self, length: int, buffer: bytes, at: int) -> bool:
+        first = buffer[at] if length else _OK
+        if first < _EOF:
+            return False
+        if first == _ERROR:
+            return self._error(buffer, at)
+        longest = LONGEST_FRAME if self._can(DEPRECATE_EOF) else _OLD_EOF_BYTES
+        if length >= longest:
+            return False
+        more = bool(self._status(buffer, at) & _MORE_RESULTS)
+        if more:
+            self._step = self._result
+        return not more
+
+    def _error(self, buffer: bytes, at: int) -> bool:
+        """MariaDB tells of its progress by errors of a number that no error has."""
+        progress = buffer[at + 1 : at + 3] == b"\xff\xff" and self._can(MARIADB_PROGRESS)
+        return not progress
+
+    def _prepared(self, length: int, buffer: bytes, at: int) -> bool:
+        if not length or buffer[at] != _OK:
+            return True
+        self._session.prepared(int.from_bytes(buffer[at + 1 : at + 5], "little"), self._exchange.text)
+        columns = int.from_bytes(buffer[at + 5 : at + 7], "little")
+        parameters = int.from_bytes(buffer[at + 7 : at + 9], "little")
+        self._left = self._definitions(parameters) + self._definitions(columns)
+        self._step = self._described
+        return not self._left
+
+    def _described(self, length: int, buffer: bytes, at: int) -> bool:
+        del length, buffer, at
+        self._left -= 1
+        return not self._left
+
+    def _status(self, buffer: bytes, at: int) -> int:
+        """The server's status, as an OK packet or an old EOF packet tells it."""
+        if buffer[at] == _EOF and not self._can(DEPRECATE_EOF):
+            return int.from_bytes(buffer[at + 3 : at + 5], "little")
+        try:
+            _, at = counted(buffer, at + 1)
+            _, at = counted(buffer, at)
+        except IndexError:
+            return 0
+        return int.from_bytes(buffer[at : at + 2], "little")
+
+
+def reply_word(payload: bytes) -> str:
+    """What a reply's first packet says: `ok`, `error`, or that a `result` (a greeting, a file's name) follows."""
+    first = payload[0] if payload else _OK
+    return {_OK: "ok", _ERROR: "error"}.get(first, "result")
 
 
 class Dialogue:

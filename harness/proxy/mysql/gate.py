@@ -1,23 +1,225 @@
-"""The packet gate of one direction: it sees whole packets, and does to them what the packet toxics of the link say.
+"""An action: one packet toxic at work on one message, from its first packet to its last.
 
-Answers to no toxic of Toxiproxy, which only knows bytes. Invariant: without a toxic the bytes go by untouched and
-undelayed; with one, all but the messages that it acts on do, in order.
+Invariant: where it begins to act depends on packets alone, never on how their bytes came in pieces.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol, assert_never
 
-from harness.proxy.mysql.action import Action
 from harness.proxy.mysql.commands import HANDSHAKE, Exchange
+from harness.proxy.mysql.dialogue import reply_word
 from harness.proxy.mysql.frames import HEADER_BYTES, FrameTracker, Packet, Part
-from harness.proxy.mysql.outflow import Barrier, Outflow
-from harness.proxy.mysql.replies import reply_word
-from harness.proxy.mysql.rules import Act, PacketRule, Then
+from harness.proxy.mysql.rules import ENDING, Act, PacketRule, Then
 from harness.proxy.stage import Receiver, Stream, Timer
 
-__all__ = ["HELD_MAX", "GateToxic", "GateWire", "PacketGate", "Table"]
+__all__ = [
+    "HELD_MAX",
+    "Action",
+    "Barrier",
+    "GateToxic",
+    "GateWire",
+    "Outflow",
+    "Outlet",
+    "PacketGate",
+    "Table",
+]
+
+
+class Action:
+    """Mutable: it counts what it takes out of the stream."""
+
+    __slots__ = (
+        "bytes", "command", "done", "exchange", "match", "offset", "packet", "packets", "reached", "reply", "rule",
+        "sequence", "statement", "toxic",
+    )  # fmt: skip
+
+    def __init__(self, *, toxic: str, rule: PacketRule, exchange: Exchange, match: int) -> None:
+        self.toxic = toxic
+        self.rule = rule
+        self.exchange = exchange
+        self.match = match
+        self.command = exchange.kinds()[0].value
+        self.statement = exchange.first_word()
+        self.offset = 0
+        """Where in the direction's bytes it began to act."""
+        self.packet = 0
+        """The packet of the message at which it began to act."""
+        self.sequence = 0
+        """That packet's number in its exchange."""
+        self.reply = ""
+        """What the reply begins with, where all of it is acted on: `ok`, `error` or `result`."""
+        self.bytes = 0
+        self.packets = 0
+        self.reached = False
+        self.done = False
+
+    @property
+    def takes(self) -> bool:
+        """Whether bytes are taken out of the stream."""
+        return self.rule.do in {Act.DROP, Act.ERROR}
+
+    @property
+    def whole(self) -> bool:
+        """Whether it means all of the message from its point on, not one packet."""
+        return self.rule.packet == 0 or self.rule.do is not Act.DROP
+
+    @property
+    def ending(self) -> Then:
+        """What becomes of the connection after its error: a server hangs up too."""
+        if self.rule.then is not Then.NONE:
+            return self.rule.then
+        return Then.CLOSE if self.rule.code in ENDING or self.exchange.command == HANDSHAKE else Then.NONE
+
+    def point(self, position: int, size: int, *, ends: bool) -> int | None:
+        """Where in the next `size` bytes it begins to act; None: not in them.
+
+        They are of the packet that its rule names, begin at the packet's byte `position`, and may hold its end.
+        """
+        cut = max(self.rule.byte, 0)
+        if position <= cut < position + size:
+            return cut - position
+        return size if ends and cut >= position + size else None
+
+    def begin(self, packet: Packet, *, offset: int, reply: str = "") -> None:
+        """Its point has come."""
+        self.reached = True
+        self.offset, self.packet, self.sequence, self.reply = offset, packet.number, packet.sequence, reply
+
+    def complete_with(self, packet: Packet) -> bool:
+        """Whether nothing more of the message concerns it after this packet.
+
+        A login has no last packet if its greeting is lost, so its first will do.
+        """
+        return not self.whole or packet.last or self.exchange.command == HANDSHAKE
+
+    def numbers(self) -> dict[str, int | str]:
+        """What its deeds say of the place where it acts."""
+        said: dict[str, int | str] = {
+            "match": self.match,
+            "command": self.command,
+            "statement": self.statement,
+            "packet": self.packet,
+            "offset": self.offset,
+        }
+        return {**said, "reply": self.reply} if self.reply else said
+
+
+class Outlet(Protocol):
+    """Whose next receiver is fed."""
+
+    @property
+    def next(self) -> Receiver:
+        """As of a stage."""
+
+
+class _Ending(Enum):
+    EOF = "eof"
+    RESET = "reset"
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Barrier:
+    """Holds back what comes after it. Mutable: it is lifted, and counts what gathers behind it."""
+
+    owner: object
+    since: float
+    gone: Callable[[float, int], None]
+    """Told, when it lets go, for how many seconds it stood and how many bytes had gathered."""
+    lifted: bool = False
+    bytes: int = 0
+
+
+class Outflow:
+    """A queue that is empty unless a barrier stands; mutable."""
+
+    __slots__ = ("_now", "_outlet", "_queue", "held")
+
+    def __init__(self, outlet: Outlet, *, now: Callable[[], float]) -> None:
+        self._outlet = outlet
+        self._now = now
+        self.held = 0
+        """Bytes that wait behind barriers."""
+        self._queue: deque[bytes | _Ending | Barrier | Callable[[], None]] = deque()
+
+    def __bool__(self) -> bool:
+        """Whether anything is held back."""
+        return bool(self._queue)
+
+    def data(self, chunk: bytes) -> None:
+        """Bytes for the peer."""
+        if not self._queue:
+            self._outlet.next.data(chunk)
+            return
+        self._queue.append(chunk)
+        self.held += len(chunk)
+        last = next((item for item in reversed(self._queue) if isinstance(item, Barrier)), None)
+        if last is not None:
+            last.bytes += len(chunk)
+
+    def eof(self) -> None:
+        """FIN, in its turn."""
+        self._put(_Ending.EOF)
+
+    def reset(self) -> None:
+        """RST, in its turn."""
+        self._put(_Ending.RESET)
+
+    def call(self, act: Callable[[], None]) -> None:
+        """Do something when all that came before has gone."""
+        self._put(act)
+
+    def bar(self, barrier: Barrier) -> None:
+        """Hold back what comes from now on."""
+        self._queue.append(barrier)
+
+    def lift(self, barrier: Barrier) -> None:
+        """Let go of what the barrier holds, once those before it are lifted too."""
+        barrier.lifted = True
+        self._flow()
+
+    def lift_all_of(self, owner: object) -> None:
+        """Lift every barrier that `owner` has put up."""
+        for item in self._queue:
+            if isinstance(item, Barrier) and item.owner is owner:
+                item.lifted = True
+        self._flow()
+
+    def clear(self) -> None:
+        """Forget what is held: the connection ends here."""
+        self._queue.clear()
+        self.held = 0
+
+    def _put(self, item: _Ending | Callable[[], None]) -> None:
+        self._queue.append(item)
+        if len(self._queue) == 1:
+            self._flow()
+
+    def _flow(self) -> None:
+        while self._queue:
+            item = self._queue[0]
+            if isinstance(item, Barrier) and not item.lifted:
+                return
+            self._queue.popleft()
+            match item:
+                case Barrier():
+                    item.gone(self._now() - item.since, item.bytes)
+                case bytes():
+                    self.held -= len(item)
+                    self._outlet.next.data(item)
+                case _Ending.EOF:
+                    self._outlet.next.eof()
+                case _Ending.RESET:
+                    self._outlet.next.reset()
+                case _ if callable(item):
+                    item()
+                case _:
+                    assert_never(item)
+
 
 HELD_MAX = 1 << 20
 """From so many bytes behind a barrier on, the peer is not read."""

@@ -10,10 +10,10 @@ import pytest
 
 from harness.choices import Choices
 from harness.clock import monotonic_us
-from harness.proxy.holdings import Holdings
 from harness.proxy.stage import Stream
 from harness.proxy.tests.conftest import Stand
-from harness.proxy.toxics.held_bytes import HELD_MAX
+from harness.proxy.toxics.kind import HELD_MAX
+from harness.proxy.workshop import Holdings
 
 KERNEL_MAX = 24 << 20
 """What the sockets of both ends and of the proxy may hold together, at the most that Linux lets them grow."""

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from harness.proxy.cutting import Cutting
+from harness.proxy.link import Cutting
 from harness.proxy.stage import Stream
 from harness.proxy.tests.conftest import Stand
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from harness.proxy.seeding import Dice
 from harness.proxy.stage import Stream
 from harness.proxy.tests.conftest import Stand
+from harness.proxy.workshop import Dice
 
 SEED, CONNECTIONS = 7, 12
 

@@ -23,8 +23,7 @@ from harness.clock import Deadline, wait_until
 from harness.errors import UsageError, WorldError
 from harness.proxy.conformance.peers import connected, end_of, upstream
 from harness.proxy.conformance.subject import Link, Subject
-from harness.proxy.http_message import BODY_MAX, HEAD_MAX
-from harness.proxy.http_server import CLIENTS_MAX
+from harness.proxy.http_server import BODY_MAX, CLIENTS_MAX, HEAD_MAX
 
 pytestmark = pytest.mark.real
 

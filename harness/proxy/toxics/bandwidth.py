@@ -8,8 +8,7 @@ says how many bytes passed (`paced`) in how many microseconds in which there wer
 from __future__ import annotations
 
 from harness.proxy.stage import Attributes, Place, Receiver, Timer
-from harness.proxy.toxics.held_bytes import HELD_MAX, HeldBytes
-from harness.proxy.toxics.kind import ToxicKind
+from harness.proxy.toxics.kind import HELD_MAX, HeldBytes, ToxicKind
 
 __all__ = ["BANDWIDTH", "Bandwidth"]
 

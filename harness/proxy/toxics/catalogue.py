@@ -1,4 +1,4 @@
-"""Every kind of toxic, by name: Toxiproxy's eight, then our own."""
+"""`noop`: nothing. Answers to Toxiproxy's toxic of the same name; it is what a fault's no-op test injects."""
 
 from __future__ import annotations
 
@@ -6,19 +6,23 @@ from collections.abc import Mapping
 
 from harness.proxy.toxics import packet
 from harness.proxy.toxics.bandwidth import BANDWIDTH
+from harness.proxy.toxics.close import RESET_PEER, SLOW_CLOSE, TIMEOUT
 from harness.proxy.toxics.half_open import HALF_OPEN
 from harness.proxy.toxics.kind import ToxicKind
 from harness.proxy.toxics.latency import LATENCY
 from harness.proxy.toxics.limit_data import LIMIT_DATA
-from harness.proxy.toxics.noop import NOOP
-from harness.proxy.toxics.refuse import REFUSE
-from harness.proxy.toxics.reset_peer import RESET_PEER
 from harness.proxy.toxics.slicer import SLICER
-from harness.proxy.toxics.slow_close import SLOW_CLOSE
-from harness.proxy.toxics.stall import STALL
-from harness.proxy.toxics.timeout import TIMEOUT
 
-__all__ = ["TOXIC_KINDS"]
+__all__ = ["NOOP", "REFUSE", "STALL", "TOXIC_KINDS"]
+
+NOOP = ToxicKind(name="noop", attributes={}, stage=None)
+
+
+REFUSE = ToxicKind(name="refuse", attributes={}, stage=None, own=True)
+
+
+STALL = ToxicKind(name="stall", attributes={}, stage=None, own=True)
+
 
 _PACKET = ToxicKind(name="packet", attributes=packet.ATTRIBUTES, refuse=packet.refuse, stage=None, own=True)
 

@@ -7,8 +7,7 @@ overtake each other, and removal lets go of everything held at once, in order.
 from __future__ import annotations
 
 from harness.proxy.stage import Attributes, Place, Receiver, Timer
-from harness.proxy.toxics.held_bytes import HELD_MAX, HeldBytes
-from harness.proxy.toxics.kind import ToxicKind
+from harness.proxy.toxics.kind import HELD_MAX, HeldBytes, ToxicKind
 
 __all__ = ["LATENCY", "Latency"]
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.proxy.stage import Attributes, Place, Receiver, Timer
-from harness.proxy.toxics.held_bytes import HELD_MAX, HeldBytes
-from harness.proxy.toxics.kind import ToxicKind
+from harness.proxy.toxics.kind import HELD_MAX, HeldBytes, ToxicKind
 
 __all__ = ["SLICER", "Slicer"]
 

@@ -1,7 +1,6 @@
-"""The inside faults of one attempt: what a scenario asks it to do to itself, wired to what each waits for.
+"""Trouble with the checkpoint store: what faults do before each write of one attempt.
 
-Answers to Jepsen's nemesis, moved into the process. Invariant: a fault acts once in a subtask's life (those of calls:
-as often as asked), whatever number of attempts that life has; an attempt without faults is wired to nothing.
+Answers to a remote file system on a bad day. Invariant: a fault acts on the writes of its own time alone.
 """
 
 from __future__ import annotations
@@ -11,21 +10,19 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from harness.checkpoint_store import CheckpointStore
-from harness.clock import monotonic_us
+from harness.clock import monotonic_us, utc_now
+from harness.database.checkpoint_store import CheckpointStore, Files
 from harness.faults.kill_worker import die
 from harness.faults.model.fault import Fault
 from harness.faults.model.registry import fault_of
 from harness.faults.model.workload import CallFault, ShapingFault
-from harness.faults.real.attempt_site import AttemptSite
+from harness.faults.real.attempt_site import AttemptSite, Shift
 from harness.history.journal import Journal
-from harness.moments import Awaited, awaited, instant_ms
 from harness.runs.plan import Crash, RunPlan
-from harness.scenario import At, Between, CheckpointDone, Phase, Workload
-from harness.scenario_triggers import RecordTaken
+from harness.scenario.model import At, Between, CheckpointDone, Phase, Workload
+from harness.scenario.moments import Awaited, awaited, instant_ms
+from harness.scenario_parts.triggers import RecordTaken
 from harness.sut.inside.calls import FaultyCalls, PlannedCalls
-from harness.sut.inside.store_trouble import StoreTrouble
-from harness.sut.inside.wall_clock import WallClock
 from harness.sut.past import Past, read_past
 from harness.sut.phases import PhaseHook, PhaseHooks
 from harness.sut.positions import SubtaskSource, WatchedSource
@@ -33,7 +30,63 @@ from harness.workloads.lookups import LookupSource, nth_ids
 from reference_impl.operator.functions import AsyncFunction
 from reference_impl.task.positioned_input import Source
 
-__all__ = ["InsideFaults"]
+__all__ = ["InsideFaults", "StoreTrouble", "WallClock"]
+
+
+class StoreTrouble:
+    """One attempt's; a `SiteStore`. Mutable: what acts on its writes now, each with the instant when it is over."""
+
+    def __init__(self, store: CheckpointStore) -> None:
+        self._store = store
+        self._acting: list[tuple[int, Callable[[], None]]] = []
+        store.trouble = self.before_write
+
+    def before_write(self) -> None:
+        """By the store: take the time, or raise the OSError, that a fault asks for."""
+        for until_us, meet in self._acting:
+            if monotonic_us() < until_us:
+                meet()
+
+    def meets(self, meet: Callable[[], None], *, lasts_ms: int) -> None:
+        """See `SiteStore`."""
+        self._acting.append((monotonic_us() + lasts_ms * 1000, meet))
+
+    @property
+    def files(self) -> Files:
+        """See `SiteStore`."""
+        return self._store.files
+
+
+_NS_PER_US = 1000
+_NS_PER_MS = 1_000_000
+
+
+def _true(at_ns: int) -> int:
+    del at_ns
+    return 0
+
+
+class WallClock:
+    """Mutable: `shift` may be replaced."""
+
+    def __init__(self) -> None:
+        self._origin_ns = round(utc_now().timestamp() * 1_000_000_000) - monotonic_us() * _NS_PER_US
+        self.shift: Shift = _true
+
+    def now_ns(self) -> int:
+        """The time of day, as the clock has it."""
+        now_ns = monotonic_us() * _NS_PER_US
+        return self._origin_ns + now_ns + self.shift(now_ns)
+
+    def offset_ms(self) -> float:
+        """How far it is ahead of the monotonic clock, less what it was ahead when it was made."""
+        now_ns = monotonic_us() * _NS_PER_US
+        return round((self.now_ns() - self._origin_ns - now_ns) / _NS_PER_MS, 1)
+
+    def set_right(self) -> None:
+        """What a fault did is over."""
+        self.shift = _true
+
 
 Act = Callable[[], None]
 _FIRST_RECORD = Phase(phase="accept", hit=1)

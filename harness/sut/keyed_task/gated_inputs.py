@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from harness.sut.keyed_task.parts import KeyedParts
 from harness.sut.phases import Phases
-from harness.workloads.inputs import Inputs
+from harness.workloads.lookups import Inputs
 from reference_impl.checkpoint_events import CheckpointBarrier, EndOfData, EndOfPartition, StopMode
 from reference_impl.checkpoints.barrier_handler import CheckpointableTask
 from reference_impl.checkpoints.channels import ChannelElement, InputChannel, InputChannelInfo

@@ -11,13 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from harness.sut.keyed_task.gated_inputs import GatedInputs
-from harness.sut.keyed_task.kept_state import KeptState
-from harness.sut.keyed_task.parts import Keeping, KeyedParts
+from harness.sut.keyed_task.parts import Keeping, KeptState, KeyedParts
 from harness.sut.keyed_task.session_counter import SessionCounter
 from harness.sut.phases import Phases
 from harness.sut.positions import TaskState
-from harness.workloads.inputs import Inputs
-from harness.workloads.lookups import Lookup
+from harness.workloads.lookups import Inputs, Lookup
 from reference_impl.checkpoint_events import CheckpointMetaData, CheckpointOptions
 from reference_impl.checkpoints.async_checkpoint import OperatorSnapshotFutures
 from reference_impl.checkpoints.barrier_handler import CheckpointableTask

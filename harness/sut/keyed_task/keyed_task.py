@@ -1,7 +1,7 @@
-"""A keyed task: what a scenario's `task:` puts around the lookups of one subtask, at every level.
+"""Kept state: what a snapshot keeps of the operator in front of the lookups, as text that any sink can store.
 
-Answers to a job graph's vertex with two inputs and a chain of two operators. Invariant: it adds parts and replaces
-none: source, lookups, coordination and sink are those of a task without it.
+Answers to an `OperatorSubtaskState` on its way through a checkpoint storage. Invariant: msgpack of known types and no
+pickle; a text that was altered on its way is refused, for it carries the checksum of what it holds.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from harness.sut.keyed_task.keyed_head import KeyedHead
 from harness.sut.keyed_task.parts import HONEST_PARTS, KeyedParts
 from harness.sut.keyed_task.session_counter import SessionCounter
 from harness.sut.phases import Phases
-from harness.workloads.inputs import Inputs
+from harness.workloads.lookups import Inputs
 from reference_impl.task.positioned_input import Reader
 
 __all__ = ["KeyedTask"]

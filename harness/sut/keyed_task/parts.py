@@ -6,11 +6,14 @@ Invariant: a part changes what is under test and never draws, so equal seeds sta
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Protocol
 
-from harness.sut.keyed_task.kept_state import KeptState, decoded, encoded
+import msgspec
+
 from reference_impl.checkpoints.barrier_handler import (
     CheckpointableInput,
     CheckpointableTask,
@@ -19,11 +22,21 @@ from reference_impl.checkpoints.barrier_handler import (
 from reference_impl.checkpoints.single_barrier_handler import SingleCheckpointBarrierHandler
 from reference_impl.checkpoints.watermark_valve import StatusWatermarkValve
 from reference_impl.mailbox.timers import Timers
+from reference_impl.state.handles import KeyedStateHandle
 from reference_impl.state.internal_timer_services import InternalTimerServices
-from reference_impl.state.internal_timers import KeyContext
+from reference_impl.state.internal_timers import KeyContext, TimersHandle
 from reference_impl.state.keyed_state_backend import KeyedStateBackend
 
-__all__ = ["HONEST_PARTS", "BuildBarrierHandler", "Keeping", "KeyedParts"]
+__all__ = [
+    "HONEST_PARTS",
+    "BuildBarrierHandler",
+    "Keeping",
+    "KeptState",
+    "KeptStateAltered",
+    "KeyedParts",
+    "decoded",
+    "encoded",
+]
 
 
 class BuildBarrierHandler(Protocol):
@@ -67,3 +80,41 @@ class KeyedParts:
 
 
 HONEST_PARTS = KeyedParts()
+
+
+_CHECKSUM_LENGTH = 16
+
+
+class KeptStateAltered(Exception):
+    """What is read back is not what was stored."""
+
+
+class KeptState(msgspec.Struct, frozen=True, kw_only=True):
+    """None where there is nothing (C10)."""
+
+    keyed: KeyedStateHandle | None
+    timers: TimersHandle | None
+
+
+def encoded(state: KeptState) -> str:
+    """`state` as text."""
+    body = msgspec.msgpack.encode(state)
+    return f"{_checksum(body)}:{b64encode(body).decode('ascii')}"
+
+
+def decoded(text: str) -> KeptState:
+    """What `encoded` was given. Raises `KeptStateAltered`."""
+    checksum, _, rest = text.partition(":")
+    try:
+        body = b64decode(rest, validate=True)
+    except ValueError as error:
+        message = f"the state of the keyed operator is torn: its text is no base64 ({error})"
+        raise KeptStateAltered(message) from error
+    if _checksum(body) != checksum:
+        message = f"the state of the keyed operator is torn or altered: its checksum is not {checksum}"
+        raise KeptStateAltered(message)
+    return msgspec.msgpack.decode(body, type=KeptState)
+
+
+def _checksum(body: bytes) -> str:
+    return sha256(body).hexdigest()[:_CHECKSUM_LENGTH]

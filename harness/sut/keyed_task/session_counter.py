@@ -1,7 +1,7 @@
 """The session counter: of each key its records and its sessions, kept in keyed state, ended by timers in event time.
 
 Answers to a user's `KeyedCoProcessFunction`. Invariant: what it stamps on a record is what the fold of
-`harness.workloads.sessions` says of it, which shares no code with this; so any update or timer that is lost, doubled
+`harness.workloads.lookups` says of it, which shares no code with this; so any update or timer that is lost, doubled
 or taken for another key's is a wrong value in the end.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import asdict
 
 from harness.sut.phases import Phases
-from harness.workloads.elements import Lookup, StampedLookup
+from harness.workloads.shape import Lookup, StampedLookup
 from reference_impl.functions.process_function import Collector, ProcessContext, RuntimeContext
 from reference_impl.state.state_descriptor import MapStateDescriptor, ValueStateDescriptor
 

@@ -10,14 +10,23 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from harness import VERSION
 from harness.sut.serve.attempt import Attempt, Phase, Unwound
-from harness.sut.serve.config import operator_config
-from harness.sut.serve.fields import Fields, a_bool, a_list, a_text, a_whole, anything, one_of
+from harness.sut.serve.config import (
+    Code,
+    Fields,
+    Refusal,
+    a_bool,
+    a_list,
+    a_text,
+    a_whole,
+    anything,
+    one_of,
+    operator_config,
+)
 from harness.sut.serve.line import object_of, written
-from harness.sut.serve.refusal import Code, Refusal
 from harness.sut.serve.saved_state import elements_of
 from harness.sut.serve.systems import System
-from harness.versions import VERSION
 from reference_impl.elements import LatencyMarker, OperatorInput, Record, Watermark, WatermarkStatus
 
 __all__ = ["COMMANDS", "PROTOCOL", "converse"]

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from harness.history.strict_json import Loose, strictly
-from harness.sut.serve.refusal import Code, Refusal
+from harness.sut.serve.config import Code, Refusal
 
 __all__ = ["CHUNK", "LINE_MAX", "Lines", "object_of", "written"]
 

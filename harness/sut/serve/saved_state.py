@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from harness.sut.serve.fields import Fields, a_bool, a_list, a_whole, anything
-from harness.sut.serve.refusal import Code, Refusal
+from harness.sut.serve.config import Code, Fields, Refusal, a_bool, a_list, a_whole, anything
 from reference_impl.elements import QueueElement, Record, Watermark, WatermarkStatus
 
 __all__ = ["elements_of", "shown"]

@@ -11,9 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from harness.sut.serve.config import OperatorConfig
-from harness.sut.serve.fields import canonical
-from harness.sut.serve.refusal import Code, Refusal
+from harness.sut.serve.config import Code, OperatorConfig, Refusal, canonical
 from reference_impl.elements import Record
 from reference_impl.errors import CallTimedOut
 from reference_impl.operator.functions import AsyncFunction

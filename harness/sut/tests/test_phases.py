@@ -9,9 +9,8 @@ import pytest
 from harness.history.journal import Journal
 from harness.history.merge import read_leftovers
 from harness.history.recorder import Recorder, attempt_file
-from harness.moments import Awaited
-from harness.phases import NOT_RECORDED, PHASES
-from harness.scenario_triggers import Phase
+from harness.scenario.moments import Awaited
+from harness.scenario_parts.triggers import NOT_RECORDED, PHASES, Phase
 from harness.sut.past import Past, read_past
 from harness.sut.phases import PhaseHook, PhaseHooks
 from harness.sut.positions import Replay

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.scenario import Workload
+from harness.scenario.model import Workload
 from harness.sut.positions import SubtaskSource, TaskState, named, restored, saved
-from harness.workloads.elements import Lookup, StampedLookup
 from harness.workloads.lookups import LookupSource
+from harness.workloads.shape import Lookup, StampedLookup
 from reference_impl.elements import EndOfInput, QueueElement, Record, Watermark
 
 _whole = st.integers(0, 2**53)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.scenario import Workload
+from harness.scenario.model import Workload
 from harness.workloads.lookups import Lookup, LookupSource, MarkOfTime, customer_rows, expected_value
 
 
@@ -24,7 +24,7 @@ def elements(made: LookupSource) -> list[tuple[Lookup, int | None] | MarkOfTime]
 
 
 _SAY = """
-from harness.scenario import Workload
+from harness.scenario.model import Workload
 from harness.workloads.lookups import LookupSource, customer_rows
 made = LookupSource(workload=Workload(records=20), seed=11, subtask=1)
 print([made[position] for position in range(len(made))], customer_rows(keys=5, seed=11))

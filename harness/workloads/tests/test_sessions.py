@@ -8,11 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.scenario import Task, Workload
-from harness.workloads.elements import Lookup, MarkOfTime
-from harness.workloads.inputs import Inputs
-from harness.workloads.lookups import LookupSource
-from harness.workloads.sessions import expect_stamped, session_stamps
+from harness.scenario.model import Task, Workload
+from harness.workloads.lookups import Inputs, LookupSource, expect_stamped, session_stamps
+from harness.workloads.shape import Lookup, MarkOfTime
 
 
 def source(*, seed: int = 7, **workload: Any) -> LookupSource:

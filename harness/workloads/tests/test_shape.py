@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from harness.faults.model.fault import Fault
 from harness.faults.model.registry import fault_of
-from harness.scenario import Workload
+from harness.scenario.model import Workload
 from harness.workloads.lookups import (
     HOT_KEY,
     Lookup,

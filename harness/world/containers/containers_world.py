@@ -34,11 +34,10 @@ from harness.world.containers.sweep import labels_of_run, sweep_run
 from harness.world.data_folder import REDO_BYTES
 from harness.world.ledger import Ledger
 from harness.world.mysql_server import app_grants, server_options
-from harness.world.own_proxy import start_own_proxy
 from harness.world.ports import LOOPBACK, reserve_port
 from harness.world.processes import ChildProcess
 from harness.world.proof import ask, proof_of
-from harness.world.proxy_choice import proxy_lacks
+from harness.world.proxy_program import proxy_lacks, start_own_proxy
 from harness.world.server import Server
 from harness.world.toxiproxy import Toxiproxy
 from harness.world.world import DATABASE, LINKS, Address, Credentials, World

@@ -12,8 +12,8 @@ from harness.clock import Deadline, wait_until
 from harness.tests.real_world import require_world
 from harness.world.containers import find_engine, sweep_run
 from harness.world.ledger import reap
+from harness.world.server_place import no_small_disk
 from harness.world.settings import WorldSettings
-from harness.world.small_disk import no_small_disk
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
 

@@ -15,7 +15,7 @@ from harness.world import server_clock
 from harness.world.ledger import Ledger, dead_runs, reap
 from harness.world.places import Places
 from harness.world.ports import reserve_port
-from harness.world.small_disk import mount_small_disk, no_small_disk
+from harness.world.server_place import mount_small_disk, no_small_disk
 
 
 @pytest.fixture

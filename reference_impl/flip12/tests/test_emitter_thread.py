@@ -13,7 +13,7 @@ import pytest
 
 from reference_impl.elements import LatencyMarker, OperatorInput
 from reference_impl.errors import WrongState
-from reference_impl.flip12 import emitter_thread
+from reference_impl.flip12 import wait_operator
 from reference_impl.flip12.wait_operator import THREAD_NAME, EmitterWaitOperator, build_operator
 from reference_impl.mailbox.loops import real_loop
 from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor
@@ -192,7 +192,7 @@ def test_the_close_ends_though_an_emission_hangs_and_says_so_b5(
     mode: Mode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """FLINK-5638: the lock was held by whoever waited for the emitter, which waited for what came next."""
-    monkeypatch.setattr(emitter_thread, "STOP_LIMIT_S", 0.02)
+    monkeypatch.setattr(wait_operator, "STOP_LIMIT_S", 0.02)
     emitting, go_on = Event(), Event()
 
     def hang(_element: OperatorInput) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from inspect import isfunction, signature
 from types import ModuleType
 
-from reference_impl.tests import (
+from reference_impl.operator.tests import (
     test_async_wait,
     test_async_wait_control,
     test_async_wait_life,

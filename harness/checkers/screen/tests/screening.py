@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from harness.checkers.judge import judge
 from harness.checkers.registry import CHECKERS
 from harness.checkers.screen.acquittal import acquit
-from harness.checkers.screen.irregular import Irregular
 from harness.checkers.screen.screen import Screen
+from harness.checkers.screen.totals import Irregular
 from harness.history.event import Event
 from harness.history.event_fields import well_formed
 from harness.history.header import Header

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.checkers.screen.distinct import Distinct
+from harness.checkers.screen.totals import Distinct
 from harness.choices import Choices
 
 MANY = 40_000

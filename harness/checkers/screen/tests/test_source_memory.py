@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.checkers.screen.irregular import Irregular
-from harness.checkers.screen.source_memory import SourceMemory
+from harness.checkers.screen.attempt import SourceMemory
+from harness.checkers.screen.totals import Irregular
 from harness.history.event import Id, Wm
 
 

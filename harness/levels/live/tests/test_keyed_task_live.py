@@ -8,7 +8,7 @@ import pytest
 
 from harness.levels.live.tests.conftest import Performed
 from harness.levels.live.tests.faulty_scenario import faulty
-from harness.scenario import Scenario
+from harness.scenario.model import Scenario
 from harness.tests.whole_run import told
 from harness.verdict import Outcome
 

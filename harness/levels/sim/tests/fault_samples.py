@@ -7,7 +7,7 @@ from typing import Any
 from harness.faults.model.registry import FAULTS
 from harness.levels.sim.run import Simulated, simulate_scenario
 from harness.runs.order import Order
-from harness.scenario import Scenario
+from harness.scenario.model import Scenario
 from harness.sut.variant import HONEST, Variant
 
 __all__ = ["SAMPLES", "STORES", "sample", "simulated"]

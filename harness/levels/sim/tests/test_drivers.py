@@ -9,15 +9,14 @@ from typing import Any
 import pytest
 
 from harness.choices import Draw
-from harness.database.error_classes import ErrorClass, class_of, code_of
-from harness.faults.simulated.losses import LOST_CONNECTION
-from harness.levels.sim.customers import Customers
+from harness.database.transactions import ErrorClass, class_of, code_of
+from harness.faults.simulated.act import LOST_CONNECTION
 from harness.levels.sim.drivers import AsyncDriver, BlockingDriver, SimulatedError
 from harness.levels.sim.hub import Actor, Hub
 from harness.levels.sim.link import Link
 from harness.levels.sim.server import SimulatedServer
 from harness.levels.sim.subtask_loop import SubtaskLoop
-from harness.levels.sim.tables import Effects, Tables
+from harness.levels.sim.tables import Customers, Effects, Tables
 from harness.levels.sim.tape import MemoryRecorder, Tape
 
 ROWS = [[0, "Ada", "Rome", 1], [1, "Bo", "Oslo", 2]]

@@ -9,9 +9,9 @@ import pytest
 from harness.history.event import Call, FaultEvent, In, Kill, Snap, Start
 from harness.levels.sim.run import Simulated
 from harness.levels.sim.tests.fault_samples import sample, simulated
-from harness.moments import instant_ms
-from harness.phases import PHASES
-from harness.scenario import Scenario
+from harness.scenario.model import Scenario
+from harness.scenario.moments import instant_ms
+from harness.scenario_parts.triggers import PHASES
 from harness.tests.simulated_run import judgement_of
 from harness.verdict import Outcome
 

@@ -10,7 +10,7 @@ from harness.checkers.judge import judge
 from harness.history.event import GiveUp, Kill
 from harness.levels.sim.run import Simulated, simulate_scenario
 from harness.runs.order import Order
-from harness.scenario import Scenario
+from harness.scenario.model import Scenario
 from harness.sut.variant import HONEST, Variant
 from reference_impl.mutants import BUILDERS
 

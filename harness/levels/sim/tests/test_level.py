@@ -13,8 +13,8 @@ from harness.levels.sim.level import SimulatedLevel
 from harness.levels.sim.tape import MemoryRecorder
 from harness.runs.order import Order
 from harness.runs.outcome import RunOutcome
-from harness.scenario import Scenario
-from harness.scenario_file import apply_settings, load_many
+from harness.scenario.file import apply_settings, load_many
+from harness.scenario.model import Scenario
 from harness.sut.variant import Variant
 from harness.verdict import Judgement, Outcome
 

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.database.connection_lost import ConnectionLost
+from harness.database.pool import ConnectionLost
 from harness.defects import find_defect, variant_of
 from harness.history.event import FaultEvent
 from harness.levels.sim.run import Simulated, simulate_scenario
 from harness.runs.order import Order
-from harness.scenario import Scenario
-from harness.scenario_file import apply_settings, load_many
+from harness.scenario.file import apply_settings, load_many
+from harness.scenario.model import Scenario
 from harness.sut.variant import HONEST, Variant
 from harness.tests.simulated_run import judgement_of
 from harness.verdict import Outcome

@@ -13,12 +13,17 @@ import pytest
 import harness.database
 from harness.choices import Draw
 from harness.database import subtask_writer
-from harness.levels.sim.controls import control_of
-from harness.levels.sim.customers import Customers
 from harness.levels.sim.hub import Hub
-from harness.levels.sim.server import ConnectRefused, Reply, Session, SimulatedServer, UnknownStatement
+from harness.levels.sim.server import (
+    ConnectRefused,
+    Reply,
+    Session,
+    SimulatedServer,
+    UnknownStatement,
+    control_of,
+)
 from harness.levels.sim.statements import STATEMENTS
-from harness.levels.sim.tables import Effects, Tables
+from harness.levels.sim.tables import Customers, Effects, Tables
 from harness.levels.sim.tests.scripts import KEYED_SCRIPTS, SCRIPTS
 from harness.levels.sim.tests.two_servers import ROWS, on_simulated
 from harness.sut.lookup import QUERY
@@ -105,7 +110,7 @@ def is_known(sql: str) -> bool:
 @pytest.mark.parametrize(
     "module",
     [
-        "audit", "coordinated_sink", "coordinator", "idempotent_sink", "pool", "server_counts", "sink",
+        "audit", "coordinated_sink", "coordinator", "pool", "sink",
         "subtask_writer", "transactions", "two_phase_sink",
     ],
 )  # fmt: skip

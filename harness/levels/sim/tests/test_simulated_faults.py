@@ -12,12 +12,11 @@ from harness.choices import Draw
 from harness.errors import UsageError
 from harness.faults.model.registry import FAULTS
 from harness.history.event import FaultEvent
-from harness.levels.sim.customers import Customers
 from harness.levels.sim.hub import Hub
 from harness.levels.sim.link import Link
 from harness.levels.sim.run import Simulated
 from harness.levels.sim.server import SimulatedServer
-from harness.levels.sim.tables import Tables
+from harness.levels.sim.tables import Customers, Tables
 from harness.levels.sim.tests.fault_samples import SAMPLES, STORES, sample, simulated
 from harness.sut.variant import Variant
 from harness.tests.simulated_run import judgement_of

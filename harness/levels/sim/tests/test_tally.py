@@ -7,7 +7,7 @@ import pytest
 from harness.engine.tally import Counted, count, tallies, worth_keeping
 from harness.levels.sim.level import SimulatedLevel
 from harness.runs.order import Order
-from harness.scenario_file import apply_settings, load_many
+from harness.scenario.file import apply_settings, load_many
 from harness.verdict import Outcome
 
 

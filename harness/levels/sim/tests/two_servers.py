@@ -16,10 +16,9 @@ import pymysql
 
 from harness.choices import Draw
 from harness.database.schema import connect
-from harness.levels.sim.customers import Customers
 from harness.levels.sim.hub import Actor, Hub
 from harness.levels.sim.server import Reply, Session, SimulatedServer
-from harness.levels.sim.tables import Effects, Tables
+from harness.levels.sim.tables import Customers, Effects, Tables
 from harness.runs.plan import Endpoint
 
 __all__ = ["ROWS", "SUBTASKS", "Answer", "Ask", "End", "Step", "on_real", "on_simulated", "set_up"]

@@ -16,7 +16,7 @@ from harness.engine.perform import perform
 from harness.levels.live.tests.faulty_scenario import faulty, what_bit
 from harness.runs.order import Order
 from harness.runs.outcome import RunOutcome
-from harness.scenario import Scenario
+from harness.scenario.model import Scenario
 from harness.tests.real_world import real_world
 from harness.tests.whole_run import told
 from harness.verdict import Outcome

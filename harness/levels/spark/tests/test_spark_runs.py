@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import pymysql
 import pytest
 
-from harness.catalogue import catalogue
 from harness.choices import Choices, fresh_seed
 from harness.engine.in_world import record_in_world
 from harness.engine.level import Site
@@ -25,8 +24,9 @@ from harness.history.read import read_whole
 from harness.runs.order import Order
 from harness.runs.outcome import RunOutcome
 from harness.runs.plan import Endpoint
-from harness.scenario import Scenario
-from harness.scenario_file import apply_settings, load
+from harness.scenario.catalogue import catalogue
+from harness.scenario.file import apply_settings, load
+from harness.scenario.model import Scenario
 from harness.tests.real_world import real_world
 from harness.tests.whole_run import told
 from harness.verdict import Outcome

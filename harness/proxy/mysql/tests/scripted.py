@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.proxy.mysql.conversation import Conversation
+from harness.proxy.mysql.dialogue import PROTOCOL_41
 from harness.proxy.mysql.frames import framed
 from harness.proxy.mysql.rules import ATTRIBUTES, refuse
-from harness.proxy.mysql.session import PROTOCOL_41
 from harness.proxy.stage import Stream
 from harness.proxy.toxics.packet import PacketToxic
 

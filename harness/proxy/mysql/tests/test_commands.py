@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.proxy.mysql.commands import EXECUTE, PING, PREPARE, QUERY, Exchange, Kind, plain
-from harness.proxy.mysql.query_attributes import counted, without_attributes
+from harness.proxy.mysql.dialogue import counted, without_attributes
 
 
 @pytest.mark.parametrize(

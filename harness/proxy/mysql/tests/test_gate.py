@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.proxy.mysql.error_packets import error_packet, rollback_packet
 from harness.proxy.mysql.frames import framed
 from harness.proxy.mysql.gate import HELD_MAX
+from harness.proxy.mysql.rules import error_packet, rollback_packet
 from harness.proxy.mysql.tests.scripted import (
     GREETING,
     LOGGED_IN,

@@ -6,7 +6,7 @@ import pymysql
 import pytest
 
 from harness.clock import Deadline, monotonic_us, wait_until
-from harness.proxy.cutting import Cutting
+from harness.proxy.link import Cutting
 from harness.proxy.mysql.tests.clients import (
     Client,
     code_of,

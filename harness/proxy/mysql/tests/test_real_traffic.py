@@ -20,8 +20,8 @@ from harness.proxy.mysql.commands import (
     QUERY,
     QUIT,
 )
+from harness.proxy.mysql.dialogue import DEPRECATE_EOF
 from harness.proxy.mysql.frames import framed
-from harness.proxy.mysql.session import DEPRECATE_EOF
 from harness.proxy.mysql.tests.recording import Recording, listen_in, understood
 from harness.world.world import DATABASE, World
 from reference_impl.mailbox.loops import real_loop

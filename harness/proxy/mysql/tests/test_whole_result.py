@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.proxy.mysql.commands import QUERY
-from harness.proxy.mysql.dialogue import Dialogue
+from harness.proxy.mysql.dialogue import DEPRECATE_EOF, Dialogue
 from harness.proxy.mysql.frames import framed
-from harness.proxy.mysql.session import DEPRECATE_EOF
 from harness.proxy.mysql.whole_result import is_whole_result
 
 COLUMN = b"\x03def\x04shop"

@@ -10,11 +10,9 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from harness.clock import Deadline, wait_until
-from harness.proxy.cutting import Cutting
-from harness.proxy.link import Link
+from harness.proxy.link import Cutting, Link
 from harness.proxy.mysql.rules import ATTRIBUTES, refuse
-from harness.proxy.stage import Stream
-from harness.proxy.toxic import Toxic
+from harness.proxy.stage import Stream, Toxic
 from harness.proxy.toxics.catalogue import TOXIC_KINDS
 from harness.proxy.workshop import Workshop
 from harness.world.world import Address

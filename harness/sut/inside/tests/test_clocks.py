@@ -11,8 +11,8 @@ import pytest
 from harness.clock import Deadline
 from harness.faults.real.attempt_site import AttemptSite
 from harness.faults.tests.entries import made
+from harness.sut.inside.inside_faults import WallClock
 from harness.sut.inside.tests.handles import Notes
-from harness.sut.inside.wall_clock import WallClock
 from reference_impl.mailbox.loops import real_loop
 
 MINUTE_MS = 60_000

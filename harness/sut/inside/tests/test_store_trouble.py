@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from harness.checkpoint_store import CheckpointStore, CheckpointUnreadable, FolderFiles, StoreLost
+from harness.database.checkpoint_store import CheckpointStore, CheckpointUnreadable, FolderFiles, StoreLost
 from harness.faults.real.attempt_site import AttemptSite
 from harness.faults.tests.entries import made
-from harness.sut.inside.store_trouble import StoreTrouble
+from harness.sut.inside.inside_faults import StoreTrouble
 
 
 class Notes:
@@ -72,7 +72,7 @@ def test_a_failing_store_refuses_until_its_while_is_over(store: CheckpointStore,
 def test_a_store_that_fails_for_too_long_is_given_up(
     store: CheckpointStore, notes: Notes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.checkpoint_store._INSIST_S", 0.0)
+    monkeypatch.setattr("harness.database.checkpoint_store._INSIST_S", 0.0)
     act("store_failing", store, notes, how="read-only", **{"for": "1m"})
 
     with pytest.raises(StoreLost, match="Read-only file system"):

@@ -8,14 +8,12 @@ from functools import partial
 from typing import Any
 
 from harness.engine.subtask import LOOKUPS
-from harness.scenario import Task, Workload
+from harness.scenario.model import Task, Workload
 from harness.sut.keyed_task.gated_inputs import GatedInputs
 from harness.sut.keyed_task.keyed_task import KeyedTask
 from harness.sut.keyed_task.parts import HONEST_PARTS, KeyedParts
 from harness.sut.positions import SubtaskSource
-from harness.workloads.inputs import Inputs
-from harness.workloads.lookups import LookupSource
-from harness.workloads.sessions import Stamp, session_stamps
+from harness.workloads.lookups import Inputs, LookupSource, Stamp, session_stamps
 from reference_impl.checkpoint_events import CheckpointMetaData, CheckpointOptions, StopMode
 from reference_impl.checkpoints.async_checkpoint import OperatorSnapshotFutures
 from reference_impl.elements import OperatorInput, QueueElement, Record

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.sut.keyed_task.kept_state import KeptStateAltered, decoded
+from harness.sut.keyed_task.parts import KeptStateAltered, decoded
 from harness.sut.keyed_task.tests.keyed_rig import KeyedRig
 from harness.sut.positions import TaskState, restored, saved
 from reference_impl.elements import Watermark

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from harness.sut.serve.config import Refusal
 from harness.sut.serve.line import CHUNK, LINE_MAX, Lines, object_of
-from harness.sut.serve.refusal import Refusal
 from harness.sut.serve.tests.conversation_file import HELLO
 from harness.sut.serve.tests.speaking import lines_in_process
 

@@ -11,9 +11,8 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from harness.errors import FloodmarkError
-from harness.oracle.launch import find_oracle
-from harness.protocol.limits import Limits
-from harness.protocol.program import Program
+from harness.oracle.provide import find_oracle
+from harness.protocol.program import Limits, Program
 from harness.sut.serve import SYSTEMS
 from harness.sut.serve.tests.conversation_file import HELLO, ConversationFile, Exchange, catalogue
 from harness.sut.serve.tests.speaking import asked, spoken_in_process, spoken_to_program

@@ -14,9 +14,8 @@ import psutil
 import pytest
 
 from harness.errors import Exit
-from harness.oracle.launch import SETUP
-from harness.protocol.limits import Limits
-from harness.protocol.program import Program, await_answers
+from harness.oracle.provide import SETUP
+from harness.protocol.program import Limits, Program, await_answers
 from harness.sut.serve import SYSTEMS
 from harness.sut.serve.tests.conversation_file import HELLO, catalogue
 

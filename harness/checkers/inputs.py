@@ -1,0 +1,167 @@
+"""Which watermark an `owm` is: the k-th one of a value stands for the k-th position of that value.
+
+Answers to the paragraph "Which watermark" of `docs/history.md`. Invariant: an `owm` beyond the positions of
+its value is surplus, stands for nothing, and is for V7 alone; so it is absent from what these functions
+return.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from msgspec import UNSET, UnsetType
+
+from harness.checkers.history_trace import Attempt, Subtask
+from harness.history.event import Emission, Id, In, Out, Owm, W, Wm
+
+__all__ = [
+    "AttemptInput",
+    "Element",
+    "Mark",
+    "RecordOf",
+    "SubtaskInput",
+    "Taken",
+    "element_of",
+    "elements_of",
+    "positions_of_emissions",
+]
+
+
+def positions_of_emissions(
+    emissions: Iterable[Emission], positions_of: Mapping[W, Sequence[int]]
+) -> list[int | None]:
+    """For each emission the input position that it stands for as a watermark; None for `out` and surplus."""
+    left: Counter[W] = Counter()
+    found: list[int | None] = []
+    for emission in emissions:
+        if isinstance(emission, Out):
+            found.append(None)
+            continue
+        positions = positions_of.get(emission.w, ())
+        k = left[emission.w]
+        left[emission.w] += 1
+        found.append(positions[k] if k < len(positions) else None)
+    return found
+
+
+class Taken(NamedTuple):
+    """A record as it was taken in."""
+
+    pos: int
+    n: int
+    """The event that first took it in."""
+    ts: int | None
+    expect: list[Any] | UnsetType
+    key: Any | UnsetType
+    """Absent is no key; null is one."""
+
+
+class SubtaskInput:
+    """Records by id and watermarks by position, over all attempts of a subtask."""
+
+    def __init__(self, subtask: Subtask) -> None:
+        self.records: dict[Id, Taken] = {}
+        self.watermarks: dict[int, Wm] = {}
+        for attempt in subtask.attempts.values():
+            for event in attempt.events:
+                if isinstance(event, In):
+                    self._take(event)
+                elif isinstance(event, Wm):
+                    self.watermarks.setdefault(event.pos, event)
+        self.marks: list[int] = sorted(self.watermarks)
+        self.positions_of: dict[W, list[int]] = {}
+        """Where each watermark's value stands, in rising order."""
+        for pos in self.marks:
+            self.positions_of.setdefault(self.watermarks[pos].w, []).append(pos)
+
+    def position(self, record: Id) -> int | None:
+        """Where the record stands; None if this subtask never took it in."""
+        taken = self.records.get(record)
+        return None if taken is None else taken.pos
+
+    def expect(self, record: Id) -> list[Any] | UnsetType:
+        """What its `in` says it must yield; absent if none says so."""
+        taken = self.records.get(record)
+        return UNSET if taken is None else taken.expect
+
+    def mark_before(self, pos: int) -> int | None:
+        """The position of the last watermark that precedes `pos`."""
+        index = bisect_left(self.marks, pos)
+        return self.marks[index - 1] if index else None
+
+    def _take(self, event: In) -> None:
+        known = self.records.get(event.id)
+        if known is None:
+            ts = None if event.ts is UNSET else event.ts
+            self.records[event.id] = Taken(event.pos, event.n, ts, event.expect, event.key)
+        elif known.expect is UNSET and event.expect is not UNSET:
+            self.records[event.id] = known._replace(expect=event.expect)
+
+
+class Mark(NamedTuple):
+    """A watermark at its position."""
+
+    pos: int
+    w: W
+
+
+class RecordOf(NamedTuple):
+    """A record, by its id."""
+
+    id: Id
+
+
+Element = RecordOf | Mark
+"""What `elements` of a snap lists; a Mark and a record are never equal, for their lengths differ."""
+
+
+def element_of(given: Mapping[str, Any]) -> Element:
+    """One entry of `elements`; fields that the page does not name are ignored."""
+    return RecordOf(given["id"]) if "id" in given else Mark(given["pos"], given["w"])
+
+
+def elements_of(given: Sequence[Mapping[str, Any]]) -> Iterator[Element]:
+    """The entries of `elements`, in order."""
+    return map(element_of, given)
+
+
+class AttemptInput:
+    """What an attempt had to work on, in all its life; who looks at a moment asks `Progress` instead."""
+
+    def __init__(self, attempt: Attempt, source: SubtaskInput) -> None:
+        self._source = source
+        self.records: dict[Id, int | None] = {}
+        marks: dict[Mark, None] = {}
+        for element in elements_of(attempt.restore.elements if attempt.restore else ()):
+            if isinstance(element, Mark):
+                marks[element] = None
+            else:
+                self.records[element.id] = source.position(element.id)
+        for event in attempt.events:
+            if isinstance(event, In):
+                self.records[event.id] = event.pos
+            elif isinstance(event, Wm):
+                marks[Mark(event.pos, event.w)] = None
+        self.marks: list[Mark] = sorted(marks, key=lambda mark: mark.pos)
+        self.positions_of: dict[W, list[int]] = {}
+        for mark in self.marks:
+            self.positions_of.setdefault(mark.w, []).append(mark.pos)
+        stands = zip(
+            attempt.emissions,
+            positions_of_emissions(attempt.emissions, self.positions_of),
+            strict=True,
+        )
+        self.left: dict[int, int] = {
+            emission.n: pos for emission, pos in stands if pos is not None and isinstance(emission, Owm)
+        }
+        """For each `owm`, by its `n`, the position that it stands for; surplus ones are absent."""
+
+    def position(self, element: Element) -> int | None:
+        """Where an element stands; None for a record that the subtask never took in."""
+        if isinstance(element, Mark):
+            return element.pos
+        known = self.records.get(element.id)
+        return self._source.position(element.id) if known is None else known

@@ -1,0 +1,647 @@
+"""Failures: what went wrong in one life, and whether anybody was told.
+
+Answers to V20, and to what a failed attempt excuses in V15. Invariant: what nobody was told of stays in `untold`.
+Mutable; memory grows with dead letters.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import UNSET
+
+from harness.checkers.screen.totals import Entry, Irregular, Rows, Segment, Sums
+from harness.history.event import Call, Dead, End, Event, Failed, Id, In, Out, Owm, Res, Restore, Snap, Wm
+from harness.history.values import same
+
+__all__ = ["Clock", "Failures", "Life", "Saved", "SourceMemory", "alike", "follow"]
+
+
+class Failures:
+    """Of one life."""
+
+    __slots__ = ("_dead", "_named", "reported_t", "unanswered_t", "untold")
+
+    def __init__(self) -> None:
+        self.untold: dict[Id, None] = {}
+        """Records that failed."""
+        self.reported_t: int | None = None
+        """When the attempt first reported that it fails."""
+        self.unanswered_t: int | None = None
+        """The earliest first call of a record that went to the dead letters without a final answer."""
+        self._dead: dict[Id, None] = {}
+        self._named: dict[Id, None] = {}
+        """Records that the attempt named when it failed."""
+
+    def report(self, event: Failed) -> bool:
+        """The attempt fails; whether the record that it names went to the dead letters as well."""
+        self.untold.clear()
+        if self.reported_t is None:
+            self.reported_t = event.t
+        if event.id is UNSET:
+            return False
+        self._named[event.id] = None
+        return event.id in self._dead
+
+    def bury(self, record: Id) -> bool:
+        """A record goes to the dead letters; whether the attempt named it when it failed."""
+        self._dead[record] = None
+        return record in self._named
+
+    def leave_unanswered(self, first: Call) -> None:
+        """A record that was called goes to the dead letters, and no final answer has come."""
+        before = self.unanswered_t
+        self.unanswered_t = first.t if before is None else min(before, first.t)
+
+
+_KEPT_MAX = 1 << 17
+
+
+class SourceMemory:
+    """Positions from `base` up to `high` are remembered. Mutable."""
+
+    def __init__(self, note_id: Callable[[Id], None]) -> None:
+        self.note_id = note_id
+        """Takes the id of each record that comes for the first time."""
+        self.base = 0
+        self.high = 0
+        """The first position that nobody has taken."""
+        self.kept: list[In | Wm] = []
+        self.keep = self.kept.append
+
+    def again(self, taken: In | Wm) -> None:
+        """Compare an element that was taken before with what it was then."""
+        index = taken.pos - self.base
+        if not 0 <= index < len(self.kept):
+            raise Irregular("a position that is not remembered")
+        if not _equal(self.kept[index], taken):
+            raise Irregular("the source contradicts itself")
+
+    def let_go(self, pos: int) -> None:
+        """Nothing below `pos` will be read again; if it is after all, that is irregular."""
+        if pos > self.base:
+            del self.kept[: pos - self.base]
+            self.base = pos
+
+    def bound(self) -> None:
+        """Let the older half go, if nobody says how far a restart may reach back."""
+        if len(self.kept) > _KEPT_MAX:
+            self.let_go(self.high - _KEPT_MAX // 2)
+
+
+def _equal(first: In | Wm, now: In | Wm) -> bool:
+    if isinstance(first, Wm) or isinstance(now, Wm):
+        return isinstance(first, Wm) and isinstance(now, Wm) and first.w == now.w
+    if first.id != now.id or not same(first.key, now.key):
+        return False
+    if (None if first.ts is UNSET else first.ts) != (None if now.ts is UNSET else now.ts):
+        return False
+    return same(first.expect, now.expect)
+
+
+class Saved:
+    """A snap, and how far its life had come by then."""
+
+    __slots__ = (
+        "_sources",
+        "a",
+        "before",
+        "c",
+        "completed",
+        "elements",
+        "epoch_filled",
+        "final",
+        "last_pos",
+        "outs",
+        "owms",
+        "pos",
+        "sums",
+        "superseded",
+    )  # fmt: skip
+
+    def __init__(self, snap: Snap, life: Life) -> None:
+        self.a, self.c, self.pos = snap.a, snap.c, snap.pos
+        self.elements = snap.elements
+        self._sources = _stored(life, snap)
+        """The records that it lists, as they were taken in."""
+        self.final = life.final
+        self.last_pos = life.last_pos
+        self.outs, self.owms = life.outs, life.owms
+        self.sums = Sums() if life.rows is None else life.rows.sums
+        self.completed = False
+        self.superseded = life.over_t is not None
+        """Another attempt had begun when it was taken."""
+        before = life.epoch
+        self.before: Saved | None = before
+        """The snap before it in the chain, as long as that is not committed."""
+        self.epoch_filled = (self.outs, self.owms) != (
+            (0, 0) if before is None else (before.outs, before.owms)
+        )
+
+    def replay(self, event: Restore, life: Life) -> None:
+        """A life goes on with what is stored here."""
+        same_segments = not life.account.ordered and _by_segment(event.elements) == _by_segment(self.elements)
+        if event.elements != self.elements and not same_segments:
+            raise Irregular("another restore than the snap")
+        tail = life.tail
+        for element in event.elements:
+            if "id" in element:
+                life.open[element["id"]] = Entry(self._sources[element["id"]], tail)
+                tail.open += 1
+            else:
+                tail = tail.close(element["w"], element["pos"], event.t)
+        life.tail = tail
+        life.restored = True
+        life.reading = not self.final and not life.end
+
+
+def _stored(life: Life, snap: Snap) -> dict[Id, In]:
+    """What a snap lists, if that is exactly what is open, in replay order; and what of it is known."""
+    segment, seen, last_pos = life.head, 0, -1
+    ordered = life.account.ordered
+    sources: dict[Id, In] = {}
+    listed: dict[Id, Entry] = {}
+    for element in snap.elements:
+        if "id" not in element:
+            if (element["w"], element["pos"], seen) != (segment.w, segment.pos, segment.open):
+                raise Irregular("a watermark is stored out of its place")
+            assert segment.next is not None  # its watermark has come
+            segment, seen = segment.next, 0
+            continue
+        record = element["id"]
+        entry = life.open.get(record)
+        if entry is None:
+            entry = listed[record] = life.empties[record]
+        else:
+            seen += 1
+        pos = entry.source.pos
+        if entry.segment is not segment or record in sources or (ordered and pos < last_pos):
+            raise Irregular("a record is stored out of its place")
+        sources[record] = entry.source
+        last_pos = pos
+    if segment is not life.tail or seen != segment.open:
+        raise Irregular("something open is not stored")
+    life.empties = listed
+    return sources
+
+
+def _by_segment(elements: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """What is stored, up to order between two watermarks."""
+    segments: list[Any] = [Counter()]
+    for element in elements:
+        if "id" in element:
+            segments[-1][element["id"]] += 1
+        else:
+            segments += ((element["w"], element["pos"]), Counter())
+    return segments
+
+
+if TYPE_CHECKING:
+    from harness.checkers.screen.account import Account
+
+
+_PLAIN = frozenset({str, int, type(None), bool})
+"""Of these, one type and `==` is all that equality takes."""
+_NO_RECORD = Entry(In(n=0, t=0, s=0, a=0, pos=-1, id=""), Segment(0), wanted=[])
+_EMPTIES_MAX = 1024
+_encode = msgspec.json.encode
+
+
+def alike(left: Any, right: Any) -> bool:
+    """Whether two values are equal in the sense of the page; sooner than `same`, where they are."""
+    if type(left) is not type(right) or left != right:
+        return False
+    if type(left) in _PLAIN:
+        return True
+    try:
+        written_alike = _encode(left) == _encode(right)
+    except (ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
+        written_alike = False
+    return written_alike or same(left, right)
+
+
+class Life:
+    """Feed it the attempt's events in order. Mutable."""
+
+    __slots__ = (
+        "a", "account", "answers", "called_order", "calls", "closed", "empties", "end", "ended", "epoch",
+        "failures", "final", "free", "head", "last", "last_c", "last_pos", "limit_us", "note_nonce", "open",
+        "ordered", "outs", "over_t", "owms", "partial", "pos", "reading", "restored", "rows", "settled_t",
+        "shown_before", "source", "tail", "thread",
+    )  # fmt: skip
+
+    def __init__(self, a: int, account: Account, source: SourceMemory) -> None:  # noqa: PLR0915  (one a field)
+        self.a = a
+        self.account = account
+        self.source = source
+        self.ordered = account.ordered
+        self.limit_us = account.limit_us
+        self.note_nonce = account.nonces.pending.append
+        self.pos = 0
+        self.reading = True
+        """It may take from its source."""
+        self.final = False
+        """It has taken the final watermark."""
+        self.open: dict[Id, Entry] = {}
+        self.empties: dict[Id, Entry] = {}
+        """Resolved without any output; a snap may list them or not."""
+        self.head = self.tail = Segment(0)
+        self.last = _NO_RECORD
+        """The record taken last; it may still wait to be called."""
+        self.partial: Entry | None = None
+        """Of several outputs some have left."""
+        self.last_pos = -1
+        """In ordered mode, of the record whose output left last."""
+        self.free = account.capacity
+        self.called_order = 0
+        """Of the highest segment of which a record was called: the watermarks before it hold slots."""
+        self.settled_t = 0
+        """When the last record was resolved in segments that have left."""
+        self.thread: object = UNSET
+        self.rows = Rows(account.by_row) if account.by_row else None
+        self.outs = self.owms = 0
+        """Visible ones, with those of the chain before this attempt."""
+        self.shown_before = (0, 0)
+        """Of these, what left before this attempt."""
+        self.calls = self.answers = 0
+        self.failures = Failures()
+        self.over_t: int | None = None
+        """Not before its last event; None while it lives."""
+        self.end = self.ended = self.closed = False
+        self.restored = True
+        """It stands where its `start` says; False till its `restore`."""
+        self.last_c: int | None = None
+        """The checkpoint that it snapped last, or starts from."""
+        self.epoch: Saved | None = None
+        """That snap."""
+
+    def take(self, event: In) -> None:
+        """A record comes from the source."""
+        pos, source = event.pos, self.source
+        if pos != self.pos or not self.reading:
+            raise Irregular("a record at another position")
+        last, record = self.last, event.id
+        if last.call is None and last.wanted is None:
+            self.account.suspect("V14")
+        if pos == source.high:
+            source.high = pos + 1
+            source.keep(event)
+            source.note_id(record)
+            if event.key is not UNSET:
+                self.account.keyed = True
+        else:
+            source.again(event)
+        self.pos = pos + 1
+        segment = self.tail
+        segment.open += 1
+        self.last = self.open[record] = Entry(event, segment)
+
+    def call(self, event: Call) -> None:
+        """An external call begins."""
+        entry = self.open[event.id]
+        if event.thread != self.thread:
+            self.meet(event.thread)
+        if entry.call is not None or entry.wanted is not None or event.try_ != 1:
+            self._call_again(event, entry)
+        else:
+            self.free -= 1
+            if entry.segment.order > self.called_order:
+                self._admit(entry.segment.order)
+            if self.free < 0:
+                self.account.suspect("V14")
+        entry.call = event
+        self.calls += 1
+        if event.nonce is not UNSET:
+            self.note_nonce(event.nonce)
+
+    def settle(self, event: Res) -> None:
+        """An outcome is accepted."""
+        entry = self.open[event.id]
+        call = entry.call
+        if event.thread != self.thread:
+            self.meet(event.thread)
+        self.answers += 1
+        if event.nonce is not UNSET and (
+            call is None
+            or event.nonce != call.nonce
+            or event.try_ != call.try_
+            or type(event.nonce) is not type(call.nonce)
+        ):
+            self.account.suspect("V19")
+        if event.r != "ok" or not event.final:
+            self._settle_oddly(event, entry)
+            return
+        if call is None or entry.wanted is not None or event.try_ != call.try_ or entry.returned == call.try_:
+            raise Irregular("an outcome out of its place")
+        if self.limit_us is not None and event.t - (entry.first or call).t > self.limit_us:
+            self._late((entry.first or call).t, self.limit_us)
+        wanted = entry.source.expect
+        if wanted is UNSET:
+            wanted = event.v
+        if wanted:
+            entry.wanted = wanted
+        elif wanted is UNSET:
+            raise Irregular("nobody knows what the record must yield")
+        else:
+            self._end_empty(event.id, entry, event.t)
+
+    def emit(self, event: Out) -> None:
+        """A result leaves."""
+        record, j = event.id, event.j
+        entry = self.open[record]
+        wanted, source = entry.wanted, entry.source
+        if wanted is None:
+            raise Irregular("a result before the outcome")
+        if event.thread != self.thread:
+            self.meet(event.thread)
+        if j:
+            if entry is not self.partial or j != entry.left:
+                raise Irregular("a result out of its number")
+        elif self.partial is not None or entry.segment is not self.head:
+            raise Irregular("a result out of its place")
+        elif self.ordered:
+            if source.pos < self.last_pos:
+                raise Irregular("a result out of order")
+            self.last_pos = source.pos
+        value, due = event.v, wanted[j]
+        if (value != due or type(value) is not str) and value is not due and not alike(value, due):
+            raise Irregular("another value")
+        if (
+            event.ts is not UNSET
+            and event.ts != source.ts
+            and (event.ts is not None or source.ts is not UNSET)
+        ):
+            raise Irregular("another timestamp")
+        self.outs += 1
+        if j + 1 == len(wanted):
+            self.partial = None
+            self._resolve(record, entry, event.t)
+        else:
+            self.partial = entry
+            entry.left = j + 1
+
+    def mark(self, event: Wm) -> None:
+        """A watermark comes from the source."""
+        if event.pos != self.pos or not self.reading:
+            raise Irregular("a watermark at another position")
+        if event.pos == self.source.high:
+            self.source.high += 1
+            self.source.keep(event)
+            self.account.watermarks += 1
+        else:
+            self.source.again(event)
+        self.pos += 1
+        self.tail = self.tail.close(event.w, event.pos, event.t)
+        if event.w == "end":
+            self.final = True
+            self.reading = False
+
+    def pass_mark(self, event: Owm) -> None:
+        """A watermark leaves."""
+        head, account = self.head, self.account
+        if event.thread != self.thread:
+            self.meet(event.thread)
+        if head.next is None or head.open or head.w != event.w:
+            raise Irregular("a watermark out of its place")
+        self.settled_t = max(self.settled_t, head.settled_t)
+        ready_t = max(self.settled_t, head.came_t)
+        waited_us = event.t - ready_t
+        if (
+            account.hold_us is not None
+            and waited_us > account.hold_us
+            and not account.stalled(ready_t, event.t)
+        ):
+            account.suspect("V6")
+        if account.slots and self.called_order > head.order:
+            self.free += 1
+        self.head = head.next
+        self.owms += 1
+        if self.empties:
+            self.empties = {name: entry for name, entry in self.empties.items() if entry.segment is not head}
+
+    def bury(self, event: Dead) -> None:
+        """A record goes to the dead letters."""
+        failures = self.failures
+        if failures.bury(event.id):
+            self.account.suspect("V20")
+        if event.id in failures.untold:
+            del failures.untold[event.id]
+            return
+        entry = self.open[event.id]
+        if entry.wanted is not None:
+            raise Irregular("a dead letter after the outcome")
+        if entry.call is not None:
+            entry.unclear = entry.unclear or entry.returned != entry.call.try_
+            failures.leave_unanswered(entry.first or entry.call)
+        self._end_empty(event.id, entry, event.t)
+
+    def fail(self, event: Failed) -> None:
+        """The attempt reports its failure."""
+        if self.failures.report(event):
+            self.account.suspect("V20")
+
+    def exhaust(self, event: End) -> None:
+        """The source is exhausted."""
+        del event
+        if self.end:
+            raise Irregular("a second end")
+        self.end = True
+        self.reading = False
+
+    def drain(self, event: object) -> None:
+        """All that was taken has left."""
+        del event
+        if not self.end or self.ended or not self.restored or self.open or self.head is not self.tail:
+            raise Irregular("drained with something open")
+        self.ended = True
+
+    def meet(self, thread: object) -> None:
+        """An act comes from another thread than the acts before, or does not say from which."""
+        if thread is UNSET:
+            return
+        if self.thread is not UNSET:
+            self.account.suspect("V21")
+        self.thread = thread
+
+    def finish(self, last_t: int) -> None:
+        """It is over, at the latest by then: whoever was called and has no outcome should have had it."""
+        account = self.account
+        over_t = last_t if self.over_t is None else self.over_t
+        if self.failures.untold:
+            account.suspect("V20")
+        account.calls += self.calls
+        account.answers += self.answers
+        account.outs += self.outs - self.shown_before[0]
+        account.owms += self.owms - self.shown_before[1]
+        limit_us = self.limit_us
+        if limit_us is None:
+            return
+        reported_t, unanswered_t = self.failures.reported_t, self.failures.unanswered_t
+        over_t = over_t if reported_t is None else min(over_t, reported_t)
+        for entry in self.open.values():
+            if entry.call is not None and entry.wanted is None:
+                first_t = (entry.first or entry.call).t
+                limit = first_t + limit_us
+                if over_t > limit and not account.stalled(first_t, limit):
+                    account.suspect("V15")
+        if unanswered_t is not None and over_t > unanswered_t + limit_us:
+            account.suspect("V15")
+
+    def trim(self) -> None:
+        """Forget what a snap is not likely to list any more."""
+        if len(self.empties) > _EMPTIES_MAX:
+            self.empties = dict(list(self.empties.items())[-_EMPTIES_MAX // 2 :])
+
+    def _call_again(self, event: Call, entry: Entry) -> None:
+        before = entry.call
+        if before is None or entry.wanted is not None or entry.returned != before.try_:
+            raise Irregular("a call out of its place")
+        if event.try_ != before.try_ + 1:
+            raise Irregular("a try out of its number")
+        if event.try_ > self.account.max_tries:
+            self.account.suspect("V15")
+        entry.first = entry.first or before
+
+    def _settle_oddly(self, event: Res, entry: Entry) -> None:
+        """Whatever is not the final `ok`."""
+        call, account = entry.call, self.account
+        if entry.wanted is not None:
+            raise Irregular("a second outcome")
+        first_t = None if call is None else (entry.first or call).t
+        entry.unclear = entry.unclear or call is not None
+        if event.r == "timeout":
+            if not event.final:
+                raise Irregular("a timeout after which another try follows")
+            if not account.timeout_us or (first_t is not None and event.t - first_t < account.early_us):
+                account.suspect("V15")
+        elif call is None or event.try_ != call.try_ or entry.returned == call.try_ or event.r == "ok":
+            raise Irregular("an outcome out of its place")
+        elif not event.final:
+            entry.returned = event.try_
+            return
+        if self.limit_us is not None and first_t is not None and event.t - first_t > self.limit_us:
+            self._late(first_t, self.limit_us)
+        self._settle_finally(event, entry)
+
+    def _settle_finally(self, event: Res, entry: Entry) -> None:
+        expect = entry.source.expect
+        if event.r == "fail" or (event.r == "timeout" and event.error is not UNSET):
+            self.failures.untold[event.id] = None
+            self.account.failures += 1
+            self._end_empty(event.id, entry, event.t)
+            return
+        wanted = event.v if expect is UNSET or event.r == "timeout" else expect
+        if event.r == "timeout":
+            entry.substitute = True
+            wanted = [] if wanted is UNSET else wanted
+        if wanted is UNSET:
+            raise Irregular("nobody knows what the record must yield")
+        if wanted:
+            entry.wanted = wanted
+        else:
+            self._end_empty(event.id, entry, event.t)
+
+    def _end_empty(self, record: Id, entry: Entry, t: int) -> None:
+        """Its outcome calls for no output."""
+        entry.wanted = []
+        self._resolve(record, entry, t)
+        self.empties[record] = entry
+
+    def _resolve(self, record: Id, entry: Entry, t: int) -> None:
+        """Nothing of it is open any more."""
+        del self.open[record]
+        segment = entry.segment
+        segment.open -= 1
+        if not segment.open:
+            segment.settled_t = t
+        if entry.call is not None:
+            self.free += 1
+        if self.rows is not None and self.over_t is None:
+            self.rows.expect(entry, self.account.either)
+
+    def _admit(self, order: int) -> None:
+        """The watermarks before this segment have been admitted, for a record of it is called."""
+        if self.account.slots:
+            self.free -= order - max(self.called_order, self.head.order)
+        self.called_order = order
+
+    def _late(self, first_t: int, limit_us: int) -> None:
+        """An outcome came after its limit."""
+        limit = first_t + limit_us
+        reported_t = self.failures.reported_t
+        excused = reported_t is not None and reported_t <= limit
+        if not excused and not self.account.stalled(first_t, limit):
+            self.account.suspect("V15")
+
+
+Clock = tuple[int, int]
+"""`n` and `t` of the last event."""
+Lives = Mapping[int, Life]
+"""Of each subtask the latest attempt."""
+Step = Callable[[Event], None]
+
+
+# One loop without a call, for speed.
+def follow(events: Sequence[Any], clock: Clock, lives: Lives, step: Step) -> Clock:  # noqa: C901, PLR0912, PLR0915
+    """Take the next events, those that have no quick course by `step`."""
+    n, t = clock
+    for event in events:
+        at, now = event.n, event.t
+        if at <= n or now < t:
+            raise Irregular("events out of order")
+        n, t, kind = at, now, type(event)
+        if kind is In and lives[event.s].a == event.a:
+            lives[event.s].take(event)
+            continue
+        if kind is Call:  # as Life.call
+            life = lives[event.s]
+            if life.a == event.a and event.thread == life.thread and event.try_ == 1 and life.free > 0:
+                entry = life.open[event.id]
+                if entry.call is None and entry.wanted is None and entry.segment.order <= life.called_order:
+                    life.free -= 1
+                    life.calls += 1
+                    entry.call = event
+                    if event.nonce is not UNSET:
+                        life.note_nonce(event.nonce)
+                    continue
+        elif kind is Res:  # as Life.settle
+            life = lives[event.s]
+            if life.a == event.a and event.thread == life.thread and event.r == "ok" and event.final:
+                entry = life.open[event.id]
+                call, nonce, expect = entry.call, event.nonce, entry.source.expect
+                wanted = event.v if expect is UNSET else expect
+                if (
+                    wanted and entry.wanted is None and call is not None and not entry.returned
+                    and event.try_ == 1 and call.try_ == 1 and (life.limit_us is None or t - call.t <= life.limit_us)
+                    and (nonce is UNSET or (nonce == call.nonce and type(nonce) is int))
+                ):  # fmt: skip
+                    life.answers += 1
+                    entry.wanted = wanted
+                    continue
+        elif kind is Out:  # as Life.emit
+            life, record, v = lives[event.s], event.id, event.v
+            if (
+                life.a == event.a
+                and event.thread == life.thread
+                and life.partial is None
+                and life.rows is None
+            ):
+                entry = life.open[record]
+                source, segment, due = entry.source, entry.segment, entry.wanted
+                if (
+                    due is not None and len(due) == 1 and event.j == 0 and segment is life.head
+                    and (v is due[0] or (type(v) is str and v == due[0])) and source.pos >= life.last_pos
+                    and (event.ts is UNSET or event.ts == source.ts)
+                ):  # fmt: skip
+                    life.last_pos = source.pos if life.ordered else -1
+                    life.outs += 1
+                    life.free += entry.call is not None
+                    del life.open[record]
+                    segment.open -= 1
+                    segment.settled_t = t
+                    continue
+        step(event)
+    return n, t

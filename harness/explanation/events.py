@@ -1,0 +1,264 @@
+"""The events of a history once more, as lines of its text form, each with as much decoded as is needed.
+
+Answers to Jepsen's lazy histories. Invariant: a line at a time is held; a line that cannot be read ends the
+reading, for an explanation must come out of whatever could be judged, and never guesses at the rest.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from harness.errors import FloodmarkError
+from harness.history.event import Event
+from harness.history.files import read_lines
+from harness.history.header import Header, header_json
+from harness.history.text import COLUMNAR, CutOff, line_of
+from harness.history.values import brief, visible
+
+__all__ = [
+    "EventLines",
+    "FileLines",
+    "Glimpse",
+    "HeldLines",
+    "Json",
+    "describe_event",
+    "element_ids",
+    "glimpse_of",
+    "is_empty",
+    "whole",
+]
+
+Json = Mapping[str, Any]
+"""An event, or the header, as an object of the text form."""
+
+_NOT_PLAIN = COLUMNAR | {".gz", ".zst"}
+"""Ends of names; every other file is read by the system's own lines, which is twice as fast."""
+_SHORT = 16
+_NOTHING = msgspec.Raw(b"")
+
+
+class Glimpse(msgspec.Struct, frozen=True, kw_only=True):
+    """What a first look at an event takes in. Nothing is checked: a history that was judged is well-formed."""
+
+    n: int
+    t: int
+    k: str
+    s: Any = None
+    a: Any = None
+    c: Any = None
+    id: Any = None
+    pos: Any = None
+    from_: Any = msgspec.field(name="from", default=None)
+    f: Any = None
+    phase: Any = None
+    r: Any = None
+    final: Any = None
+    w: Any = None
+    evidence: msgspec.Raw = _NOTHING
+    expect: msgspec.Raw = _NOTHING
+    v: msgspec.Raw = _NOTHING
+    """As written, like those above, for most are never looked at."""
+
+
+class EventLines(Protocol):
+    """A history that can be read again and again."""
+
+    def header(self) -> Json:
+        """Line 1; an empty object where there is none."""
+        ...
+
+    def events(self) -> Iterator[bytes]:
+        """The line of each event, in order."""
+        ...
+
+
+class FileLines:
+    """Those of a file, in any form that a history is read in."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def header(self) -> Json:
+        """Line 1; an empty object where the file has none."""
+        return whole(next(self._lines(), b"")) or {}
+
+    def events(self) -> Iterator[bytes]:
+        """The line of each event, in order; as far as the file can be read."""
+        return islice(self._lines(), 1, None)
+
+    def _lines(self) -> Iterator[bytes]:
+        with suppress(CutOff, FloodmarkError, OSError):
+            if self._path.suffix in _NOT_PLAIN:
+                yield from (line.raw for line in read_lines(self._path))
+                return
+            with self._path.open("rb") as file:
+                yield from file
+
+
+class HeldLines:
+    """Those of a history in memory."""
+
+    def __init__(self, header: Header, events: Iterable[Event]) -> None:
+        self._header = header
+        self._events = tuple(events)
+
+    def header(self) -> Json:
+        """The object of line 1."""
+        return header_json(self._header)
+
+    def events(self) -> Iterator[bytes]:
+        """The line of each event, in order."""
+        return map(line_of, self._events)
+
+
+_decoder = msgspec.json.Decoder(Glimpse)
+_FIELDS = {field.encode_name: field.name for field in msgspec.structs.fields(Glimpse)}
+_RAW = frozenset({"evidence", "expect", "v"})
+
+
+def glimpse_of(line: bytes) -> Glimpse | None:
+    """A first look at the event on a line; None where it cannot be read."""
+    try:
+        return _decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _glimpse_of(whole(line))
+
+
+def _glimpse_of(event: Json | None) -> Glimpse | None:
+    """What msgspec refuses and the page allows: integers of any length, halves of surrogate pairs."""
+    if event is None or not {"n", "t", "k"} <= event.keys():
+        return None
+    seen: dict[str, Any] = {_FIELDS[name]: value for name, value in event.items() if name in _FIELDS}
+    for name in _RAW & seen.keys():
+        seen[name] = msgspec.Raw(json.dumps(seen[name]).encode())
+    return Glimpse(**seen)
+
+
+def whole(line: bytes) -> Json | None:
+    """The whole object on a line; None where it cannot be read."""
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def is_empty(raw: msgspec.Raw) -> bool:
+    """Whether it is an empty list or object; what is long is none, and is not copied to see that."""
+    return memoryview(raw).nbytes <= _SHORT and bytes(raw).translate(None, b" \t\r") in {b"[]", b"{}"}
+
+
+_ELEMENTS_SHOWN = 6
+
+
+def describe_event(event: Json) -> str:
+    """What happened, in at most a line."""
+    words = _WORDS.get(str(event.get("k")), _other)
+    return words(event)
+
+
+def element_ids(event: Json) -> list[Any]:
+    """The ids of the records that a `snap` or `restore` holds."""
+    elements = event.get("elements")
+    if not isinstance(elements, list):
+        return []
+    return [element["id"] for element in elements if isinstance(element, dict) and "id" in element]
+
+
+def _named(event: Json, field: str) -> str:
+    """An id, number or watermark as a reader writes it: a string keeps its quotes."""
+    return brief(event[field], limit=48) if field in event else "?"
+
+
+def _value(event: Json, field: str, before: str = " = ") -> str:
+    return f"{before}{brief(event[field])}" if field in event else ""
+
+
+def _held(event: Json) -> str:
+    elements = event.get("elements")
+    if not isinstance(elements, list):
+        return "?"
+    if not elements:
+        return "nothing in flight"
+    names = [_element(element) for element in elements[:_ELEMENTS_SHOWN]]
+    more = len(elements) - len(names)
+    return f"{len(elements)} in flight: " + ", ".join(names) + (f", and {more} more" if more else "")
+
+
+def _element(element: object) -> str:
+    if isinstance(element, dict) and "id" in element:
+        return brief(element["id"], limit=24)
+    if isinstance(element, dict) and "w" in element:
+        return f"watermark {brief(element['w'], limit=24)}"
+    return brief(element, limit=24)
+
+
+def _start(event: Json) -> str:
+    checkpoint = event.get("from")
+    origin = "from the beginning" if checkpoint is None else f"from checkpoint {brief(checkpoint)}"
+    return f"attempt {_named(event, 'a')} starts {origin}, source at position {_named(event, 'pos')}"
+
+
+def _res(event: Json) -> str:
+    last = ", final" if event.get("final") is True else ""
+    word = visible(str(event.get("r", "?")))
+    told = _value(event, "v") + _value(event, "error", ", error ")
+    return f"outcome of record {_named(event, 'id')}, try {_named(event, 'try')}: {word}{last}{told}"
+
+
+def _commit(event: Json) -> str:
+    writer = f", written by attempt {_named(event, 'a')}" if "a" in event else ""
+    return f"epoch {_named(event, 'c')} is committed{writer}"
+
+
+def _fault(event: Json) -> str:
+    if event.get("phase") == "begin":
+        return f"fault {_named(event, 'f')} begins"
+    return f"fault {_named(event, 'f')} has ended{_value(event, 'evidence', ', evidence ')}"
+
+
+def _effect(event: Json) -> str:
+    output = f"output {_named(event, 'j')} of " if "j" in event else ""
+    return (
+        f"row of {output}record {_named(event, 'id')} in the database's log, "
+        f"commit {_named(event, 'seq')}, token {_named(event, 'token')}{_value(event, 'v')}"
+    )
+
+
+def _other(event: Json) -> str:
+    return brief(dict(event), limit=100)
+
+
+_WORDS: dict[str, Callable[[Json], str]] = {
+    "start": _start,
+    "restore": lambda e: f"checkpoint {_named(e, 'c')} is restored, {_held(e)}",
+    "in": lambda e: (
+        f"record {_named(e, 'id')} comes in at position {_named(e, 'pos')}{_value(e, 'expect', ', to yield ')}"
+    ),
+    "wm": lambda e: f"watermark {_named(e, 'w')} comes in at position {_named(e, 'pos')}",
+    "call": lambda e: f"call for record {_named(e, 'id')}, try {_named(e, 'try')}",
+    "res": _res,
+    "out": lambda e: f"output {_named(e, 'j')} of record {_named(e, 'id')} leaves{_value(e, 'v')}",
+    "owm": lambda e: f"watermark {_named(e, 'w')} leaves",
+    "snap": lambda e: f"snapshot {_named(e, 'c')} at position {_named(e, 'pos')}, {_held(e)}",
+    "dead": lambda e: f"record {_named(e, 'id')} goes to the dead letters",
+    "failed": lambda e: f"the attempt reports its failure{_value(e, 'error', ': ')}",
+    "end": lambda _: "the source is exhausted",
+    "ended": lambda _: "the operator has drained",
+    "close": lambda _: "the attempt is closed",
+    "kill": lambda e: f"attempt {_named(e, 'a')} is dead: its process was reaped",
+    "done": lambda e: f"checkpoint {_named(e, 'c')} is completed",
+    "abort": lambda e: f"checkpoint {_named(e, 'c')} is given up",
+    "retire": lambda e: f"no checkpoint up to {_named(e, 'c')} will be restored any more",
+    "commit": _commit,
+    "effect": _effect,
+    "fault": _fault,
+    "giveup": lambda e: f"the harness stopped waiting{_value(e, 'why', ': ')}",
+}

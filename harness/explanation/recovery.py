@@ -1,0 +1,332 @@
+"""The meter of one disturbance: fed with a history's events, it gives what the disturbance cost (V17).
+
+Invariant: only what happened after its begin is counted; it stops for good once results are steady again, or
+another disturbance begins.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.explanation.events import Glimpse, is_empty
+from harness.history.values import shown
+from harness.verdict import Cost, Recovery
+
+__all__ = ["LAGS_KEPT", "STEADY_RESULTS", "Meter", "RecoveryFold"]
+
+STEADY_RESULTS = 20
+"""So many results in a row, each as quick as 99 in 100 before the disturbance: steady again."""
+_BUCKET_US = 100_000
+
+
+class Meter:
+    """Mutable: it is fed until it is `over`."""
+
+    def __init__(
+        self, *, what: str, begin: Glimpse, s: int | None, origin_us: int, before: Sequence[int]
+    ) -> None:
+        self.s = s
+        """The subtask that is disturbed; None: all."""
+        self._what = what
+        self._begin = begin
+        self._origin_us = origin_us
+        self._limit_us = _quick(before)
+        self._healed_us: int | None = None
+        self._died: int | None = None
+        self._detect_us: int | None = None
+        self._first_us: int | None = None
+        self._steady_us: int | None = None
+        self._row = 0
+        self._row_us = 0
+        self._replayed: int | None = None
+        self._accepted: int | None = None
+        self._bucket = 0
+        self._behind = 0
+        self._deficit = 0
+        self._cut_short = ""
+
+    @property
+    def begin_us(self) -> int:
+        """When it began: a fault that kills and the kill itself may share the moment."""
+        return self._begin.t
+
+    @property
+    def healed(self) -> bool:
+        """Whether the disturbance itself is past."""
+        return self._healed_us is not None
+
+    @property
+    def over(self) -> bool:
+        """Whether there is nothing left to measure."""
+        return self._steady_us is not None or bool(self._cut_short)
+
+    def kill(self, event: Glimpse, *, silent_us: int | None, accepted: int) -> None:
+        """It is the kill of an attempt, whose last own event was `silent_us` before."""
+        self._detect_us = silent_us
+        self._died = event.a
+        self._healed_us = event.t
+        self._accepted = accepted
+
+    def heal(self, event: Glimpse) -> None:
+        """The fault has ended."""
+        self._healed_us = event.t
+
+    def cut_short(self, why: str) -> None:
+        """Nothing after this can be told from what follows."""
+        if not self.over:
+            self._cut_short = why
+
+    def sign(self, event: Glimpse) -> None:
+        """A call failed, or an attempt failed or died."""
+        if self._detect_us is None and self._died is None:
+            self._detect_us = event.t - self._begin.t
+
+    def replay(self, event: Glimpse, records: int) -> None:
+        """The next attempt takes up `records` that had been accepted before."""
+        if self._died is not None and event.a > self._died:
+            self._replayed = (self._replayed or 0) + records
+
+    def accept(self, event: Glimpse) -> None:
+        """A record comes in for the first time."""
+        self._turn(event.t)
+        self._behind += 1
+
+    def left(self, event: Glimpse, lag_us: int | None) -> None:
+        """A record has left, so long after it came in (None: it had left before)."""
+        self._turn(event.t)
+        if lag_us is not None:
+            self._behind -= 1
+        if self._healed_us is None or event.k != "out":
+            return
+        if self._died is not None and event.a <= self._died and event.s == self.s:
+            return
+        if self._first_us is None:
+            self._first_us = event.t - self._healed_us
+        if lag_us is not None:
+            self._steady(event.t, lag_us)
+
+    def _steady(self, at_us: int, lag_us: int) -> None:
+        if self._limit_us is None or lag_us > self._limit_us:
+            self._row = 0
+            return
+        self._row += 1
+        if self._row == 1:
+            self._row_us = at_us
+        if self._row == STEADY_RESULTS and self._healed_us is not None:
+            self._steady_us = self._row_us - self._healed_us
+
+    def _turn(self, at_us: int) -> None:
+        """Close the tenths of a second that are past."""
+        bucket = (at_us - self._begin.t) // _BUCKET_US
+        if bucket != self._bucket:
+            self._deficit += max(0, self._behind)
+            self._bucket, self._behind = bucket, 0
+
+    def cost(self) -> Cost:
+        """What it came to."""
+        killed = self._died is not None
+        return Cost(
+            what=self._what,
+            event=self._begin.n,
+            begin_us=self._begin.t - self._origin_us,
+            detect_us=self._detect_us,
+            first_output_us=self._first_us,
+            steady_us=self._steady_us,
+            replayed=self._replayed,
+            replayed_of=self._accepted if killed else None,
+            deficit=self._deficit + max(0, self._behind),
+            absent=self._absent(),
+        )
+
+    def _absent(self) -> dict[str, str]:
+        killed = self._died is not None
+        reasons: dict[str, str] = {}
+        if self._detect_us is None:
+            reasons["detect"] = (
+                "the attempt left no event of its own" if killed else "no call failed and no attempt died"
+            )
+        unhealed = "" if self.healed else "the fault did not end"
+        if self._first_us is None:
+            reasons["first output"] = unhealed or "no result followed"
+        if self._steady_us is None:
+            reasons["steady"] = unhealed or self._why_not_steady()
+        if self._replayed is None:
+            reasons["replayed"] = "no attempt followed" if killed else "a fault restarts nothing by itself"
+        return reasons
+
+    def _why_not_steady(self) -> str:
+        if self._limit_us is None:
+            return f"fewer than {STEADY_RESULTS} results had left before, so there is nothing to compare with"
+        if self._cut_short:
+            return self._cut_short
+        return f"no {STEADY_RESULTS} results in a row were as quick as before"
+
+
+def _quick(before: Sequence[int]) -> int | None:
+    """The lag that 99 in 100 did not exceed; None of too few."""
+    if len(before) < STEADY_RESULTS:
+        return None
+    return sorted(before)[(len(before) * 99 - 1) // 100]
+
+
+LAGS_KEPT = 4096
+_COSTS_MAX = 50
+"""Disturbances measured; the rest is counted."""
+_ALL = " (all subtasks)"
+_UNDISTURBED = "no fault began, and no attempt was killed"
+
+
+@dataclass(slots=True, kw_only=True)
+class _Subtask:
+    """One subtask, as far as recovery goes (mutable: it is fed)."""
+
+    since_us: dict[Any, int] = field(default_factory=dict)
+    """When each record that has not left yet came in first."""
+    expects_nothing: dict[Any, None] = field(default_factory=dict)
+    lags_us: deque[int] = field(default_factory=lambda: deque(maxlen=LAGS_KEPT))
+    highest: float = float("-inf")
+    """The highest position of a record taken in by any attempt."""
+    accepted: int = 0
+    last_us: dict[int, int] = field(default_factory=dict)
+    """Of each attempt, its last own event."""
+    replays_to: float = float("-inf")
+    """Records up to here are read again by the attempt that started last."""
+
+
+class RecoveryFold:
+    """Fed with every event of a history, in order (mutable)."""
+
+    def __init__(self) -> None:
+        self._subtasks: dict[Any, _Subtask] = {}
+        self._lags_us: deque[int] = deque(maxlen=LAGS_KEPT)
+        self._meters: list[Meter] = []
+        self._active: list[Meter] = []
+        self._faults: dict[str, list[Meter | None]] = {}
+        self._last_kill: dict[Any, Meter | None] = {}
+        self._omitted = 0
+        self._origin_us: int | None = None
+
+    def recovery(self) -> Recovery:
+        """What was measured."""
+        if not self._meters:
+            return Recovery(why=_UNDISTURBED)
+        return Recovery(costs=tuple(meter.cost() for meter in self._meters), omitted=self._omitted)
+
+    def step(self, event: Glimpse, *, restored: int = 0) -> None:
+        """Take the next event; of a `restore`, also how many records it brings back."""
+        if self._origin_us is None:
+            self._origin_us = event.t
+        if event.k == "fault":
+            self._fault(event)
+        elif event.s is not None and event.a is not None:
+            self._of_attempt(event, restored)
+
+    def _of_attempt(self, event: Glimpse, restored: int) -> None:
+        subtask = self._subtasks.get(event.s)
+        if subtask is None:
+            subtask = self._subtasks[event.s] = _Subtask()
+        match event.k:
+            case "in":
+                self._taken(event, subtask)
+            case "out" | "dead":
+                self._left(event, subtask)
+            case "res":
+                self._settled(event, subtask)
+            case "start":
+                subtask.replays_to = subtask.highest
+                self._replayed(event, 0)
+            case "restore":
+                self._replayed(event, restored)
+            case "failed":
+                self._sign(event)
+            case "kill":
+                self._killed(event, subtask)
+                return
+            case _:
+                pass
+        subtask.last_us[event.a] = event.t
+
+    def _taken(self, event: Glimpse, subtask: _Subtask) -> None:
+        if event.pos <= subtask.replays_to:
+            self._replayed(event, 1)
+        if event.pos <= subtask.highest:
+            return
+        subtask.highest = event.pos
+        subtask.accepted += 1
+        subtask.since_us[event.id] = event.t
+        if is_empty(event.expect):
+            subtask.expects_nothing[event.id] = None
+        for meter in self._active:
+            if meter.s in {None, event.s}:
+                meter.accept(event)
+
+    def _left(self, event: Glimpse, subtask: _Subtask) -> None:
+        since_us = subtask.since_us.pop(event.id, None)
+        lag_us = None if since_us is None else event.t - since_us
+        ended = False
+        for meter in self._active:
+            if meter.s in {None, event.s}:
+                meter.left(event, lag_us)
+                ended = ended or meter.over
+        if lag_us is not None:
+            subtask.lags_us.append(lag_us)
+            self._lags_us.append(lag_us)
+        if ended:
+            self._forget_ended()
+
+    def _settled(self, event: Glimpse, subtask: _Subtask) -> None:
+        if event.r != "ok":
+            self._sign(event)
+        if not event.final:
+            return
+        nothing = event.id in subtask.expects_nothing or is_empty(event.v)
+        substitute = event.r == "timeout" and memoryview(event.v).nbytes > 0
+        subtask.expects_nothing.pop(event.id, None)
+        if not substitute and (nothing or event.r in {"fail", "timeout"}):
+            self._left(event, subtask)
+
+    def _sign(self, event: Glimpse) -> None:
+        for meter in self._active:
+            if not meter.healed:
+                meter.sign(event)
+
+    def _replayed(self, event: Glimpse, records: int) -> None:
+        if (meter := self._last_kill.get(event.s)) is not None:
+            meter.replay(event, records)
+
+    def _fault(self, event: Glimpse) -> None:
+        running = self._faults.setdefault(str(event.f), [])
+        if event.phase == "begin":
+            what = f"fault {shown(event.f)}{_ALL}"
+            running.append(self._begin(what, event, s=None, before=list(self._lags_us)))
+        elif running and (meter := running.pop(0)) is not None:
+            meter.heal(event)
+
+    def _killed(self, event: Glimpse, subtask: _Subtask) -> None:
+        self._sign(event)
+        what = f"kill of attempt {event.a} of subtask {event.s}"
+        meter = self._begin(what, event, s=event.s, before=list(subtask.lags_us))
+        self._last_kill[event.s] = meter
+        last_us = subtask.last_us.get(event.a)
+        if meter is not None:
+            silent_us = None if last_us is None else event.t - last_us
+            meter.kill(event, silent_us=silent_us, accepted=subtask.accepted)
+
+    def _begin(self, what: str, event: Glimpse, *, s: int | None, before: list[int]) -> Meter | None:
+        for other in self._active:
+            if other.healed and other.begin_us < event.t and (s is None or other.s in {None, s}):
+                other.cut_short(f"the {what.removesuffix(_ALL)} came before it was steady")
+        self._forget_ended()
+        if len(self._meters) == _COSTS_MAX:
+            self._omitted += 1
+            return None
+        meter = Meter(what=what, begin=event, s=s, origin_us=self._origin_us or 0, before=before)
+        self._meters.append(meter)
+        self._active.append(meter)
+        return meter
+
+    def _forget_ended(self) -> None:
+        self._active = [meter for meter in self._active if not meter.over]

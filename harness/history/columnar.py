@@ -1,0 +1,290 @@
+"""The columnar form of a history (Arrow IPC `.arrow`, Parquet `.parquet`): its columns, and how it is written.
+
+One row an event, in the order of the text form; the header is a line of JSON in the schema's metadata. A cell that
+is null is a field that is absent. Invariant: lossless. What a column cannot hold (an integer beyond 64 bits, half a
+character) is written as the event's whole line into the column `line`, and then the row has no other cell.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.errors import UsageError
+from harness.history.event import Event
+from harness.history.header import Header
+from harness.history.strict_json import Loose, strictly
+from harness.history.text import CutOff, Line, event_json, header_line, json_text, line_of
+
+__all__ = [
+    "COLUMNS",
+    "HEADER_KEY",
+    "JSON_COLUMNS",
+    "ROWS",
+    "Rows",
+    "column_lines",
+    "line_of_row",
+    "open_rows",
+    "write_columns",
+]
+
+HEADER_KEY = b"floodmark.history"
+"""Of the schema's metadata."""
+
+ROWS = 1 << 14
+"""Rows of a record batch, or of a row group: what a reader has in memory at a time."""
+_INT = 1 << 63
+
+_WHOLE = ("n", "t", "mail", "s", "a", "from", "c", "pos", "try", "token", "seq", "j", "ts", "w", "id")
+_FLAGS = ("final", "stalls", "ts_null", "w_end")
+_TEXTS = ("k", "thread", "id_text", "r", "f", "phase")
+"""Texts as they are."""
+JSON_COLUMNS = ("key", "expect", "v", "nonce", "error", "elements", "evidence", "why")
+"""Texts that are JSON: what may be any value, list or object."""
+
+COLUMNS: Mapping[str, pa.DataType] = {
+    **dict.fromkeys(_WHOLE, pa.int64()),
+    **dict.fromkeys(_FLAGS, pa.bool_()),
+    **dict.fromkeys((*_TEXTS, *JSON_COLUMNS, "line"), pa.string()),
+}
+"""All columns there are. `n`, `t` and `k` must be in a file, and what the kinds of its events require.
+
+`id_text` is an id that is a string, `w_end` the final watermark, `ts_null` a `ts` that is given and null. A
+`start` has its `from`, which is null where the cell is.
+"""
+
+
+class _Table(Protocol):
+    def write_batch(self, batch: pa.RecordBatch, /) -> object: ...
+
+
+def write_columns(path: Path, header: Header, events: Iterable[Event]) -> None:
+    """Write a whole history; the name's end chooses the form (`.parquet`, else Arrow)."""
+    schema = pa.schema(list(COLUMNS.items()), metadata={HEADER_KEY: header_line(header).strip()})
+    rest = iter(events)
+    with _opened_columns(path, schema) as table:
+        while batch := list(islice(rest, ROWS)):
+            rows = list(map(_cells, batch))
+            table.write_batch(pa.RecordBatch.from_pylist(rows, schema=schema))
+
+
+@contextmanager
+def _opened_columns(path: Path, schema: pa.Schema) -> Iterator[_Table]:
+    if path.suffix == ".parquet":
+        with pq.ParquetWriter(path, schema, compression="zstd") as table:
+            yield table
+    else:
+        packed = pa.ipc.IpcWriteOptions(compression="lz4")
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, schema, options=packed) as table:
+            yield table
+
+
+def _cells(event: Event) -> dict[str, Any]:
+    cells: dict[str, Any] = {}
+    for name, value in event_json(event).items():
+        if name in JSON_COLUMNS:
+            cells[name] = _canonical(value)
+        elif type(value) is int and not -_INT <= value < _INT:
+            return _as_line(event)
+        elif isinstance(value, str):
+            if not value.isascii() and not _is_whole(value):
+                return _as_line(event)
+            cells |= {"w_end": True} if name == "w" else {"id_text" if name == "id" else name: value}
+        elif value is None and name == "ts":
+            cells["ts_null"] = True
+        else:
+            cells[name] = value
+    return cells
+
+
+def _as_line(event: Event) -> dict[str, Any]:
+    return {"line": line_of(event).decode().strip()}
+
+
+def _is_whole(text: str) -> bool:
+    """Whether it has no half characters, which UTF-8 cannot hold."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _canonical(value: Any) -> str:
+    """As the fast encoder writes it, where that loses nothing: what reads it then knows it at once."""
+    try:
+        text = msgspec.json.encode(value)
+        if b"null" not in text or repr(json.loads(text)) == repr(value):
+            return text.decode()
+    except (ValueError, RecursionError):
+        pass
+    return json_text(value)
+
+
+_WHITE = " \t\r\n"
+_ASIDE = {"id_text": "id", "ts_null": "ts", "w_end": "w"}
+"""Columns that say what another one cannot."""
+_REQUIRED = ("n", "t", "k")
+_TEXT_COLUMNS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+
+
+class Rows(NamedTuple):
+    """A columnar file: line 1, and the batches of the others, with all columns there are, in their order."""
+
+    header: bytes
+    size: int
+    """Bytes of the file."""
+    total: int
+    """Of all its rows, or of as many as it claims to have."""
+    batches: Iterator[pa.RecordBatch]
+
+
+def column_lines(path: Path) -> Iterator[Line]:
+    """The lines of `path`; raises UsageError where it cannot be read, `CutOff` where it is damaged."""
+    rows = open_rows(path)
+    yield Line(number=1, raw=rows.header, ended=True)
+    number = 2
+    for batch in rows.batches:
+        for row in batch.to_pylist():
+            yield line_of_row(number, row)
+            number += 1
+
+
+def open_rows(path: Path) -> Rows:
+    """Open a file and check its columns; raises as `column_lines` does, here and while it is iterated."""
+    batches = _batches(path)
+    schema, total = next(batches)
+    with _makes_sense():
+        header = (schema.metadata or {}).get(HEADER_KEY)
+        complaints = list(_complaints(schema))
+    if complaints:
+        raise CutOff("; ".join(complaints))
+    if header is None:
+        raise CutOff(f"the schema's metadata has no `{HEADER_KEY.decode()}`, the header")
+    return Rows(header=header, size=path.stat().st_size, total=max(1, total), batches=batches)
+
+
+def _batches(path: Path) -> Iterator[Any]:
+    """The schema and the number of rows, then the record batches; whatever Arrow cannot make sense of is `CutOff`."""
+    with _readable(path), _makes_sense(), path.open("rb") as file:
+        if path.suffix == ".parquet":
+            table = pq.ParquetFile(file)
+            yield table.schema_arrow, table.metadata.num_rows
+            parts: Iterable[pa.RecordBatch] = table.iter_batches(batch_size=ROWS)
+        else:
+            stream = pa.ipc.open_file(file)
+            yield stream.schema, stream.num_record_batches * ROWS
+            parts = map(stream.get_batch, range(stream.num_record_batches))
+        for part in parts:
+            part.validate(full=True)
+            for start in range(0, part.num_rows, ROWS):
+                yield _all_columns(part.slice(start, ROWS))
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        with closing(path.open("rb")) as file:
+            file.read(1)
+    except OSError as error:
+        raise UsageError(
+            f"cannot read {path}: {error.strerror or error}", fix="name a history file that you may read"
+        ) from error
+    yield
+
+
+@contextmanager
+def _makes_sense() -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError, TypeError, EOFError) as error:
+        said = str(error).partition("\n")[0]
+        raise CutOff(f"the columns are damaged: {said}") from error
+
+
+def _complaints(schema: pa.Schema) -> Iterator[str]:
+    for name in _REQUIRED:
+        if name not in schema.names:
+            yield f"there is no column `{name}`"
+    for name, wanted in COLUMNS.items():
+        found = schema.get_all_field_indices(name)
+        if len(found) > 1:
+            yield f"there are {len(found)} columns `{name}`"
+        elif found and not _holds(schema.types[found[0]], wanted):
+            yield f"the column `{name}` is {schema.types[found[0]]}, but must be {wanted}"
+
+
+def _holds(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether a column of type `given` can be read as one of type `wanted`."""
+    if pa.types.is_dictionary(given):
+        given = given.value_type
+    if pa.types.is_null(given) or given == wanted:
+        return True
+    alike = (
+        (pa.types.is_integer,)
+        if pa.types.is_integer(wanted)
+        else _TEXT_COLUMNS
+        if pa.types.is_string(wanted)
+        else ()
+    )
+    return any(is_one(given) for is_one in alike)
+
+
+def _all_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
+    arrays = []
+    for name, wanted in COLUMNS.items():
+        at = batch.schema.get_field_index(name)
+        arrays.append(pa.nulls(batch.num_rows, wanted) if at < 0 else batch.column(at).cast(wanted))
+    return pa.RecordBatch.from_arrays(arrays, names=list(COLUMNS))
+
+
+def line_of_row(number: int, row: Mapping[str, Any]) -> Line:
+    """The text form of a row."""
+    cells = {name: cell for name, cell in row.items() if cell is not None}
+    told = json.dumps(cells)
+    try:
+        text = _text(cells)
+    except ValueError as odd:
+        return Line(number=number, raw=told.encode(), ended=True, odd=str(odd))
+    return Line(number=number, raw=text.encode(), ended=True)
+
+
+def _text(cells: dict[str, Any]) -> str:
+    """Raises ValueError, which says why there is none."""
+    if "line" in cells:
+        if len(cells) > 1:
+            raise ValueError("the row has a `line`, and another cell beside it")
+        return _json("line", cells["line"])
+    for aside, name in _ASIDE.items():
+        if cells.get(aside) and name in cells:
+            raise ValueError(f"the row has both `{name}` and `{aside}`")
+    fields = [f"{json.dumps(name)}:{text}" for name, text in _fields(cells)]
+    return "{" + ",".join(fields) + "}"
+
+
+def _fields(cells: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, cell in cells.items():
+        if name in JSON_COLUMNS:
+            yield name, _json(name, cell)
+        elif name == "id_text":
+            yield "id", json.dumps(cell)
+        elif name in _ASIDE:
+            if cell:
+                yield _ASIDE[name], "null" if name == "ts_null" else '"end"'
+        else:
+            yield name, json.dumps(cell)
+    if cells.get("k") == "start" and "from" not in cells:
+        yield "from", "null"
+
+
+def _json(name: str, cell: str) -> str:
+    """What stands in the cell, or the complaint that it is no JSON."""
+    stripped = cell.strip(_WHITE)
+    value = strictly(stripped.encode())
+    if isinstance(value, Loose):
+        raise ValueError(f"`{name}` of the row: {value.say.replace('the line', 'it')}")  # noqa: TRY004
+    return stripped

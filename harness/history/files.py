@@ -1,0 +1,52 @@
+"""Opens a history file in whichever form its name says: text, compressed text, or columns.
+
+Arrow is imported only where a file in columns is opened: most histories are text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from harness.errors import UsageError
+from harness.history.event import Event
+from harness.history.header import Header
+from harness.history.text import COLUMNAR, Chunks, Line, header_line, line_of, numbered, opened
+
+__all__ = ["needs_columns", "read_lines", "write"]
+
+
+def read_lines(path: Path) -> Iterator[Line]:
+    """The lines of `path`; raises UsageError where it cannot be read, `CutOff` where a stream is damaged."""
+    if path.suffix in COLUMNAR:
+        with needs_columns(path):
+            from harness.history.columnar import column_lines  # noqa: PLC0415  (most histories need no Arrow)
+
+        return column_lines(path)
+    return numbered(Chunks(path))
+
+
+@contextmanager
+def needs_columns(path: Path) -> Iterator[None]:
+    """Within it Arrow is imported; raises UsageError where that is not installed."""
+    try:
+        yield
+    except ImportError as error:
+        raise UsageError(
+            f"{path} is in columns, and pyarrow is not installed", fix="pip install 'floodmark[columns]'"
+        ) from error
+
+
+def write(path: Path, header: Header, events: Iterable[Event]) -> None:
+    """Write a whole history; the name's end chooses columns or text, and its compression (`.gz`, `.zst`, else none)."""
+    if path.suffix in COLUMNAR:
+        with needs_columns(path):
+            from harness.history.columnar import write_columns  # noqa: PLC0415  (most histories need no Arrow)
+
+        write_columns(path, header, events)
+        return
+    with opened(path) as file:
+        file.write(header_line(header))
+        for event in events:
+            file.write(line_of(event))

@@ -1,0 +1,195 @@
+"""The lines of a history file, plain or compressed (`.jsonl`, `.jsonl.gz`, `.jsonl.zst`) or in columns, one at a time.
+
+Invariant: a line is what stands between two line feeds, with its number from 1; memory grows with the
+longest line, not with the file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, Protocol
+
+import msgspec
+from msgspec import UNSET
+
+from harness.errors import UsageError
+from harness.history.event import Event
+from harness.history.header import Header, header_json
+
+__all__ = [
+    "COLUMNAR",
+    "Chunks",
+    "CutOff",
+    "Line",
+    "event_json",
+    "header_line",
+    "json_text",
+    "line_of",
+    "numbered",
+    "opened",
+]
+
+COLUMNAR = frozenset({".arrow", ".parquet"})
+"""Ends of the names of files in columns."""
+
+_CHUNK = 1 << 20
+_COMPRESSED = 1 << 9
+
+
+class Line(NamedTuple):
+    """One line without its line feed; `ended` is False for a last line that has none."""
+
+    number: int
+    raw: bytes
+    ended: bool
+    odd: str = ""
+    """Why it cannot be read, where that is known beforehand (a row of columns)."""
+
+
+class CutOff(Exception):
+    """The compressed stream ends early or is damaged; the lines before were read."""
+
+
+class Chunks:
+    """What the lines of a file are cut from, some `size` bytes at a time; iterating raises as `read_lines` does.
+
+    Mutable: `done` counts the bytes of the file that have been read.
+    """
+
+    def __init__(self, path: Path, *, size: int = _CHUNK) -> None:
+        self.done = 0
+        self._path = path
+        self._size = size
+
+    def __iter__(self) -> Iterator[bytes]:
+        path = self._path
+        try:
+            with path.open("rb") as file:
+                for chunk in _chunks(file, path.suffix, self._size):
+                    self.done = file.tell()
+                    yield chunk
+        except OSError as error:
+            if isinstance(error, gzip.BadGzipFile):
+                raise CutOff(f"the compressed stream is damaged: {error}") from error
+            raise UsageError(
+                f"cannot read {path}: {error.strerror or error}", fix="name a history file that you may read"
+            ) from error
+
+
+def numbered(chunks: Iterable[bytes]) -> Iterator[Line]:
+    """Cut chunks of bytes into numbered lines."""
+    rest: list[bytes] = []
+    number = 0
+    for chunk in chunks:
+        first, *others = chunk.split(b"\n")
+        rest.append(first)
+        for piece in others:
+            number += 1
+            yield Line(number=number, raw=b"".join(rest), ended=True)
+            rest = [piece]
+    if last := b"".join(rest):
+        yield Line(number=number + 1, raw=last, ended=False)
+
+
+def _chunks(file: BinaryIO, suffix: str, size: int) -> Iterator[bytes]:
+    match suffix:
+        case ".gz":
+            return _gzip_chunks(file, size)
+        case ".zst":
+            return _zstd_chunks(file)
+        case _:
+            return iter(lambda: file.read(size), b"")
+
+
+def _gzip_chunks(file: BinaryIO, size: int) -> Iterator[bytes]:
+    try:
+        with gzip.open(file, "rb") as stream:
+            while chunk := stream.read(size):
+                yield chunk
+    except (EOFError, zlib.error) as error:
+        raise CutOff(f"the compressed stream is damaged: {error}") from error
+
+
+def _zstd_chunks(file: BinaryIO) -> Iterator[bytes]:
+    """Frame after frame, for a reader object would take a cut frame for a whole one.
+
+    A little at a time, for four bytes of a frame may stand for 128 thousand.
+    """
+    from zstandard import ZstdDecompressor, ZstdError  # noqa: PLC0415  (most histories need no codec)
+
+    frame = None
+    rest = b""
+    try:
+        while data := rest or file.read(_COMPRESSED):
+            frame = frame or ZstdDecompressor().decompressobj()
+            if chunk := frame.decompress(data):
+                yield chunk
+            rest = frame.unused_data
+            frame = None if frame.eof else frame
+    except ZstdError as error:
+        raise CutOff(f"the compressed stream is damaged: {error}") from error
+    if frame is not None:
+        raise CutOff("the compressed stream ends in the middle of a frame")
+
+
+_STRING_OR_INFINITY = re.compile(r'"(?:[^"\\]|\\.)*"|Infinity')
+
+
+def header_line(header: Header) -> bytes:
+    """Line 1, with its line feed."""
+    return _line(header_json(header))
+
+
+def line_of(event: Event) -> bytes:
+    """The line of one event, with its line feed."""
+    return _line(event_json(event))
+
+
+def event_json(event: Event) -> dict[str, Any]:
+    """The object of an event's line: `n`, `t`, `k` first, then its fields as the page orders them."""
+    fields = dict(zip(event.__struct_encode_fields__, msgspec.structs.astuple(event), strict=True))
+    kind = {"n": event.n, "t": event.t, "k": event.__struct_config__.tag}
+    return kind | {name: value for name, value in fields.items() if value is not UNSET}
+
+
+def _line(value: dict[str, Any]) -> bytes:
+    return json_text(value).encode() + b"\n"
+
+
+def json_text(value: Any) -> str:
+    """The JSON of any value that was read, in characters of ASCII."""
+    try:
+        return json.dumps(value, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        # A double beyond all doubles was read from something like 1e999, and is written so again.
+        return _STRING_OR_INFINITY.sub(_finite, json.dumps(value, separators=(",", ":")))
+
+
+def _finite(token: re.Match[str]) -> str:
+    return "1e999" if token[0] == "Infinity" else token[0]
+
+
+class _Writes(Protocol):
+    def write(self, data: bytes, /) -> object: ...
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[_Writes]:
+    match path.suffix:
+        case ".gz":
+            with gzip.open(path, "wb") as file:
+                yield file
+        case ".zst":
+            from zstandard import ZstdCompressor  # noqa: PLC0415  (most histories need no codec)
+
+            with path.open("wb") as raw, ZstdCompressor().stream_writer(raw) as file:
+                yield file
+        case _:
+            with path.open("wb") as file:
+                yield file

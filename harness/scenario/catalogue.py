@@ -1,0 +1,138 @@
+"""The catalogue: the scenarios that come with Floodmark, and how a user's words become scenario files.
+
+Answers to Maelstrom's and Sonobuoy's named test suites. Invariant: a word that names nothing is an error
+with the nearest name, never an empty selection that passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+from pathlib import Path
+
+import harness
+from harness.errors import NothingRan, UsageError
+from harness.scenario.model import At, Between, Call, CheckpointDone, Fault, RecordTaken, Scenario, Workload
+
+__all__ = ["catalogue", "catalogue_folder", "expected_s", "folders", "resolve"]
+
+_SUFFIXES = (".yaml", ".yml")
+
+
+def catalogue_folder() -> Path:
+    """The folder `scenarios` beside the package `harness`, in a clone and in an installed wheel alike."""
+    return Path(harness.__file__).resolve().parent.parent / "scenarios"
+
+
+def catalogue() -> dict[str, Path]:
+    """The shipped scenarios by name; in the order of their folders, then by name."""
+    return {path.stem: path for path in _files_below(catalogue_folder())}
+
+
+def folders() -> dict[str, str]:
+    """The folder of each shipped scenario, below the catalogue's; empty for one that stands in none."""
+    return _folders(catalogue())
+
+
+def resolve(names: Iterable[str | Path]) -> list[Path]:
+    """The files meant by paths, folders (the catalogue's own by name), catalogue names or `all`, each once."""
+    shipped = catalogue()
+    found: dict[Path, None] = {}
+    unknown: list[str] = []
+    for name in names:
+        files = _meant(str(name), shipped)
+        unknown += [] if files is not None else [str(name)]
+        found |= dict.fromkeys(files or [])
+    if unknown:
+        raise _unknown(unknown, shipped)
+    if not found:
+        raise NothingRan("no scenario was named", fix="name files, folders or scenarios, or say `all`")
+    return list(found)
+
+
+def _meant(name: str, shipped: dict[str, Path]) -> list[Path] | None:
+    """A bare name is looked up in the catalogue first, so that no folder nearby changes what it means."""
+    path = Path(name)
+    if name == "all":
+        return list(shipped.values())
+    if name in shipped:
+        return [shipped[name]]
+    if name in _folder_names(shipped):
+        return _inside(catalogue_folder() / name)
+    if path.is_dir():
+        return _inside(path)
+    return [path] if path.is_file() else None
+
+
+def _folders(shipped: dict[str, Path]) -> dict[str, str]:
+    top = catalogue_folder()
+    return {name: path.parent.relative_to(top).as_posix().removeprefix(".") for name, path in shipped.items()}
+
+
+def _folder_names(shipped: dict[str, Path]) -> list[str]:
+    return sorted(set(_folders(shipped).values()) - {""})
+
+
+def _inside(folder: Path) -> list[Path]:
+    files = list(_files_below(folder))
+    if not files:
+        raise NothingRan(f"no scenario file (*.yaml, *.yml) is in {folder}", fix="name another folder")
+    return files
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.rglob("*")):
+        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if path.suffix in _SUFFIXES and path.is_file() and not hidden:
+            yield path
+
+
+def _unknown(names: list[str], shipped: dict[str, Path]) -> UsageError:
+    told = [f"there is no scenario, file or folder `{name}`{_nearest(name, shipped)}" for name in names]
+    return UsageError("\n".join(told), fix="`floodmark list scenarios` shows what there is")
+
+
+def _nearest(name: str, shipped: dict[str, Path]) -> str:
+    stem = Path(name).stem
+    inside = [known for known in shipped if stem and stem in known]
+    close = inside[:1] or get_close_matches(stem, [*shipped, *_folder_names(shipped), "all"], n=1)
+    return f"; did you mean `{close[0]}`?" if close else ""
+
+
+_AROUND_S = 1.5
+"""From the order to the first record, and from the last to the verdict."""
+
+
+def expected_s(scenario: Scenario) -> float:
+    """Seconds of one run at level live, its world being open: until the source is read and every fault is over."""
+    source_s = _source_s(scenario.workload)
+    over_s = [_begins_s(fault, scenario.workload) + _lasts_s(fault) for fault in scenario.faults]
+    return _AROUND_S + max(source_s, *over_s, 0.0)
+
+
+def _source_s(workload: Workload) -> float:
+    return workload.records / workload.rate
+
+
+def _begins_s(fault: Fault, workload: Workload) -> float:
+    """When it begins, if the source is read at its pace; a phase may be at any time, so it counts as none."""
+    match fault.when:
+        case At(at=at_ms):
+            return at_ms / 1000
+        case Between(between=(_, latest_ms)):
+            return latest_ms / 1000
+        case Call(call=call, subtask=subtask):
+            return call / workload.rate / (1 if subtask is not None else workload.subtasks)
+        case RecordTaken(record=record):
+            return record / workload.rate
+        case CheckpointDone(checkpoint=checkpoint):
+            if workload.checkpoint_every is None:
+                return checkpoint * (workload.checkpoint_interval or 0) / 1000
+            share = checkpoint * workload.checkpoint_every / workload.positions
+            return share * _source_s(workload)
+        case _:
+            return 0.0
+
+
+def _lasts_s(fault: Fault) -> float:
+    return ((fault.comes - 1) * fault.every_ms + (fault.lasts_ms or 0)) / 1000

@@ -1,0 +1,168 @@
+"""Scenario files: YAML to `Scenario` with every mistake at its place, and back.
+
+Answers to Chaos Mesh's manifests, with the validation that chaostoolkit lacks. Invariant: `load` either gives
+a consistent scenario or tells all that is wrong, and `load` of what `dump` wrote is an equal scenario.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString
+
+from harness.errors import UsageError
+from harness.scenario.catalogue import resolve
+from harness.scenario.mistakes import Mistake, validated
+from harness.scenario.model import Scenario
+from harness.scenario.settings import apply_settings
+from harness.scenario.yaml_text import Document, Problem, ScenarioProblems, Slip, problem_at, read_yaml
+
+__all__ = ["Problem", "ScenarioProblems", "apply_settings", "dump", "load", "load_many", "loads"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reading:
+    """One file as read: a scenario, or problems; never both, never neither."""
+
+    file: str
+    document: Document
+    scenario: Scenario | None
+    problems: tuple[Problem, ...]
+
+
+def load(path: str | Path) -> Scenario:
+    """The scenario in the file `path`; `ScenarioProblems` holds everything that is wrong with it."""
+    return _only(_read(Path(path)))
+
+
+def loads(text: str, *, file: str = "<text>") -> Scenario:
+    """The scenario in `text`; `file` is what problems call it."""
+    return _only(_reading(text, file))
+
+
+def load_many(names: Iterable[str | Path]) -> list[Scenario]:
+    """The scenarios meant by files, folders, catalogue names or `all`; the problems of all files at once."""
+    readings = [_read(path) for path in resolve(names)]
+    problems = [problem for reading in readings for problem in reading.problems]
+    problems += _same_names(readings)
+    if problems:
+        raise ScenarioProblems(problems)
+    return [reading.scenario for reading in readings if reading.scenario is not None]
+
+
+def _only(reading: _Reading) -> Scenario:
+    if reading.scenario is None:
+        raise ScenarioProblems(reading.problems)
+    return reading.scenario
+
+
+def _read(path: Path) -> _Reading:
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        message = f"the scenario file {path} cannot be read: {error.strerror}"
+        raise UsageError(message, fix="name a file that exists and that you may read") from error
+    try:
+        return _reading(raw.decode("utf-8-sig"), str(path))
+    except UnicodeDecodeError as error:
+        return _not_utf8(raw, error, str(path))
+
+
+def _not_utf8(raw: bytes, error: UnicodeDecodeError, file: str) -> _Reading:
+    lines = raw[: error.start].decode("utf-8", "replace").split("\n")
+    place = len(lines), len(lines[-1]) + 1
+    problem = problem_at(place, file=file, lines=lines, say="this is not UTF-8 text", hint="save it as UTF-8")
+    return _Reading(file=file, document=Document(lines=lines), scenario=None, problems=(problem,))
+
+
+def _reading(text: str, file: str) -> _Reading:
+    document = read_yaml(text)
+    found = [] if document.broken else _judged(document)
+    scenario = None if isinstance(found, list) else found
+    mistakes = found if isinstance(found, list) else []
+    problems = [
+        *(_slip(slip, document, file) for slip in document.slips),
+        *(_problem(mistake, document, file) for mistake in mistakes),
+    ]
+    problems.sort(key=lambda problem: (problem.line, problem.column))
+    return _Reading(
+        file=file,
+        document=document,
+        scenario=None if problems else scenario,
+        problems=tuple(problems),
+    )
+
+
+def _judged(document: Document) -> Scenario | list[Mistake]:
+    if document.data is None and not document.slips:
+        return [Mistake(path=(), say="this holds no scenario", hint="docs/scenarios.md shows one")]
+    return validated(document.data)
+
+
+def _slip(slip: Slip, document: Document, file: str) -> Problem:
+    return problem_at(slip.place, file=file, lines=document.lines, say=slip.say, hint=slip.hint)
+
+
+def _problem(mistake: Mistake, document: Document, file: str) -> Problem:
+    place = document.places.of(mistake.path, name=mistake.name)
+    return problem_at(place, file=file, lines=document.lines, say=mistake.say, hint=mistake.hint)
+
+
+def _same_names(readings: list[_Reading]) -> list[Problem]:
+    """A name in two files would make one of them invisible in a report."""
+    first: dict[str, _Reading] = {}
+    problems: list[Problem] = []
+    for reading in readings:
+        if reading.scenario is None:
+            continue
+        name = reading.scenario.scenario
+        if name in first:
+            mistake = Mistake(
+                path=("scenario",),
+                say=f"the name `{name}` is taken by {first[name].file}",
+                hint="give this one its own name",
+            )
+            problems.append(_problem(mistake, reading.document, reading.file))
+        first.setdefault(name, reading)
+    return problems
+
+
+def dump(scenario: Scenario) -> str:
+    """The YAML form: every field in full, so that it means the same when a default changes."""
+    writer = YAML()
+    writer.width = 4096
+    writer.indent(mapping=2, sequence=4, offset=2)
+    text = io.StringIO()
+    writer.dump(_laid_out(scenario.model_dump(mode="json", by_alias=True)), text)
+    return text.getvalue()
+
+
+def _laid_out(data: dict[str, Any]) -> CommentedMap:
+    """As the shipped files are: a trigger and a list of words take one line."""
+    laid = CommentedMap(_quoted(data))
+    for name in ("tags", "levels", "decisive"):
+        laid[name] = CommentedSeq(laid[name])
+        laid[name].fa.set_flow_style()
+    for fault in laid["faults"]:
+        fault["when"] = CommentedMap(fault["when"])
+        fault["when"].fa.set_flow_style()
+    return laid
+
+
+def _quoted(value: Any) -> Any:
+    """With escapes where a text needs them: ruamel.yaml writes U+0085 so that it reads as a blank."""
+    match value:
+        case dict():
+            return {_quoted(name): _quoted(inner) for name, inner in value.items()}
+        case list():
+            return [_quoted(item) for item in value]
+        case str() if not value.isprintable():
+            return DoubleQuotedScalarString(value)
+        case _:
+            return value

@@ -1,0 +1,375 @@
+"""Rules between the parts of a scenario: names that must fit, and promises that could show nothing.
+
+They answer to V23: a scenario that can only end `vacuous` is refused before it costs a run. Invariant:
+a rule refuses only what is certain, and judges whatever parts stand, so that one mistake hides no other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from harness.faults.model.fault import Fault
+from harness.faults.model.registry import fault_of
+from harness.scenario_parts.parts import Breach, Expectations, Operator, Task, Workload
+from harness.scenario_parts.triggers import PHASE_FORMS, At, Between, Call, CheckpointDone, Phase, RecordTaken
+from harness.scenario_parts.values import Duration, duration_text
+from harness.verdict import INVARIANTS, NOT_ON_A_HISTORY
+
+__all__ = ["Standing", "breaches", "standing"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """The parts of a scenario that are sound in themselves; None, or left out, are those that are not."""
+
+    operator: Operator | None
+    workload: Workload | None
+    faults: tuple[tuple[int, Fault], ...]
+    """With their index in the file."""
+    ids: tuple[tuple[int, str], ...]
+    """The ids of all faults, sound or not, with their index."""
+    calm: bool
+    """Whether the scenario has no fault at all, sound or not."""
+    decisive: tuple[str, ...]
+    expects: Expectations | None
+    budget: int | None
+    levels: tuple[str, ...] = ()
+    sink: str | None = None
+    task: Task | None = None
+    has_task: bool = False
+    """Whether the scenario has one at all, sound or not."""
+
+
+def standing(data: Mapping[str, Any]) -> Standing:
+    """What stands of a scenario that has mistakes, from its plain data."""
+    drafts = _drafts(data)
+    found = ((index, _sound_fault(draft)) for index, draft in drafts)
+    ids = ((index, draft.get("id")) for index, draft in drafts)
+    return Standing(
+        operator=_sound(Operator, data.get("operator")),
+        workload=_sound(Workload, data.get("workload")),
+        faults=tuple((index, fault) for index, fault in found if fault is not None),
+        ids=tuple((index, name) for index, name in ids if isinstance(name, str)),
+        calm=data.get("faults", []) == [],
+        decisive=tuple(_sound(list[str], data.get("decisive")) or ()),
+        expects=_sound(Expectations, data.get("expects", {})),
+        budget=_sound_budget(data.get("budget", "60s")),
+        levels=tuple(_sound(list[str], data.get("levels")) or ()),
+        sink=_sound(str, data.get("sink", "atomic")),
+        task=_sound(Task, data.get("task")),
+        has_task=data.get("task") is not None,
+    )
+
+
+def _drafts(data: Mapping[str, Any]) -> list[tuple[int, Mapping[str, Any]]]:
+    """The faults as written, with their index; what is no mapping is left out."""
+    faults = data.get("faults")
+    listed = faults if isinstance(faults, list) else []
+    return [(index, fault) for index, fault in enumerate(listed) if isinstance(fault, Mapping)]
+
+
+def _sound(kind: type[T], value: object) -> T | None:
+    try:
+        return TypeAdapter(kind).validate_python(value)
+    except ValidationError:
+        return None
+
+
+def _sound_fault(draft: object) -> Fault | None:
+    try:
+        return fault_of(draft)
+    except ValidationError:
+        return None
+
+
+def _sound_budget(value: object) -> int | None:
+    try:
+        return TypeAdapter[int](Duration).validate_python(value)
+    except ValidationError:
+        return None
+
+
+def breaches(parts: Standing) -> Iterator[Breach]:
+    """Every rule between parts that is broken, in the order of the file."""
+    yield from _fault_ids(parts)
+    yield from _subtasks(parts)
+    yield from _levels(parts)
+    yield from _of_another_sink(parts)
+    yield from _of_another_task(parts)
+    yield from _checkpoints_by_time(parts)
+    yield from _triggers_that_never_come(parts)
+    yield from _decisive(parts)
+    yield from _expectations(parts)
+
+
+def _fault_ids(parts: Standing) -> Iterator[Breach]:
+    seen: dict[str, int] = {}
+    for index, name in parts.ids:
+        if name in seen:
+            say = f"faults {seen[name]} and {index} (from 0) are both called `{name}`"
+            yield Breach(path=("faults", index, "id"), say=say, hint="give each its own id")
+        seen.setdefault(name, index)
+
+
+def _subtasks(parts: Standing) -> Iterator[Breach]:
+    if parts.workload is None:
+        return
+    count = parts.workload.subtasks
+    for index, fault in parts.faults:
+        waits_for = (
+            fault.when.subtask if isinstance(fault.when, CheckpointDone | Call | RecordTaken) else None
+        )
+        for path, subtask in ((("subtask",), fault.of_subtask), (("when", "subtask"), waits_for)):
+            if subtask is not None and subtask >= count:
+                say = f"there is no subtask {subtask}: the workload has {count}, numbered from 0"
+                yield Breach(path=("faults", index, *path), say=say, hint=f"write 0 to {count - 1}")
+
+
+def _levels(parts: Standing) -> Iterator[Breach]:
+    """A fault that a level cannot do would be refused there, before anything runs."""
+    for index, level in enumerate(parts.levels):
+        unable = [fault for _, fault in parts.faults if level not in fault.levels]
+        if unable:
+            able = [other for other in parts.levels if all(other in fault.levels for fault in unable)]
+            say = f"`{unable[0].do}` cannot be done at level {level}"
+            hint = f"write levels: [{', '.join(able or unable[0].levels)}]"
+            yield Breach(path=("levels", index), say=say, hint=hint)
+        elif (
+            level == "sim" and parts.operator is not None and (mistake := parts.operator.mistake) is not None
+        ):
+            say = f"`{mistake}` is a client's mistake, and at level sim there is no client"
+            yield Breach(path=("levels", index), say=say, hint="write levels: [live, spark]")
+
+
+def _of_another_sink(parts: Standing) -> Iterator[Breach]:
+    """With the atomic sink a checkpoint is one transaction: nothing is stored beside it, nobody is notified."""
+    if parts.sink != "atomic":
+        return
+    hint = "write `sink: two-phase` or `sink: idempotent`"
+    for index, fault in parts.faults:
+        if "store" in fault.abilities:
+            say = f"`{fault.do}` needs a checkpoint store, and the atomic sink keeps checkpoints in the database"
+            yield Breach(path=("faults", index, "do"), say=say, hint=hint)
+        match fault.when:
+            case Phase(phase=phase) if PHASE_FORMS[phase].needs == "coordination":
+                say = f"the phase `{phase}` never comes: with the atomic sink a checkpoint is one transaction"
+                yield Breach(path=("faults", index, "when", "phase"), say=say, hint=hint)
+
+
+def _of_another_task(parts: Standing) -> Iterator[Breach]:
+    """Without keyed state no timer fires, and with one input nothing is aligned; timers need watermarks that rise."""
+    for index, fault in parts.faults:
+        match fault.when:
+            case Phase(phase=phase) if PHASE_FORMS[phase].needs in {"task", "inputs"} and not parts.has_task:
+                say = f"the phase `{phase}` never comes: the task has neither timers nor several inputs"
+                yield Breach(path=("faults", index, "when", "phase"), say=say, hint="add `task: {inputs: 2}`")
+            case Phase(phase=phase) if (
+                PHASE_FORMS[phase].needs == "inputs" and parts.task is not None and parts.task.inputs == 1
+            ):
+                say = f"the phase `{phase}` never comes: the barriers of one input are not aligned"
+                yield Breach(path=("faults", index, "when", "phase"), say=say, hint="write `inputs: 2`")
+        if parts.has_task and fault.do == "watermark_burst":
+            say = "a task passes on only a watermark that is greater than the one before, and in a burst some are equal"
+            yield Breach(path=("faults", index, "do"), say=say, hint="take it, or `task`, out")
+    if not parts.has_task or parts.workload is None:
+        return
+    if parts.workload.watermark_every == 0:
+        say = "the sessions of `task` end by watermarks, and there are none"
+        yield Breach(path=("workload", "watermark_every"), say=say, hint="raise it above 0")
+    for name, wanted, say in _KEYED:
+        if getattr(parts.workload, name) != wanted:
+            hint = f"take it, or `task`, out: the default is `{str(wanted).lower()}`"
+            yield Breach(path=("workload", name), say=say, hint=hint)
+    if parts.operator is not None and parts.operator.back_pressure == "hard":
+        say = "the inputs of a `task` are read only while the lookups have room"
+        yield Breach(path=("operator", "back_pressure"), say=say, hint="write `back_pressure: soft`")
+
+
+_KEYED = (
+    (
+        "watermarks",
+        "rising",
+        "a task passes on only a watermark that is greater than the one before, and some here are not",
+    ),
+    (
+        "final_watermark",
+        False,
+        "the sessions of `task` end by their gap, and a final watermark is not split over its inputs",
+    ),
+    ("timestamps", "all", "the sessions of `task` need the event time of every record"),
+    (
+        "reuses_objects",
+        False,
+        "the inputs of a `task` hold several records at once, so each needs an object of its own",
+    ),
+)
+"""What a `task` needs of the workload: the field, its only value, and why."""
+
+
+def _checkpoints_by_time(parts: Standing) -> Iterator[Breach]:
+    """Each subtask counts its own; a sink whose checkpoints all subtasks complete together needs equal cuts."""
+    if parts.workload is None or parts.workload.checkpoint_interval is None:
+        return
+    path = ("workload", "checkpoint_interval")
+    if parts.sink not in {"atomic", None}:
+        say = (
+            f"each subtask takes its own checkpoints by time, and the {parts.sink} sink needs the same of all"
+        )
+        yield Breach(path=path, say=say, hint="write `sink: atomic`, or `checkpoint_every: 50`")
+    if parts.has_task:
+        say = "the inputs of a `task` are cut by barriers, which stand at fixed places"
+        yield Breach(path=path, say=say, hint="write `checkpoint_every: 50`")
+
+
+def _triggers_that_never_come(parts: Standing) -> Iterator[Breach]:
+    for index, fault in parts.faults:
+        match fault.when:
+            case At(at=at) if parts.budget is not None and at >= parts.budget:
+                say = f"the run is given up after {duration_text(parts.budget)}, before this begins"
+                hint = "raise `budget`, or begin sooner"
+                yield Breach(path=("faults", index, "when", "at"), say=say, hint=hint)
+            case Between(between=(_, latest)) if parts.budget is not None and latest >= parts.budget:
+                say = f"the run is given up after {duration_text(parts.budget)}, before this may begin"
+                hint = "raise `budget`, or begin sooner"
+                yield Breach(path=("faults", index, "when", "between"), say=say, hint=hint)
+            case RecordTaken(record=wanted) if parts.workload is not None and wanted > parts.workload.records:
+                say = f"record {wanted} never comes: each source has {parts.workload.records}"
+                yield Breach(
+                    path=("faults", index, "when", "record"), say=say, hint="wait for an earlier one"
+                )
+            case CheckpointDone(checkpoint=wanted) if _beyond(parts.workload, wanted):
+                say = f"checkpoint {wanted} never comes: {_planned(parts.workload)}"
+                hint = "wait for an earlier one, or lower `workload.checkpoint_every`"
+                yield Breach(path=("faults", index, "when", "checkpoint"), say=say, hint=hint)
+
+
+def _beyond(workload: Workload | None, checkpoint: int) -> bool:
+    """One more than the barriers is allowed for, as an operator may end with a checkpoint of its own."""
+    by_place = workload is not None and workload.checkpoint_every is not None
+    return by_place and workload is not None and checkpoint > workload.checkpoints + 1
+
+
+def _planned(workload: Workload | None) -> str:
+    if workload is None:
+        return ""
+    return (
+        f"{workload.positions} source positions, a barrier after every {workload.checkpoint_every}, "
+        f"make {workload.checkpoints}"
+    )
+
+
+def _decisive(parts: Standing) -> Iterator[Breach]:
+    counts = Counter(parts.decisive)
+    for index, name in enumerate(parts.decisive):
+        path = ("decisive", index)
+        if name in parts.decisive[:index]:
+            yield Breach(path=path, say=f"`{name}` is named {counts[name]} times", hint="name it once")
+        elif name not in INVARIANTS:
+            yield _unknown_invariant(path, name)
+        elif (blind := _blind(name, parts)) is not None:
+            yield Breach(path=path, say=f"`{name}` could show nothing here: {blind.say}", hint=blind.hint)
+
+
+def _unknown_invariant(path: tuple[str | int, ...], name: str) -> Breach:
+    if name in NOT_ON_A_HISTORY:
+        say = f"`{name}` cannot be decisive: {NOT_ON_A_HISTORY[name]}"
+        return Breach(path=path, say=say, hint="take it out")
+    close = get_close_matches(name.upper(), INVARIANTS, n=1)
+    meant = f"did you mean `{close[0]}`? " if close else ""
+    hint = f"{meant}see `floodmark list invariants`"
+    return Breach(path=path, say=f"there is no invariant `{name}`", hint=hint)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Blind:
+    """When some invariants could not be violated, so that to name them would show nothing."""
+
+    invariants: tuple[str, ...]
+    when: Callable[[Standing], bool]
+    say: str
+    hint: str
+
+
+_BLIND = (
+    _Blind(
+        invariants=("V1", "V3"),
+        when=lambda parts: parts.operator is not None and parts.operator.mode != "ordered",
+        say="the operator is unordered",
+        hint="take V2, or make the mode ordered",
+    ),
+    _Blind(
+        invariants=("V2",),
+        when=lambda parts: parts.operator is not None and parts.operator.mode != "unordered",
+        say="the operator is ordered",
+        hint="take V1, or make the mode unordered",
+    ),
+    _Blind(
+        invariants=("V2", "V4", "V5", "V6", "V7"),
+        when=lambda parts: (
+            parts.workload is not None
+            and parts.workload.watermark_every == 0
+            and not parts.workload.final_watermark
+        ),
+        say="the workload sends no watermarks",
+        hint="raise `workload.watermark_every` above 0",
+    ),
+    _Blind(
+        invariants=("V10",),
+        when=lambda parts: (
+            parts.workload is not None
+            and parts.workload.checkpoint_every is not None
+            and parts.workload.checkpoints == 0
+        ),
+        say="the workload ends before its first barrier",
+        hint="lower `workload.checkpoint_every`",
+    ),
+    _Blind(
+        invariants=("V11", "V13"),
+        when=lambda parts: parts.calm,
+        say="without a fault no attempt follows another",
+        hint="add a fault, or take it out",
+    ),
+    _Blind(
+        invariants=("V18",),
+        when=lambda parts: (
+            not parts.calm or (parts.workload is not None and parts.workload.checkpoint_interval is None)
+        ),
+        say="its bound is claimed of checkpoints by time that nothing disturbs",
+        hint="write `checkpoint_interval`, and no fault",
+    ),
+    _Blind(
+        invariants=("V23",),
+        when=lambda parts: parts.calm and parts.expects == Expectations(),
+        say="there is no fault, and `expects` asks for nothing",
+        hint="add `expects`",
+    ),
+)
+
+
+def _blind(name: str, parts: Standing) -> _Blind | None:
+    """Why invariant `name` could not be violated by this scenario; None if it could."""
+    return next((blind for blind in _BLIND if name in blind.invariants and blind.when(parts)), None)
+
+
+def _expectations(parts: Standing) -> Iterator[Breach]:
+    if parts.expects is None:
+        return
+    wanted, workload = parts.expects, parts.workload
+    if workload is not None and (wanted.records or 0) > workload.records * workload.subtasks:
+        say = f"{workload.subtasks} subtasks of {workload.records} records cannot show {wanted.records}"
+        yield Breach(path=("expects", "records"), say=say, hint="ask for fewer, or send more")
+    if workload is not None and _beyond(workload, wanted.checkpoints or 0):
+        say = f"{wanted.checkpoints} checkpoints cannot be: {_planned(workload)}"
+        hint = "ask for fewer, or lower `checkpoint_every`"
+        yield Breach(path=("expects", "checkpoints"), say=say, hint=hint)
+    if parts.calm and wanted.restores:
+        say = "without a fault no attempt follows another, so nothing is restored"
+        yield Breach(path=("expects", "restores"), say=say, hint="add a fault, or take this out")

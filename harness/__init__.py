@@ -1,4 +1,7 @@
-"""Floodmark: prove, or refute with a counterexample, what a stream operator promises under faults."""
+"""Floodmark's harness: runs a stream operator under faults, records histories, and judges them.
+
+`versions` lists what a run was made with, for a reader who has to trust or repeat it.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
-"""The invariants by id, one sentence each: the one list that scenarios, `list` and reports take them from.
+"""Verdicts: what a judgement of a history says, as values; the list of invariants; the time to recover (V17).
 
-Answers to the tables of `docs/history.md`. Invariant: an id is here if and only if a history can be judged by it,
-and has a checker.
+Answers to Jepsen's three-valued results, with `vacuous` added: nothing here could have violated the
+invariant, so nothing was shown. Only `pass` is green; merging takes the worst. An id is in the list of
+invariants if and only if it has a checker (`docs/history.md`). V17 measures what each disturbance cost, in
+microseconds, and is never a verdict: where the history does not hold a number's parts, the reason stands in
+its place.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Scales, ticks and quantiles of the charts: numbers in, coordinates and labels out.
+"""Scales, ticks and quantiles of the charts, and the shaded bands of faults over their time axis.
 
-Answers to d3-scale, as far as two charts need it. Invariant: a scale maps its whole domain into its range,
-monotonically, and a value outside is drawn at the edge rather than outside the chart.
+Answers to d3-scale, as far as these charts need it. A scale maps its domain into its range monotonically; a
+value outside is drawn at the edge. A band spans from the moment its fault was armed to the moment it was
+healed, as recorded; a fault that never began has none, and one that left no evidence is drawn apart and says
+so.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""The lines of a history file, streamed: header first, then events, in the text form of `docs/history.md`.
+"""What a report shows of one history, gathered in a single pass: lanes, calls, checkpoints and excerpts.
 
-Invariant: one line is held at a time. A torn last line is dropped and said; any other line that does not
-parse ends the reading, and that is said too: a report shows what can be read and never guesses.
+Answers to Jepsen's timeline and perf plots, and to Elle's counterexamples. A torn last line is dropped and
+said; any other line that does not parse ends the reading, and that is said too. Every number was read from an
+event; calls whose reply never came stay open. An excerpt holds events of the history in its order. Memory
+grows with calls, outputs and the witnesses asked for.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""The invariants by a short name, and what an outcome means, for readers without the specification at hand.
+"""How a finished run is to be read: its headline, whether that was wanted, and the invariants by short names.
 
-Answers to the rule names of the Reactive Streams TCK. Invariant: ids and sentences are those of
-`harness.verdict`; a name that is not listed there is shown bare, never dropped.
+A planted defect that was convicted by what is meant for it reads as a success; only then, and for a `pass`,
+is anything green. Every form of a report takes its first words from here. Short names answer to the rule
+names of the Reactive Streams TCK; ids and sentences are those of `harness.verdict`, and an id without a name
+is shown bare, never dropped.
 """
 
 from __future__ import annotations

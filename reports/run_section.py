@@ -1,7 +1,8 @@
-"""Threats to validity: whatever could make a green verdict mean less than it seems, said before any green.
+"""One run with everything that each form of a report shows of it, its threats to validity included.
 
-Answers to Schemathesis' warnings-first report. Invariant: each line states a fact of this run and what it
-weakens; the list is shown even when the verdict is a pass, and an empty list is said to be empty.
+Page, JUnit, JSON and terminal draw on the same values, and none of them reads the history again. Threats
+answer to Schemathesis' warnings-first report: each states a fact of this run and what it weakens; the list is
+shown even when the verdict is a pass, and an empty list is said to be empty.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""The progress of an attempt at a moment: which records have an outcome, and what of them has left.
+"""The state of one attempt as its events are fed in order: open elements, what has left, slots, readiness.
 
-Answers to "Resolved" of `docs/history.md`. Mutable: whoever walks an attempt's events feeds them in order
-and asks in between. Invariant: it looks at this attempt alone. Memory grows with the records of the
-attempt.
+Answers to "Resolved", "Which watermark" and "ready" (V6) of `docs/history.md`, and to Flink's element queues.
+`AttemptSweep` holds an element as open until the events say that all of it has left or that nothing will.
+`misordered` and `equal_replays` decide replay order: by position in ordered mode; in unordered mode only
+watermarks keep their place. Every class is mutable, looks at its own attempt alone, and can be asked between
+two events. Memory grows with the records and watermarks of the attempt's input.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ __all__ = [
 
 
 class Progress:
-    """What has become of the records by now."""
+    """The progress of one attempt: which records have an outcome by now, and what of them has left."""
 
     def __init__(self, source: SubtaskInput) -> None:
         self._source = source
@@ -101,7 +103,12 @@ class Progress:
 
 
 class MarksLeft:
-    """Of one attempt."""
+    """Which watermarks of one attempt's input have left it by now; feed it each `owm` in order.
+
+    A surplus `owm` changes nothing. With coalescing, one that leaves covers all before it, and the last
+    position of its value counts as left too, with all before that. Memory grows with the watermarks that
+    left.
+    """
 
     def __init__(self, taken: AttemptInput, *, coalesces: bool) -> None:
         self._taken = taken
@@ -126,7 +133,11 @@ class MarksLeft:
 
 
 class WatermarkSlots:
-    """Of one attempt; its length is the number of slots held."""
+    """The slots of one attempt's capacity that watermarks hold now; its length is their number.
+
+    A watermark holds a slot from the first call of a later element until it leaves; with coalescing,
+    watermarks with no record between them hold one together. O(log n) an event.
+    """
 
     def __init__(self, taken: AttemptInput, *, coalesces: bool) -> None:
         self._coalesces = coalesces
@@ -193,7 +204,11 @@ class WatermarkSlots:
 
 
 class Readiness:
-    """Feed it the attempt's events in order; ask at an `owm`."""
+    """Since when each watermark of an attempt is ready; feed it the events in order, ask at an `owm`.
+
+    A watermark is ready once it has come (`wm`, `restore`) and all records of the attempt's input with a
+    lower position are resolved; other watermarks hold nothing back. O(log n) an event.
+    """
 
     def __init__(self, *, source: SubtaskInput, taken: AttemptInput, coalesces: bool) -> None:
         self._input = taken

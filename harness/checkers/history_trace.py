@@ -1,8 +1,8 @@
 """The trace: a history filed by subtask and attempt, the state of the one fold that all checkers share.
 
-Answers to `jepsen.history`'s indexed histories. The fold is `Trace(header)`, `step`, `merge`; a checker is
-what is done with its result (`invariant`). Invariant: events are filed as they came, nothing is concluded
-here. Memory grows with the history: in this version the judge keeps it whole.
+Answers to `jepsen.history`'s indexed histories. The fold is `Trace(header)`, `step`, `merge`; each checker
+judges its result. Events are filed as they came, nothing is concluded here. `Stalls` holds when a fault
+stopped or slowed the operator's process or clock, so that it may be late. Memory grows with the history.
 """
 
 from __future__ import annotations
@@ -187,7 +187,12 @@ class Trace:
 
 
 class Stalls:
-    """The times at which some fault held the operator up, as disjoint spans in rising order."""
+    """The times at which some fault held the operator up, as disjoint spans in rising order.
+
+    Answers to `stalls` of a `fault` in `docs/history.md`. The `end` of a name ends its oldest fault that
+    still runs; one that never ends lasts for ever; spans that touch in one microsecond overlap. Grows with
+    faults.
+    """
 
     def __init__(self, faults: Iterable[FaultEvent]) -> None:
         self._begins: list[int] = []

@@ -1,8 +1,9 @@
-"""Which watermark an `owm` is: the k-th one of a value stands for the k-th position of that value.
+"""The inputs that the checkers judge against: of a subtask, of an attempt, and which watermark an `owm` is.
 
-Answers to the paragraph "Which watermark" of `docs/history.md`. Invariant: an `owm` beyond the positions of
-its value is surplus, stands for nothing, and is for V7 alone; so it is absent from what these functions
-return.
+Answers to "Input of an attempt" and "Which watermark" of `docs/history.md`. The source is deterministic, so
+the first `in` or `wm` of a position says what stands there. The input of an attempt is what it restored, then
+what it took in; positions decide the order. The k-th `owm` of a value stands for the k-th position of that
+value; one beyond them is surplus, is left out here, and is for V7 alone. Memory grows with positions.
 """
 
 from __future__ import annotations
@@ -129,7 +130,11 @@ def elements_of(given: Sequence[Mapping[str, Any]]) -> Iterator[Element]:
 
 
 class AttemptInput:
-    """What an attempt had to work on, in all its life; who looks at a moment asks `Progress` instead."""
+    """The input of one attempt, in all its life: what it restored, then what it took from its source.
+
+    A restored record that the subtask never took in belongs to the input and has no position. What had become
+    of an input at some moment is `Progress`'s to say.
+    """
 
     def __init__(self, attempt: Attempt, source: SubtaskInput) -> None:
         self._source = source

@@ -1,8 +1,10 @@
-"""Which snap is meant, which checkpoints are completed, and the chain of attempts that made the final state.
+"""The outputs of a subtask: what a reader of the sink sees in the end, and what each record must yield.
 
-Answers to "Which snap", "Completed" and "Chain" of `docs/history.md`. Invariant: a completion, commit or
-restore means the snap of the attempt it names, else of the highest attempt, taken before it; one without
-means nothing. Memory grows with attempts and snaps.
+Answers to "Which snap", "Completed", "Chain", "Epoch", "Effective output", "Outcome" and "Expected outputs"
+of `docs/history.md`. A completion, commit or restore means the snap of the attempt it names, else of the
+highest attempt, taken before it; without one it means nothing. An entry of the effective output is one
+appearance of one emission: as often as its epoch is committed. `None` as a list of outputs means unknown, not
+empty: then only the `j`s can be judged. Memory grows with attempts, snaps and records.
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
-"""Ctrl-C: once ends the run with all that it owes (faults healed, a report), twice ends the process.
+"""What `run`, `demo` and `mutants` share: carry a campaign out, show its progress, write its report, print it.
 
-Invariant: whatever was started is named in a ledger, so even the second Ctrl-C leaves nothing that
-`floodmark clean` would not find.
+What was asked for and its seeds are printed before the first run. The report is written however the campaign
+ended, as long as one run left something to report. The first Ctrl-C ends the run with all that it owes
+(faults healed, a report), the second ends the process; whatever was started is in a ledger that `floodmark
+clean` reads. Progress goes to standard error: one plain line a phase without a terminal (NO_COLOR, CI and
+TERM=dumb are honoured), with one also a line that is redrawn.
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
-"""How far the reading of a long history has come: on standard error, never among the data.
+"""Judges history files for `check`, one by one or several at a time, and formats what was found.
 
-Invariant: on a terminal one line moves, and is wiped when the reading is over; elsewhere, and only if asked for, each
-further tenth is one plain line. CI and TERM=dumb are no terminals. `--quiet` beats all.
+Answers come in the order of the files; a file that cannot be read is a complaint of its own and stops
+nothing. The formats (terminal, pull request, GitHub's annotations) tell the same verdict; every sentence
+comes from the judge and is only escaped here. Progress goes to standard error: a line that moves on a
+terminal, else, if asked for, one plain line for each tenth. CI and TERM=dumb are no terminals; `--quiet`
+beats all.
 """
 
 from __future__ import annotations

@@ -11,12 +11,13 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from types import ModuleType
 from typing import Any, TextIO
 
 import click
 
 from harness.cli.settings import project_settings
-from harness.errors import Exit, FloodmarkError, ReaderGone
+from harness.errors import Exit, FloodmarkError, ReaderGone, UsageError
 
 __all__ = ["floodmark", "main"]
 
@@ -36,6 +37,9 @@ _COMMANDS: Mapping[str, str] = {
 }
 """Name -> one sentence; each is the command of that name in the module of that name."""
 
+_OF_A_CHECKOUT: Mapping[str, str] = {"bench": "tools.bench.command", "experiments": "tools.bench.experiments"}
+"""Commands that measure this repository: their modules are not in the wheel."""
+
 
 class _Commands(click.Group):
     """Imports a command's module when it is called for."""
@@ -50,7 +54,7 @@ class _Commands(click.Group):
         del ctx
         if cmd_name not in _COMMANDS:
             return None
-        module = importlib.import_module(f"harness.cli.{cmd_name}")
+        module = _module_of(cmd_name)
         command: click.Command = getattr(module, cmd_name if cmd_name != "list" else "list_")
         return command
 
@@ -66,6 +70,20 @@ class _Commands(click.Group):
         del ctx
         with formatter.section("Commands"):
             formatter.write_dl(list(_COMMANDS.items()))
+
+
+def _module_of(name: str) -> ModuleType:
+    """The module of a command; raises UsageError for one of a checkout where there is none."""
+    place = _OF_A_CHECKOUT.get(name, f"harness.cli.{name}")
+    try:
+        return importlib.import_module(place)
+    except ModuleNotFoundError as error:
+        if name in _OF_A_CHECKOUT and error.name is not None and place.startswith(error.name):
+            raise UsageError(
+                f"`floodmark {name}` is not in the installed package: its modules lie in `tools/` of the repository",
+                fix="clone the repository, `make install`, and call it there",
+            ) from error
+        raise
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -1,7 +1,8 @@
-"""What the server counts of a run's connections, past the proxy: how many were made, and how many lived at once.
+"""The audit: what the database itself shows after a run, read past the proxy: its tables and its counters.
 
-Answers to `SHOW GLOBAL STATUS`. Invariant: the counters are of one life of the server; where it was restarted
-meanwhile there is no answer, and never a wrong one.
+It shares neither code nor input with the checkers: if the two disagree, one of them is wrong. The server's
+counts of connections (`SHOW GLOBAL STATUS`) are of one life of the server; if it was restarted meanwhile
+there is no answer, never a wrong one.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _STATUS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerCounts:
-    """Between two moments; the harness's own connections are among them."""
+    """Connections that a run made, and how many lived at once, between two moments; ours are among them."""
 
     opened: int
     """Connections that were made."""

@@ -1,8 +1,9 @@
-"""A sink whose checkpoints are completed elsewhere: it hands in its part, and hears when all are there.
+"""The sinks whose checkpoints a coordinator completes, and the idempotent sink, which writes rows by key.
 
-Answers to Flink's `TwoPhaseCommitSinkFunction` and `AsyncSinkWriter` as the coordinator sees them. Invariant: a part
-is acknowledged only when all that it holds is durable, and only by the attempt with the newest token; what is
-restored is the newest completed checkpoint that can be read.
+`CoordinatedSink` answers to Flink's `TwoPhaseCommitSinkFunction` and `AsyncSinkWriter` as the coordinator
+sees them: a part is acknowledged only when all that it holds is durable, and only by the attempt with the
+newest token; what is restored is the newest completed checkpoint that can be read. `IdempotentSink` answers
+to Flink's JDBC sink in upsert mode: a row that is written again changes nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ PARTS_KEPT = 3
 
 
 class CoordinatedSink(SubtaskWriter):
-    """One subtask's, used by one attempt; `take_over` comes first."""
+    """One subtask's sink: hands in its part of a checkpoint, and hears when all parts are there.
+
+    Used by one attempt; `take_over` comes first.
+    """
 
     def take_over(self, *, now_ms: int, restore: Restore) -> Attempt:
         """Fence all earlier attempts, then restore: in that order nothing can come between."""
@@ -108,7 +112,12 @@ _INSERT = (
 
 
 class IdempotentSink(CoordinatedSink):
-    """Its table must be prepared with a key (`prepare_database(keyed=True)`)."""
+    """Writes outputs by key; its table must be prepared with a key (`prepare_database(keyed=True)`).
+
+    The table never holds two rows of one (subtask, id, j), however often an epoch is written. What is visible
+    may run ahead of the last completed checkpoint, never behind it. It needs values that a replay gives
+    again: of two different ones the first stays.
+    """
 
     def prepare(self, epoch: int) -> None:
         """Write the open epoch, visible at once. Raises `Fenced`, `SinkLost`."""

@@ -1,7 +1,10 @@
-"""What a pool raises where a lookup may answer by asking again.
+"""The pool of the lookups: connections of a driver, each used by one call at a time, with a circuit breaker.
 
-Invariant: whoever sees one does not know whether the statement took effect, unless its class says so. They need no
-client, so that a pool of level sim raises the same.
+Answers to the pools of asyncmy and aiomysql, which connect while holding their lock, so that one stuck
+connect stops everybody (`docs/references.md`, Measured), and to Nygard's circuit breaker. No wait is
+unbounded; nothing connects under a lock that a free connection would need; a connection that saw an error or
+a cancellation is never used again. Of an error raised here it is unknown whether the statement took effect,
+unless its class says so. The errors need no client library, so level sim raises the same.
 """
 
 from __future__ import annotations
@@ -65,7 +68,11 @@ _PROBE_S = 0.025
 
 
 class Circuit:
-    """One pool's. Mutable. `now_s` is the loop's clock; `backoff` says how long it stays open."""
+    """One pool's circuit breaker: after so many failed connects in a row none is made for a while.
+
+    When that time is over one probe connects, and only its success lets the others through. Mutable. `now_s`
+    is the loop's clock; `backoff` says how long it stays open.
+    """
 
     def __init__(
         self, *, now_s: Callable[[], float], backoff: Backoff, failures_max: int = _FAILURES_MAX

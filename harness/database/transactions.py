@@ -1,7 +1,10 @@
-"""The backoff: how long to wait before the next try, longer each time, and not all clients alike.
+"""Transactions of one writer, each retried as a whole, by the class of its error, until its outcome is known.
 
-Answers to Flink's `ExponentialDelayRestartBackoffTimeStrategy`, for one client. Invariant: equal choices give equal
-waits, and no wait is longer than the longest.
+Answers to the connection of Flink's JDBC sinks, to the retry classes of JDBC drivers, and to Flink's
+`ExponentialDelayRestartBackoffTimeStrategy`. At most one session of a writer lives in the server once a
+transaction begins: it holds a lock by the writer's name, and ends a session left over that holds it. A number
+of an error has one class for pool and sinks alike, and one not in the table fails; level sim uses the same
+table. Equal choices give equal waits, and no wait is unbounded.
 """
 
 from __future__ import annotations
@@ -34,7 +37,10 @@ _LONGEST_MS = 400
 
 
 class Backoff:
-    """The waits of one series of tries. Mutable: counts them."""
+    """How long to wait before each next try of one series: longer each time, never longer than the longest.
+
+    Mutable: counts the tries.
+    """
 
     def __init__(self, choices: Choices, *, first_ms: int = _FIRST_MS, longest_ms: int = _LONGEST_MS) -> None:
         self._choices = choices

@@ -1,11 +1,12 @@
 """The one-transaction sink as a store of transactions: rows wait in the checkpoint until that is complete.
 
-Answers to Flink's `GenericWriteAheadSink`, and to the protocol `reference_impl.functions.two_phase_commit_sink::Transactions`.
-Invariant: a transaction's handle holds its rows, so whoever restores the handle can commit it; rows and epoch row are
-written in one MySQL transaction, and by its epoch row a second commit knows that it has nothing to do (C43).
+Answers to Flink's `GenericWriteAheadSink`, and to the protocol
+`reference_impl.functions.two_phase_commit_sink::Transactions`. Invariant: a transaction's handle holds its
+rows, so whoever restores the handle can commit it; rows and epoch row are written in one MySQL transaction,
+and by its epoch row a second commit knows that it has nothing to do (C43).
 
-A plain transaction cannot be durable and invisible at once, so its pre-commit is the checkpoint's own writing. What
-that costs against XA is a state as large as an epoch's outputs.
+A plain transaction cannot be durable and invisible at once, so its pre-commit is the checkpoint's own
+writing. What that costs against XA is a state as large as an epoch's outputs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The two-phase sink as a store of transactions: the other half of `TwoPhaseCommitSinkFunction`, over XA.
 
 Answers to Flink's `JdbcXaSinkFunction` and its `XaFacade`, and to the protocol
-`reference_impl.functions.two_phase_commit_sink::Transactions`. Invariant: a transaction is an XA branch from its pre-commit to
-its commit; by its epoch row a second commit knows that it comes too late to do anything (C43).
+`reference_impl.functions.two_phase_commit_sink::Transactions`. Invariant: a transaction is an
+XA branch from its pre-commit to its commit; by its epoch row a second commit knows that it comes too late to
+do anything (C43).
 
 Branches that no restored checkpoint knows were prepared for checkpoints that were lost. They are rolled back once all
 that the restored one holds is settled, before the first transaction of this attempt begins: they would keep its rows

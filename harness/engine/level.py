@@ -1,7 +1,9 @@
-"""Who looks on while runs go on, and may end them: told of phases, asked whether to stop.
+"""What the engine asks of a level of fidelity: its needs, how it makes a run, and the run while it goes on.
 
-Answers to Jepsen's log, which says what is being done. Invariant: an observer changes nothing of what it sees; a
-stop ends a campaign early, never a run halfway judged.
+Answers to Jepsen's `Client` and `DB`. The engine asks a level what it can do, never which one it is. `poll`
+of an execution never blocks, and after `stop` no process of it does work any more, superseded ones included.
+An `Observer` is told of phases and may ask to stop; it changes nothing of what it sees, and a stop ends a
+campaign early, never a run halfway judged.
 """
 
 from __future__ import annotations

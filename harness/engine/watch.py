@@ -1,7 +1,8 @@
-"""The reaper of attempts: writes the `kill` of an attempt whose process is gone.
+"""The watch: follows a run's subtasks while they run, acts out the faults, and ends what does not end.
 
-Invariant: an attempt is called dead only if it neither closed nor failed by its own word, and its process, by
-pid and start, does not exist any more.
+Answers to Jepsen's nemesis and its time limit. When the watch is over, every fault is healed, every attempt
+has ended, and the death of each that died is recorded. `AttemptReaper` writes the `kill` of an attempt only
+if it neither closed nor failed by its own word, and its process, by pid and start, does not exist any more.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ __all__ = ["AttemptReaper", "Ending", "Observer", "Stop", "Watch", "hangs"]
 
 
 class AttemptReaper:
-    """Call `look` often."""
+    """Writes the `kill` of each attempt whose process is gone. Call `look` often."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder

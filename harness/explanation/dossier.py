@@ -1,7 +1,8 @@
-"""The skeleton of a history: the life of its subtasks and what befell them, without what streamed.
+"""The dossier: the events that explanations draw on, gathered by reading a history at most twice more.
 
-Answers to Jepsen's nemesis history. Invariant: it grows with attempts, checkpoints and faults, not with
-records; each entry is an event of the history.
+Answers to Jepsen's nemesis history and to Elle's recovery of the operations behind a cycle. It holds events
+of the history only, at most so many of each record. The skeleton (lives of subtasks, faults, checkpoints)
+grows with attempts, checkpoints and faults, not with records; the rest grows with what is told.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The events of a history once more, as lines of its text form, each with as much decoded as is needed.
+"""The events of a history for explanations: read again as lines, decoded as far as needed, put into words.
 
-Answers to Jepsen's lazy histories. Invariant: a line at a time is held; a line that cannot be read ends the
-reading, for an explanation must come out of whatever could be judged, and never guesses at the rest.
+Answers to Jepsen's lazy histories. One line at a time is held; a line that cannot be read ends the reading. A
+description says only what the event itself says; a missing field is shown as `?`.
 """
 
 from __future__ import annotations

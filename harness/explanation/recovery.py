@@ -1,7 +1,8 @@
-"""The meter of one disturbance: fed with a history's events, it gives what the disturbance cost (V17).
+"""V17: measures what each fault and each kill of a history cost, in one pass.
 
-Invariant: only what happened after its begin is counted; it stops for good once results are steady again, or
-another disturbance begins.
+Answers to Jepsen's latency plots. O(n) in events; memory grows with the records that have not left yet: of
+the lags before a disturbance only the last `LAGS_KEPT` are compared with. A `Meter` counts only what happened
+after its disturbance began, and stops once results are steady again or another disturbance begins.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _BUCKET_US = 100_000
 
 
 class Meter:
-    """Mutable: it is fed until it is `over`."""
+    """What one disturbance cost. Mutable: it is fed with the history's events until it is `over`."""
 
     def __init__(
         self, *, what: str, begin: Glimpse, s: int | None, origin_us: int, before: Sequence[int]

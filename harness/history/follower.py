@@ -1,8 +1,9 @@
-"""Timed calls: an external call as an interval, and the link that it crosses.
+"""The follower: reads the files of a run while they grow, for progress, triggers and liveness; and pairs calls.
 
-A lookup is paired from its `call` and `res` lines, a sink's transaction from `~committing` and `commit`.
-Answers to Jepsen's invoke/complete pairs. Invariant: a call without an outcome is kept, as one that never
-ended.
+It only reads, so a run that is followed is the same run; it counts what was recorded up to the last whole
+line. `timed_calls` gives external calls as intervals with the link that each crosses: a lookup from its
+`call` and `res`, a sink's transaction from `~committing` and `commit`. Answers to Jepsen's invoke/complete
+pairs; a call without an outcome is kept, as one that never ended.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The lines of a history file, plain or compressed (`.jsonl`, `.jsonl.gz`, `.jsonl.zst`) or in columns, one at a time.
+"""The text form of a history, plain or compressed (`.jsonl`, `.jsonl.gz`, `.jsonl.zst`): read and written.
 
-Invariant: a line is what stands between two line feeds, with its number from 1; memory grows with the
-longest line, not with the file.
+A line is what stands between two line feeds, with its number from 1; memory grows with the longest line, not
+with the file. Writing is lossless: what `read` gives equals what was written, integers exact, floats to the
+last bit, absent and null apart.
 """
 
 from __future__ import annotations
@@ -181,6 +182,7 @@ class _Writes(Protocol):
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[_Writes]:
+    """A file at `path` to write bytes to, compressed as its name says."""
     match path.suffix:
         case ".gz":
             with gzip.open(path, "wb") as file:

@@ -1,7 +1,9 @@
-"""Hostile text made visible: what a payload hides (NUL, ESC, bidi marks) is spelt out, secrets are withheld.
+"""Values of a history: when two are equal, how they are ordered, and how they are shown to a person safely.
 
-Answers to pytest's escaping of control bytes in JUnit. Invariant: what leaves this module is valid in XML
-1.0, moves no cursor, turns no reading direction, and changes nothing when it is passed through again.
+Answers to "Values" of `docs/history.md`, and to pytest's escaping of control bytes in JUnit. Two values are
+equal exactly if their JSON is, with keys in any order: `1` is neither `1.0` nor `true`. Text that was made
+`visible` (NUL, ESC, bidi marks spelt out, secrets withheld) is valid in XML 1.0, moves no cursor, turns no
+reading direction, and changes nothing when it is passed through again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""A suspect: something to be convicted, the scenarios in which it can be, and who is meant to convict it.
+"""The kill matrix: each suspect (a planted defect) is run in scenarios until the invariants meant for it fail.
 
-Answers to a mutant in mutation testing. Invariant: a name that is no suspect is an error before anything runs, and a
-user's own defect is judged as ours are.
+Answers to a mutation score with the survivors named. A name that is no suspect is an error before anything
+runs; a user's own defect is judged as ours are. The same first seed gives the same trial, however many
+processes fill the matrix, unless a budget cut it short, which it says. What the honest twin of a run fails
+too, or is vacuous for, does not count against the mutant; an incomplete history is not judged.
 """
 
 from __future__ import annotations
@@ -121,7 +123,7 @@ _DRAWS_MAX = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """What came of one suspect."""
+    """What came of one suspect, run in scenarios until all that is meant for it has convicted it."""
 
     name: str
     named: tuple[str, ...]

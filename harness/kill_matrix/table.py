@@ -1,7 +1,9 @@
-"""The matrix for its readers: on a terminal, as Markdown, as JSON.
+"""The kill matrix for its readers: on a terminal, as Markdown, as JSON, and as the page `docs/mutants.md`.
 
-Answers to the score table of a mutation test. Invariant: every suspect has its line, convicted or not; what was
-expected and did not happen is shown as such, and not as an empty cell.
+Answers to the score table of a mutation test and to Maelstrom's generated tables. Every suspect has its line,
+convicted or not; what was expected and did not happen is shown as such, not as an empty cell. `floodmark
+mutants --write docs/mutants.md` makes the page anew; what stands above its matrix is a function of the code
+alone, so a test can compare it.
 """
 
 from __future__ import annotations

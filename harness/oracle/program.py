@@ -1,6 +1,9 @@
-"""Flink's distribution jar, from the package index, in a folder of its own in the cache.
+"""The oracle's program: Flink's jar, our Java compiled against it, and the archive that starts it sooner.
 
-Invariant: the folder is there whole or not at all; nothing of it is ever imported by Python.
+All of it lies in the cache, and nothing of it is ever imported by Python. A folder is there whole or not at
+all. A compiled program's folder is named after its sources, Flink's version and the compiler, so a changed
+source is compiled anew. `rehearse` touches the classes that any script touches; each line is answered by one
+`quiet`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The command line of the oracle, for whoever starts programs that speak the operator protocol.
+"""The oracle for its users: `find_oracle` gives the command that starts it, `provide_oracle` sets it up.
 
-Invariant: a command that is returned can be run; what lacks is an error of the machine that names the command to type.
+A command that is returned can be run; what is missing is an error that names the command to type. A setup
+step that finds its result in place does nothing and says so; none needs root.
 """
 
 from __future__ import annotations

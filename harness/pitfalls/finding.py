@@ -1,6 +1,8 @@
-"""What a run left that a pitfall may show in: its lines, its settings, and what the server counted.
+"""Finds the pitfalls that a run shows, each with what was measured; one function a pitfall.
 
-Invariant: plain facts, gathered once; a pitfall that is named was measured, and none is inferred from a setting alone.
+A pitfall is no verdict: it says what will hurt, beside verdicts that say what is broken. Each is found in the
+run's lines, settings and server counts, gathered once as `RunSeen`; none is inferred from a setting alone. A
+run that is to show one, and does not, has shown nothing.
 """
 
 from __future__ import annotations
@@ -152,7 +154,10 @@ _ENOUGH_MS = 1_000
 
 
 def find_blocking_call(seen: RunSeen) -> Pitfall | None:
-    """The place at which it stood longest in all."""
+    """`blocking-call`: the function under test blocks the task's thread; where it stood longest.
+
+    Shown by the event loop that stood still while that function was on the thread's stack.
+    """
     stood_ms: dict[str, list[float]] = defaultdict(list)
     for note in seen.of_kind("~blocked"):
         stood_ms[note["where"]].append(note["ms"])
@@ -185,7 +190,11 @@ _OF_THE_RUN = 4
 
 
 def find_no_pool(seen: RunSeen) -> Pitfall | None:
-    """The one or the other."""
+    """`no-pool`: a connection for each lookup, or one for all of them.
+
+    Shown by the server's count of connections: as many as calls, or no more than subtasks where several calls
+    were open at once.
+    """
     if seen.server is None or seen.call_count < _CALLS_MIN:
         return None
     ours = _OF_A_SUBTASK * len(seen.of_kind("start")) + _OF_THE_RUN
@@ -221,7 +230,10 @@ _OPEN_US_MIN = 1_500_000
 
 
 def find_lost_completion(seen: RunSeen) -> Pitfall | None:
-    """The first of them."""
+    """`lost-completion`: a call's result future is never completed, and there is no timeout; the first of them.
+
+    Shown by calls that were open for seconds when their attempt ended, while later ones were answered.
+    """
     if seen.scenario.operator.timeout:
         return None
     stuck = [
@@ -248,7 +260,10 @@ _AND = 10
 
 
 def find_open_connections(seen: RunSeen) -> Pitfall | None:
-    """How many there were, and how many could be of use."""
+    """`open-connections`: connections are opened and never closed; how many, and how many of use.
+
+    Shown by the server: more lived at once than calls were ever open.
+    """
     if seen.server is None:
         return None
     at_once = sum(
@@ -274,7 +289,10 @@ _WAITED_OF_CALLS = 0.5
 
 
 def find_small_pool(seen: RunSeen) -> Pitfall | None:
-    """How many calls waited, and how long."""
+    """`small-pool`: fewer connections than the operator has slots; how many calls waited, and how long.
+
+    Shown by the pool's own count: a wait for a connection takes a slot, and nothing has been asked.
+    """
     uses = seen.of_kind("~pool")
     waited = sum(use["waited"] for use in uses)
     size = min((use["size"] for use in uses), default=0)
@@ -296,7 +314,10 @@ _LATE_US = 500_000
 
 
 def find_failing(seen: RunSeen) -> Pitfall | None:
-    """How many attempts it cost."""
+    """`failing-timeout`: a record's timeout fails the whole task; how many attempts it cost.
+
+    Shown by attempts that ended with a timeout as their error.
+    """
     failed = [line for line in seen.of_kind("failed") if "CallTimedOut" in line["error"]]
     if not failed:
         return None
@@ -311,7 +332,11 @@ def find_failing(seen: RunSeen) -> Pitfall | None:
 
 
 def find_silent(seen: RunSeen) -> Pitfall | None:
-    """How many slots were lost, of how many."""
+    """`silent-timeout`: a timeout is answered with nothing; how many slots were lost, of how many.
+
+    Shown by calls that outlived their timeout without an outcome: each holds its slot as long as its attempt
+    lives (A46).
+    """
     timeout_ms = seen.scenario.operator.timeout
     if not timeout_ms:
         return None

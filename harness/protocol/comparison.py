@@ -1,9 +1,10 @@
-"""Two answers to one command, held against each other with exactly the freedom that the protocol gives.
+"""Compares two answers to one command with exactly the freedom that the protocol gives, and reports differences.
 
 Free are: where `blocked` and `unblocked` stand, and waits that end within a command; a segment's order in a
-snapshot; how many mails wait, if any; messages; all that a failing command did besides; and, once records were
-re-issued in an order of each side's own (`reissued`), the order among records between two watermarks.
-Invariant: `compare` is pure; it returns None for what the page allows and names the first thing it does not.
+snapshot; how many mails wait, if any; messages; all that a failing command did besides; and, once records
+were re-issued in an order of each side's own (`reissued`), the order among records between two watermarks.
+`compare` is pure; it returns None for what the page allows and names the first thing it does not. What
+`report` prints can be pasted: each side's column holds the very lines that it was sent.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""The one error of this package: a system under test that breaks the protocol, in any way.
+"""The events that a system under test may write, each with the exact shape of its fields, and breaches of it.
 
-Invariant: it says which kind of breach, at which command, and what the program said last.
+Answers to the table of events in `sut-protocol.md`. `read_event` gives an event whose every field is of its
+type (no bool or float for an integer, no NaN, nothing missing, nothing more), or raises `Malformed`. A
+`Breach` says which kind it is, at which command, and what the program said last.
 """
 
 from __future__ import annotations

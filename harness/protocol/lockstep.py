@@ -1,7 +1,10 @@
-"""Snapshots of both sides by their ids, and what it means to restore one: each side from its own state.
+"""Runs one script on two systems command by command, translating names of calls and snapshots for each.
 
-Invariant: a snapshot whose contents legally differ between the sides is restored on neither; a restore knows whether
-the order in which it re-issues calls may differ, for then numbers mean nothing across the sides (A19-A25).
+Slower than the stream, and the one that decides. A command is told to both or to neither; a call is never
+translated by guess. Each side restores from its own state; a snapshot whose contents legally differ is
+restored on neither. After records were re-issued in an order of each side's own, call numbers mean nothing
+across the sides (A19-A25); where the two cannot be told the same any more (A25, A62) each is drained by
+itself and totals are compared. A drain ends: every step ends a call, and steps are limited.
 """
 
 from __future__ import annotations

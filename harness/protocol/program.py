@@ -1,6 +1,9 @@
-"""What a system under test may take: seconds, bytes and events.
+"""A program on three pipes: lines in, answers out, nothing of it trusted, everything bounded.
 
-Invariant: every wait and every buffer of the driver is bounded by one of these, whose name is in its error.
+Answers to Maelstrom's process of a node. One thread: a joint `poll` serves any number of programs, so two of
+them work at the same time. When a call of this module raises, the program and its process group are gone;
+while it waits, every pipe is served, so no full pipe can stop both sides. Every wait and every buffer is
+bounded by one of `Limits`, whose name is in its error.
 """
 
 from __future__ import annotations
@@ -52,7 +55,10 @@ class AnswerLimit(Exception):
 
 
 class AnswerSplitter:
-    """Mutable: it is given chunks, and holds what has come."""
+    """Cuts what a program writes into lines, and lines into answers: all up to a `quiet`.
+
+    Holds at most one line and one answer more than its limits allow. Mutable: it is given chunks.
+    """
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits

@@ -1,7 +1,9 @@
 """A script: the lives of one operator, each from `open` to `close`, as commands that any system can be told.
 
-Invariant: a script is data. A call is named by its number, or by a `CallName` where numbers may differ between
-systems; a restore is named by the snapshot, since a state is each system's own.
+A script is data. A call is named by its number, or by a `CallName` where numbers may differ between systems;
+a restore is named by the snapshot, since a state is each system's own. `Dice` and `draw_config` draw what
+random scripts are made of: equal seeds and purposes draw equal; each configuration is legal, with small
+numbers, so that instants and limits coincide.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""What a script's author believes the operator to be doing, so that most of its commands hit something.
+"""Random scripts from a seed: the next command is drawn by weight, and races are drawn as short held bursts.
 
-It is no model of the operator: mails, `hold` and quirks are left out, and nothing is ever judged by it. A wrong
-belief costs a command that hits nothing. Invariant: it decides which scripts are drawn, never a verdict.
+Answers to TigerBeetle's generator of a VOPR run. Equal seed, number and settings give the equal script, in
+any process; a script is drawn whole before anything is sent, so both systems get the same commands. `Belief`
+tracks what the operator probably does, so that most commands hit something; it is no model of the operator
+(mails, `hold` and quirks are left out), and nothing is ever judged by it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""An alarm: a timer of a connection that falls silent when the connection ends."""
+"""A connection: a client that was accepted, the server that is dialled for it, and a direction each way.
+
+Answers to Toxiproxy's `ConnectionList` entry and its pair of links. What one peer does (FIN, RST, silence)
+the other one sees, unless a toxic says otherwise; a connection waits for nothing but its own two peers. A
+`Station` is where a toxic stands at one direction of it; an `Alarm` falls silent when the connection ends.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""What an HTTP client asks of the control interface, and what it is answered; bounded when read.
+"""A small HTTP/1.1 server for the control interface, on the proxy's own loop.
 
-Invariant: reading ends in a request or in a refusal, whatever the bytes, and never takes more than the limits here.
+It serves programs of this machine: bodies and the number of clients are bounded, and no client can make
+another wait. Reading ends in a request or in a refusal, whatever the bytes; an answer is whole or the
+connection is closed; nothing is read from a file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""How live connections are ended on demand."""
+"""A link: a listening port, the upstream behind it, its toxics, its live connections and its counters.
+
+Answers to Toxiproxy's `Proxy`. Every call returns without waiting for data, a sleep or a dial, and what it
+changes holds for live connections as for new ones. The counters are named and labelled like Toxiproxy's in
+Prometheus' text form; Toxiproxy counts a connection when it ends, these count bytes as they pass, and never
+fall.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +24,7 @@ __all__ = ["Cutting", "Link", "metrics_text"]
 
 
 class Cutting(StrEnum):
-    """In the words of the control API."""
+    """How live connections are ended on demand, in the words of the control API."""
 
     RST = "rst"
     """As if the network had torn: what is on its way is lost."""

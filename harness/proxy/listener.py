@@ -1,6 +1,8 @@
-"""Where a link may listen: an address as text, understood as Go's `net.Listen` understands it, loopback by default.
+"""A listener: the port of a link, open or shut, and kept by the link as long as the link exists.
 
-Invariant: reading an address never asks a name server, so no control call waits for one.
+Answers to the `tcp_listener` of Toxiproxy's proxy, whose port any program may take while it is disabled.
+While shut, connects are refused, yet the port stays bound, so that opening again cannot fail for its number.
+An address is read as Go's `net.Listen` reads it, loopback by default, and never asks a name server.
 """
 
 from __future__ import annotations

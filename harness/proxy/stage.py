@@ -1,4 +1,10 @@
-"""A toxic as it was asked for: its name, kind, direction, how often it acts, and what it is set to."""
+"""A stage: what one toxic does to one direction of one connection; stages form a chain from peer to peer.
+
+Answers to Toxiproxy's toxic `Pipe`, but without a goroutine each: a stage is called with what arrives and
+pushes on what it lets through, at once or later. Bytes leave a stage in the order in which they came, and a
+stage never waits: it holds bytes, says how many (`held`), and asks its place to be called later. `Toxic` is
+the toxic as it was asked for.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +20,7 @@ __all__ = ["Attributes", "Gate", "Place", "Receiver", "Stage", "Stream", "Timer"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toxic:
-    """One toxic of a link; a change makes a new value."""
+    """One toxic of a link: name, kind, direction, how often it acts, attributes; a change makes a new value."""
 
     name: str
     type: str

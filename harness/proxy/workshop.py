@@ -1,7 +1,9 @@
-"""What all connections of a proxy hold back together, and the bound on it.
+"""The workshop: what all links of one proxy process share: the held bytes' bound, the dice, and the pump.
 
-Toxiproxy bounds each connection alone (1 024 chunks), which a thousand of them multiply. Invariant: while more than
-`HELD_BYTES_MAX` is held, a direction that holds more than its small share is not read; it is reviewed when less is.
+`Holdings` bounds all connections together, which Toxiproxy bounds one by one. `Dice` draws from the seed, the
+link, the connection's number and the toxic's name, so the same seed and traffic give the same decisions.
+`Pump` answers to Netty's epoll event loop below Flink's network stack: it serves a batch of ready sockets in
+one callback, and timers and control calls wait for at most `ROUNDS_MAX` rounds of them.
 """
 
 from __future__ import annotations
@@ -37,7 +39,10 @@ class _Waiting(Protocol):
 
 
 class Holdings:
-    """A running sum; mutable."""
+    """What all connections of a proxy hold back together, as a running sum; mutable.
+
+    While it is above `HELD_BYTES_MAX`, a direction that holds more than its small share is not read.
+    """
 
     __slots__ = ("_held_max", "_waiting", "held")
 

@@ -1,7 +1,8 @@
-"""The catalogue: the scenarios that come with Floodmark, and how a user's words become scenario files.
+"""The catalogue: the shipped scenarios, how a user's words become scenario files, how long a scenario takes.
 
-Answers to Maelstrom's and Sonobuoy's named test suites. Invariant: a word that names nothing is an error
-with the nearest name, never an empty selection that passes.
+Answers to Maelstrom's and Sonobuoy's named test suites. A word that names nothing is an error with the
+nearest name, never an empty selection that passes. An estimate comes from the scenario alone, the pace of its
+source and the times of its faults.
 """
 
 from __future__ import annotations

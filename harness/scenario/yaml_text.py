@@ -1,7 +1,9 @@
-"""What is wrong with a scenario as it is written: each problem with its place, an excerpt and a way out.
+"""Reads YAML text to plain data, with the place of every field and of every mistake, and words the mistakes.
 
-Answers to a compiler's diagnostics. Invariant: a problem names a line and column that exist, and a list of
-them is complete: nothing stays hidden until the first is mended.
+Built on ruamel.yaml's nodes (YAML 1.2), whose marks its own constructors would drop. The data is JSON-like,
+whatever the text holds; anchors and tags, which would make a scenario a program, are refused. A problem names
+a line and column that exist, as a compiler's diagnostics do, and the list of them is complete: nothing stays
+hidden until the first is mended.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""The phases: the named points in the life of an attempt, in the order in which it meets them.
+"""The triggers of faults: a time, a checkpoint, a call, a record, a phase of an attempt, or a drawn moment.
 
-Answers to the places at which Flink's own tests kill a task. Invariant: this list alone says which phases there are, by
-which recorded events each is shown, and what a task needs to reach it.
+Answers to the schedules of Jepsen's generators, and to the places at which Flink's own tests kill a task. A
+trigger is told by its own field, so that exactly one can be meant. The list of phases alone says which there
+are, by which recorded events each is shown, and what a task needs to reach it; a phase has one name in a
+scenario that exists, whatever older name its file has.
 """
 
 from __future__ import annotations

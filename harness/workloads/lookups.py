@@ -1,7 +1,9 @@
-"""The lookups workload: records that each ask the database for one row by its key.
+"""The lookups workload: records that each ask the database for one row by key, over one or more inputs.
 
-Answers to a Flink source with exactly-once replay: the same seed, subtask and position give the same
-element again, in any process. Invariant: watermarks are true, no record after one is as old as it says.
+Answers to a Flink source with exactly-once replay, and to the two inputs of `CoProcessFunction`: the same
+seed, subtask and position give the same element over the same input, in any process. No record after a
+watermark is as old as it says; on several inputs it stands at the same position, and the lesser counts.
+Expected session stamps are a fold over the source in plain dicts that shares no code with the task.
 """
 
 from __future__ import annotations
@@ -228,7 +230,12 @@ Stamp = Mapping[str, int]
 
 
 def session_stamps(source: LookupSource, inputs: Inputs, *, gap_ms: int) -> dict[int, Stamp]:
-    """What each record is stamped with, by its id."""
+    """What a task with state by key must stamp each record with, by the record's id.
+
+    Answers to Elle's model of what a database should have answered. It knows neither checkpoints nor crashes,
+    so a state update or a timer that was lost, or counted twice, is a wrong value of a later record of that
+    key.
+    """
     stamps: dict[int, Stamp] = {}
     nth, of_input = Counter[int](), Counter[tuple[int, int]]()
     ended, place = Counter[int](), Counter[int]()

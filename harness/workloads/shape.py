@@ -1,6 +1,8 @@
-"""The elements of the lookups workload: a record that asks for a key, and a watermark.
+"""The elements of the lookups workload, and the shape of what a source sends: hot keys, bursts, silence.
 
-Answers to Flink's `StreamRecord` and `Watermark`, before they are given their place. Invariant: plain values.
+Answers to Flink's `StreamRecord` and `Watermark`, and to a source that misbehaves, which an operator must
+survive. Everything is drawn from the seed and the record's number, so a position holds the same element in
+every attempt.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""Which proxy stands between a run and its database: Toxiproxy, or our own where that is better or all there is.
+"""The proxy between a run and its database: Toxiproxy or our own, how it is chosen, found, built and started.
 
-Invariant: nothing falls back in silence: whichever is taken, the reason is part of what a world says first.
+Whichever is taken, the reason is part of what a world says first. Our own needs nothing but this Python, and
+is in the ledger before it runs. Toxiproxy is the one on the PATH, else one static program of a pinned version
+that `setup` built from its Go module; it appears in the cache whole or not at all.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""A disk so small that a fault can fill it: a file system in memory, mounted for one world's data folder.
+"""What a local server lives on: its data folder, on a small disk if a fault shall fill it, and its clock.
 
-Invariants: a mount is in the ledger before it exists, so that it is taken away after any ending; only a world that
-was asked for one has it.
+A server gets a small disk (a file system in memory) or a clock of its own only if a fault needs it and the
+machine can give it; what it cannot have, its world lacks, and says how to have it. A mount is in the ledger
+before it exists, so that it is taken away after any ending.
 """
 
 from __future__ import annotations

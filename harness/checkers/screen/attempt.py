@@ -1,7 +1,10 @@
-"""Failures: what went wrong in one life, and whether anybody was told.
+"""A life: one attempt as the screen follows it, with its failures, its saved states and its source's memory.
 
-Answers to V20, and to what a failed attempt excuses in V15. Invariant: what nobody was told of stays in `untold`.
-Mutable; memory grows with dead letters.
+Does what the exact checkers' sweep of an attempt does, in constant time an event. What is not plainly the
+regular course raises `Irregular`; what concerns one invariant makes that one suspected. `follow` handles the
+commonest case of the four commonest kinds of event without a call: it does what the method of `Life` named
+beside it would do, and in any other case touches nothing and leaves the event to that method. Memory grows
+with what is open, with dead letters, and with what lies after the oldest snap that may still be restored.
 """
 
 from __future__ import annotations
@@ -21,7 +24,11 @@ __all__ = ["Clock", "Failures", "Life", "Saved", "SourceMemory", "alike", "follo
 
 
 class Failures:
-    """Of one life."""
+    """What went wrong in one life (V20, and what a failed attempt excuses in V15).
+
+    What no dead letter, result or failure reported stays in `untold`. Mutable; memory grows with dead
+    letters.
+    """
 
     __slots__ = ("_dead", "_named", "reported_t", "unanswered_t", "untold")
 
@@ -61,7 +68,11 @@ _KEPT_MAX = 1 << 17
 
 
 class SourceMemory:
-    """Positions from `base` up to `high` are remembered. Mutable."""
+    """What the source of one subtask has said so far, as far as a restart may read it again.
+
+    Does the work of `history.read.SourceIdentity` in less memory: positions from `base` up to `high` are
+    remembered. What comes again is compared with what came first, or it is irregular. Mutable.
+    """
 
     def __init__(self, note_id: Callable[[Id], None]) -> None:
         self.note_id = note_id
@@ -103,7 +114,11 @@ def _equal(first: In | Wm, now: In | Wm) -> bool:
 
 
 class Saved:
-    """A snap, and how far its life had come by then."""
+    """A snap, how far its life had come by then, and its elements, kept for a restart (V10, V11).
+
+    What a snap lists must be exactly what was open, in replay order; what is restored, exactly what was
+    stored.
+    """
 
     __slots__ = (
         "_sources",

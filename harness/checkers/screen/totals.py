@@ -1,6 +1,9 @@
-"""Irregular: what the screen does not recognise, and leaves to the exact checkers.
+"""What the screen counts: open records between watermarks, distinct values, and sums over the rows of a sink.
 
-Invariant: it says nothing about right or wrong; it only ends the screen's competence.
+A `Segment` answers to that of Flink's `StreamElementQueue`: it counts its open records, so that one
+comparison says whether a watermark may leave. `Distinct` and `Sums` may, very rarely, suspect what is in
+order, which costs an exact reading. Rows of calls that ended unclearly are known by id; memory grows with
+them. `Irregular` ends the screen and says nothing about right or wrong.
 """
 
 from __future__ import annotations
@@ -76,7 +79,12 @@ _PLAIN = frozenset({int, str})
 
 
 class Distinct:
-    """Append to `pending`, call `settle` now and then, ask at the end. Mutable."""
+    """Whether all values of a history differ. Append to `pending`, call `settle` now and then, ask at the end.
+
+    Equal values are never taken for different ones; different ones may, very rarely, be taken for equal.
+    Memory: the first thousands of values; then ranges of integers without gaps, and a 64-bit digest of each
+    other value.
+    """
 
     def __init__(self) -> None:
         self.pending: list[Any] = []
@@ -161,7 +169,7 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class Sums(NamedTuple):
-    """Of a multiset of rows."""
+    """A multiset of rows as sums of keyed 64-bit digests: equal sums stand for equal multisets."""
 
     rows: int = 0
     keys: int = 0
@@ -173,7 +181,11 @@ class Sums(NamedTuple):
 
 
 class Rows:
-    """Rows that must be there. Mutable; `sums` can be taken and put back."""
+    """Rows that the database's audit log must hold in the end (V9). Mutable; `sums` can be taken and put back.
+
+    The log as it is read after the run is held against them (V9, V13); where the sums cannot tell, V9 is
+    suspected. A row of a call that ended unclearly may be there or not.
+    """
 
     __slots__ = ("by_output", "count", "keys", "values")
 

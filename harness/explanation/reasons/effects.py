@@ -1,6 +1,7 @@
-"""Why a row of the database cannot be: V9, and V13, which asks who wrote and who committed last.
+"""Explains anomalies of what the database holds: V9 and V13 (rows), V12 (commits), V18 (checkpoint gaps).
 
-Invariant: the order of effects is the database's own, `seq`.
+The order of effects is the database's own, `seq`. What was completed, and when, is read off the coordinator's
+and the sink's own events.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Why an order cannot be: V1 `reordered`, V2 `overtook-watermark`, V3 `key-reordered`.
+"""Explains anomalies of order (V1 to V3) and of watermarks (V4 to V7).
 
-Invariant: places in the source are read off the events that took the elements in.
+Places in the source are read off the events that took the elements in. Which position a watermark stands for
+is told only where its value has one position.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Where a fault acts inside an attempt: its journal, its loop, its clock, its checkpoint store, its process.
 
-Invariant: a fault writes down what it does before, or as, it does it: a killed attempt remembers nothing.
+A fault writes down what it does before, or as, it does it: a killed attempt remembers nothing. `stop` stops
+the attempt's own process at an exact phase, which no signal from outside could; it is written down first.
 """
 
 from __future__ import annotations
@@ -76,6 +77,9 @@ class AttemptSite:
 
 
 def stop(fault: str, attempt: AttemptSite) -> None:
-    """Stop; return when somebody has sent SIGCONT. The watch takes it from the note."""
+    """Stop this process (SIGSTOP); return when another process has sent SIGCONT.
+
+    The watch sees the note, and lets the process go on.
+    """
     attempt.journal.about_to_stop(fault=fault)
     os.kill(os.getpid(), signal.SIGSTOP)

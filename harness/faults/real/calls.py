@@ -1,6 +1,7 @@
-"""What is found of faults of calls: which records they picked, and what came of it.
+"""Evidence of workload faults: which calls they picked and what came of them, and what sources sent.
 
-Invariant: the note before the act alone shows nothing; what came of it must have been recorded too.
+The note before the act alone shows nothing; what came of it must have been recorded too. What a source sent
+is read from `in` and `wm` events, so a source that sent nothing unusual shows nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
-"""A deed: one thing that the proxy did to a connection, from its own log.
+"""The evidence of faults at real levels: what the run recorded while a fault was on, and what is found in it.
 
-Answers to a packet capture beside a test. Invariant: a deed is written when it was done, with the machine's
-monotonic clock, so that it can stand beside what the operator recorded.
+Answers to the part of a Jepsen history between two nemesis operations, and to a packet capture beside a test.
+Everything in it was written down by a witness (an attempt, the proxy, the fault itself); a plan is never
+evidence, and a fault that did not act has nothing to be found. A deed of the proxy is logged when done, with
+the machine's monotonic clock. Of server faults only errors that clients wrote down count, from the moment the
+fault began to act. Few delayed chunks are no evidence; without a log nothing is said.
 """
 
 from __future__ import annotations
@@ -42,7 +45,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deed:
-    """What was done, by which toxic, to which connection; several alike may be told as one."""
+    """One thing that the proxy did to a connection, from its log; several alike may be told as one."""
 
     t_us: int
     did: str

@@ -1,7 +1,10 @@
-"""The workers of a run, as faults see them: whose process is whose, and how one is taken for dead.
+"""What a real fault is given and must leave: the workers of a run, the links with their toxics, and evidence.
 
-Answers to Spark's scheduler and its executors, from outside. Invariant: a process is named by pid and start time, so
-that no signal can reach one that got the pid later; whatever was stopped goes on, or is ended with the run.
+Answers to Jepsen's nemesis, Toxiproxy's toxics, and Spark's scheduler seen from outside. Evidence is what the
+run recorded while the fault was on; no evidence means that nothing was shown (V23). A process is named by pid
+and start time, so no signal reaches one that got the pid later; whatever was stopped goes on or is ended with
+the run. A toxic put on for a block is taken off again, also where only some could be put on. What a scenario
+leaves out means what the kind of fault says, never a default of the proxy.
 """
 
 from __future__ import annotations

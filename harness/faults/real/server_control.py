@@ -1,8 +1,9 @@
-"""The database server as its faults see it: ended, started, stopped, asked past the proxy.
+"""The database server as its faults use it: its process, its run's sessions, and acts that repeat.
 
-Answers to Jepsen's `db/Process` and `db/Pause`. Invariants: every act has a limit and may be repeated; whatever
-is done, the server has the same ports and the same data for ever; a fact of it comes past the proxy, so that no
-other fault can colour it.
+Answers to Jepsen's `db/Process` and `db/Pause`, and to `stagger` over a nemesis. Every act has a limit and
+may be repeated; the server keeps its ports and data; facts of it come past the proxy, so that no other fault
+can colour them. Only sessions of the run's user in the run's database are touched. Repeated acts run in a
+thread that ends with its block; one that failed is raised by the block.
 """
 
 from __future__ import annotations
@@ -181,9 +182,10 @@ _CUT = frozenset({0, 1040, 1053, 1152, 1927, 2002, 2003, 2006, 2013, 2014, 2055,
 
 
 class RootLine:
-    """Call it with an act that takes a connection. Mutable: the connection changes.
+    """A root connection for acts that repeat; call it with an act that takes a connection.
 
-    `first` are statements for each connection before any act.
+    Another fault may cut it, and it is renewed; while the server is down or paused the act is left out.
+    Mutable.
     """
 
     def __init__(

@@ -1,7 +1,8 @@
-"""An act: one time that a fault of a scenario acts in a simulated run, from its beginning to what is left of it.
+"""An act: one time that a fault of a scenario acts in a simulated run, from its beginning to its evidence.
 
-The counterpart of `OutsideFault.inject`. Invariant: what `evidence` tells was counted by the act itself while it
-lasted; an act that met nobody has none.
+The counterpart of `OutsideFault.inject`. What `evidence` tells was counted by the act while it lasted; an act
+that met nothing has none. When a fault of a link begins, it applies to what is under way as to what is sent
+later; the alarm of each flight that it met is set anew.
 """
 
 from __future__ import annotations

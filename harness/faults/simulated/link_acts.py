@@ -1,6 +1,9 @@
-"""What a flight says on the wire: the one place where a simulated fault looks at its statement and packets.
+"""The acts of faults on simulated links: hold bytes, swallow bytes, shut the port, pick messages.
 
-A flight is one statement; the handshake of a new connection is a flight of its own.
+Answers to Toxiproxy's toxics and to the packet rules of our own proxy (`harness.proxy.mysql`). Each act
+counts what it held, swallowed, ended or refused. A flight is one statement; the handshake of a new connection
+is a flight of its own. Messages are counted in the order in which they are sent since the fault began, over
+all connections of the link.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""What a simulated source sent on account of a fault: begun, counted, over.
+"""The acts of faults on simulated attempts: on what sources send, on the checkpoint store, on the worker.
 
-Invariant: an element that a fault shaped is counted once, however often an attempt takes it up again.
+An element that a fault shaped is counted once, however often an attempt takes it up again. A trouble of the
+store counts the writes that it met. A worker that was stopped (SIGSTOP) goes on.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ __all__ = ["OnStore", "Shaped", "StoppedWorker"]
 
 
 class Shaped:
-    """One fault in what the sources of a run send. Mutable."""
+    """What the sources of a run sent on account of one fault: begun, counted, over. Mutable."""
 
     def __init__(self) -> None:
         self.begun = False

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from harness.bench.regular_history import regular_header, regular_history
 from harness.checkers.judge import judge_file
 from harness.checkers.tests.legal_histories import legal_history
 from harness.errors import HistoryError, UsageError
@@ -23,6 +22,7 @@ from harness.history.fast_files import open_fast
 from harness.history.files import write
 from harness.history.read import open_history, open_text, read_whole
 from harness.history.text import json_text
+from tools.bench.regular_history import regular_header, regular_history
 
 pytest.importorskip("pyarrow")
 

@@ -1,7 +1,8 @@
-"""A worker that was taken for dead while it lives: what its subtask has done since.
+"""Level `live`: each subtask is a plain Python process, which a supervisor starts again when it dies.
 
-Answers to an executor whose heartbeat was lost. Invariant: commits are counted from the
-run's files, where each attempt has written its own.
+Answers to Spark's task scheduler, and to an executor whose heartbeat was lost. A successor starts only after
+the process has been reaped, unless a fault has it taken for dead while it lives; the commits of such a worker
+are counted from the run's files. Whatever was started is gone after `stop`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ __all__ = ["LiveLevel", "LiveRunner", "Superseded", "Supervisor"]
 
 
 class Superseded:
-    """A `Succession`. Mutable: it follows the files of the run."""
+    """A worker that was taken for dead while it lives, and what its subtask has done since; a `Succession`.
+
+    Mutable: it follows the files of the run.
+    """
 
     def __init__(self, *, folder: Path, subtask: int, old: subprocess.Popen[bytes] | None) -> None:
         self._follower = Follower(folder)

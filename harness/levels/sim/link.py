@@ -1,7 +1,10 @@
-"""The wire: what a simulated statement is in packets, one request and its answer.
+"""A simulated link: connections from a client through a proxy to the database, with the faults that act on it.
 
-Answers to MySQL's packets, by number and rough size. Invariant: the packets of a statement are a function of its text
-and arguments, so that a fault that counts them meets the same ones again.
+Answers to Toxiproxy in front of MySQL. Each statement is a flight: a request there, the server's work, an
+answer back; a new connection's handshake is a flight too. Its packets are a function of its text and
+arguments, so that a fault that counts them meets the same ones again. A fault acts on what is on its way when
+it begins and on what is sent while it lasts, and counts what it touched. A connection has two ends, which die
+apart: a client that hangs up on a dead link leaves its session in the server.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The clock of blocking code at level sim: the hub's virtual time, in which a pause stops the actor."""
+"""The place of an attempt at level sim: its actor, virtual time, simulated connections, files in memory.
+
+An attempt that was killed writes nothing and sends nothing any more. The clock of blocking code is the hub's
+virtual time, in which a pause stops the actor.
+"""
 
 from __future__ import annotations
 

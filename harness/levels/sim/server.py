@@ -1,4 +1,16 @@
-"""Statements of transactions, sessions and locks by name, found by pattern and remembered by their text."""
+"""The simulated database server: sessions, transactions, locks, prepared branches, fault settings.
+
+Answers to one MariaDB 10.11 server, for the statements that the harness's own code sends (found by pattern,
+remembered by text); `tests/test_as_mariadb.py` runs the same scripts on both. A state machine that knows the
+hub's clock and nothing of links: the link's model calls `Session.execute`. What a transaction wrote is
+visible whole, from `on_commit` on, or never; what a session held is free when it has ended, but for prepared
+branches.
+
+Deviations: row locks are exclusive and there are no gap locks (a DELETE of a row that is not there locks its
+key alone, and a session that was answered 1062 holds the row, which InnoDB locks shared): random scripts
+differ in that alone. KILL takes effect at once; a client's death is known when `end` or `abandon` says so;
+locks by name take no part in deadlock detection; see also `tables`.
+"""
 
 from __future__ import annotations
 

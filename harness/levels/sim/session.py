@@ -1,6 +1,9 @@
-"""Statements of lookups on the simulated server: the reference lookup's from a dict, a user's SELECTs from SQLite.
+"""A session of the simulated server: its transaction, its statement, what ends them; and lookup statements.
 
-Invariant: both wait for LOCK TABLES, both show a renamed column or table, and both sleep in the hub's time.
+Answers to a connection's thread in MariaDB. A statement is answered once, or never if its client is gone;
+what the session held is free when it has ended, but for what it prepared. The reference lookup is answered
+from a dict, a user's SELECTs by SQLite: both wait for LOCK TABLES, both show a renamed column or table, and
+both sleep in the hub's time.
 """
 
 from __future__ import annotations

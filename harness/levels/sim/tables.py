@@ -1,6 +1,12 @@
-"""The table `customer` of the simulated server: rows by key for the reference lookup, SQLite for any other SELECT.
+"""The tables of the simulated server, the transactions on them, the looked-up table `customer`, and the locks.
 
-Invariant: both show the same rows, and both show a renamed column or table (fault `schema_change`).
+Answers to InnoDB's consistent reads and lock system, and to MariaDB's user-level locks. A transaction
+(REPEATABLE READ) reads what was committed when it read first, and its own writes; a locking read and a write
+go by the newest committed version. A lock has one holder, and waiters get it in the order in which they came;
+all row locks are exclusive.
+
+Deviations: `seq` of `output`, `audit` and `dead_letter` is given at the commit, not at the INSERT, so it has
+no gaps and its order is that of the commits; reads of these three see what is committed now, and no snapshot.
 """
 
 from __future__ import annotations
@@ -40,7 +46,11 @@ class Failed(Exception):
 
 
 class Customers:
-    """Mutable: what has another name for a while. `rows`: (k, name, city, tier) each."""
+    """The table `customer`: rows by key for the reference lookup, SQLite for any other SELECT.
+
+    Both show the same rows, and both show a renamed column or table (fault `schema_change`). Mutable: what
+    has another name for a while. `rows`: (k, name, city, tier) each.
+    """
 
     def __init__(self, rows: Iterable[Sequence[Any]]) -> None:
         self._rows = [tuple(row) for row in rows]

@@ -1,7 +1,10 @@
-"""Where the statement begins in a COM_QUERY of a client that may send attributes with its queries.
+"""One MySQL conversation: both directions' packets, and which reply answers which request. No sockets, no clock.
 
-Answers to MySQL's `parse_com_query_attributes`. Invariant: a payload that cannot be followed gives no statement, so
-that no rule takes an attribute for one.
+Answers to `dispatch_command` of MySQL's server and to `cli_read_query_result` of its clients, seen from
+between. Requests are answered in the order in which they came; each command opens one exchange, unless it has
+no reply; a reply ends with the packet after which a client would send its next command. Once either direction
+is not understood, neither is, and what could not be read is let go as it came. A payload whose query
+attributes cannot be followed gives no statement.
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
-"""An action: one packet toxic at work on one message, from its first packet to its last.
+"""The packet gate of one direction: it applies the packet toxics of the link to whole packets.
 
-Invariant: where it begins to act depends on packets alone, never on how their bytes came in pieces.
+Answers to no toxic of Toxiproxy, which only knows bytes. Without a toxic the bytes go by untouched and
+undelayed; with one, all but the messages that it acts on do, in order. Where an `Action` begins depends on
+packets alone, never on how their bytes came in pieces. Behind a `Barrier` nothing overtakes, FIN and RST
+included.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ __all__ = [
 
 
 class Action:
-    """Mutable: it counts what it takes out of the stream."""
+    """One packet toxic at work on one message. Mutable: it counts what it takes out of the stream."""
 
     __slots__ = (
         "bytes", "command", "done", "exchange", "match", "offset", "packet", "packets", "reached", "reply", "rule",

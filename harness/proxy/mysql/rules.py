@@ -1,6 +1,8 @@
-"""Errors that no server sent: their packets as a server writes them, marked as ours in the message.
+"""Packet rules: which messages of a direction one picks, where in them it acts, and what it does there.
 
-Invariant: whoever reads a log finds the word `synthetic` in every one of them; no test takes one for a server's.
+Answers to the toxics of Toxiproxy, which know bytes only. A rule counts every message that it picks and that
+has the packet it names, from the moment it is set, and acts on exactly `times` of them, from the `nth` on.
+Error packets that no server sent look as a server writes them, with the word `synthetic` in the message.
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""`noop`: nothing. Answers to Toxiproxy's toxic of the same name; it is what a fault's no-op test injects."""
+"""Every kind of toxic, by name: Toxiproxy's eight, then our own; defines `noop`, `refuse` and `stall` itself.
+
+`noop` does nothing, as Toxiproxy's; a fault's no-op test injects it. `refuse` is done by the link: new
+connects are refused, live connections go on (Toxiproxy can only disable the proxy, which ends those too);
+removal listens again on the same port; the kernel refuses, so there are no dice. `stall` is done by
+`harness.proxy.connection` before it dials: new clients are accepted and hear nothing; removal dials, and the
+connection goes on.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,10 @@
-"""`slow_close`: the peer's FIN is passed on later; bytes are not delayed.
+"""The toxics that end connections: `slow_close`, `reset_peer` and `timeout`, as Toxiproxy's of the same names.
 
-Answers to Toxiproxy's toxic of the same name. Invariant: removal passes a waiting FIN on at once.
+`slow_close` passes the peer's FIN on later and delays no bytes; removal passes it on at once. `reset_peer`
+loses the next bytes or FIN of its direction, and after a while both peers get a RST, on connections opened
+before it too; an idle connection stays. `timeout` loses all bytes, and closes after a while (0: never) that
+counts from when it began to act, not, as Toxiproxy's, from each chunk; removal closes the connections it
+acted on.
 """
 
 from __future__ import annotations

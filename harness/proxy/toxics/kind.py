@@ -1,4 +1,7 @@
-"""What a kind of toxic is: its name, its attributes with their defaults, which settings it refuses, what it does."""
+"""A kind of toxic: its name, attributes with defaults, refused settings, what it does; and `HeldBytes`.
+
+`HeldBytes` are what a stage holds back, in order, each chunk with what the stage must remember of it.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Trouble with the checkpoint store: what faults do before each write of one attempt.
+"""The inside faults of one attempt: what a scenario asks it to do to itself, wired to what each waits for.
 
-Answers to a remote file system on a bad day. Invariant: a fault acts on the writes of its own time alone.
+Answers to Jepsen's nemesis, moved into the process. A fault acts once in a subtask's life (those of calls: as
+often as asked), whatever number of attempts that life has; an attempt without faults is wired to nothing.
+Faults of the checkpoint store act on the writes of their own time alone.
 """
 
 from __future__ import annotations
@@ -67,7 +69,11 @@ def _true(at_ns: int) -> int:
 
 
 class WallClock:
-    """Mutable: `shift` may be replaced."""
+    """An attempt's one door to the time of day, which a fault may set, stop, or make run too fast.
+
+    Answers to `System.currentTimeMillis` as an operator's code would ask it; the honest operator never asks
+    (T1). What a fault moved is measured through this same door. Mutable: `shift` may be replaced.
+    """
 
     def __init__(self) -> None:
         self._origin_ns = round(utc_now().timestamp() * 1_000_000_000) - monotonic_us() * _NS_PER_US

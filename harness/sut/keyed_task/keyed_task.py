@@ -1,7 +1,7 @@
-"""Kept state: what a snapshot keeps of the operator in front of the lookups, as text that any sink can store.
+"""A keyed task: what a scenario's `task:` puts around the lookups of one subtask, at every level.
 
-Answers to an `OperatorSubtaskState` on its way through a checkpoint storage. Invariant: msgpack of known types and no
-pickle; a text that was altered on its way is refused, for it carries the checksum of what it holds.
+Answers to a job graph's vertex with two inputs and a chain of two operators. It adds parts and replaces none:
+source, lookups, coordination and sink are those of a task without it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""Why a command is not performed: a code of the protocol and a sentence.
+"""The `config` of an `open`, checked field by field, and the refusal of a command that cannot be performed.
 
-Invariant: a refusal changes nothing; it is raised before the operator has heard of the command.
+Every field is required unless a default is named on the protocol's page; one that is missing, unknown, of
+another type, or not claimed by the system is refused by its name. A refusal carries a code of the protocol
+and a sentence, is raised before the operator has heard of the command, and changes nothing.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Benches and makers of pages: for this repository, not in the wheel."""

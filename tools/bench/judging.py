@@ -1,0 +1,203 @@
+"""The judge's rows of the performance table: reading and judging a history, and recording one, each beside a bare loop.
+
+Answers to issue 5's "How well" and to the checkers' part of the performance guide. Invariant: a ratio is of contenders
+that took turns in this process, over the same file; a judge that does not acquit the legal history gets no time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import log10
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from harness.checkers.judge import judge_file
+from harness.checkers.registry import CHECKERS
+from harness.clock import monotonic_us
+from harness.errors import UsageError
+from harness.history.convert import convert
+from tools.bench.judging_memory import peak_mb, require_clean
+from tools.bench.recording_forms import BufferForm, DurableForm
+from tools.bench.regular_history import Mode, regular_header, regular_history, write_lines
+from tools.bench.rounds import ROUNDS, Contender, Costs, Ratio, take_turns
+from tools.bench.row import NotMeasured, Row, ratio_row
+
+__all__ = ["LARGE", "Sizes", "judging_rows"]
+
+ORDER_AND_ONCE = ("V1", "V2", "V8")
+UNSETTLED_ONLY = ("V1", "V2", "V5", "V14", "V15", "V16", "V20", "V21")
+"""What remembers open elements, and nothing of what is settled."""
+_MODES: tuple[Mode, ...] = ("ordered", "unordered")
+_TENFOLD = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """Events of the histories that are judged, and records of those that are recorded."""
+
+    ratios: int = 200_000
+    growth: tuple[int, ...] = (100_000, 1_000_000)
+    """Each tenfold the one before; the last is also the one whose memory is measured."""
+    recorded: int = 20_000
+    rounds: int = ROUNDS
+
+
+LARGE = Sizes(growth=(100_000, 1_000_000, 10_000_000))
+"""Tens of minutes."""
+
+JudgingRow = Row | NotMeasured
+
+
+def judging_rows(*, sizes: Sizes, say: Callable[[str], None]) -> Iterator[JudgingRow]:
+    """Measure them all."""
+    with TemporaryDirectory(prefix="floodmark-judging-") as name:
+        folder = Path(name)
+        for mode in _MODES:
+            say(f"an {mode} history of {sizes.ratios:,} events")
+            path = _history(folder, mode, sizes.ratios)
+            yield from _ratio_rows(path, mode, sizes)
+        yield from _growth_rows(folder, sizes, say)
+    say("recording")
+    yield from _recording_rows(sizes)
+
+
+def _history(folder: Path, mode: Mode, events: int) -> Path:
+    path = folder / f"{mode}-{events}.jsonl"
+    write_lines(path, regular_header(mode), regular_history(mode, events))
+    return path
+
+
+def _ratio_rows(path: Path, mode: Mode, sizes: Sizes) -> Iterator[JudgingRow]:
+    columns = _in_columns(path)
+    contenders: dict[str, Contender] = {
+        "json.loads": partial(_bare_s, path),
+        "all": partial(_judged_s, path, ()),
+        "order": partial(_judged_s, path, ORDER_AND_ONCE),
+    }
+    if columns is not None:
+        contenders["columns"] = partial(_judged_s, columns, ORDER_AND_ONCE)
+    costs = take_turns(contenders, rounds=sizes.rounds)
+    detail = f"{sizes.ratios:,} events; {_rates(costs)}"
+    only = ", ".join(ORDER_AND_ONCE)
+    about: dict[str, tuple[str, float]] = {
+        "all": ("JSON lines, all invariants", 1.5),
+        "order": (f"JSON lines, {only} alone", 4.5),
+        "columns": (f"Arrow columns, {only} alone", 12),
+    }
+    for name, (what, goal) in about.items():
+        told = f"{mode}: events/s judged, {what}, against a bare `json.loads` loop"
+        if name in costs.of:
+            ratio = costs.rate(name, against="json.loads")
+            yield ratio_row(told, ratio, goal=goal, detail=detail, rounds=sizes.rounds)
+        else:
+            yield NotMeasured(name=told, reason="pyarrow is not installed")
+
+
+def _in_columns(path: Path) -> Path | None:
+    target = path.with_suffix(".arrow")
+    try:
+        convert(path, target)
+    except UsageError:
+        return None
+    return target
+
+
+def _bare_s(path: Path) -> float:
+    """Seconds an event."""
+    lines = 0
+    began_us = monotonic_us()
+    with path.open("rb") as file:
+        for line in file:
+            json.loads(line)
+            lines += 1
+    return (monotonic_us() - began_us) / 1e6 / (lines - 1)
+
+
+def _judged_s(path: Path, invariants: Sequence[str]) -> float:
+    """Seconds an event; no invariants: all."""
+    checkers = [checker for checker in CHECKERS if not invariants or checker.name in invariants]
+    began_us = monotonic_us()
+    judged = judge_file(path, checkers=checkers)
+    took_us = monotonic_us() - began_us
+    require_clean(judged)
+    return took_us / 1e6 / judged.accounting["events"]  # type: ignore[union-attr]  # it is clean
+
+
+def _growth_rows(folder: Path, sizes: Sizes, say: Callable[[str], None]) -> Iterator[JudgingRow]:
+    say(f"histories of {' and '.join(f'{events:,}' for events in sizes.growth)} events")
+    files = {events: _history(folder, "ordered", events) for events in sizes.growth}
+    costs = take_turns(
+        {f"{events:,}": partial(_judged_s, path, ()) for events, path in files.items()}, rounds=sizes.rounds
+    )
+    for few, many in zip(sizes.growth, sizes.growth[1:], strict=False):
+        ratio = costs.cost(f"{many:,}", against=f"{few:,}")
+        yield ratio_row(
+            f"growth of the time to judge from {few:,} to {many:,} events, as an exponent",
+            Ratio(median=_exponent(ratio.median), low=_exponent(ratio.low), high=_exponent(ratio.high)),
+            unit="",
+            goal=1.05,
+            larger_is_better=False,
+            rounds=sizes.rounds,
+            detail=f"all invariants; {_rates(costs)}",
+        )
+    yield from _memory_rows(folder, files[sizes.growth[-1]], sizes, say)
+
+
+def _exponent(cost: float) -> float:
+    """Of the events, given what one of them costs in the tenfold history."""
+    return 1 + log10(cost) / log10(_TENFOLD)
+
+
+def _memory_rows(folder: Path, path: Path, sizes: Sizes, say: Callable[[str], None]) -> Iterator[JudgingRow]:
+    say("memory")
+    empty = folder / "empty.jsonl"
+    write_lines(empty, regular_header("ordered"), regular_history("ordered", 0))
+    for about, invariants, goal in (
+        ("all invariants", (), 64),
+        (", ".join(UNSETTLED_ONLY), UNSETTLED_ONLY, 16),
+    ):
+        without, used = peak_mb(empty, invariants), peak_mb(path, invariants)
+        yield Row(
+            name=f"extra memory to judge {sizes.growth[-1]:,} events, {about}",
+            value=used - without,
+            unit="MB",
+            rounds=1,
+            goal=goal,
+            larger_is_better=False,
+            detail=f"peak of a process, {used:.0f} MB, less that for a history without records",
+        )
+
+
+def _recording_rows(sizes: Sizes) -> Iterator[JudgingRow]:
+    buffer, durable = BufferForm(sizes.recorded), DurableForm(sizes.recorded)
+    costs = take_turns(
+        {
+            "journal": buffer.recorded,
+            "append": buffer.bare,
+            "recorder": durable.recorded,
+            "os.write": durable.bare,
+        },
+        rounds=sizes.rounds,
+    )
+    yield ratio_row(
+        "events/s recorded and encoded at level sim, against a bare loop that makes, appends and encodes the structs",
+        costs.rate("journal", against="append"),
+        goal=0.5,
+        rounds=sizes.rounds,
+        detail=f"4 events a record; {_rates(costs)}",
+    )
+    yield ratio_row(
+        "what recording an event durably costs, against a bare `os.write` of its line",
+        costs.cost("recorder", against="os.write"),
+        goal=2,
+        larger_is_better=False,
+        rounds=sizes.rounds,
+        detail=f"4 events a record; {_rates(costs)}",
+    )
+
+
+def _rates(costs: Costs) -> str:
+    return ", ".join(f"{name} {costs.per_second(name):,.0f}/s" for name in costs.of)

@@ -1,0 +1,225 @@
+"""One random scenario in virtual time: 50 records, 5 watermarks, 2 checkpoints, a crash, a restore, timeouts.
+
+Answers to Jepsen's generator, checker and nemesis at the smallest scale. A `Trial` is the scenario's world, moved by
+whoever chooses (`run_seed`, or Hypothesis in `scenario_machine`); `finish` checks all that left it. Invariant: what
+may be chosen never changes what must come out, so one comparison decides: each record once with its own value,
+each watermark once, in order, or, between two watermarks, in any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
+
+from harness.choices import Choices
+from harness.clock import monotonic_us
+from reference_impl.elements import OperatorInput, QueueElement, Record, Watermark
+from reference_impl.mailbox.loops import VirtualLoop, virtual_loop
+from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor
+from reference_impl.mailbox.processor import MailboxProcessor
+from reference_impl.mailbox.timers import Timers
+from reference_impl.operator.async_wait import AsyncWaitOperator
+from reference_impl.operator.build import BuildOperator, Mode, build_operator
+from reference_impl.operator.result import ResultHandle
+from tools.bench.answer import WrongOutput
+
+__all__ = ["CAPACITY", "ELEMENTS", "RECORDS", "Pace", "Trial", "run_seed", "run_seeds"]
+
+RECORDS = 50
+CAPACITY = 10
+TIMEOUT_MS = 20
+_RECORDS_A_WATERMARK = 10
+_LATE_MS = 5
+"""How long after its timeout a late answer arrives, to be ignored."""
+_SUBSTITUTE = 1_000
+"""Added to the value of a record that timed out."""
+_TOO_LATE = 1_000_000
+"""Added to the value of an answer that nobody may take."""
+_SLOW_OF_256 = 13
+"""5 % of the requests never answer in time."""
+
+
+def _elements() -> Iterator[QueueElement]:
+    for number in range(RECORDS):
+        yield Record(value=number)
+        if (number + 1) % _RECORDS_A_WATERMARK == 0:
+            yield Watermark(timestamp=number)
+
+
+ELEMENTS: Sequence[QueueElement] = tuple(_elements())
+
+Pace = bytes
+"""A byte a record: how its call goes."""
+Tape = bytes
+"""A byte a choice."""
+
+
+class _Lookup:
+    """Answers a record after 1 to 8 ms with its value, or, if it is slow, only after its timeout."""
+
+    def __init__(self, loop: VirtualLoop, pace: Pace) -> None:
+        self._loop = loop
+        self._pace = pace
+
+    def invoke(self, value: int, handle: ResultHandle) -> None:
+        pace = self._pace[value]
+        if pace >= _SLOW_OF_256:
+            self._loop.call_later((1 + pace % 8) / 1000, handle.complete, [value])
+
+    def timeout(self, value: int, handle: ResultHandle) -> None:
+        handle.complete([value + _SUBSTITUTE])
+        self._loop.call_later(_LATE_MS / 1000, handle.complete, [value + _TOO_LATE])
+
+
+class Trial:
+    """A job of one operator with a transactional sink. Mutable; each method is one thing that can happen next.
+
+    Its attempts share the loop, so what the one that crashed had begun still arrives, at a mailbox that is closed.
+    """
+
+    def __init__(
+        self, *, loop: VirtualLoop, mode: Mode, pace: Pace, build: BuildOperator = build_operator
+    ) -> None:
+        self._loop = loop
+        self._mode: Mode = mode
+        self._pace = pace
+        self._build = build
+        self._saved: tuple[int, tuple[QueueElement, ...]] = (0, ())
+        self._committed: list[OperatorInput] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        """An attempt, from the last checkpoint, with a mailbox and timers of its own."""
+        self.position, restored = self._saved
+        self._uncommitted: list[OperatorInput] = []
+        self._mailbox = Mailbox(loop=self._loop)
+        self._executor = MailboxExecutor(self._mailbox, 0)
+        self._operator: AsyncWaitOperator = self._build(
+            mode=self._mode,
+            capacity=CAPACITY,
+            function=_Lookup(self._loop, self._pace),
+            timeout_ms=TIMEOUT_MS,
+            executor=self._executor,
+            timers=Timers(self._loop, self._executor),
+            emit=self._uncommitted.append,
+            fail=MailboxProcessor(self._mailbox).report_throwable,
+            probe=None,
+        )
+        self._operator.open(restored)
+
+    def feed(self) -> None:
+        """The next element; a full queue lets mail run and time pass until it has room."""
+        element = ELEMENTS[self.position]
+        self.position += 1
+        self._operator.process(element)
+
+    def run_mail(self) -> None:
+        """One mail, if there is one."""
+        self._executor.try_yield()
+
+    def let_time_pass(self) -> None:
+        """Up to the next thing that is due."""
+        due_ms = self._loop.next_due_ms()
+        if due_ms is not None:
+            self._loop.advance(due_ms)
+            self._mailbox.let_loop_turn()
+
+    def checkpoint(self) -> None:
+        """Save what is in flight, commit what has left."""
+        self._saved = (self.position, tuple(self._operator.snapshot()))
+        self._committed += self._uncommitted
+        self._uncommitted.clear()
+
+    def crash(self) -> None:
+        """Lose everything since the last checkpoint, and go on from there."""
+        self._end()
+        self._begin()
+
+    def finish(self) -> None:
+        """Feed the rest, drain, commit, and compare. Raises WrongOutput."""
+        while self.position < len(ELEMENTS):
+            self.feed()
+        self._operator.end_input()
+        self.checkpoint()
+        self._end()
+        came_out = _by_segment(self._committed) if self._mode == "unordered" else self._committed
+        expected = [_expected(element, self._pace) for element in ELEMENTS]
+        if came_out != expected:
+            raise WrongOutput(f"{self._mode}: came out {came_out}, expected {expected}")
+
+    def _end(self) -> None:
+        self._operator.close()
+        self._mailbox.close()
+
+
+def run_seeds(count: int) -> float:
+    """Seconds for the scenarios of seeds 0 .. count-1."""
+    began_us = monotonic_us()
+    for seed in range(count):
+        run_seed(seed)
+    return (monotonic_us() - began_us) / 1e6
+
+
+def run_seed(seed: int, *, build: BuildOperator = build_operator) -> None:
+    """The scenario of `seed`, both modes in turn. Raises WrongOutput."""
+    tape = _tape(seed)
+    with virtual_loop() as loop:
+        mode: Mode = "unordered" if seed % 2 else "ordered"
+        trial = Trial(loop=loop, mode=mode, pace=tape[:RECORDS], build=build)
+        try:
+            _play(trial, tape[RECORDS:])
+        except Exception as error:
+            error.add_note(f"Seed {seed}: `run_seed({seed})` does it again.")
+            raise
+
+
+def _play(trial: Trial, tape: Tape) -> None:
+    """Move as the tape says, with the incidents where it says."""
+    first, second, crash = _places(tape[:3])
+    incidents = [(first, trial.checkpoint), (second, trial.checkpoint), (crash, trial.crash)]
+    moves: Sequence[Callable[[], None]] = (trial.feed, trial.run_mail, trial.let_time_pass, trial.feed)
+    turns = iter(tape[3:])
+    for position, incident in sorted(incidents, key=itemgetter(0)):
+        while trial.position < position:
+            moves[next(turns) & 3]()
+        incident()
+    trial.finish()
+
+
+def _places(draws: Tape) -> tuple[int, int, int]:
+    """After how many elements the two checkpoints are, and, somewhere after the first of them, the crash."""
+    first = 5 + draws[0] % 20
+    second = first + 1 + draws[1] % (len(ELEMENTS) - first - 1)
+    return first, second, first + 1 + draws[2] % (len(ELEMENTS) - first)
+
+
+def _tape(seed: int) -> Tape:
+    """All choices of a scenario in one draw: a byte each; its end is the bound on the turns."""
+    return Choices(seed, "random scenario").index(_TAPES).to_bytes(_TAPE_BYTES, "big")
+
+
+_TAPE_BYTES = 512
+_TAPES = 256**_TAPE_BYTES
+
+
+def _expected(element: QueueElement, pace: Pace) -> QueueElement:
+    if isinstance(element, Record) and pace[element.value] < _SLOW_OF_256:
+        return Record(value=element.value + _SUBSTITUTE)
+    return element
+
+
+def _by_segment(came_out: Sequence[OperatorInput]) -> list[OperatorInput]:
+    """The records between two watermarks in the order of their input, the watermarks in their places."""
+    sorted_: list[OperatorInput] = []
+    begin = 0
+    for at, element in enumerate(came_out):
+        if isinstance(element, Watermark):
+            sorted_ += [*sorted(came_out[begin:at], key=_input_of), element]
+            begin = at + 1
+    return [*sorted_, *sorted(came_out[begin:], key=_input_of)]
+
+
+def _input_of(element: OperatorInput) -> int:
+    assert isinstance(element, Record), "only records stand between two watermarks"
+    number: int = element.value % _SUBSTITUTE
+    return number

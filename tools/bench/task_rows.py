@@ -1,0 +1,202 @@
+"""The task's rows of the performance table: a chain, keyed values, snapshots under change, a restore elsewhere.
+
+Answers to issue 7's "How well". Invariant: a ratio is of contenders that took turns in this process, on the same input;
+a snapshot or a restore that is not complete ends the measure, or is the row's value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from math import log10
+from statistics import median
+
+from tools.bench.encoded_dict import EncodedDict
+from tools.bench.keyed_update import KeyedUpdates, UpdateLoad
+from tools.bench.operator_rate import OperatorLoad
+from tools.bench.rescaled_restore import Rescale, restore_rescaled
+from tools.bench.rounds import ROUNDS, Contender, Costs, Ratio, take_turns
+from tools.bench.row import Row, ratio_row
+from tools.bench.snapshot_pause import ChangingTask, SnapshotPace, changing_task
+from tools.bench.task_rate import filter_then_lookup, run_bare, run_bare_pair, run_task, two_lookups
+
+__all__ = ["TaskSizes", "task_rows"]
+
+_LOAD = OperatorLoad(records=100_000, capacity=100, latency_ms=0)
+_RESCALE = Rescale(keys=100_000, before=4, after=7)
+_CHAIN_GOAL = 0.7
+_UPDATE_GOAL = 2.0
+_PAUSE_MS_MAX = 20
+_GROWTH_MAX = 1.05
+_VALUES = {"an int": (int, 7), "a pair of ints": (tuple[int, int], (1, 2))}
+"""Of which types a keyed value is updated: the cheapest to encode, and the documentation's own example."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSizes:
+    """How much is measured."""
+
+    load: OperatorLoad = _LOAD
+    keys_updated: int = 1_000
+    """All in the processor's cache: what counts is what is done, not where it lies."""
+    updates: int = 200_000
+    snapshot_keys: tuple[int, int] = (100_000, 1_000_000)
+    changes_per_second: int = 10_000
+    rescale: Rescale = _RESCALE
+    rounds: int = ROUNDS
+    short_rounds: int = 9
+    """Of pieces of some tenths of a second, which other work on the machine disturbs the most."""
+
+
+def task_rows(*, sizes: TaskSizes, say: Callable[[str], None]) -> Iterator[Row]:
+    """Measure them all, in a minute or two."""
+    groups = {
+        "a chain of two operators": _chain_rows,
+        "keyed values": _update_rows,
+        "snapshots under change": _snapshot_rows,
+        "a restore at another parallelism": _restore_rows,
+    }
+    for about, rows in groups.items():
+        say(about)
+        yield from rows(sizes)
+
+
+def _chain_rows(sizes: TaskSizes) -> Iterator[Row]:
+    load = sizes.load
+    contenders: dict[str, Callable[[], float]] = {
+        "operator": partial(run_bare, load),
+        "filter and operator in a task": partial(run_task, load, filter_then_lookup),
+        "two operators": partial(run_bare_pair, load),
+        "both in a task": partial(run_task, load, two_lookups),
+    }
+    costs = take_turns(
+        {name: _a_record(run, load.records) for name, run in contenders.items()}, rounds=sizes.short_rounds
+    )
+    names = {
+        ("filter and operator in a task", "operator"): (
+            "no latency: elements/s through a task with a filter and the operator, against the bare operator"
+        ),
+        ("both in a task", "two operators"): (
+            "no latency: elements/s through a task with two asynchronous operators, against the bare two"
+        ),
+    }
+    for (ours, theirs), name in names.items():
+        yield ratio_row(
+            name,
+            costs.rate(ours, against=theirs),
+            goal=_CHAIN_GOAL,
+            rounds=sizes.short_rounds,
+            detail=_costs(costs, theirs, ours),
+        )
+
+
+def _a_record(run: Callable[[], float], records: int) -> Contender:
+    return lambda: run() / records
+
+
+def _update_rows(sizes: TaskSizes) -> Iterator[Row]:
+    often = sizes.updates // sizes.keys_updated
+    for what, (value_type, value) in _VALUES.items():
+        load = UpdateLoad(value_type=value_type, value=value, keys=sizes.keys_updated, updates_of_a_key=often)
+        in_a_row = KeyedUpdates(load)
+        selected = KeyedUpdates(replace(load, updates_of_a_key=1, passes=often))
+        costs = take_turns(
+            {
+                "dict": in_a_row.dict_s,
+                "state": in_a_row.state_s,
+                "dict, another key each time": selected.dict_s,
+                "state, another key selected each time": selected.state_s,
+            },
+            rounds=sizes.short_rounds,
+        )
+        each = costs.cost("state, another key selected each time", against="dict, another key each time")
+        yield ratio_row(
+            f"what an update of a keyed value costs, {what}, against a dict update and its encoding",
+            costs.cost("state", against="dict"),
+            goal=_UPDATE_GOAL,
+            larger_is_better=False,
+            rounds=sizes.short_rounds,
+            detail=f"{_costs(costs, 'dict', 'state')}; with another key selected for each {each.median:.2f} x",
+        )
+
+
+def _snapshot_rows(sizes: TaskSizes) -> Iterator[Row]:
+    few, many = sizes.snapshot_keys
+    paces: list[SnapshotPace] = []
+
+    def noted(task: ChangingTask, keys: int) -> float:
+        pace = task.snapshot()
+        if keys == many:
+            paces.append(pace)
+        return pace.took_s / keys
+
+    with ExitStack() as tasks:
+        contenders: dict[str, Contender] = {}
+        for keys in (few, many):
+            task = tasks.enter_context(changing_task(keys=keys, changes_per_second=sizes.changes_per_second))
+            contenders[f"{keys:,} keys"] = partial(noted, task, keys)
+            contenders[f"a dict of {keys:,}"] = EncodedDict(keys).entry_s
+        costs = take_turns(contenders, rounds=sizes.rounds)
+    yield _pause_row(paces[1:], sizes)  # the first is of the round that does not count
+    growth = costs.cost(f"{many:,} keys", against=f"{few:,} keys")
+    peer = costs.cost(f"a dict of {many:,}", against=f"a dict of {few:,}")
+    exponent = partial(_exponent, few=few, many=many)
+    yield ratio_row(
+        f"growth of the time of a snapshot from {few:,} to {many:,} keys, as an exponent",
+        Ratio(median=exponent(growth.median), low=exponent(growth.low), high=exponent(growth.high)),
+        unit="",
+        goal=_GROWTH_MAX,
+        larger_is_better=False,
+        rounds=sizes.rounds,
+        detail=f"a plain dict, encoded whole: {exponent(peer.median):.2f}; a key {_costs(costs, *costs.of)}",
+    )
+
+
+def _pause_row(paces: list[SnapshotPace], sizes: TaskSizes) -> Row:
+    pauses = [pace.longest_pause_s * 1000 for pace in paces]
+    took_ms = median(pace.took_s for pace in paces) * 1000
+    rate = median(pace.changes / pace.took_s for pace in paces)
+    return Row(
+        name=(
+            f"longest pause while {sizes.snapshot_keys[1]:,} keys are saved and {sizes.changes_per_second:,} a second"
+            " change"
+        ),
+        value=median(pauses),
+        unit="ms",
+        rounds=sizes.rounds,
+        goal=_PAUSE_MS_MAX,
+        larger_is_better=False,
+        spread=(min(pauses), max(pauses)),
+        detail=f"the snapshot took {took_ms:,.0f} ms, with {rate:,.0f} changes/s",
+    )
+
+
+def _exponent(cost: float, *, few: int, many: int) -> float:
+    """Of the keys, given what one of them costs among many, against among few."""
+    return 1 + log10(cost) / log10(many / few)
+
+
+def _restore_rows(sizes: TaskSizes) -> Iterator[Row]:
+    rescale = sizes.rescale
+    restored = [restore_rescaled(rescale) for _ in range(sizes.rounds)]
+    wrong = [each.wrong for each in restored]
+    per_second = rescale.keys / median(each.took_s for each in restored)
+    yield Row(
+        name=(
+            f"keys that are not in exactly one subtask, as they were, of {rescale.keys:,} restored in"
+            f" {rescale.after} subtasks after {rescale.before}"
+        ),
+        value=max(wrong),
+        unit="keys",
+        rounds=sizes.rounds,
+        goal=0,
+        larger_is_better=False,
+        spread=(min(wrong), max(wrong)),
+        detail=f"{per_second:,.0f} keys/s, from the checkpoint's file to the last subtask's state",
+    )
+
+
+def _costs(costs: Costs, *names: str) -> str:
+    return ", ".join(f"{name} {costs.microseconds(name):.2f} us" for name in names)

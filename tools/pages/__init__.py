@@ -1,0 +1,1 @@
+"""Makers of the generated pages of `docs/`."""

@@ -1,0 +1,122 @@
+"""The page of the command line, `docs/command-line.md`: made from the commands themselves.
+
+Answers to Maelstrom's generated help. `python -m tools.pages.command_page` writes it anew; a test fails while it
+is stale. Invariant: every command and every option that click would accept stands on the page, and nothing else.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from textwrap import fill
+
+import click
+
+from harness.cli.main import floodmark
+from harness.cli.settings import OPTIONS
+from harness.errors import Exit
+
+__all__ = ["PAGE", "main", "page_text"]
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "command-line.md"
+
+_WIDTH = 116
+_PLACEHOLDERS: Mapping[str, str] = {"integer range": "N", "float range": "X", "directory": "DIR"}
+"""Of click's types, where an option has no word of its own for its value."""
+_EXITS: Mapping[Exit, str] = {
+    Exit.HOLD: "everything holds; `demo`: the reference passed and the planted defect was convicted",
+    Exit.VIOLATION: "a violation",
+    Exit.INTERRUPTED: "interrupted: what had run is reported; or nobody read on (`head`)",
+    Exit.INTERNAL: "an internal error: please report it",
+    Exit.USAGE: "bad usage, or a scenario or history with mistakes",
+    Exit.NOTHING_RAN: "nothing ran",
+    Exit.UNDECIDED: "unknown or vacuous: nothing was shown",
+    Exit.ENVIRONMENT: "the environment failed: no database, no proxy, no Java, no room on a disk",
+}
+_OPENING = """\
+# The command line
+
+Made by `python -m tools.pages.command_page`; do not edit.
+
+The command is `floodmark`. What was asked for is printed on standard output; how it is going, on standard error. An
+option means the same in every command. Its value comes from the first of these that gives one:
+
+1. the command line;
+2. the environment variable named beside it;
+3. `[tool.floodmark]` in the nearest pyproject.toml, from the current folder upwards;
+4. its default.
+
+That table may set
+
+{settings}
+
+and anything else in it is an error. Colour and moving progress appear on a terminal only, the latter not with `CI` or
+`TERM=dumb`. The first Ctrl-C heals the faults, ends all that was started and reports what had run; the second ends at
+once."""
+_WORLDS = """\
+## Variables without an option
+
+| variable | meaning |
+|---|---|
+| `FLOODMARK_CACHE` | folder of unpacked servers, the proxy, prepared data and ledgers; default `~/.cache/floodmark` |
+| `FLOODMARK_MYSQLD` | a `mysqld` or `mariadbd` to use instead of the one that would be found |
+| `FLOODMARK_MYSQL_IMAGE` | the database's image in the containers world |
+| `FLOODMARK_TOXIPROXY_IMAGE` | the proxy's image in the containers world |
+| `FLOODMARK_PORTS` | a range such as `21000-21999`: take ports from there only |
+| `DOCKER_HOST` | where the container engine listens |
+| `JAVA_HOME` | which Java level `spark` uses |"""
+
+
+def page_text() -> str:
+    """The page's content."""
+    settings = fill(", ".join(f"`{name}`" for name in OPTIONS), width=_WIDTH)
+    parts = [_OPENING.format(settings=settings), *_commands(), _exit_codes(), _WORLDS]
+    return "\n\n".join(parts) + "\n"
+
+
+def _commands() -> Iterator[str]:
+    context = click.Context(floodmark, info_name="floodmark")
+    for name in floodmark.list_commands(context):
+        command = floodmark.get_command(context, name)
+        if command is not None:
+            yield _section(command, click.Context(command, info_name=name, parent=context))
+
+
+def _section(command: click.Command, context: click.Context) -> str:
+    usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
+    about = inspect.cleandoc(command.help or "")
+    rows = [_row(option) for option in command.params if isinstance(option, click.Option)]
+    table = ["| option | environment | default | meaning |", "|---|---|---|---|", *rows] if rows else []
+    return "\n\n".join(filter(None, [f"## `{context.command_path}`", f"`{usage}`", about, "\n".join(table)]))
+
+
+def _row(option: click.Option) -> str:
+    value = "" if option.is_flag else f" {_values(option)}"
+    names = ", ".join(f"`{name}{value}`" for name in option.opts)
+    variable = f"`{option.envvar}`" if option.envvar else ""
+    default = "" if option.is_flag or not option.show_default else f"`{option.default}`"
+    cells = (names, variable, default, option.help or "")
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _values(option: click.Option) -> str:
+    if isinstance(option.type, click.Choice):
+        return "|".join(option.type.choices)
+    return option.metavar or _PLACEHOLDERS[option.type.name]
+
+
+def _exit_codes() -> str:
+    rows = [f"| {int(code)} | {_EXITS[code]} |" for code in Exit]
+    return "\n".join(["## Exit codes", "", "| code | meaning |", "|---|---|", *rows])
+
+
+def main() -> None:
+    """Write the file."""
+    PAGE.write_text(page_text(), encoding="utf-8")
+    sys.stdout.write(f"{PAGE}\n")
+
+
+if __name__ == "__main__":
+    main()

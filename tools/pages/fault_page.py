@@ -1,0 +1,111 @@
+"""The page of the faults, `docs/faults.md`: what each does, how it is written, what shows it, where it can be done.
+
+Answers to Maelstrom's generated tables. `python -m tools.pages.fault_page` writes it anew; a test fails while it is
+stale. Invariant: it is made of the classes that the program itself reads, so a fault on it is a fault that works.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from harness.faults.model.fault import LEVELS, Ability, By, Fault
+from harness.faults.model.registry import FAULTS
+
+__all__ = ["PAGE", "main", "page_text", "where_of"]
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "faults.md"
+
+_OPENING = """\
+# Faults
+
+Made by `python -m tools.pages.fault_page`; do not edit.
+
+A scenario names a fault by `do` ([scenario files](scenarios.md)); here is what each kind does, which fields it needs
+and may have, what can begin it, what must be found in a run for it to count as having bitten, and where it can be
+done. Without that evidence a run is `vacuous`, never a pass. A fault that the world, the sink or the level cannot do
+is refused before the run, with the words of what can. "The proxy" is evidence where the proxy keeps a log: our own
+does, Toxiproxy does not.
+"""
+
+_GROUPS: Mapping[By, str] = {
+    "link": "Of a link, by the proxy between the clients and the database",
+    "server": "Of the database server",
+    "process": "Of a worker's process",
+    "inside": "Inside the attempt: its loop, its clock, its checkpoint store",
+    "workload": "In what the source sends and the adapter answers",
+}
+
+_ABILITIES: Mapping[Ability, str] = {
+    "packets": "our own proxy",
+    "server-process": "",
+    "offline-mode": "MySQL, not MariaDB",
+    "small-disk": "local as root; containers",
+    "server-clock": "local",
+    "executor": "",
+    "superseding": "",
+    "two-phase": "sink two-phase",
+    "store": "sink two-phase or idempotent",
+}
+"""Where each is to be had; nothing: in every world that has the level."""
+
+
+def page_text() -> str:
+    """The whole page."""
+    return "\n".join([_OPENING, *_sections()]).rstrip() + "\n"
+
+
+def _sections() -> Iterator[str]:
+    for group, title in _GROUPS.items():
+        yield f"## {title}\n"
+        yield "| fault | what it does | needs | may have | begins by | evidence | where |"
+        yield "|---|---|---|---|---|---|---|"
+        for name, kind in FAULTS.items():
+            if kind.by == group:
+                cells = (
+                    kind.about,
+                    _names(kind.needs()),
+                    _fields(kind),
+                    _names(kind.triggers),
+                    kind.must_show,
+                )
+                yield f"| `{name}` | {' | '.join(map(_cell, cells))} | {where_of(kind)} |"
+        yield ""
+
+
+def _names(names: tuple[str, ...]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _fields(kind: type[Fault]) -> str:
+    """With the choices that a field leaves."""
+    chosen = {name: kind.choices(name) for name in ("how", "code")}
+    needed = [name for name in kind.needs() if chosen.get(name)]
+    told = [f"`{name}`{_choices(chosen.get(name, ()))}" for name in kind.takes()]
+    return "; ".join([", ".join(told), *(f"`{name}`{_choices(chosen[name])}" for name in needed)]).strip("; ")
+
+
+def _choices(values: tuple[object, ...]) -> str:
+    return f" ({', '.join(map(str, values))})" if values else ""
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def where_of(kind: type[Fault]) -> str:
+    """In which worlds and at which levels faults of this kind can be done."""
+    places = [place for place in (_ABILITIES[ability] for ability in kind.abilities) if place]
+    levels = "every level" if kind.levels == LEVELS else f"level {' and '.join(kind.levels)}"
+    return "; ".join([*places, levels])
+
+
+def main() -> None:
+    """Write the file."""
+    PAGE.write_text(page_text(), encoding="utf-8")
+    sys.stdout.write(f"{PAGE}\n")
+
+
+if __name__ == "__main__":
+    main()

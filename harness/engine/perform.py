@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from harness import versions
 from harness.clock import monotonic_us, utc_now
 from harness.engine.level import Play, Record, Site
 from harness.history.files import write
 from harness.runs.order import Order
 from harness.runs.outcome import RunOutcome
+from harness.runs.versions import versions
 from harness.scenario.model import Scenario
 from harness.verdict import Judgement, Outcome, worst
 

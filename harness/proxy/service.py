@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from harness import VERSION
 from harness.errors import UsageError, WorldError
 from harness.proxy.api import Api, refused
 from harness.proxy.asked import read_links
@@ -22,6 +21,7 @@ from harness.proxy.listener import LOOPBACK, is_loopback
 from harness.proxy.refusal import Refusal
 from harness.proxy.registry import Registry
 from harness.proxy.workshop import Workshop, raise_descriptor_limit
+from harness.runs.versions import VERSION
 from reference_impl.mailbox.loops import real_loop
 
 __all__ = ["CONTROL_PORT", "Service", "serve"]

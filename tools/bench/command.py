@@ -115,8 +115,8 @@ def _spark_rows() -> Iterator[Row | NotMeasured]:
 
 def _write(page: Path, part: str, rows: list[Row | NotMeasured], load: float) -> None:
     """With what a reader needs to trust the rows: `load` is how busy others kept the machine when they began."""
-    from harness import versions
     from harness.clock import utc_now
+    from harness.runs.versions import versions
     from tools.bench.table import as_markdown, replaced
 
     about = versions("live")

@@ -54,8 +54,8 @@ def experiments(*, draws: int, seed: int, kind: str, proxy: str, page: Path | No
 
 def _origin(world: World, load: float) -> str:
     """What a reader needs to trust the numbers."""
-    from harness import versions
     from harness.clock import utc_now
+    from harness.runs.versions import versions
 
     about = versions("live")
     return (

@@ -39,7 +39,7 @@ from harness.levels.sim.xa import XA_PATTERNS, Branch
 
 __all__ = ["ConnectRefused", "Reply", "Session", "SimulatedServer", "UnknownStatement", "control_of"]
 
-_MS_PER_S: Final = 1000
+_MS: Final = 1000
 
 
 @lru_cache(maxsize=1024)  # a statement may hold a number or a name, so there is no end to them
@@ -112,12 +112,12 @@ def _set_session(match: re.Match[str]) -> Control:
 
     def run(session: Session, _args: Any, done: Done) -> None:
         if row is not None:
-            session.lock_wait_ms = int(row[1]) * _MS_PER_S
+            session.lock_wait_ms = int(row[1]) * _MS
         if silence is not None:
-            own_ms = int(silence[1]) * _MS_PER_S
+            own_ms = int(silence[1]) * _MS
             session.silence_ms = own_ms if session.silence_ms is None else min(own_ms, session.silence_ms)
         if statement is not None:
-            session.statement_ms = int(statement[1]) * _MS_PER_S
+            session.statement_ms = int(statement[1]) * _MS
         session.ok(done)
 
     return run
@@ -176,7 +176,7 @@ def _status(session: Session, _args: Any, done: Done) -> None:
         "Connections": server.opened,
         "Max_used_connections": server.at_once,
         "Threads_connected": len(server.sessions),
-        "Uptime": server.hub.now_ms // _MS_PER_S,
+        "Uptime": server.hub.now_ms // _MS,
     }
     session.ok(done, [(name, str(count)) for name, count in counts.items()])
 
@@ -222,7 +222,6 @@ _SOURCES: Final[tuple[tuple[str, Callable[[re.Match[str]], Control]], ...]] = (
 _PATTERNS: Final = tuple((re.compile(source, re.IGNORECASE), make) for source, make in _SOURCES)
 
 
-_MS: Final = 1000
 _USUAL_LOCK_WAIT_MS: Final = 50_000
 
 

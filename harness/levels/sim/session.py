@@ -38,14 +38,14 @@ from harness.sut.lookup import QUERY
 __all__ = ["Control", "Running", "Session", "look_up", "select"]
 
 
-_MS_PER_S: Final = 1000
+_MS: Final = 1000
 
 
 def look_up(session: Session, args: Sequence[Any], done: Done) -> None:
     """The reference lookup's statement: the hot path of level sim, at a few microseconds."""
     filler, nonce, seconds, key = args
     server = session.server
-    slept_ms = round(float(seconds) * _MS_PER_S) + server.slow_ms
+    slept_ms = round(float(seconds) * _MS) + server.slow_ms
     server.slept += server.slow_ms > 0
     customers = server.tables.customers
     dots = "." * filler
@@ -115,9 +115,6 @@ def _wait_for_customers(session: Session, sql: str, args: Any, done: Done) -> No
 if TYPE_CHECKING:
     from harness.levels.sim.server import SimulatedServer
     from harness.levels.sim.xa import Branch
-
-
-_MS: Final = 1000
 
 
 class Running(Struct, eq=False):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from harness import VERSION
+from harness.runs.versions import VERSION
 from harness.sut.serve.attempt import Attempt, Phase, Unwound
 from harness.sut.serve.config import (
     Code,

@@ -11,6 +11,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+if TYPE_CHECKING:
+    from harness.levels.sim.link import Flight, Link
+
 __all__ = [
     "LOST_CONNECTION",
     "REFUSED",
@@ -23,9 +26,6 @@ __all__ = [
     "meet_requests",
     "meet_unarrived",
 ]
-
-if TYPE_CHECKING:
-    from harness.levels.sim.link import Flight, Link
 
 
 Evidence = dict[str, Any]
@@ -98,10 +98,6 @@ def losses(codes: Counter[str]) -> dict[str, Any]:
     """How many in all, and how many by each error code; empty if there are none."""
     some = {code: count for code, count in sorted(codes.items()) if count}
     return {"connections_lost": sum(some.values()), "codes": some} if some else {}
-
-
-if TYPE_CHECKING:
-    from harness.levels.sim.link import Link
 
 
 def meet_all(act: LinkAct, link: Link) -> None:

@@ -14,6 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from harness.faults.simulated.act import LOST_CONNECTION, REFUSED, losses, meet_all, meet_unarrived
 
+if TYPE_CHECKING:
+    from harness.faults.real.fault_site import Messages
+    from harness.levels.sim.link import Flight, Link
+
 __all__ = [
     "HoldMs",
     "Holding",
@@ -26,9 +30,6 @@ __all__ = [
     "picks_of",
 ]
 
-if TYPE_CHECKING:
-    from harness.levels.sim.link import Flight
-
 
 def command_of(flight: Flight) -> str:
     """Of its statement: `handshake`, `commit`, `rollback` or `query`."""
@@ -38,11 +39,6 @@ def command_of(flight: Flight) -> str:
 def moved_bytes(flight: Flight, *, up: bool) -> int:
     """The bytes that it moves in one direction."""
     return sum(packet.bytes for packet in flight.packets() if packet.up is up)
-
-
-if TYPE_CHECKING:
-    from harness.faults.real.fault_site import Messages
-    from harness.levels.sim.link import Flight
 
 
 class Picks:
@@ -76,10 +72,6 @@ class Picks:
 def picks_of(messages: Messages, *, packets_min: int = 1) -> Picks:
     """The messages that a scenario's entry picks."""
     return Picks(messages, packets_min=packets_min)
-
-
-if TYPE_CHECKING:
-    from harness.levels.sim.link import Flight, Link
 
 
 HoldMs = Callable[["Link", "Flight"], int]
@@ -140,10 +132,6 @@ def latency(*, delay_ms: int, jitter_ms: int, upward: bool) -> Holding:
     return Holding(hold_ms, upward=upward)
 
 
-if TYPE_CHECKING:
-    from harness.levels.sim.link import Flight, Link
-
-
 _CHUNK_BYTES = 96
 """Of one request or answer, about; to be counted, not to be measured."""
 
@@ -190,10 +178,6 @@ class Swallowing:
             "connections_cut": self._cut,
             "answered": 0,
         }
-
-
-if TYPE_CHECKING:
-    from harness.levels.sim.link import Flight, Link
 
 
 class ShutPort:

@@ -10,6 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from harness.history.event import In, Wm
 
+if TYPE_CHECKING:
+    from harness.clock import Clock
+    from harness.faults.simulated.act import Evidence
+    from harness.levels.sim.place import SimulatedAttempt
+    from harness.levels.sim.simulation import Simulation
+
 __all__ = ["OnStore", "Shaped", "StoppedWorker"]
 
 
@@ -34,12 +40,6 @@ class Shaped:
     def evidence(self) -> dict[str, Any]:
         """What was counted; empty: nothing."""
         raise NotImplementedError
-
-
-if TYPE_CHECKING:
-    from harness.clock import Clock
-    from harness.levels.sim.place import SimulatedAttempt
-    from harness.levels.sim.simulation import Simulation
 
 
 class OnStore:
@@ -69,12 +69,6 @@ class OnStore:
     def strike(self, clock: Clock) -> None:
         """What happens to the write."""
         raise NotImplementedError
-
-
-if TYPE_CHECKING:
-    from harness.faults.simulated.act import Evidence
-    from harness.levels.sim.place import SimulatedAttempt
-    from harness.levels.sim.simulation import Simulation
 
 
 class StoppedWorker:

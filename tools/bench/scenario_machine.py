@@ -36,7 +36,7 @@ def run_examples(examples: int, *, build: BuildOperator = build_operator) -> flo
         from hypothesis.stateful import run_state_machine_as_test  # noqa: PLC0415
     except ImportError as error:
         raise WorldError(
-            "there is no Hypothesis to compare with", fix="pip install 'floodmark[explore]'"
+            "there is no Hypothesis to compare with", fix="pip install 'floodmark[dev]'"
         ) from error
     finished: list[Trial] = []
     machine = _machine(build, finished.append)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,9 @@ def _not_utf8(raw: bytes, error: UnicodeDecodeError, file: str) -> _Reading:
     return _Reading(file=file, document=Document(lines=lines), scenario=None, problems=(problem,))
 
 
+@lru_cache(maxsize=512)
 def _reading(text: str, file: str) -> _Reading:
+    """Values only, so a text that is read again (a catalogue, for each of its tests) is parsed once a process."""
     document = read_yaml(text)
     found = [] if document.broken else _judged(document)
     scenario = None if isinstance(found, list) else found

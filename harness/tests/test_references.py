@@ -11,7 +11,9 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from harness.tests.tidy import our_files
+from harness.tests.tidy import our_files, parse
+
+pytestmark = pytest.mark.arch
 
 TEXTS = dict(our_files())
 PAGE = TEXTS[PurePosixPath("docs/references.md")]
@@ -37,7 +39,7 @@ def numbers(prose: str) -> Iterator[str]:
 
 def prose(source: str) -> Iterator[str]:
     """Comments and docstrings, those that stand below a name too."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parse(source)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             yield str(node.value.value)
     for token in tokenize.generate_tokens(io.StringIO(source).readline):

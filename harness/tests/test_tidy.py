@@ -50,6 +50,7 @@ LEGAL: list[tuple[str, str, str]] = [
 ]
 
 
+@pytest.mark.arch
 @pytest.mark.parametrize("name", RULES)
 def test_the_repository_keeps_the_rule(name: str) -> None:
     found = breaches(RULES[name])

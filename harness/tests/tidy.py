@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import TypeGuard
 
-__all__ = ["FUNCTION_LINES_MAX", "ROOT", "RULES", "Rule", "breaches", "our_files"]
+__all__ = ["FUNCTION_LINES_MAX", "ROOT", "RULES", "Rule", "breaches", "our_files", "parse"]
 
 Rule = Callable[[PurePosixPath, str], Iterator[str]]
 """Takes a path relative to the repository and the file's text; yields one sentence a breach."""
@@ -67,7 +67,7 @@ def _functions_fit(path: PurePosixPath, text: str) -> Iterator[str]:
 
 
 def _says_what_it_is(path: PurePosixPath, text: str) -> Iterator[str]:
-    if path.suffix == ".py" and not (ast.get_docstring(_parse(text)) or "").strip():
+    if path.suffix == ".py" and not (ast.get_docstring(parse(text)) or "").strip():
         yield "the module does not open with a sentence that says what it is"
 
 
@@ -75,7 +75,7 @@ def _names_its_public_things(path: PurePosixPath, text: str) -> Iterator[str]:
     """`__all__` stands above the definitions and holds the module's public ones, and nothing unknown."""
     if path.suffix != ".py" or _is_test(path) or path.name in {"__main__.py", "conftest.py"}:
         return
-    body = _parse(text).body
+    body = parse(text).body
     public = [n.name for n in body if isinstance(n, _DEFINITION) and not n.name.startswith(_UNNAMED)]
     first = next((i for i, n in enumerate(body) if isinstance(n, _DEFINITION)), len(body))
     named = next((ast.literal_eval(n.value) for n in body[:first] if _assigns_all(n)), None)
@@ -155,11 +155,17 @@ def _values_are_frozen(path: PurePosixPath, text: str) -> Iterator[str]:
                 yield f"{node.name} (line {node.lineno}) lacks slots=True or kw_only=True"
 
 
-_parse = cache(ast.parse)
+parse = cache(ast.parse)
+"""Each text is parsed once, however many rules read it."""
+
+
+@cache
+def _nodes(text: str) -> Sequence[ast.AST]:
+    return tuple(ast.walk(parse(text)))
 
 
 def _walk(path: PurePosixPath, text: str) -> Iterator[ast.AST]:
-    return ast.walk(_parse(text)) if path.suffix == ".py" else iter(())
+    return iter(_nodes(text)) if path.suffix == ".py" else iter(())
 
 
 def _is_test(path: PurePosixPath) -> bool:

@@ -21,6 +21,7 @@ __all__ = [
     "OUT_OF_SCOPE",
     "PAGE",
     "TITLES",
+    "Tests",
     "comments_of",
     "main",
     "mistakes",

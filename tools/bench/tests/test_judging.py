@@ -92,6 +92,7 @@ def test_the_peak_of_a_process_is_a_number_of_kilobytes(
     assert int(capsys.readouterr().out) > 1000
 
 
+@pytest.mark.sweep
 def test_the_small_bench_fills_every_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         judging, "peak_mb", lambda path, invariants: float(path.stat().st_size + len(invariants))

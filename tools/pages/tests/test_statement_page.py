@@ -13,6 +13,7 @@ from tools.pages.statement_page import (
     OUT_OF_SCOPE,
     PAGE,
     TITLES,
+    Tests,
     main,
     mistakes,
     numbers_of,
@@ -21,19 +22,24 @@ from tools.pages.statement_page import (
     shown_by,
 )
 
-SHOWN = shown_by(read_tests())
-"""By the tests of this repository."""
+pytestmark = pytest.mark.arch
 
 
-def test_the_page_is_made_from_the_tests_as_they_are() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page_text(SHOWN), "run: python -m tools.pages.statement_page"
+@pytest.fixture(scope="module")
+def shown() -> Tests:
+    """By the tests of this repository."""
+    return shown_by(read_tests())
 
 
-def test_every_statement_has_a_test_or_a_reason_and_not_both() -> None:
-    assert list(mistakes(SHOWN)) == []
+def test_the_page_is_made_from_the_tests_as_they_are(shown: Tests) -> None:
+    assert PAGE.read_text(encoding="utf-8") == page_text(shown), "run: python -m tools.pages.statement_page"
 
 
-def test_every_number_has_a_title_and_a_line_of_its_own() -> None:
+def test_every_statement_has_a_test_or_a_reason_and_not_both(shown: Tests) -> None:
+    assert list(mistakes(shown)) == []
+
+
+def test_every_number_has_a_title_and_a_line_of_its_own(shown: Tests) -> None:
     numbers = [
         f"{letter}{number}"
         for letter, last in (("A", 93), ("M", 49), ("T", 16), ("C", 45), ("S", 25), ("W", 3))
@@ -41,7 +47,7 @@ def test_every_number_has_a_title_and_a_line_of_its_own() -> None:
     ]
 
     assert list(TITLES) == numbers
-    assert re.findall(r"^- \*\*(\w+)\*\*", page_text(SHOWN), re.MULTILINE) == numbers
+    assert re.findall(r"^- \*\*(\w+)\*\*", page_text(shown), re.MULTILINE) == numbers
     assert set(OUT_OF_SCOPE) <= set(numbers)
 
 
@@ -81,8 +87,8 @@ def test_a_statement_without_test_and_reason_is_an_error_that_names_it(
     ]
 
 
-def test_a_reason_for_a_statement_that_has_a_test_is_an_error() -> None:
+def test_a_reason_for_a_statement_that_has_a_test_is_an_error(shown: Tests) -> None:
     number = next(iter(OUT_OF_SCOPE))
-    tests = {**SHOWN, number: ["test_x.py::test_x"]}
+    tests = {**shown, number: ["test_x.py::test_x"]}
 
     assert [mistake.split()[0] for mistake in mistakes(tests)] == [number]

@@ -32,8 +32,15 @@ __all__ = ["setup"]
     is_flag=True,
     help="The real Flink instead: get its jar (331 MB) and compile the program around its operator (javac).",
 )
+@click.option(
+    "--proxy",
+    type=click.Choice(["auto", "own"]),
+    default="auto",
+    show_default=True,
+    help="Of the local world; auto: Toxiproxy too, built if Go is here; own: only ours, which needs nothing.",
+)
 @click.option("--rebuild", is_flag=True, help="Make again what is there already.")
-def setup(*, world: str, offline_images: bool, oracle: bool, rebuild: bool) -> None:
+def setup(*, world: str, offline_images: bool, oracle: bool, proxy: str, rebuild: bool) -> None:
     """Get what a world lacks: a database server, a proxy, images; or the oracle.
 
     What is installed is used; the rest goes into the cache (~/.cache/floodmark, or $FLOODMARK_CACHE).
@@ -43,7 +50,12 @@ def setup(*, world: str, offline_images: bool, oracle: bool, rebuild: bool) -> N
     from harness.world.settings import WorldSettings
 
     with provisioning(WorldSettings.from_environment(), rebuild=rebuild, say=_progress) as task:
-        for step in _oracle(task) if oracle else _steps(task, world=world, offline_images=offline_images):
+        steps = (
+            _oracle(task)
+            if oracle
+            else _steps(task, world=world, offline_images=offline_images, toxiproxy=proxy == "auto")
+        )
+        for step in steps:
             click.echo(str(step))
 
 
@@ -53,12 +65,12 @@ def _oracle(task: Provision) -> Iterator[Step]:
     yield from provide_oracle(task)
 
 
-def _steps(task: Provision, *, world: str, offline_images: bool) -> Iterator[Step]:
+def _steps(task: Provision, *, world: str, offline_images: bool, toxiproxy: bool) -> Iterator[Step]:
     from harness.world.containers import find_engine
     from harness.world.provision import provide_local_world
 
     if world != "containers":
-        yield from provide_local_world(task)
+        yield from provide_local_world(task, toxiproxy=toxiproxy)
         if not offline_images:
             return
     find_engine(task.settings)  # before anything of Docker is imported, for this error says it best

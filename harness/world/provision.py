@@ -61,13 +61,14 @@ def provisioning(settings: WorldSettings, *, rebuild: bool, say: Say) -> Iterato
         ledger.close(sweep_run)
 
 
-def provide_local_world(task: Provision) -> Iterator[Step]:
-    """A server, a proxy, a prepared data folder and a clock that can be shifted, for `--world local`."""
+def provide_local_world(task: Provision, *, toxiproxy: bool = True) -> Iterator[Step]:
+    """A server, Toxiproxy (unless False), a prepared data folder and a clock that can be shifted."""
     begun_us = monotonic_us()
     server, outcome = _server(task)
     yield timed_step("database server", outcome, begun_us)
-    begun_us = monotonic_us()
-    yield timed_step("proxy", _proxy(task), begun_us)
+    if toxiproxy:
+        begun_us = monotonic_us()
+        yield timed_step("proxy", _proxy(task), begun_us)
     begun_us = monotonic_us()
     yield timed_step("data folder", _data_folder(task, server), begun_us)
     begun_us = monotonic_us()

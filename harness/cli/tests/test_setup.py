@@ -50,6 +50,17 @@ def test_what_is_there_already_is_used_and_said(machine: Path) -> None:
     assert result.stdout.count("already there") == 3
 
 
+def test_with_our_own_proxy_asked_for_no_toxiproxy_is_looked_for_or_built(machine: Path) -> None:
+    program(machine, "mariadbd", MARIADB)
+    settings = WorldSettings.from_environment()
+    (settings.places.datadirs / prepared_name(find_server(settings))).mkdir(parents=True)
+
+    result = CliRunner().invoke(setup, ["--proxy", "own"], standalone_mode=False)
+
+    things = [line.partition(":")[0] for line in result.stdout.splitlines()]
+    assert things == ["database server", "data folder", "server's clock"]
+
+
 def test_without_a_servers_source_the_error_says_what_else_helps(machine: Path) -> None:
     result = CliRunner().invoke(setup, standalone_mode=False)
 

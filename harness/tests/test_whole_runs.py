@@ -26,7 +26,7 @@ from harness.tests.whole_run import links_are_free, told, whole_run
 from harness.verdict import Outcome
 from harness.world.world import World
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.long]
 
 _numbers = count(1)
 MEANT = {name: meant for name, defect in DEFECTS.items() if (meant := defect.scenario_at("live"))}

@@ -23,7 +23,7 @@ from harness.tests.whole_run import told, whole_run
 from harness.verdict import Outcome
 from harness.world.world import World
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.long]
 
 RECORDS = 300
 SINKS = ("two-phase", "idempotent")

@@ -27,7 +27,8 @@ from harness.verdict import Judgement, Outcome
 SINKS = ["rollback", "append", "atomic", "two-phase"]
 SEEDS_EACH = 6
 PLANTED_EACH = 4
-LEGAL = 100_000
+LEGAL = 20_000
+LEGAL_FOR_LONG = 100_000
 LEGAL_FROM = 1_000_000
 CHUNK = 500
 TRIES_MAX = 200
@@ -64,10 +65,16 @@ def first_not_acquitted(seeds: range) -> int | None:
     return None
 
 
-@pytest.mark.sweep
-@pytest.mark.timeout(1200)
-def test_a_hundred_thousand_legal_histories_are_never_convicted() -> None:
-    chunks = [range(begin, begin + CHUNK) for begin in range(LEGAL_FROM, LEGAL_FROM + LEGAL, CHUNK)]
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(
+    "count",
+    [
+        pytest.param(LEGAL, marks=pytest.mark.sweep),
+        pytest.param(LEGAL_FOR_LONG, marks=pytest.mark.soak),
+    ],
+)
+def test_so_many_legal_histories_are_never_convicted(count: int) -> None:
+    chunks = [range(begin, begin + CHUNK) for begin in range(LEGAL_FROM, LEGAL_FROM + count, CHUNK)]
     with ProcessPoolExecutor(mp_context=get_context("fork")) as pool:
         convicted = [seed for seed in pool.map(first_not_acquitted, chunks) if seed is not None]
 

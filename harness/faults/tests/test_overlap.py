@@ -12,7 +12,7 @@ from harness.faults.tests.disturbed_run import DisturbedRun
 from harness.faults.tests.entries import made
 from harness.world.world import World
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.timeout(180)]
 
 LIGHT = (
     made("read_only", id="a"),

@@ -22,7 +22,7 @@ from harness.verdict import Outcome
 from harness.world.toxiproxy import Toxiproxy
 from harness.world.world import World
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.timeout(120)]
 
 FOR = {"link": "lookups", "when": {"at": "500ms"}, "for": "1s"}
 TRIALS: dict[str, dict[str, Any]] = {

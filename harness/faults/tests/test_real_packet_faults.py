@@ -18,7 +18,7 @@ from harness.tests.real_world import real_world
 from harness.verdict import Outcome
 from harness.world.world import World
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.long]
 
 AT = {"when": {"at": "200ms"}}
 RESET = {"id": "g", "do": "reset_now", "link": "lookups", "when": {"at": "250ms"}}

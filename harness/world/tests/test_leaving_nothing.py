@@ -22,7 +22,7 @@ from harness.world.opening import open_world
 from harness.world.proof import ask
 from harness.world.settings import WorldSettings
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.long]
 
 Kind = tuple[str, str]
 """A world and its proxy."""

@@ -12,10 +12,8 @@ BAD: list[tuple[str, str, str]] = [
     ("a function fits a screen", "harness/tall.py", "def tall():\n" + "    x = 1\n" * FUNCTION_LINES_MAX),
     ("a module says what it is", "harness/mute.py", "x = 1\n"),
     ("a module says what it is", "harness/blank.py", '"""   """\n'),
-    ("a module names its public things", "harness/secretive.py", "def shown(): ...\n"),
-    ("a module names its public things", "harness/late.py", 'def shown(): ...\n__all__ = ["shown"]\n'),
-    ("a module names its public things", "harness/boaster.py", '__all__ = ["gone"]\ndef shown(): ...\n'),
-    ("a module names its public things", "harness/modest.py", "__all__ = []\ndef shown(): ...\n"),
+    ("`__all__` names what there is", "harness/late.py", 'def shown(): ...\n__all__ = ["shown"]\n'),
+    ("`__all__` names what there is", "harness/boaster.py", '__all__ = ["gone"]\ndef shown(): ...\n'),
     ("a file is named for a noun", "harness/utils.py", ""),
     ("a file is named for a noun", "harness/world/port_helpers.py", ""),
     ("a file is named for a noun", "harness/common/ports.py", ""),
@@ -36,8 +34,8 @@ BAD: list[tuple[str, str, str]] = [
 
 LEGAL: list[tuple[str, str, str]] = [
     ("a function fits a screen", "harness/x.py", "def tall():\n" + "    x = 1\n" * (FUNCTION_LINES_MAX - 1)),
-    ("a module names its public things", "harness/private.py", "def _hidden(): ...\n"),
-    ("a module names its public things", "harness/door.py", 'from a import b\n__all__ = ["b"]\n'),
+    ("`__all__` names what there is", "harness/private.py", "def _hidden(): ...\n"),
+    ("`__all__` names what there is", "harness/door.py", 'from a import b\n__all__ = ["b"]\n'),
     ("a file is named for a noun", "reference_impl/database.py", ""),
     ("a class is named for a noun", "harness/x.py", "class IOError: ...\nclass Implied: ...\n"),
     ("lines end plainly", "Makefile", "all:\n\ttrue\n"),

@@ -32,8 +32,6 @@ _BANNED_WORDS = {
 _FIXED_NAMES = {"reference_impl"}
 """Named by the customer."""
 _BANNED_CLASS = re.compile(r"^(Abstract|Base)[A-Z]|^I[A-Z][a-z]|(Base|Helper|Impl|Manager|Utils?)$")
-_UNNAMED = ("_", "pytest_")
-"""A private name, or a hook that pytest finds by its name."""
 _FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 _DEFINITION = _FUNCTION | ast.ClassDef
 
@@ -71,25 +69,18 @@ def _says_what_it_is(path: PurePosixPath, text: str) -> Iterator[str]:
         yield "the module does not open with a sentence that says what it is"
 
 
-def _names_its_public_things(path: PurePosixPath, text: str) -> Iterator[str]:
-    """`__all__` stands above the definitions and holds the module's public ones, and nothing unknown."""
-    if path.suffix != ".py" or _is_test(path) or path.name in {"__main__.py", "conftest.py"}:
+def _all_names_what_there_is(path: PurePosixPath, text: str) -> Iterator[str]:
+    """`__all__` stands above the definitions; that others import what it names, `test_public_names.py` says."""
+    if path.suffix != ".py" or _is_test(path):
         return
     body = parse(text).body
-    public = [n.name for n in body if isinstance(n, _DEFINITION) and not n.name.startswith(_UNNAMED)]
     first = next((i for i, n in enumerate(body) if isinstance(n, _DEFINITION)), len(body))
-    named = next((ast.literal_eval(n.value) for n in body[:first] if _assigns_all(n)), None)
-    if named is None:
-        if public:
-            yield "`__all__` is missing, or does not stand above the first definition"
-        return
+    if any(_assigns_all(n) for n in body[first:]):
+        yield "`__all__` does not stand above the first definition"
     bound = set(_bound_names(body))
-    for name in named:
+    for name in next((ast.literal_eval(n.value) for n in body[:first] if _assigns_all(n)), ()):
         if name not in bound:
             yield f"`__all__` names `{name}`, which does not exist"
-    for name in public:
-        if name not in named:
-            yield f"`{name}` is not in `__all__`; add it there, or call it `_{name}`"
 
 
 def _assigns_all(node: ast.stmt) -> TypeGuard[ast.Assign]:
@@ -188,7 +179,7 @@ def _bound_names(body: list[ast.stmt]) -> Iterator[str]:
 RULES: Mapping[str, Rule] = {
     "a function fits a screen": _functions_fit,
     "a module says what it is": _says_what_it_is,
-    "a module names its public things": _names_its_public_things,
+    "`__all__` names what there is": _all_names_what_there_is,
     "a file is named for a noun": _file_is_named_for_a_noun,
     "a class is named for a noun": _classes_are_named_for_nouns,
     "lines end plainly": _lines_end_plainly,

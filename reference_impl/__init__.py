@@ -1,7 +1,7 @@
 """The reference operator: Flink's asynchronous wait operator, its mailbox and its task, in plain Python.
 
 Read `elements`, `mailbox.mailbox`, `operator.async_wait`, in that order: they are the whole idea. Only the standard
-library and msgspec are needed; planted defects are in `reference_impl.mutants`.
+library and msgspec are needed.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def _suts() -> Sequence[Row]:
 
 
 def _mutants() -> Sequence[Row]:
-    from harness.defects import DEFECTS
+    from harness.defects import IN_RUNS
 
     return [
         {
@@ -103,7 +103,7 @@ def _mutants() -> Sequence[Row]:
             "scenario": defect.scenario,
             "levels": list(defect.levels),
         }
-        for defect in DEFECTS.values()
+        for defect in IN_RUNS.values()
     ]
 
 

@@ -105,11 +105,11 @@ def _at_level(level: Level, names: tuple[str, ...], *, asked: dict[str, Any]) ->
     """In its own scenario each, as `floodmark run --mutant` does it."""
     from harness.choices import fresh_seed
     from harness.cli.campaigning import go
-    from harness.defects import DEFECTS
+    from harness.defects import IN_RUNS
     from harness.errors import Exit
 
     seed = fresh_seed() if asked["seed"] is None else asked["seed"]
-    chosen = names or tuple(name for name, defect in DEFECTS.items() if defect.scenario_at(level))
+    chosen = names or tuple(name for name, defect in IN_RUNS.items() if defect.scenario_at(level))
     orders = [_order(name, level, seed, asked["world"]) for name in chosen]
     options = ("world", "jobs", "report", "keep", "budget", "offline", "form", "quiet", "verbose", "no_color")
     finished = go(orders, title=f"mutants at level {level}", **{name: asked[name] for name in options})

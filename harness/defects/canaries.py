@@ -1,7 +1,8 @@
-"""Canaries: the smallest history that each invariant must convict, and one that all must acquit.
+"""Canaries: for each invariant a small history that it must convict, and one history that all must acquit.
 
-Answers to the self-test of a smoke detector. Invariant: a judge that overlooks what it is there for cannot convict
-them all, so nothing that it said of other histories counts. The sins are those of last attempts.
+Answers to the self-test of a smoke detector. Invariant: a judge that does not convict every canary, or convicts the
+honest history, is defective, and none of its verdicts counts. What is wrong in a canary is in its last attempt, so a
+judge that skips last attempts fails.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ _OF_A_SUBTASK = frozenset({"commit", "effect"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Canary:
-    """A small history: its events a line each, as `kind name=value ...`; `at=` is its millisecond."""
+    """A small history: one event a line, as `kind name=value ...`; `at=` is its time in milliseconds."""
 
     invariant: str
-    """Who must convict it; V23: by `vacuous`."""
+    """The invariant that must convict it; V23 does so by `vacuous`."""
     events: str
     claims: dict[str, Any] = field(default_factory=dict)
-    """Of the header, besides an ordered operator of capacity 4 without a timeout."""
+    """Fields of the header, besides an ordered operator of capacity 4 without a timeout."""
 
     def history(self) -> tuple[Header, list[Event]]:
-        """Header and events. Raises HarnessError if it is none."""
+        """Header and events. Raises HarnessError if they break the rules of a history."""
         reader = open_text("\n".join(map(json.dumps, self._lines())).encode())
         events = list(reader.events())
         if reader.header is None or reader.breaches:
@@ -55,7 +56,7 @@ class Canary:
 
 
 def _whose(kind: str) -> dict[str, int]:
-    """Attempt 1 of subtask 0, unless it says otherwise."""
+    """Subtask and attempt that an event has, unless its line says otherwise: attempt 1 of subtask 0."""
     return {} if kind in _OF_THE_RUN else {"s": 0} if kind in _OF_A_SUBTASK else {"s": 0, "a": 1}
 
 
@@ -71,7 +72,7 @@ end
 ended
 close
 """
-"""One record and a watermark, as they should be."""
+"""One record and a watermark, without a breach."""
 
 _TWO = """
 start from=null pos=0
@@ -210,7 +211,7 @@ ended
 
 
 def overlooked(judge: Judge) -> tuple[str, ...]:
-    """Who should have convicted their canary and did not; `acquittal` too, unless the honest history passes."""
+    """The invariants that did not convict their canary; `acquittal` too, unless the honest history passes."""
     missed = [canary.invariant for canary in CANARIES if not _convicts(judge, canary)]
     honest = judge(*Canary(invariant="none", events=HONEST).history()).outcome
     return (*missed, *(() if honest is Outcome.PASS else ("acquittal",)))

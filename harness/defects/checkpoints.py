@@ -1,26 +1,29 @@
 """Defects of checkpoints: what a snapshot holds, from where the source resumes, in which order state is replayed.
 
-Answers to FLINK-7949, and to a barrier in the wrong place. Invariant: but for that, task, operator and sink are the
-honest ones.
+Answers to FLINK-7949, and to a barrier in the wrong place. Invariant: apart from that, task, operator and sink are the
+reference's own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 from harness.database.epoch import Attempt
 from harness.defects.defect import EVERY_LEVEL, Defect
+from harness.defects.operators import building
 from harness.defects.where import claims_checkpoint_gap, has_hard_back_pressure, is_restored
 from harness.sut.variant import Kind, Variant, made_once
-from reference_impl.mutants import BUILDERS
+from reference_impl.elements import QueueElement, Record
+from reference_impl.operator.async_wait import AsyncWaitOperator
 
 __all__ = ["OF_CHECKPOINTS", "omitting_blocked", "one_early", "one_late", "reading_backwards"]
 
 
 @made_once
 def omitting_blocked(task: Kind) -> Kind:
-    """`task`, whose snapshots hold what is in the queue, and not what waits to get in."""
+    """`task`, whose snapshots hold what is in the queue, but not what waits for a slot."""
 
     class ForgetfulTask(task):  # type: ignore[misc]  # a class made of a class
         def _blocked(self, entering: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -30,9 +33,38 @@ def omitting_blocked(task: Kind) -> Kind:
     return ForgetfulTask
 
 
+class _SnapshotsOmitCompleted(AsyncWaitOperator):
+    """Snapshots only the records whose calls run (A12, A58): the completed ones are lost after a restore."""
+
+    def snapshot(self) -> tuple[QueueElement, ...]:
+        entries = self.queue.entries()
+        return tuple(
+            e.element for e in entries if not (isinstance(e.element, Record) and e.results is not None)
+        )
+
+
+class _ReplaysBackwards(AsyncWaitOperator):
+    """Reads its state from the wrong end (A12, A61).
+
+    What stood behind a watermark then comes before it, and in ordered mode results leave in the wrong order.
+    """
+
+    def open(self, restored: Iterable[QueueElement] = ()) -> None:
+        super().open(reversed(tuple(restored)))
+
+
+class _SnapshotsEmptyQueues(AsyncWaitOperator):
+    """Waits for the running calls before a snapshot (A57): with a slow database no checkpoint completes."""
+
+    def snapshot(self) -> tuple[QueueElement, ...]:
+        while len(self.queue):
+            self._executor.yield_()
+        return super().snapshot()
+
+
 @made_once
 def reading_backwards(sink: Kind) -> Kind:
-    """`sink`, from which the elements of a snapshot come back in reverse."""
+    """`sink`, which reads the elements of a snapshot back in reverse."""
 
     class BackwardSink(sink):  # type: ignore[misc]
         def take_over(self, **how: Any) -> Attempt:
@@ -47,13 +79,13 @@ def reading_backwards(sink: Kind) -> Kind:
 
 @made_once
 def one_early(coordination: Kind) -> Kind:
-    """`coordination`, whose checkpoints resume at the element before."""
+    """`coordination`, whose checkpoints resume one element too early."""
     return _shifted(coordination, by=-1)
 
 
 @made_once
 def one_late(coordination: Kind) -> Kind:
-    """`coordination`, whose checkpoints resume at the element behind."""
+    """`coordination`, whose checkpoints resume one element too late."""
     return _shifted(coordination, by=1)
 
 
@@ -84,7 +116,7 @@ OF_CHECKPOINTS = (
         about="the snapshot leaves out entries that are completed but not yet emitted",
         mirrors="state that is only what is still pending",
         convicted_by=("V10", "V8"),
-        variant=Variant(build_operator=BUILDERS["snapshot-omits-completed"]),
+        variant=Variant(build_operator=building(_SnapshotsOmitCompleted)),
         scenario="kill-between-snapshot-and-commit",
         levels=EVERY_LEVEL,
     ),
@@ -94,7 +126,7 @@ OF_CHECKPOINTS = (
         about="a restored snapshot is replayed from its last element to its first",
         mirrors="state in a container without an order",
         convicted_by=("V1", "V2"),
-        variant=Variant(build_operator=BUILDERS["restores-reversed"]),
+        variant=Variant(build_operator=building(_ReplaysBackwards)),
         where=_RESTORED,
         applies=is_restored,
         scenario="kill-between-snapshot-and-commit",
@@ -138,7 +170,7 @@ OF_CHECKPOINTS = (
         about="a snapshot is taken only once the queue is empty",
         mirrors="checkpoints that starve behind slow calls",
         convicted_by=("V18",),
-        variant=Variant(build_operator=BUILDERS["snapshot-awaits-empty-queue"]),
+        variant=Variant(build_operator=building(_SnapshotsEmptyQueues)),
         where="a bound on the time between checkpoints is claimed",
         applies=claims_checkpoint_gap,
     ),

@@ -1,67 +1,88 @@
-"""A planted defect: what it is called, what it replaces, who must convict it, and where it can show.
+"""The two kinds of planted defects: those that a run can show, and those that only a property test convicts.
 
-Answers to mutation testing; the numbers M1, M2, ... are those of `docs/mutants.md`. Invariant: words and variant of a
-defect stand in one entry, and the entry serves every level.
+Answers to mutation testing; the numbers M1, M2, ... are those of `docs/mutants.md`. Invariant: everything that is known
+of a defect stands in one entry, beside the wrong class: what is wrong, after what, who convicts it, what it replaces.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from harness.defects.where import NEVER, Applies, anywhere
 from harness.scenario_parts.parts import Level
 from harness.sut.variant import Variant
 
-__all__ = ["EVERY_LEVEL", "HARNESS_CHECKS", "SIM_AND_LIVE", "SIM_ONLY", "Defect"]
+__all__ = ["EVERY_LEVEL", "HARNESS_CHECKS", "SIM_AND_LIVE", "Defect", "PropertyDefect"]
 
 HARNESS_CHECKS = {
     "recording": "Every event that was made stands in the history: its numbers have no gap, up to the last.",
     "canary": "The judge convicts each of a set of small histories that it must convict.",
 }
-"""Who convicts a defect of the recorder or of the judge, which no invariant can: the history has lost what would."""
+"""The checks that convict a defect of the recorder or of the judge: the history lacks what an invariant would need."""
 
-SIM_ONLY: tuple[Level, ...] = ("sim",)
+_SIM_ONLY: tuple[Level, ...] = ("sim",)
 SIM_AND_LIVE: tuple[Level, ...] = ("sim", "live")
-"""Where its scenario is one of level sim and live."""
+"""For a defect whose scenario runs at levels sim and live."""
 EVERY_LEVEL: tuple[Level, ...] = ("sim", "live", "spark")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Defect:
-    """One planted defect."""
+    """A planted defect that a run, or the kill matrix, can show."""
 
     number: int | None
-    """M1, M2, ...; some numbers have several variants, and a few defects none."""
+    """M1, M2, ...; some numbers have several variants, and a few defects have no number."""
     name: str
     about: str
+    """What is wrong, as half a sentence."""
     mirrors: str
     """The ticket, or the mistake, that it stands for."""
     convicted_by: tuple[str, ...]
-    """The invariants meant for it; one of them must fail (V23: the run must be vacuous)."""
+    """The invariants meant for it; at least one of them must fail (V23: the run must be vacuous)."""
     variant: Variant
+    """The parts of a run that it replaces."""
     where: str = "anywhere"
-    """In which random scenarios it can show, in words; and as a question:"""
+    """The random scenarios in which it can show, in words."""
     applies: Applies = anywhere
+    """The same as a question about a scenario."""
     scenario: str | None = None
     """The scenario of the catalogue that is meant for it."""
-    levels: tuple[Level, ...] = SIM_ONLY
-    """Where it is convicted by who is meant for it; at live and spark in its scenario."""
+    levels: tuple[Level, ...] = _SIM_ONLY
+    """The levels at which the invariants meant for it convict it; at live and spark in its scenario."""
 
     @property
     def label(self) -> str:
-        """`M7`, or nothing."""
+        """`M7`; empty if it has no number."""
         return "" if self.number is None else f"M{self.number}"
 
     @property
     def shows_in_a_run(self) -> bool:
-        """Whether the judgement of one run can convict it; else the kill matrix can."""
+        """Whether the judgement of one run can convict it; if not, the kill matrix can."""
         return not set(self.convicted_by) <= set(HARNESS_CHECKS)
 
     @property
     def tried_in(self) -> str | None:
-        """The scenario in which the kill matrix tries it at level sim; None: random ones can show it."""
+        """The scenario in which the kill matrix tries it at level sim; None: random scenarios can show it."""
         return self.scenario if self.applies is NEVER else None
 
     def scenario_at(self, level: Level) -> str | None:
-        """The scenario in which it shows at `level`; None: it was not seen there."""
+        """The scenario in which it shows at `level`; None: it was not convicted at that level."""
         return self.scenario if level in self.levels else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PropertyDefect:
+    """A planted defect of one part of the reference, which only a property test of that part convicts."""
+
+    name: str
+    about: str
+    """What is wrong, as half a sentence."""
+    mirrors: str
+    """The ticket, or the mistake, that it stands for."""
+    replaces: str
+    """The part of `reference_impl` in whose place `wrong` is used, by name."""
+    statements: tuple[str, ...]
+    """The statements of the specification that it breaks, such as C21 (`docs/statements.md`)."""
+    wrong: Any
+    """The wrong class, or a function that builds one: a test hands it in where the reference has `replaces`."""

@@ -1,7 +1,8 @@
-"""Defects of the harness itself: faults that touch nobody, a recorder that loses events, a judge that looks away.
+"""Defects of the harness itself: faults without effect, a recorder that loses events, a judge that skips some.
 
-Answers to a green that means nothing (M30). Invariant: faults that touch nobody make a run vacuous; the other two no
-invariant can tell, for the history, or who reads it, is what is wrong: the recording's numbers and the canaries do.
+Answers to a verdict of pass that means nothing (M30). Invariant: faults without effect make a run vacuous. No invariant
+can convict the other two, because the history, or its reader, is what is wrong: the numbers of the events and the
+canaries (`canaries.py`) do.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ _ONE_IN = 1000
 
 @made_once
 def dropping(recorder: Kind) -> Kind:
-    """`recorder`, which loses the lines whose number one in a thousand has."""
+    """`recorder`, which loses one line in a thousand, chosen by the line's number."""
 
-    class LeakyRecorder(recorder):  # type: ignore[misc]  # whatever kind of recorder it is
+    class LeakyRecorder(recorder):  # type: ignore[misc]  # a class made of a class
         def _write(self, number: int, line: Any) -> None:
-            if (number * 2_654_435_761 >> 11) % _ONE_IN:  # spread over all numbers, and no draw
+            if (number * 2_654_435_761 >> 11) % _ONE_IN:  # spread over all numbers, without a random draw
                 super()._write(number, line)
 
     return LeakyRecorder
 
 
 def skipping_last_attempt(judge: Judge) -> Judge:
-    """`judge`, who is not shown what the last attempt of each subtask did."""
+    """`judge`, without the events of each subtask's last attempt."""
 
     def judge_the_others(header: Header, events: Iterable[Event]) -> Judgement:
         listed = list(events)

@@ -1,10 +1,17 @@
 """Defects of the operator: its queue, its slots, its watermarks, its close.
 
-Answers to what went wrong in `AsyncWaitOperator` and its queues; how each is built stands in `reference_impl.mutants`.
-Invariant: each replaces the operator, and at most what it calls or closes with, so it is the same at every level.
+Answers to what went wrong in `AsyncWaitOperator` and its queues. Invariant: each entry replaces the operator, and at
+most the pool and the close of its attempt, so it is the same at every level. `building` and `OperatorOfSettlements` are
+shared with the defects of calls and of checkpoints.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from sys import maxsize
+from typing import Any, ClassVar, Unpack
+
+from msgspec.structs import replace
 
 from harness.defects.defect import EVERY_LEVEL, Defect
 from harness.defects.pools import cancelling_nothing
@@ -20,12 +27,210 @@ from harness.defects.where import (
     watermarks_repeat,
 )
 from harness.sut.variant import Variant
-from reference_impl.mutants import BUILDERS
+from reference_impl.elements import OperatorInput, QueueElement, Record, Watermark
+from reference_impl.operator.async_wait import AsyncWaitOperator
+from reference_impl.operator.build import (
+    BuildOperator,
+    Mode,
+    Parts,
+    build_operator,
+    operator_around,
+    queue_for,
+)
+from reference_impl.operator.functions import begin_call
+from reference_impl.operator.queues import Emit, OrderedQueue, UnorderedQueue, checked_capacity
+from reference_impl.operator.result import Settlement, checked_results
 
-__all__ = ["OF_OPERATORS"]
+__all__ = ["FINAL_WATERMARK", "OF_OPERATORS", "OperatorOfSettlements", "building"]
+
+FINAL_WATERMARK = 2**63 - 1
+"""The timestamp of the watermark that ends event time: Flink's `Watermark.MAX_WATERMARK`."""
 
 _LINGER_MS = 100
-"""By then what was asked before the close has been answered."""
+"""Long enough for calls that were made before the close to be answered."""
+
+
+def building(kind: type[AsyncWaitOperator]) -> BuildOperator:
+    """A `build_operator` like the reference's, for operators of class `kind`."""
+
+    def build(*, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> AsyncWaitOperator:
+        return operator_around(queue_for(mode, capacity), kind=kind, **parts)
+
+    return build
+
+
+class OperatorOfSettlements(AsyncWaitOperator):
+    """The reference operator, with another class for a record's settlement.
+
+    Answers to Flink's `AsyncWaitOperator.processElement` without retry. With the honest `Settlement` it behaves as the
+    reference; with retry it runs the reference's code, so such a defect shows only without retry.
+    """
+
+    settlement: ClassVar[type[Settlement]] = Settlement
+
+    def process(self, element: OperatorInput) -> None:
+        if type(element) is not Record or self._retries:
+            super().process(element)
+            return
+        if self._copy_value is not None:
+            copied: Any = self._copy_value(element.value)
+            element = replace(element, value=copied)
+        entry = self.settlement(self, element)
+        if not self.queue.try_put(entry):
+            self._wait_for_slot(entry)
+        self.announce(element, 1)
+        if self.timeout_ms:
+            self.timeouts.add(entry)
+        begin_call(self.function, element.value, entry)
+
+
+class _ForwardsWatermarks(AsyncWaitOperator):
+    """Treats watermarks as Flink treats latency markers (A51, A52): downstream then takes earlier records for late."""
+
+    def process(self, element: OperatorInput) -> None:
+        if isinstance(element, Watermark):
+            self.emit(element)
+        else:
+            super().process(element)
+
+
+class _LeakingQueue(UnorderedQueue):
+    """Looks for completed records past its first segment (A20).
+
+    A watermark still leaves behind the records before it, so a check for watermarks that are too early finds nothing.
+    An ordered queue has no segments: in that mode the defect is the reference.
+    """
+
+    def emit_completed(self, emit: Emit) -> bool:
+        if not self._segments[0].completed:
+            self._leak()
+        return super().emit_completed(emit)
+
+    def _leak(self) -> None:
+        """Let the earliest completed record of a later segment leave with the first."""
+        for segment in self._segments:
+            if segment.completed and type(segment.completed[0].element) is Record:
+                entry = segment.completed.popleft()
+                del segment.members[entry]
+                if not segment.members and segment is not self._segments[-1]:
+                    self._segments.remove(segment)
+                self._segments[0].members[entry] = None
+                self._segments[0].completed.append(entry)
+                return
+
+
+def _build_leaking(*, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> AsyncWaitOperator:
+    queue = _LeakingQueue(capacity) if mode == "unordered" else queue_for(mode, capacity)
+    return operator_around(queue, **parts)
+
+
+class _GrowingOrderedQueue(OrderedQueue):
+    def grow(self, slots: int) -> None:
+        self._capacity += slots
+
+
+class _GrowingUnorderedQueue(UnorderedQueue):
+    def grow(self, slots: int) -> None:
+        self._capacity += slots
+
+
+class _RestoresWithoutSlots(AsyncWaitOperator):
+    """Replays without asking for slots (A62): after a crash the database gets restored and new calls at once."""
+
+    slots: _GrowingOrderedQueue | _GrowingUnorderedQueue
+
+    def open(self, restored: Iterable[QueueElement] = ()) -> None:
+        elements = tuple(restored)
+        self.slots.grow(len(elements))
+        super().open(elements)
+
+
+def _build_without_slots(*, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> AsyncWaitOperator:
+    slots = _GrowingOrderedQueue(capacity) if mode == "ordered" else _GrowingUnorderedQueue(capacity)
+    operator = operator_around(slots, kind=_RestoresWithoutSlots, **parts)
+    assert isinstance(operator, _RestoresWithoutSlots), "it is built of that kind"
+    operator.slots = slots
+    return operator
+
+
+def _build_without_limit(*, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> AsyncWaitOperator:
+    """An operator that always has a free slot, so that as many calls run as there are records (A9, A11)."""
+    checked_capacity(capacity)
+    return operator_around(queue_for(mode, maxsize), **parts)
+
+
+def _build_without_copies(*, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> AsyncWaitOperator:
+    """An operator that queues the source's own object, which turns into a later record (A29)."""
+    parts["copy_value"] = None
+    return build_operator(mode=mode, capacity=capacity, **parts)
+
+
+class _SettlesInCaller(Settlement):
+    __slots__ = ()
+
+    def complete(self, results: Sequence[Any]) -> None:
+        if self.outcome is None:
+            self.outcome = checked_results(results)
+            self.action()
+
+
+class _EmitsInCaller(OperatorOfSettlements):
+    """Lets the client's callback change the queue and write the output, on the client's thread (A37)."""
+
+    settlement = _SettlesInCaller
+
+
+class _SettlesAfterClose(Settlement):
+    __slots__ = ()
+
+    def complete(self, results: Sequence[Any]) -> None:
+        if self.outcome is None and self.owner.closed:  # a closed mailbox refuses mail
+            self.outcome = checked_results(results)
+            self.action()
+        else:
+            super().complete(results)
+
+
+class _EmitsAfterClose(OperatorOfSettlements):
+    """Emits when its task is over (A68), though the next attempt replays the same record."""
+
+    settlement = _SettlesAfterClose
+
+    def close(self) -> None:
+        probe, emit = self.probe, self.emit
+        super().close()
+        self.probe, self.emit = probe, emit
+
+
+class _ForwardsFinalWatermark(AsyncWaitOperator):
+    """Lets windows downstream close before the last records come (A66)."""
+
+    def process(self, element: OperatorInput) -> None:
+        if type(element) is Watermark and element.timestamp == FINAL_WATERMARK:
+            self.emit(element)
+        else:
+            super().process(element)
+
+
+class _DropsEqualWatermarks(AsyncWaitOperator):
+    """Passes on no watermark twice (A51): a reader that waits for the one behind the last record waits for ever."""
+
+    last: int | None = None
+    """The timestamp of the latest watermark."""
+
+    def process(self, element: OperatorInput) -> None:
+        if type(element) is Watermark:
+            if element.timestamp == self.last:
+                return
+            self.last = element.timestamp
+        super().process(element)
+
+
+def _build_unordered(*, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> AsyncWaitOperator:
+    """An operator that is unordered in either mode (A15); watermarks keep their place."""
+    del mode
+    return operator_around(queue_for("unordered", capacity), **parts)
+
 
 OF_OPERATORS = (
     Defect(
@@ -34,7 +239,7 @@ OF_OPERATORS = (
         about="watermarks are forwarded at once instead of queueing behind their records",
         mirrors="flink-agents#178",
         convicted_by=("V5",),
-        variant=Variant(build_operator=BUILDERS["watermarks-at-once"]),
+        variant=Variant(build_operator=building(_ForwardsWatermarks)),
         where="there are watermarks",
         applies=has_watermarks,
         scenario="latency-spike-unordered",
@@ -46,7 +251,7 @@ OF_OPERATORS = (
         about="a completed record leaves although a watermark before it is still waiting",
         mirrors="a queue whose head is not looked at",
         convicted_by=("V2",),
-        variant=Variant(build_operator=BUILDERS["segment-leak"]),
+        variant=Variant(build_operator=_build_leaking),
         where="unordered, with watermarks",
         applies=both(is_unordered, has_watermarks),
         scenario="latency-spike-unordered",
@@ -58,7 +263,7 @@ OF_OPERATORS = (
         about="a restored snapshot is called all at once, on top of the capacity",
         mirrors="a thundering herd",
         convicted_by=("V14",),
-        variant=Variant(build_operator=BUILDERS["restores-beyond-capacity"]),
+        variant=Variant(build_operator=_build_without_slots),
         where="an attempt is killed, or superseded",
         applies=is_restored,
         scenario="restore-full-queue",
@@ -70,7 +275,7 @@ OF_OPERATORS = (
         about="a slot is free again as soon as the call has begun",
         mirrors="a permit given back too early",
         convicted_by=("V14",),
-        variant=Variant(build_operator=BUILDERS["frees-slot-on-call"]),
+        variant=Variant(build_operator=_build_without_limit),
         scenario="head-of-line-ordered",
         levels=EVERY_LEVEL,
     ),
@@ -80,7 +285,7 @@ OF_OPERATORS = (
         about="a record is queued as it came, although the source uses the object again",
         mirrors="FLINK-12351",
         convicted_by=("V8", "V10"),
-        variant=Variant(build_operator=BUILDERS["shares-records"]),
+        variant=Variant(build_operator=_build_without_copies),
         where="the source reads each record into one object",
         applies=reuses_objects,
     ),
@@ -90,7 +295,7 @@ OF_OPERATORS = (
         about="a completion emits in the client's callback instead of as mail",
         mirrors="an operator without a mailbox",
         convicted_by=("V21",),
-        variant=Variant(build_operator=BUILDERS["emits-from-callback"]),
+        variant=Variant(build_operator=building(_EmitsInCaller)),
         where="calls are made once",
         applies=calls_once,
     ),
@@ -101,7 +306,7 @@ OF_OPERATORS = (
         mirrors="FLINK-13063, FLINK-35810",
         convicted_by=("V21",),
         variant=Variant(
-            build_operator=BUILDERS["emits-after-close"],
+            build_operator=building(_EmitsAfterClose),
             pool=cancelling_nothing,
             linger_ms=_LINGER_MS,
         ),
@@ -114,7 +319,7 @@ OF_OPERATORS = (
         about="the final watermark leaves before the drain has ended",
         mirrors="a race at the end of input",
         convicted_by=("V7", "V5"),
-        variant=Variant(build_operator=BUILDERS["end-at-once"]),
+        variant=Variant(build_operator=building(_ForwardsFinalWatermark)),
         where="there is a final watermark",
         applies=has_final_watermark,
     ),
@@ -124,7 +329,7 @@ OF_OPERATORS = (
         about="a watermark equal to the one before it is dropped",
         mirrors="thrift where each one counts",
         convicted_by=("V6",),
-        variant=Variant(build_operator=BUILDERS["drops-equal-watermarks"]),
+        variant=Variant(build_operator=building(_DropsEqualWatermarks)),
         where="watermarks repeat",
         applies=watermarks_repeat,
         scenario="wild-watermarks",
@@ -136,7 +341,7 @@ OF_OPERATORS = (
         about="ordered mode emits in the order of completion",
         mirrors="a queue that emits any completed entry",
         convicted_by=("V1",),
-        variant=Variant(build_operator=BUILDERS["unordered-emission"]),
+        variant=Variant(build_operator=_build_unordered),
         where="ordered",
         applies=is_ordered,
         scenario="latency-spike-ordered",

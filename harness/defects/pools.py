@@ -1,8 +1,8 @@
-"""Defects of the pool of connections: one reuses what is not free yet, one takes a loss for an answer, one cannot stop.
+"""Defects of the connection pool: it reuses a busy connection, takes a loss for an answer, or ignores a cancellation.
 
-Answers to a defect that asyncmy's pool once had, and to clients that ignore a cancellation. Invariant: each is the
-honest pool but for what becomes of a call that was cancelled or lost, and knows nothing of the driver: it uses what a
-user of the pool uses (`connection`, `fetch_all`), and where a connection is given back or hung up.
+Answers to a defect that asyncmy's pool once had, and to clients that ignore a cancellation. Invariant: each differs
+from the honest pool in what becomes of a cancelled or lost call, and does not depend on the driver: it overrides what
+users of the pool call (`connection`, `fetch_all`), and where a connection is returned or closed.
 """
 
 from __future__ import annotations
@@ -33,30 +33,30 @@ async def _ask(connection: Any, sql: str, args: Sequence[Any]) -> Rows:
 
 @made_once
 def reusing_cancelled(pool: Kind) -> Kind:
-    """`pool`, whose cancelled connections go back to it, with an answer still to be read.
+    """`pool`, which takes cancelled connections back with an answer still to be read.
 
-    Answers come in the order of the statements, so the next statement on such a connection is answered with the rows
-    of the one before it, and leaves its own rows to the one after it.
+    Answers come in the order of the statements, so the next statement on such a connection gets the rows of the one
+    before it, and leaves its own rows to the one after it.
     """
 
-    class MixedUpPool(pool):  # type: ignore[misc]  # whatever kind of it it is
+    class MixedUpPool(pool):  # type: ignore[misc]  # a class made of a class
         def __init__(self, *args: Any, **parts: Any) -> None:
             super().__init__(*args, **parts)
             self._unread: dict[Any, deque[asyncio.Task[Rows]]] = {}
-            """Of each connection: what was asked on it and is not read yet, the oldest first."""
+            """The answers of each connection that are not read yet, the oldest first."""
 
         async def fetch_all(self, sql: str, args: Sequence[Any] = ()) -> Rows:
             async with self.connection() as connection:
                 unread = self._unread.setdefault(connection, deque())
                 before = unread[-1] if unread else None
                 unread.append(asyncio.ensure_future(_ask_after(before, connection, sql, args)))
-                rows = await asyncio.shield(unread[0])  # cancelled, it stays the oldest that nobody has read
+                rows = await asyncio.shield(unread[0])  # cancelled here, it stays the oldest unread answer
                 unread.popleft()
                 return rows
 
         def _hang_up(self, connection: Any) -> None:
             unread = self._unread.get(connection)
-            if unread and not unread[0].done():  # whoever waited for it was cancelled
+            if unread and not unread[0].done():  # the call that waited for it was cancelled
                 if self._is_closed:
                     for answer in unread:
                         answer.cancel()
@@ -72,15 +72,15 @@ def reusing_cancelled(pool: Kind) -> Kind:
 async def _ask_after(
     before: asyncio.Task[Rows] | None, connection: Any, sql: str, args: Sequence[Any]
 ) -> Rows:
-    """A server does one statement of a connection after the other."""
+    """Ask when `before` has ended: a server does one statement of a connection after the other."""
     if before is not None:
-        with suppress(Exception):  # it is told to whoever reads that answer
+        with suppress(Exception):  # the reader of that answer gets the error
             await asyncio.shield(before)
     return await _ask(connection, sql, args)
 
 
 def trusting(lookup: LookupFunction) -> LookupFunction:
-    """`lookup`, which takes an answer for its own without a look at the nonce."""
+    """`lookup`, which does not compare the nonce of an answer with its own."""
 
     async def trustful(record: Any, pool: Any) -> Any:
         try:
@@ -93,7 +93,7 @@ def trusting(lookup: LookupFunction) -> LookupFunction:
 
 @made_once
 def losing_rows(pool: Kind) -> Kind:
-    """`pool`, for which a lost connection, or a statement that the server ended, is an answer without rows."""
+    """`pool`, which answers with no rows when a connection is lost, or the server ends the statement."""
 
     class CarelessPool(pool):  # type: ignore[misc]
         async def fetch_all(self, sql: str, args: Sequence[Any] = ()) -> Rows:
@@ -108,7 +108,7 @@ def losing_rows(pool: Kind) -> Kind:
 
 @made_once
 def cancelling_nothing(pool: Kind) -> Kind:
-    """`pool`, whose calls go on when they are cancelled, and are answered; no defect by itself."""
+    """`pool`, whose cancelled calls go on until they are answered; by itself this is no defect."""
 
     class DoggedPool(pool):  # type: ignore[misc]
         async def fetch_all(self, sql: str, args: Sequence[Any] = ()) -> Rows:
@@ -117,7 +117,7 @@ def cancelling_nothing(pool: Kind) -> Kind:
                 try:
                     await asyncio.shield(asked)
                 except asyncio.CancelledError:
-                    if self._is_closed:  # its connection is gone, and nothing will come
+                    if self._is_closed:  # its connection is closed: there will be no answer
                         asked.cancel()
                         raise
                 except Exception:  # noqa: BLE001 - raised below

@@ -1,7 +1,7 @@
-"""Defects of the sinks: who may write, when what is written is visible, how often, and what is done about an error.
+"""Defects of the harness's sinks: which attempt may write, when rows become visible, how often, and after which errors.
 
-Answers to `TwoPhaseCommitSinkFunction` done wrong. Invariant: each is a subclass of the sink that the run calls for,
-and differs in the one thing that its name says; of a sink that has no such thing, it is that sink itself.
+Answers to mistakes in sinks such as `TwoPhaseCommitSinkFunction`. Invariant: each defect is a subclass of the sink of
+the run and differs in the one thing that its name says; a sink without that thing stays as it is.
 """
 
 from __future__ import annotations
@@ -42,32 +42,32 @@ __all__ = [
 ]
 
 _Held = tuple[list[Visible], list[DeadRow]]
-"""What an epoch holds."""
+"""The rows and the dead letters of an epoch."""
 
 
 @made_once
 def unfenced(sink: Kind) -> Kind:
-    """`sink`, which compares no token: neither in a transaction, nor before it ends its successor's session."""
+    """`sink`, which compares no token, neither in a transaction nor before it ends its successor's session."""
     assert issubclass(sink, SubtaskWriter)
 
-    class UnfencedSink(sink):  # type: ignore[misc]  # whatever kind of it it is
+    class UnfencedSink(sink):  # type: ignore[misc]  # a class made of a class
         def check_fence(self, cursor: Any) -> None:
-            """Whoever it is."""
+            """Nothing."""
 
         def _check_newest(self, cursor: Any) -> None:
-            """Whoever it is."""
+            """Nothing."""
 
     return UnfencedSink
 
 
 @made_once
 def checking_before(sink: Kind) -> Kind:
-    """`sink`, which acts on what its last transaction saw of the fence; the look takes no lock."""
+    """`sink`, which acts on the fence that its last transaction read, without a lock."""
     assert issubclass(sink, SubtaskWriter)
 
     class HastySink(sink):  # type: ignore[misc]
         _refusal: Fenced | None = None
-        """What the last look at the fence called for."""
+        """The error that the last read of the fence calls for."""
 
         def check_fence(self, cursor: Any) -> None:
             refusal, self._refusal = self._refusal, None
@@ -76,7 +76,7 @@ def checking_before(sink: Kind) -> Kind:
                 raise refusal
             try:
                 super()._check_newest(cursor)
-            except Fenced as fenced:  # which rolls back; the transaction begins after the look
+            except Fenced as fenced:  # it rolled back; the transaction begins after the read
                 self._refusal = fenced
             else:
                 cursor.connection.rollback()
@@ -91,10 +91,10 @@ def checking_before(sink: Kind) -> Kind:
 
 @made_once
 def keeping_output(sink: Kind) -> Kind:
-    """`sink`, which lets what no checkpoint holds become visible, where it should be rolled back.
+    """`sink`, which makes rows visible that belong to no checkpoint, instead of rolling them back.
 
-    The atomic one writes what is still in its open epoch when it is closed, and the two-phase one commits every branch
-    that an earlier attempt left.
+    The atomic one writes its open epoch when it is closed; the two-phase one commits every branch that an earlier
+    attempt left.
     """
     if issubclass(sink, EpochSink):
 
@@ -127,7 +127,7 @@ def keeping_output(sink: Kind) -> Kind:
 
 @made_once
 def committing_again(sink: Kind) -> Kind:
-    """`sink`, which writes the outputs of an epoch once more when it is told again that its checkpoint is complete."""
+    """`sink`, which writes the outputs of an epoch again at a repeated notification of its checkpoint."""
     if not issubclass(sink, TwoPhaseSink):
         return sink
 
@@ -170,7 +170,7 @@ def committing_again(sink: Kind) -> Kind:
 
 @made_once
 def committing_blindly(sink: Kind) -> Kind:
-    """`sink`, which writes an epoch again whose COMMIT was not answered, and does not ask for its row."""
+    """`sink`, which writes an epoch again whose COMMIT was not answered, without looking for its row."""
     if not issubclass(sink, EpochSink):
         return sink
 
@@ -180,7 +180,7 @@ def committing_blindly(sink: Kind) -> Kind:
             return False
 
         def write_epoch(self, cursor: Any, epoch: int, position: int, elements: str) -> None:
-            """Over the one that may be there."""
+            """Replaces the row that may be there."""
             cursor.execute("DELETE FROM epoch WHERE subtask = %s AND epoch = %s", (self.subtask, epoch))
             super().write_epoch(cursor, epoch, position, elements)
 
@@ -189,13 +189,13 @@ def committing_blindly(sink: Kind) -> Kind:
 
 @made_once
 def assuming_committed(sink: Kind) -> Kind:
-    """`sink`, which tries a commit once, and takes it for made, whatever was answered."""
+    """`sink`, which tries a commit once and assumes that it was made, also after an error."""
     if not issubclass(sink, EpochSink):
         return sink
 
     class AssumingSink(sink):  # type: ignore[misc]
         def commit(self, epoch: int, *, position: int, elements: Sequence[dict[str, Any]]) -> None:
-            """Raises `Fenced` still."""
+            """Still raises `Fenced`."""
             self.transactions.once(lambda cursor: self.write(cursor, epoch, position, elements))
             self.forget_rows()
 
@@ -250,7 +250,7 @@ def committing_at_snapshot(coordination: Kind) -> Kind:
             self._shown: set[int] = set()
 
         def shows(self, part: Part) -> None:
-            """Once: later, the epoch is committed already."""
+            """Commits each epoch once: with its snapshot, not again with its notification."""
             if part.epoch not in self._shown:
                 self._shown.add(part.epoch)
                 super().shows(part)
@@ -259,7 +259,7 @@ def committing_at_snapshot(coordination: Kind) -> Kind:
 
 
 class _ShowsWhatIsPrepared:
-    """`sink`, with `shows` called for each epoch that it has prepared."""
+    """`sink`, which calls `shows` for each epoch that it has prepared."""
 
     def __init__(self, sink: Any, shows: Callable[[Part], None]) -> None:
         self._sink = sink
@@ -299,7 +299,7 @@ OF_SINKS = (
         convicted_by=(
             "V9",
             "V12",
-        ),  # the rows are of no epoch that the history tells of, so V8 does not see them
+        ),  # the rows belong to no epoch of the history, so V8 does not count them
         variant=Variant(sink=keeping_output),
         where=f"a sink with transactions; {_RESTORED}",
         applies=both(sink_is("atomic", "two-phase"), is_restored),

@@ -1,7 +1,7 @@
-"""In which scenarios a defect can show: the questions that entries of the table ask of a random one.
+"""The scenarios in which a defect can show: questions that an entry of the table asks about a random scenario.
 
-Answers to equivalent mutants: a scenario in which a defect cannot differ from the reference is not counted against the
-checkers. Invariant: a question looks at the scenario alone.
+Answers to equivalent mutants: a scenario in which a defect cannot differ from the reference does not count against the
+checkers. Invariant: a question looks at the scenario alone, not at a run.
 """
 
 from __future__ import annotations
@@ -55,28 +55,28 @@ _CUTS: Final = (
     "half_open",
     "lost_commit",
 )
-"""Faults of a link that end what is under way on it."""
+"""Faults of a link that end its connections, or the statements on them."""
 
 
 def anywhere(scenario: Scenario) -> bool:
-    """In each."""
+    """Always true."""
     del scenario
     return True
 
 
 def NEVER(scenario: Scenario) -> bool:  # noqa: N802 - compared by identity, as a constant
-    """In none: it is tried in its own scenario."""
+    """Never true: the kill matrix tries the defect in its own scenario (`Defect.tried_in`)."""
     del scenario
     return False
 
 
 def both(*questions: Applies) -> Applies:
-    """Where all of them hold."""
+    """A question that is true where all `questions` are."""
     return lambda scenario: all(question(scenario) for question in questions)
 
 
 def _has_fault(scenario: Scenario, *kinds: str, link: str | None = None) -> bool:
-    """One of these kinds, of that link if it is given."""
+    """Whether there is a fault of one of these kinds; with `link`, one of that link."""
     return any(
         fault.do in kinds and link in {None, getattr(fault, "link", None)} for fault in scenario.faults
     )
@@ -93,12 +93,12 @@ def can_be_superseded(scenario: Scenario) -> bool:
 
 
 def sink_is(*kinds: str) -> Applies:
-    """The sink is of one of these kinds."""
+    """A question that is true where the sink is of one of these kinds."""
     return lambda scenario: scenario.sink in kinds
 
 
 def commit_replies_are_lost(scenario: Scenario) -> bool:
-    """The answer to a commit never comes."""
+    """The answer to a COMMIT is lost."""
     return _has_fault(scenario, "lost_commit_reply")
 
 
@@ -120,32 +120,32 @@ def calls_fail(scenario: Scenario) -> bool:
 
 
 def calls_once(scenario: Scenario) -> bool:
-    """There is no retry."""
+    """Without retry."""
     return scenario.operator.tries == 1
 
 
 def retries(scenario: Scenario) -> bool:
-    """A call that failed is made again."""
+    """With retry."""
     return scenario.operator.tries > 1
 
 
 def has_timeout(scenario: Scenario) -> bool:
-    """A record times out."""
+    """Records have a timeout."""
     return scenario.operator.timeout > 0
 
 
 def has_no_timeout(scenario: Scenario) -> bool:
-    """No record times out."""
+    """Records have no timeout."""
     return scenario.operator.timeout == 0
 
 
 def timeouts_cancel_nothing(scenario: Scenario) -> bool:
-    """A timeout is answered for, and its call goes on."""
+    """A timeout gives the record a result, and its call goes on."""
     return has_timeout(scenario) and scenario.operator.on_timeout != "fail" and not scenario.operator.cancels
 
 
 def cancels_calls(scenario: Scenario) -> bool:
-    """A timeout is answered for, and cancels its call."""
+    """A timeout gives the record a result, and cancels its call."""
     return has_timeout(scenario) and scenario.operator.on_timeout != "fail" and scenario.operator.cancels
 
 
@@ -165,7 +165,7 @@ def is_unordered(scenario: Scenario) -> bool:
 
 
 def has_hard_back_pressure(scenario: Scenario) -> bool:
-    """A record that has entered may wait for a slot, and a checkpoint come meanwhile."""
+    """A record may have been taken and wait for a slot when a checkpoint comes."""
     return scenario.operator.back_pressure == "hard" and scenario.workload.checkpoint_interval is not None
 
 
@@ -190,7 +190,7 @@ def reuses_objects(scenario: Scenario) -> bool:
 
 
 def calls_are_lost(scenario: Scenario) -> bool:
-    """Queries of the lookups end with an error or are lost; what they should give is told."""
+    """Queries of the lookups end with an error or are lost, and the history has the expected results."""
     disturbed = _has_fault(scenario, *_CUTS, "sql_error", link="lookups") or _has_fault(
         scenario, "db_kill", "kill_query", "kill_connection"
     )
@@ -198,7 +198,7 @@ def calls_are_lost(scenario: Scenario) -> bool:
 
 
 def is_disturbed(scenario: Scenario) -> bool:
-    """Something is done to the run."""
+    """The scenario has faults."""
     return bool(scenario.faults)
 
 
@@ -208,5 +208,5 @@ def clock_jumps(scenario: Scenario) -> bool:
 
 
 def network_is_disturbed(scenario: Scenario) -> bool:
-    """The link of the lookups is slow, or swallows what it is given."""
+    """The link of the lookups delays or drops what is sent on it."""
     return _has_fault(scenario, "latency", "jitter", "one_way", "blackhole", "hold_reply", link="lookups")

@@ -14,14 +14,14 @@ import msgspec
 from harness.checkers.judge import judge
 from harness.clock import Deadline
 from harness.defects import variant_of
-from harness.defects.keyed import SharingBackend
+from harness.defects.keyed_state import SharingBackend
+from harness.defects.mailboxes import OF_MAILBOXES
 from harness.explore.drawing import draw_scenario
 from harness.levels.sim.run import Simulated, simulate_scenario
 from harness.runs.order import Order
 from harness.scenario.model import Scenario
 from harness.sut.keyed_task.parts import KeyedParts
 from harness.sut.variant import HONEST, Variant
-from reference_impl.mutants import MAILBOXES
 
 __all__ = ["EQUIVALENTS", "Equivalent", "Sameness", "compare"]
 
@@ -74,13 +74,13 @@ def _has_mail_of_its_own(scenario: Scenario) -> bool:
 def _mailboxes() -> list[Equivalent]:
     return [
         Equivalent(
-            name=name,
+            name=mailbox.name,
             where="everywhere",
-            because=_URGENT + _ERAS[name],
-            variant=Variant(build_mailbox=build),
+            because=_URGENT + _ERAS[mailbox.name],
+            variant=Variant(build_mailbox=mailbox.wrong),
             applies=_has_mail_of_its_own,
         )
-        for name, build in MAILBOXES.items()
+        for mailbox in OF_MAILBOXES
     ]
 
 
@@ -145,7 +145,7 @@ EQUIVALENTS: Sequence[Equivalent] = (
         name="state-shared-with-snapshot",
         where="a keyed task",
         because="the snapshot shares its state with the task (FLINK-10567), but a run writes it down before "
-        "the task goes on; `reference_impl` has the mutants of a later asynchronous part",
+        "the task goes on; property tests convict the defects of a later asynchronous part",
         variant=Variant(keyed=KeyedParts(backend=SharingBackend)),
         applies=lambda scenario: scenario.task is not None,
     ),

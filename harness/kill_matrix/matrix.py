@@ -16,7 +16,7 @@ from typing import Any
 
 from harness.checkers.judge import judge
 from harness.clock import Deadline
-from harness.defects import DEFECTS
+from harness.defects import IN_RUNS, find_defect
 from harness.defects.canaries import overlooked
 from harness.errors import Exit, HarnessError, SutError, UsageError
 from harness.explore.drawing import draw_scenario
@@ -66,7 +66,7 @@ class Suspect:
 
 
 def _ours(name: str) -> Suspect:
-    defect = DEFECTS[name]
+    defect = find_defect(name)
     return Suspect(
         name=name,
         label=defect.label,
@@ -80,17 +80,20 @@ def _ours(name: str) -> Suspect:
     )
 
 
-OURS = tuple(DEFECTS)
-"""The names of all that are planted here, in the order of their numbers."""
+OURS = tuple(IN_RUNS)
+"""The names of all planted defects that a run can show, in the order of their numbers."""
 
 
 def find_suspect(name: str) -> Suspect:
-    """The planted defect `name`, or a user's own: `MODULE:ATTR`, a `Variant` or a `build_operator`."""
-    if name in DEFECTS:
-        return _ours(name)
+    """The planted defect `name`, or a user's own: `MODULE:ATTR`, a `Variant` or a `build_operator`.
+
+    Raises UsageError for a name that no run can show, SutError for an attribute that is neither.
+    """
     if ":" not in name:
-        message = f"there is no mutant called {name!r}"
-        raise UsageError(message, fix=f"MODULE:ATTR for your own, or one of: {', '.join(DEFECTS)}")
+        try:
+            return _ours(name)
+        except UsageError as error:
+            raise UsageError(error.what, fix=f"MODULE:ATTR for your own, or {error.fix}") from None
     return Suspect(
         name=name,
         label="",

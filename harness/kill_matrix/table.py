@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from harness.defects import HARNESS_CHECKS
+from harness.defects import DEFECTS, HARNESS_CHECKS, PropertyDefect
 from harness.kill_matrix.equivalents import Sameness
 from harness.kill_matrix.matrix import OURS, Matrix, Row, Suspect, find_suspect
 from harness.verdict import INVARIANTS
@@ -160,13 +160,25 @@ V5's (M8, V2); what a failed attempt emits stands in no chain (M24, V8); a dead 
 | | mutant | what is wrong | after | meant for it | where it can show |
 |---|---|---|---|---|---|
 {rows}
+
+## Defects that no run shows
+
+Each of these is a wrong class in the place of one part of the reference. `--mutant` does not take them: a property test
+in `harness/defects/tests` acquits the reference's part and convicts the wrong one. The last column names the
+[statements](statements.md) that the wrong part breaks.
+
+| defect | what is wrong | after | in the place of | breaks |
+|---|---|---|---|---|
+{property_rows}
 """
 
 
 def opening() -> str:
     """The page above its matrix."""
     checks = "\n".join(f"- `{name}`: {about}" for name, about in HARNESS_CHECKS.items())
-    return _OPENING.format(checks=checks, rows="\n".join(_line(find_suspect(name)) for name in OURS))
+    rows = "\n".join(_line(find_suspect(name)) for name in OURS)
+    properties = (defect for defect in DEFECTS.values() if isinstance(defect, PropertyDefect))
+    return _OPENING.format(checks=checks, rows=rows, property_rows="\n".join(map(_property_line, properties)))
 
 
 def _line(suspect: Suspect) -> str:
@@ -177,6 +189,17 @@ def _line(suspect: Suspect) -> str:
         suspect.mirrors,
         ", ".join(suspect.named),
         suspect.where,
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _property_line(defect: PropertyDefect) -> str:
+    cells = [
+        f"`{defect.name}`",
+        defect.about,
+        defect.mirrors,
+        f"`{defect.replaces}`",
+        ", ".join(defect.statements),
     ]
     return f"| {' | '.join(cells)} |"
 

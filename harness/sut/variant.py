@@ -20,12 +20,12 @@ from harness.sut.registry import REFERENCE, REFERENCE_EMITTER, LookupFunction
 from reference_impl.flip12.wait_operator import build_operator as build_emitter_operator
 from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor
 from reference_impl.mailbox.timers import Timers
-from reference_impl.mutants.mailbox_eras import BuildMailbox
 from reference_impl.operator.build import Mode, Parts, build_operator
 from reference_impl.operator.functions import AsyncFunction
 
 __all__ = [
     "HONEST",
+    "BuildMailbox",
     "BuildTaskOperator",
     "BuildTimers",
     "HasJournal",
@@ -46,6 +46,13 @@ class BuildTaskOperator(Protocol):
 
     def __call__(self, *, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> Any:
         """An operator of that mode and capacity."""
+
+
+class BuildMailbox(Protocol):
+    """Builds a task's mailbox, for the thread that calls it."""
+
+    def __call__(self, *, loop: asyncio.AbstractEventLoop) -> Mailbox:
+        """The mailbox of a task whose event loop is `loop`."""
 
 
 class BuildTimers(Protocol):

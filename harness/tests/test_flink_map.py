@@ -34,10 +34,10 @@ def ghosts(page: str) -> list[str]:
 
 
 def exists(place: str, name: str) -> bool:
-    """Whether the test or the public thing is there; both are named from the operator's package."""
+    """Whether the test or the public thing is there, named from the operator's package; a test also from the root."""
     if place.endswith(".py"):
-        file = ROOT / PACKAGE / place
-        return file.exists() and name in functions(file.read_text())
+        files = (ROOT / PACKAGE / place, ROOT / place)
+        return any(file.exists() and name in functions(file.read_text()) for file in files)
     try:
         found = import_module(f"{PACKAGE}.{place}")
         for part in name.split("."):

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from harness.defects import DEFECTS
+from harness.defects import IN_RUNS
 from harness.engine.level import Observer, Stop
 from harness.errors import Exit
 from harness.history.event import Failed, GiveUp, Kill, Start
@@ -29,7 +29,7 @@ from harness.world.world import World
 pytestmark = [pytest.mark.real, pytest.mark.long]
 
 _numbers = count(1)
-MEANT = {name: meant for name, defect in DEFECTS.items() if (meant := defect.scenario_at("live"))}
+MEANT = {name: meant for name, defect in IN_RUNS.items() if (meant := defect.scenario_at("live"))}
 """The defects that show at level live too, and where."""
 
 RUNS_AT_MOST = {"late-results": 20}
@@ -105,9 +105,9 @@ def test_the_reference_passes_where_its_mutants_are_meant_to_fail(performed: Per
     assert wrong == {"doubled": 0, "missing": 0, "disordered": 0}
 
 
-@pytest.mark.parametrize("name", [name for name in MEANT if "V23" not in DEFECTS[name].convicted_by])
+@pytest.mark.parametrize("name", [name for name in MEANT if "V23" not in IN_RUNS[name].convicted_by])
 def test_a_planted_defect_is_convicted_by_an_invariant_meant_for_it(performed: Performed, name: str) -> None:
-    mutant = DEFECTS[name]
+    mutant = IN_RUNS[name]
     runs = (performed(shipped(MEANT[name]), mutant=name) for _ in range(RUNS_AT_MOST.get(name, 1)))
 
     for outcome in runs:
@@ -121,7 +121,7 @@ def test_a_planted_defect_is_convicted_by_an_invariant_meant_for_it(performed: P
     assert all(fault.bites for fault in outcome.faults)
 
 
-@pytest.mark.parametrize("name", [name for name in MEANT if "V23" in DEFECTS[name].convicted_by])
+@pytest.mark.parametrize("name", [name for name in MEANT if "V23" in IN_RUNS[name].convicted_by])
 def test_a_harness_whose_faults_touch_nobody_is_vacuous(performed: Performed, name: str) -> None:
     outcome = performed(shipped(MEANT[name]), mutant=name)
 

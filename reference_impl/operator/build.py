@@ -67,7 +67,7 @@ class Parts(PlainParts):
 
 
 class BuildOperator(Protocol):
-    """Builds the honest operator, or one with a planted defect (`reference_impl.mutants`)."""
+    """Builds an operator: the one of this module, or a variant of it with a planted defect."""
 
     def __call__(self, *, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> AsyncWaitOperator:
         """An operator of that mode and capacity."""

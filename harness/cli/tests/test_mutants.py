@@ -63,6 +63,7 @@ def test_a_run_refuses_a_defect_that_no_run_shows(capsys: pytest.CaptureFixture[
     ("arguments", "told"),
     [
         (["--mutant", "no-such"], "segment-leak"),
+        (["--mutant", "end-loses-barrier"], "only a property test convicts it"),
         (["--mutant", "no.such.module:variant"], "importable"),
         (["--mutant", "segment-leak", "--write", "page.md"], "leave one of the two out"),
         (["--mutant", "shares-records", "--level", "live"], "--level sim"),

@@ -1,21 +1,35 @@
-"""The planted defects: each differs from the reference, names who must convict it, and where it can show."""
+"""The table of planted defects: each has its own name, differs from the reference, and something convicts it."""
 
 from __future__ import annotations
 
+from importlib import import_module
+from pathlib import Path
+
 import pytest
 
-from harness.defects import DEFECTS, HARNESS_CHECKS, find_defect, variant_of
+from harness.defects import (
+    _BY_COMPONENT,
+    DEFECTS,
+    HARNESS_CHECKS,
+    IN_RUNS,
+    PropertyDefect,
+    find_defect,
+    variant_of,
+)
 from harness.errors import UsageError
 from harness.explore.drawing import draw_scenario
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import load
 from harness.sut.variant import HONEST
+from harness.tests.tidy import ROOT
 from harness.verdict import INVARIANTS
-from reference_impl.mutants import BUILDERS
 
-EACH = pytest.mark.parametrize("name", DEFECTS)
-DRAWN = [name for name, defect in DEFECTS.items() if defect.tried_in is None]
-IN_A_SCENARIO = [name for name, defect in DEFECTS.items() if defect.tried_in is not None]
+EACH = pytest.mark.parametrize("name", IN_RUNS)
+PROPERTY_DEFECTS = {name: defect for name, defect in DEFECTS.items() if isinstance(defect, PropertyDefect)}
+FOLDER = Path(__file__).parent
+STATEMENTS = (ROOT / "docs" / "statements.md").read_text("utf-8")
+DRAWN = [name for name, defect in IN_RUNS.items() if defect.tried_in is None]
+IN_A_SCENARIO = [name for name, defect in IN_RUNS.items() if defect.tried_in is not None]
 
 
 @EACH
@@ -31,7 +45,7 @@ def test_it_is_not_the_reference(name: str) -> None:
     assert variant_of(name) != HONEST
 
 
-@pytest.mark.parametrize("name", [name for name, defect in DEFECTS.items() if defect.scenario])
+@pytest.mark.parametrize("name", [name for name, defect in IN_RUNS.items() if defect.scenario])
 def test_its_scenario_is_of_the_catalogue_and_about_one_of_them(name: str) -> None:
     defect = find_defect(name)
     assert defect.scenario in catalogue()
@@ -54,20 +68,20 @@ def test_it_shows_at_sim_and_at_other_levels_in_a_scenario_that_lists_them(name:
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_some_of_five_hundred_random_scenarios_lets_it_show(name: str) -> None:
-    assert any(DEFECTS[name].applies(draw_scenario(seed)) for seed in range(500))
+    assert any(IN_RUNS[name].applies(draw_scenario(seed)) for seed in range(500))
 
 
 @pytest.mark.parametrize("name", IN_A_SCENARIO)
 def test_one_that_no_random_scenario_can_show_is_named_by_the_scenario_that_does(name: str) -> None:
-    scenario = DEFECTS[name].tried_in
+    scenario = IN_RUNS[name].tried_in
     assert scenario is not None
 
     assert load(catalogue()[scenario]).mutant == name
-    assert not any(DEFECTS[name].applies(draw_scenario(seed)) for seed in range(10))
+    assert not any(IN_RUNS[name].applies(draw_scenario(seed)) for seed in range(10))
 
 
 def test_a_defect_of_who_records_or_judges_shows_in_no_run() -> None:
-    assert [name for name, defect in DEFECTS.items() if not defect.shows_in_a_run] == [
+    assert [name for name, defect in IN_RUNS.items() if not defect.shows_in_a_run] == [
         "recorder-drops",
         "judge-skips-last-attempt",
     ]
@@ -75,13 +89,34 @@ def test_a_defect_of_who_records_or_judges_shows_in_no_run() -> None:
 
 def test_every_number_of_the_catalogue_has_its_mutant_but_those_of_what_is_not_built() -> None:
     """M28 needs an operator that keeps the order of keys."""
-    numbers = {defect.number for defect in DEFECTS.values()} - {None}
+    numbers = {defect.number for defect in IN_RUNS.values()} - {None}
 
     assert numbers == set(range(1, 31)) - {28}
 
 
-def test_every_builder_of_the_operators_mutants_is_listed() -> None:
-    assert set(BUILDERS) <= set(DEFECTS)
+def test_no_name_is_used_twice() -> None:
+    assert len(DEFECTS) == len(_BY_COMPONENT)
+
+
+def test_each_defect_that_no_run_shows_is_convicted_by_one_module_of_property_tests() -> None:
+    modules = [import_module(f"harness.defects.tests.{path.stem}") for path in FOLDER.glob("test_*.py")]
+    convicted = [name for module in modules for name in getattr(module, "CONVICTIONS", ())]
+
+    assert sorted(convicted) == sorted(PROPERTY_DEFECTS)
+
+
+@pytest.mark.parametrize("name", PROPERTY_DEFECTS)
+def test_one_that_no_run_shows_names_statements_that_there_are(name: str) -> None:
+    statements = PROPERTY_DEFECTS[name].statements
+
+    assert statements
+    assert all(f"\n- **{statement}** " in STATEMENTS for statement in statements)
+
+
+@pytest.mark.parametrize("name", PROPERTY_DEFECTS)
+def test_one_that_no_run_shows_cannot_be_planted_in_a_run(name: str) -> None:
+    with pytest.raises(UsageError, match="only a property test convicts it"):
+        find_defect(name)
 
 
 def test_without_a_name_there_is_no_defect() -> None:
@@ -89,5 +124,5 @@ def test_without_a_name_there_is_no_defect() -> None:
 
 
 def test_an_unknown_name_is_refused_with_those_there_are() -> None:
-    with pytest.raises(UsageError, match=next(iter(DEFECTS))):
+    with pytest.raises(UsageError, match=next(iter(IN_RUNS))):
         find_defect("no-such")

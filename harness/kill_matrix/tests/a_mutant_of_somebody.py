@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from harness.defects import variant_of
 from harness.sut.variant import Variant
-from reference_impl.mutants import BUILDERS
 
 __all__ = ["NEITHER", "build_operator", "variant"]
 
-build_operator = BUILDERS["unordered-emission"]
+build_operator = variant_of("unordered-emission").build_operator
 variant = Variant(build_operator=build_operator)
 NEITHER = 7

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.clock import Deadline
-from harness.defects import Defect
-from harness.defects.keyed import OF_KEYED_TASKS
+from harness.defects import IN_RUNS, Defect
 from harness.kill_matrix.matrix import find_suspect, try_suspect
 from harness.kill_matrix.phase_trial import killed_at, shortened
 from harness.runs.order import Order
@@ -17,6 +16,7 @@ from harness.verdict import Judgement, Outcome
 
 SHORT = shortened(load(catalogue()["sessions-of-the-slower-input"]), sink="atomic")
 SEEDS = range(1, 7)
+OF_KEYED_TASKS = [defect for defect in IN_RUNS.values() if defect.tried_in is not None]
 
 
 @pytest.mark.parametrize("defect", OF_KEYED_TASKS, ids=lambda defect: defect.name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.defects import DEFECTS
+from harness.defects import IN_RUNS
 from harness.errors import SutError, UsageError
 from harness.kill_matrix.matrix import OURS, find_suspect
 from harness.kill_matrix.tests import a_mutant_of_somebody
@@ -13,7 +13,7 @@ THEIRS = a_mutant_of_somebody.__name__
 
 
 def test_ours_are_all_that_are_named() -> None:
-    assert tuple(DEFECTS) == OURS
+    assert tuple(IN_RUNS) == OURS
     assert find_suspect("segment-leak").label == "M9"
 
 
@@ -36,6 +36,13 @@ def test_a_users_own_is_a_variant_or_what_builds_an_operator(attribute: str) -> 
 def test_what_is_no_mutant_of_a_user_is_refused(name: str, told: str) -> None:
     with pytest.raises(SutError, match=told):
         find_suspect(name)
+
+
+def test_a_defect_that_no_run_shows_is_refused_with_those_there_are() -> None:
+    with pytest.raises(UsageError, match="only a property test convicts it") as refused:
+        find_suspect("end-loses-barrier")
+
+    assert "MODULE:ATTR for your own, or one of: " in refused.value.fix
 
 
 def test_an_unknown_name_is_refused_with_those_there_are() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from harness.defects import variant_of
 from reference_impl.elements import Record
-from reference_impl.mutants import BUILDERS
 from reference_impl.operator.async_wait import AsyncWaitOperator
 from reference_impl.operator.build import BuildOperator, build_operator
 from tools.bench import random_scenario
@@ -97,7 +97,7 @@ def test_seeds_give_different_scenarios() -> None:
 @pytest.mark.parametrize("name", ["snapshot-omits-completed", "unordered-emission", "watermarks-at-once"])
 def test_a_planted_defect_of_order_or_loss_is_convicted_by_some_seed(name: str) -> None:
     """What needs retries, effects or threads to be seen is the kill matrix's: this scenario has none of them."""
-    assert any(convicted(seed, BUILDERS[name]) for seed in range(200))
+    assert any(convicted(seed, variant_of(name).build_operator) for seed in range(200))
 
 
 def late_answers_win(**parts: Any) -> AsyncWaitOperator:
@@ -117,4 +117,4 @@ def test_the_machine_runs_the_same_scenario() -> None:
 
 def test_the_machine_convicts_a_planted_defect_too() -> None:
     with pytest.raises((WrongOutput, ExceptionGroup)):
-        run_examples(100, build=BUILDERS["watermarks-at-once"])
+        run_examples(100, build=variant_of("watermarks-at-once").build_operator)

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from harness.checkers.judge import judge
+from harness.defects import variant_of
 from harness.history.event import GiveUp, Kill
 from harness.levels.sim.run import Simulated, simulate_scenario
 from harness.runs.order import Order
 from harness.scenario.model import Scenario
 from harness.sut.variant import HONEST, Variant
-from reference_impl.mutants import BUILDERS
 
 
 def ran(*, seed: int, variant: Variant = HONEST, **parts: Any) -> Simulated:
@@ -54,7 +54,7 @@ def test_a_reply_that_is_held_and_then_swallowed_is_no_answer(seed: int) -> None
 def test_a_hung_run_is_given_up_though_others_ask_the_database_on_and_on() -> None:
     run = ran(
         seed=1,
-        variant=Variant(build_operator=BUILDERS["loses-completions"]),
+        variant=variant_of("loses-completions"),
         operator={"mode": "ordered", "capacity": 2},
         workload={"records": 2_000, "subtasks": 2, "rate": "5000/s", "checkpoint_every": 200},
         sink="two-phase",

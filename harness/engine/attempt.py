@@ -15,9 +15,10 @@ from functools import partial
 from typing import Any, NotRequired, Protocol, TypedDict
 
 from harness.clock import Clock
-from harness.database.checkpoint_store import CheckpointStore, Files
+from harness.database.checkpoint_store import CheckpointStore
 from harness.database.driver import AsyncDriver, Driver
 from harness.database.epoch import Attempt, Fenced, SavedEpoch, SinkLost
+from harness.database.store_files import Files
 from harness.engine.downstream import ShutDownstream
 from harness.engine.subtask import Subtask
 from harness.faults.kill_worker import InjectedFailure

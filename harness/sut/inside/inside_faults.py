@@ -13,12 +13,13 @@ from functools import partial
 from pathlib import Path
 
 from harness.clock import monotonic_us, utc_now
-from harness.database.checkpoint_store import CheckpointStore, Files
+from harness.database.checkpoint_store import CheckpointStore
+from harness.database.store_files import Files
 from harness.faults.kill_worker import die
 from harness.faults.model.fault import Fault
-from harness.faults.model.registry import fault_of
 from harness.faults.model.workload import CallFault, ShapingFault
 from harness.faults.real.attempt_site import AttemptSite, Shift
+from harness.faults.registry import fault_of
 from harness.history.journal import Journal
 from harness.runs.plan import Crash, RunPlan
 from harness.scenario.model import At, Between, CheckpointDone, Phase, Workload

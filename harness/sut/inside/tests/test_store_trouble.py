@@ -7,7 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from harness.database.checkpoint_store import CheckpointStore, CheckpointUnreadable, FolderFiles, StoreLost
+from harness.database.checkpoint_store import CheckpointStore, CheckpointUnreadable, StoreLost
+from harness.database.store_files import FolderFiles
 from harness.faults.real.attempt_site import AttemptSite
 from harness.faults.tests.entries import made
 from harness.sut.inside.inside_faults import StoreTrouble

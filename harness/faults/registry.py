@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import Discriminator, Tag, TypeAdapter
 
-import harness.faults
 from harness.faults.model.fault import By, Fault
 
 __all__ = ["FAULTS", "AnyFault", "FaultName", "fault_of", "kinds_by"]
@@ -25,10 +25,11 @@ FaultName = str
 
 def _kinds() -> Iterator[tuple[str, type[Fault]]]:
     """Of each module in `harness.faults`, the classes with a name of their own."""
-    for info in iter_modules(harness.faults.__path__):
-        if info.ispkg:
+    for info in iter_modules([str(Path(__file__).parent)]):
+        name = f"{__package__}.{info.name}"
+        if info.ispkg or name == __name__:
             continue
-        module = import_module(f"{harness.faults.__name__}.{info.name}")
+        module = import_module(name)
         for value in vars(module).values():
             if isinstance(value, type) and issubclass(value, Fault) and value.__module__ == module.__name__:
                 do = value.model_fields["do"].annotation

@@ -10,9 +10,9 @@ from harness.choices import Draw
 from harness.history.event import Call, Out, Owm, Res, Snap
 from harness.history.journal import Journal
 from harness.history.values import END_OF_TIME
-from harness.levels.sim.hub import Hub
-from harness.levels.sim.tape import CALLBACK, MemoryRecorder, Tape
 from harness.process_identity import ProcessIdentity
+from harness.simulation.hub import Hub
+from harness.simulation.tape import CALLBACK, MemoryRecorder, Tape
 from harness.sut.positions import named
 
 

@@ -12,15 +12,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from msgspec import Struct
 
 from harness.choices import Draw
-from harness.faults.simulated.act import LOST_CONNECTION, REFUSED
-from harness.levels.sim.hub import Due, Hub
-from harness.levels.sim.server import ConnectRefused
-from harness.sut.lookup import QUERY
+from harness.database.endpoint import QUERY
+from harness.simulation.hub import Due, Hub
+from harness.simulation.replies import LOST_CONNECTION, REFUSED, ConnectRefused
+from harness.simulation.server import Reply, Session, SimulatedServer
 
 __all__ = [
     "HANDSHAKE",
@@ -29,6 +29,7 @@ __all__ = [
     "Flight",
     "HubAlarm",
     "Link",
+    "LinkAct",
     "MeetsFlights",
     "Packet",
     "Statement",
@@ -105,11 +106,6 @@ def packets(statement: Statement) -> Iterator[Packet]:
     yield Packet(up=True, number=1, bytes=statement.asks)
     for number, size in answers:
         yield Packet(up=False, number=number, bytes=size)
-
-
-if TYPE_CHECKING:
-    from harness.faults.simulated.act import LinkAct
-    from harness.levels.sim.server import Reply, Session, SimulatedServer
 
 
 _NETWORK_MS_MAX = 1
@@ -248,6 +244,19 @@ class MeetsFlights(Protocol):
 
     def meets(self, link: Link, flight: Flight) -> None:
         """A request is sent: change when, or how, it ends."""
+
+
+class LinkAct(MeetsFlights, Protocol):
+    """A fault's act on links: begun and ended on each of them."""
+
+    def begins(self, link: Link) -> None:
+        """It acts from now on, and on what is on its way."""
+
+    def ends(self, link: Link) -> None:
+        """It is healed."""
+
+    def evidence(self) -> dict[str, Any]:
+        """What it did; empty: nothing."""
 
 
 class Link:

@@ -1,120 +1,268 @@
-"""A session of the simulated server: its transaction, its statement, what ends them; and lookup statements.
+"""The simulated database server: sessions, transactions, locks, prepared branches, fault settings.
 
-Answers to a connection's thread in MariaDB. A statement is answered once, or never if its client is gone;
-what the session held is free when it has ended, but for what it prepared. The reference lookup is answered
-from a dict, a user's SELECTs by SQLite: both wait for LOCK TABLES, both show a renamed column or table, and
-both sleep in the hub's time.
+Answers to one MariaDB 10.11 server and the threads of its connections, for the statements that the harness's own
+code sends; `tests/test_as_mariadb.py` runs the same scripts on both. A state machine that knows the hub's clock and
+nothing of links: the link's model calls `Session.execute`. What a transaction wrote is visible whole, from `on_commit`
+on, or never. A statement is answered once, or never if its client is gone; what a session held is free when it has
+ended, but for prepared branches.
+
+Deviations: row locks are exclusive and there are no gap locks (a DELETE of a row that is not there locks its
+key alone, and a session that was answered 1062 holds the row, which InnoDB locks shared): random scripts
+differ in that alone. KILL takes effect at once; a client's death is known when `end` or `abandon` says so;
+locks by name take no part in deadlock detection; see also `tables`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from msgspec import Struct
 
-from harness.levels.sim.hub import Due
-from harness.levels.sim.replies import (
+from harness.database.endpoint import QUERY
+from harness.simulation.hub import Due, Hub
+from harness.simulation.replies import (
     DEADLOCK,
     FULL,
+    INTERRUPTED,
+    KILLED,
     LOCK_WAIT,
+    OFFLINE,
     PACKET,
     READ_ONLY,
+    SHUTDOWN,
     SILENT,
-    SYNTAX,
     TOO_LONG,
+    TOO_MANY,
     XA_STATE,
+    ConnectRefused,
     Done,
     Reply,
     UnknownStatement,
     in_state,
     refused,
 )
-from harness.levels.sim.statements import STATEMENTS, TableStatement
-from harness.levels.sim.tables import Failed, Transaction, cycle
-from harness.sut.lookup import QUERY
+from harness.simulation.statements import STATEMENTS, TableStatement
+from harness.simulation.tables import Branch, Effects, Failed, Locks, Tables, Transaction, cycle
 
-__all__ = ["Control", "Running", "Session", "look_up", "select"]
-
+__all__ = [
+    "ConnectRefused",
+    "Control",
+    "Reply",
+    "Running",
+    "Session",
+    "SimulatedServer",
+    "UnknownStatement",
+    "look_up",
+]
 
 _MS: Final = 1000
+_USUAL_LOCK_WAIT_MS: Final = 50_000
 
 
-def look_up(session: Session, args: Sequence[Any], done: Done) -> None:
-    """The reference lookup's statement: the hot path of level sim, at a few microseconds."""
-    filler, nonce, seconds, key = args
-    server = session.server
-    slept_ms = round(float(seconds) * _MS) + server.slow_ms
-    server.slept += server.slow_ms > 0
-    customers = server.tables.customers
-    dots = "." * filler
-    found = customers.by_key.get(key)
-    if customers.renamed is not None:
-        try:
-            customers.refuse_renamed()
-        except Failed as error:
-            done(Reply(code=error.code, message=error.message))
+class SimulatedServer:
+    """One server, for one run. Mutable: its sessions, what they hold, and the settings that faults switch.
+
+    `on_commit(session, effects)` is called at the instant at which something becomes visible. `executor(sql)` is what
+    executes a statement that is not on tables (`harness.simulation.controls.executor_of`).
+    """
+
+    # What faults switch.
+    read_only = False
+    """Refuses writes and their commits (1290), but for root's."""
+    disk_full = False
+    """Refuses INSERT and REPLACE (1114)."""
+    deadlocks_to_make = 0
+    """So many of the next epoch rows to be inserted meet a deadlock (1213), as its victims."""
+    lock_wait_ms = _USUAL_LOCK_WAIT_MS
+    """Of sessions that do not set their own."""
+    silence_ms: int | None = None
+    """Global wait_timeout: for sessions that begin under it. None: as long as they like, or as they say."""
+    packet_bytes_max: int | None = None
+    """For sessions that begin under it."""
+    sessions_max: int | None = None
+    """Beyond so many sessions of clients, one more is refused (1040); root is not counted."""
+    is_offline = False
+    """Refuses clients (3032), but for root."""
+    slow_ms = 0
+    """Every lookup takes so much longer."""
+
+    def __init__(
+        self,
+        *,
+        hub: Hub,
+        tables: Tables,
+        on_commit: Callable[[Session, Effects], None],
+        executor: Callable[[str], Control],
+    ) -> None:
+        self.hub = hub
+        self.tables = tables
+        self.executor = executor
+        self._on_commit = on_commit
+        self.sessions: dict[int, Session] = {}
+        self.opened = 0
+        """Sessions since the server began; also the newest session's number."""
+        self.at_once = 0
+        """The most sessions that there were at a time."""
+        self.hung_up = 0
+        """Sessions that it ended since they were silent for too long."""
+        self.slept = 0
+        """Lookups that took longer by `slow_ms`."""
+        # What sessions hold.
+        self.row_locks: Locks[Transaction] = Locks()
+        self.owners: dict[Transaction, Session] = {}
+        """Of transactions that wait."""
+        self.names: Locks[Session] = Locks()
+        self.name_times: dict[tuple[Session, Hashable], int] = {}
+        """How often a session took a name that it held."""
+        self.customers_holder: Session | None = None
+        """Who has LOCK TABLES customer WRITE."""
+        self.customers_queue: list[Callable[[], None]] = []
+        self.branches: dict[tuple[str, str], Branch] = {}
+        """All XA transactions, in the order of their START."""
+        self.ready: list[Callable[[], None]] = []
+        """What was given a lock, and goes on when the statement that let go of it has been answered."""
+        self._is_settling = False
+
+    @property
+    def looks_up_at_once(self) -> bool:
+        """Whether no lock stands in the way of lookups."""
+        return self.customers_holder is None
+
+    # Sessions
+
+    def open_session(self, *, is_root: bool = False, is_lookups: bool = False) -> Session:
+        """A client is let in. `is_lookups`: its statements may be a user's. Raises `ConnectRefused`."""
+        if not is_root:
+            if self.is_offline:
+                raise ConnectRefused(OFFLINE)
+            if self.sessions_max is not None and len(self.clients()) >= self.sessions_max:
+                raise ConnectRefused(TOO_MANY)
+        self.opened += 1
+        session = Session(self, self.opened, is_root=is_root, is_lookups=is_lookups)
+        self.sessions[session.number] = session
+        self.at_once = max(self.at_once, len(self.sessions))
+        return session
+
+    def kill(self, number: int, code: int = KILLED) -> bool:
+        """KILL CONNECTION; whether there was such a session."""
+        session = self.sessions.get(number)
+        if session is None:
+            return False
+        session.be_ended(code)
+        self.settle()
+        return True
+
+    def kill_query(self, number: int) -> bool:
+        """KILL QUERY; whether there was such a session with a statement under way."""
+        session = self.sessions.get(number)
+        if session is None:
+            return False
+        hit = session.interrupt(refused(INTERRUPTED))
+        self.settle()
+        return hit
+
+    def clients(self) -> list[Session]:
+        """All sessions but root's, the oldest first."""
+        return [session for session in self.sessions.values() if not session.is_root]
+
+    def end_clients(self) -> None:
+        """KILL CONNECTION, for all of them."""
+        for session in self.clients():
+            session.be_ended(KILLED)
+        self.settle()
+
+    def waiting(self, link: str) -> int:
+        """How many clients wait now: for the table `customer` (`lookups`), or for a row (`sink`)."""
+        if link == "lookups":
+            return len(self.customers_queue)
+        return sum(session.running is not None and not session.is_lookups for session in self.clients())
+
+    def restart(self) -> None:
+        """Every session ends, before any gets what another held. What is committed stays, and what is prepared."""
+        self._is_settling = True
+        for session in list(self.sessions.values()):
+            session.be_ended(SHUTDOWN)
+        self._is_settling = False
+        self.settle()
+
+    def forget(self, session: Session) -> None:
+        """For a session that ends."""
+        del self.sessions[session.number]
+        self.name_times = {key: times for key, times in self.name_times.items() if key[0] is not session}
+        self.names.release_all(session)
+        self.unlock_customers(session)
+
+    # Locks that a fault holds, as root
+
+    def hold_fences(self, count: int | None) -> Session:
+        """A foreign transaction locks the fence rows of the first `count` subtasks (None: all) until its `end`.
+
+        It waits for them longer than any transaction of the run.
+        """
+        session = self.open_session(is_root=True)
+        session.autocommit = False
+        statement = "SELECT subtask FROM fence FOR UPDATE"
+        if count is not None:
+            statement = "SELECT subtask FROM fence ORDER BY subtask LIMIT %s FOR UPDATE"
+        session.execute(statement, () if count is None else (count,), lambda _: None)
+        return session
+
+    def hold_customers(self) -> Session:
+        """A foreign session locks the whole table `customer` until its `end`: plain SELECTs wait too."""
+        session = self.open_session(is_root=True)
+        self.lock_customers(session)
+        return session
+
+    def lock_customers(self, session: Session) -> None:
+        """LOCK TABLES customer WRITE."""
+        assert self.customers_holder in (None, session), "one fault locks the table at a time"
+        self.customers_holder = session
+
+    def unlock_customers(self, session: Session) -> None:
+        """Let all go on who wait, if it is `session` that has the lock."""
+        if self.customers_holder is session:
+            self.customers_holder = None
+            waiting, self.customers_queue[:] = list(self.customers_queue), []
+            self.ready += waiting
+
+    # Transactions
+
+    def publish(self, session: Session, transaction: Transaction) -> None:
+        """A commit: visible, told, and its locks given to who waits."""
+        if transaction.wrote:
+            self._on_commit(session, self.tables.publish(transaction))
+        self.end_transaction(transaction)
+
+    def end_transaction(self, transaction: Transaction) -> None:
+        """Its locks are free, and it is no branch any more."""
+        self.owners.pop(transaction, None)
+        self.row_locks.release_all(transaction)
+        for xid, branch in list(self.branches.items()):
+            if branch.transaction is transaction:
+                del self.branches[xid]
+
+    def settle(self) -> None:
+        """Let all go on that was given a lock."""
+        if self._is_settling:
             return
-    rows: list[tuple[Any, ...]] = (
-        [(None, None, None, nonce, 0, dots)] if found is None else [(*row, nonce, 0, dots) for row in found]
-    )
-    if session.transaction is None and not session.autocommit:
-        session.transaction = Transaction(server.tables)
-    session.slept(QUERY, Reply(rows, len(rows), None, "", slept_ms), done)
+        self._is_settling = True
+        try:
+            while self.ready:
+                self.ready.pop(0)()
+        finally:
+            self._is_settling = False
 
+    # Statements
 
-def select(session: Session, sql: str, args: Any, done: Done) -> None:
-    """A user's statement. Raises `UnknownStatement` if it came from the harness's own code."""
-    begins = sql.lstrip().lower()
-    is_select = begins.startswith(("select", "with"))
-    if not session.is_lookups and not (is_select and "customer" in begins):
-        raise UnknownStatement(sql)
-    if not is_select:
-        message = f"at level sim a lookup's statements are executed by SQLite, and only SELECTs: {sql}"
-        session.fail(done, SYNTAX, message)
-        return
-    server = session.server
-    if server.customers_holder not in (None, session):
-        _wait_for_customers(session, sql, args, done)
-        return
-    if sql == QUERY:
-        look_up(session, args, done)
-        return
-    try:
-        rows, slept_ms = server.tables.customers.select(sql, args)
-    except Failed as error:
-        session.fail(done, error.code, error.message)
-        return
-    if session.transaction is None and not session.autocommit:
-        session.transaction = Transaction(server.tables)
-    server.slept += server.slow_ms > 0
-    session.slept(sql, Reply(rows=rows, affected=len(rows), more_ms=slept_ms + server.slow_ms), done)
-
-
-def _wait_for_customers(session: Session, sql: str, args: Any, done: Done) -> None:
-    """LOCK TABLES is held by another; all who wait go on together."""
-    server = session.server
-    waiting = server.customers_queue
-
-    def leave() -> None:
-        if go_on in waiting:
-            waiting.remove(go_on)
-
-    running = session.wait(sql, done, end_wait=leave, limit_ms=session.statement_ms, late=refused(TOO_LONG))
-
-    def go_on() -> None:
-        if session.running is running:
-            running.end_wait = None
-            session.stop(running)
-            select(session, sql, args, done)
-
-    waiting.append(go_on)
-
-
-if TYPE_CHECKING:
-    from harness.levels.sim.server import SimulatedServer
-    from harness.levels.sim.xa import Branch
+    @staticmethod
+    def bytes_of(sql: str, args: Any) -> int:
+        """About as long as the statement is on the wire."""
+        size = len(sql)
+        for arg in args or ():
+            size += sum(len(str(one)) for one in arg) if isinstance(arg, list | tuple) else len(str(arg))
+        return size
 
 
 class Running(Struct, eq=False):
@@ -265,10 +413,8 @@ class Session:
         statement = STATEMENTS.get(sql)
         if statement is not None:
             self._begin(sql, statement, args if many or not statement.many else [args], done)
-        elif (control := server.control(sql)) is not None:
-            control(self, args, done)
         else:
-            select(self, sql, args, done)
+            server.executor(sql)(self, args, done)
         server.settle()
 
     def _begin(self, sql: str, statement: TableStatement, args: Any, done: Done) -> None:
@@ -473,6 +619,29 @@ class Session:
         else:
             self.server.hung_up += 1
             self.be_ended(SILENT)
+
+
+def look_up(session: Session, args: Sequence[Any], done: Done) -> None:
+    """The reference lookup's statement: the hot path of level sim, at a few microseconds."""
+    filler, nonce, seconds, key = args
+    server = session.server
+    slept_ms = round(float(seconds) * _MS) + server.slow_ms
+    server.slept += server.slow_ms > 0
+    customers = server.tables.customers
+    dots = "." * filler
+    found = customers.by_key.get(key)
+    if customers.renamed is not None:
+        try:
+            customers.refuse_renamed()
+        except Failed as error:
+            done(Reply(code=error.code, message=error.message))
+            return
+    rows: list[tuple[Any, ...]] = (
+        [(None, None, None, nonce, 0, dots)] if found is None else [(*row, nonce, 0, dots) for row in found]
+    )
+    if session.transaction is None and not session.autocommit:
+        session.transaction = Transaction(server.tables)
+    session.slept(QUERY, Reply(rows, len(rows), None, "", slept_ms), done)
 
 
 Control = Callable[[Session, Any, Done], None]

@@ -8,11 +8,11 @@ from itertools import count
 
 import pytest
 
-from harness.database.schema import connect, prepare_database, run_database
+from harness.database.endpoint import Endpoint, connect
+from harness.database.schema import prepare_database, run_database
 from harness.database.two_phase_sink import roll_back_branches
-from harness.levels.sim.tests.scripts import KEYED_SCRIPTS, SCRIPTS
-from harness.levels.sim.tests.two_servers import ROWS, SUBTASKS, on_real, on_simulated, set_up
-from harness.runs.plan import Endpoint
+from harness.simulation.tests.scripts import KEYED_SCRIPTS, SCRIPTS
+from harness.simulation.tests.two_servers import ROWS, SUBTASKS, on_real, on_simulated, set_up
 from harness.tests.real_world import real_world
 from harness.world.world import World
 

@@ -1,4 +1,4 @@
-"""What the simulated server answers: replies, and the errors of its own with MySQL's numbers and words."""
+"""Replies of the simulated server, the numbers and words of its errors, and the two numbers of a lost link."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ __all__ = [
     "INTERRUPTED",
     "KILLED",
     "LOCK_WAIT",
+    "LOST_CONNECTION",
     "MESSAGES",
     "NO_SUCH_SESSION",
     "OFFLINE",
     "PACKET",
     "READ_ONLY",
+    "REFUSED",
     "SHUTDOWN",
     "SILENT",
     "SYNTAX",
@@ -37,6 +39,10 @@ __all__ = [
     "refused",
 ]
 
+LOST_CONNECTION: Final = 2013
+"""The client's error for a connection that ended under it."""
+REFUSED: Final = 2003
+"""The client's error for a connect that was refused."""
 KILLED: Final = 1927
 INTERRUPTED: Final = 1317
 NO_SUCH_SESSION: Final = 1094
@@ -109,7 +115,7 @@ class UnknownStatement(Exception):
     def __init__(self, sql: str) -> None:
         super().__init__(
             f"the simulated server does not know this statement: {sql}"
-            " (add it to harness/levels/sim/statements.py, or to the patterns in server.py)"
+            " (add it to harness/simulation/statements.py, or to the patterns in server.py)"
         )
         self.sql = sql
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from harness.choices import Draw
-from harness.levels.sim.hub import Actor, Hub
+from harness.simulation.hub import Actor, Hub
 
 
 def hub(seed: int = 1, *, limit_ms: int = 10_000, steps_max: int = 10_000) -> Hub:

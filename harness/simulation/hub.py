@@ -7,7 +7,6 @@ when nobody is due any more, `run` says so and never hangs.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from heapq import heappop, heappush
 from traceback import format_exception
@@ -202,12 +201,10 @@ class Hub:
 
     def run(self) -> str | None:
         """Until nobody is left, or nobody is due; why it ended early, if it did. Throws the rest away."""
-        outer = asyncio._get_running_loop()  # noqa: SLF001 - public by name, for whoever writes a loop
         try:
             return self._run()
         finally:
             self.running = None
-            asyncio._set_running_loop(outer)  # noqa: SLF001
 
     def _run(self) -> str | None:
         heap = self._heap

@@ -18,6 +18,7 @@ from typing import Any, Final, Generic, TypeVar
 from msgspec import Struct
 
 __all__ = [
+    "Branch",
     "Customers",
     "DeadLetterRow",
     "Effects",
@@ -449,3 +450,13 @@ class Transaction:
         """A row of `dead_letter` without its seq."""
         self.changes += 1
         self.dead_letters.append(tuple(row))
+
+
+class Branch(Struct, eq=False):
+    """An XA transaction. Mutable: its state is ACTIVE, IDLE, PREPARED or ROLLBACK ONLY."""
+
+    xid: tuple[str, str]
+    transaction: Transaction
+    state: str = "ACTIVE"
+    owner: object | None = None
+    """Its session. None: that has ended, and any other session may commit the branch."""

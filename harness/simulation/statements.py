@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from harness.levels.sim.tables import Failed, Tables, Transaction
+from harness.simulation.tables import Failed, Tables, Transaction
 
 __all__ = ["DUPLICATE", "STATEMENTS", "Result", "TableStatement"]
 

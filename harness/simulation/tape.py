@@ -14,7 +14,7 @@ from typing import Any, Final
 from msgspec import UNSET
 
 from harness.history.event import AttemptEvent, Event, In, Out, Res
-from harness.levels.sim.hub import Hub
+from harness.simulation.hub import Hub
 
 __all__ = ["CALLBACK", "TASK", "Hears", "MemoryRecorder", "PassedOver", "Tape"]
 

@@ -15,11 +15,11 @@ from typing import Any
 import pymysql
 
 from harness.choices import Draw
-from harness.database.schema import connect
-from harness.levels.sim.hub import Actor, Hub
-from harness.levels.sim.server import Reply, Session, SimulatedServer
-from harness.levels.sim.tables import Customers, Effects, Tables
-from harness.runs.plan import Endpoint
+from harness.database.endpoint import Endpoint, connect
+from harness.simulation.controls import executor_of
+from harness.simulation.hub import Actor, Hub
+from harness.simulation.server import Reply, Session, SimulatedServer
+from harness.simulation.tables import Customers, Effects, Tables
 
 __all__ = ["ROWS", "SUBTASKS", "Answer", "Ask", "End", "Step", "on_real", "on_simulated", "set_up"]
 
@@ -115,7 +115,7 @@ def on_simulated(script: Sequence[Step], *, keyed: bool) -> list[Any]:
     """What the script's clients see."""
     hub = Hub(Draw(1, "test"), limit_ms=10_000_000, steps_max=1_000_000)
     tables = Tables(subtasks=SUBTASKS, customers=Customers(ROWS), keyed=keyed)
-    server = SimulatedServer(hub=hub, tables=tables, on_commit=_nobody_listens)
+    server = SimulatedServer(hub=hub, tables=tables, on_commit=_nobody_listens, executor=executor_of)
     play = _SimulatedPlay(server, script)
     actor = hub.spawn(play.run, name="script", ended=lambda _: None, at_ms=0)
     why = hub.run()

@@ -10,9 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from msgspec import Struct
-
-from harness.levels.sim.replies import (
+from harness.simulation.replies import (
     READ_ONLY,
     XA_DEADLOCK,
     XA_DUPLICATE,
@@ -22,20 +20,10 @@ from harness.levels.sim.replies import (
     Done,
     in_state,
 )
-from harness.levels.sim.session import Control, Session
-from harness.levels.sim.tables import Transaction
+from harness.simulation.server import Control, Session
+from harness.simulation.tables import Branch, Transaction
 
-__all__ = ["XA_PATTERNS", "Branch"]
-
-
-class Branch(Struct, eq=False):
-    """An XA transaction. Mutable: its state is ACTIVE, IDLE, PREPARED or ROLLBACK ONLY."""
-
-    xid: tuple[str, str]
-    transaction: Transaction
-    state: str = "ACTIVE"
-    owner: Session | None = None
-    """None: its session has ended, and any other may commit it."""
+__all__ = ["XA_PATTERNS"]
 
 
 def _xa_start(match: re.Match[str]) -> Control:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from harness.levels.sim.tests.two_servers import Answer, Ask, End, ReadOnly, Step
-from harness.sut.lookup import QUERY
+from harness.database.endpoint import QUERY
+from harness.simulation.tests.two_servers import Answer, Ask, End, ReadOnly, Step
 
 __all__ = ["KEYED_SCRIPTS", "SCRIPTS"]
 

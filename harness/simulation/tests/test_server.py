@@ -13,20 +13,14 @@ import pytest
 import harness.database
 from harness.choices import Draw
 from harness.database import subtask_writer
-from harness.levels.sim.hub import Hub
-from harness.levels.sim.server import (
-    ConnectRefused,
-    Reply,
-    Session,
-    SimulatedServer,
-    UnknownStatement,
-    control_of,
-)
-from harness.levels.sim.statements import STATEMENTS
-from harness.levels.sim.tables import Customers, Effects, Tables
-from harness.levels.sim.tests.scripts import KEYED_SCRIPTS, SCRIPTS
-from harness.levels.sim.tests.two_servers import ROWS, on_simulated
-from harness.sut.lookup import QUERY
+from harness.database.endpoint import QUERY
+from harness.simulation.controls import control_of, executor_of
+from harness.simulation.hub import Hub
+from harness.simulation.server import ConnectRefused, Reply, Session, SimulatedServer, UnknownStatement
+from harness.simulation.statements import STATEMENTS
+from harness.simulation.tables import Customers, Effects, Tables
+from harness.simulation.tests.scripts import KEYED_SCRIPTS, SCRIPTS
+from harness.simulation.tests.two_servers import ROWS, on_simulated
 
 OUTPUT = subtask_writer.INSERT_OUTPUT
 EPOCH = "INSERT INTO epoch (subtask, epoch, token, pos, elements) VALUES (%s, %s, %s, %s, %s)"
@@ -43,7 +37,9 @@ class Rig:
         self.hub = Hub(Draw(1, "test"), limit_ms=10_000_000, steps_max=100_000)
         self.tables = Tables(subtasks=3, customers=Customers(ROWS))
         self.commits: list[tuple[int, Effects]] = []
-        self.server = SimulatedServer(hub=self.hub, tables=self.tables, on_commit=self._committed)
+        self.server = SimulatedServer(
+            hub=self.hub, tables=self.tables, on_commit=self._committed, executor=executor_of
+        )
         self.answers: list[tuple[int, str, Reply]] = []
 
     def _committed(self, session: Session, effects: Effects) -> None:

@@ -19,8 +19,8 @@ __all__ = [
     "BlockingConnection",
     "Cursor",
     "Driver",
-    "Endpoint",
     "MySqlDriver",
+    "lookup_connection",
 ]
 
 

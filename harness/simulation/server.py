@@ -50,7 +50,6 @@ __all__ = [
     "ConnectRefused",
     "Control",
     "Reply",
-    "Running",
     "Session",
     "SimulatedServer",
     "UnknownStatement",
@@ -265,7 +264,7 @@ class SimulatedServer:
         return size
 
 
-class Running(Struct, eq=False):
+class _Running(Struct, eq=False):
     """A statement that did not end yet. Mutable: how many of its locks it has."""
 
     sql: str
@@ -303,7 +302,7 @@ class Session:
         self.on_end: Callable[[int], None] | None = None
         self.on_interrupt: Callable[[Reply], None] | None = None
         self.server = server
-        self.running: Running | None = None
+        self.running: _Running | None = None
         self._asleep_until_ms = 0
         self._asleep_sql = ""
         self._silent_since_ms = server.hub.now_ms
@@ -438,10 +437,10 @@ class Session:
             self.refuse(done, DEADLOCK)
             return
         keys = list(statement.locks(server.tables, args)) if statement.locks is not None else []
-        self.running = Running(sql=sql, done=done, statement=statement, args=args, keys=keys)
+        self.running = _Running(sql=sql, done=done, statement=statement, args=args, keys=keys)
         self._advance(self.running)
 
-    def _advance(self, running: Running) -> None:
+    def _advance(self, running: _Running) -> None:
         """Take the locks that are left, then execute."""
         if self.running is not running:
             return  # it was given a lock and ended at the same instant
@@ -476,7 +475,7 @@ class Session:
         if self.autocommit and self._is_alone:
             self.roll_back()
 
-    def _wait_for_row(self, running: Running, transaction: Transaction, key: Hashable) -> None:
+    def _wait_for_row(self, running: _Running, transaction: Transaction, key: Hashable) -> None:
         server = self.server
         locks = server.row_locks
         server.owners[transaction] = self
@@ -496,7 +495,7 @@ class Session:
             if victim is transaction:
                 return
 
-    def _give_up(self, running: Running) -> None:
+    def _give_up(self, running: _Running) -> None:
         """The statement is rolled back, its transaction stays open."""
         running.due = None
         self.stop(running)
@@ -522,7 +521,7 @@ class Session:
         branch.state = "ROLLBACK ONLY"
         branch.transaction = self.transaction = Transaction(self.server.tables)
 
-    def stop(self, running: Running) -> None:
+    def stop(self, running: _Running) -> None:
         """It waits no longer; nobody is answered."""
         assert self.running is running, "only the running statement ends"
         self.running = None
@@ -530,16 +529,16 @@ class Session:
         if running.end_wait is not None:
             running.end_wait()
 
-    def _end_due(self, running: Running) -> None:
+    def _end_due(self, running: _Running) -> None:
         if running.due is not None:
             self.server.hub.cancel(running.due)
             running.due = None
 
     def wait(
         self, sql: str, done: Done, *, end_wait: Callable[[], None], limit_ms: int | None, late: Reply
-    ) -> Running:
+    ) -> _Running:
         """The statement waits, `limit_ms` at most: then it is answered `late`."""
-        running = self.running = Running(sql=sql, done=done, end_wait=end_wait)
+        running = self.running = _Running(sql=sql, done=done, end_wait=end_wait)
 
         def give_up() -> None:
             running.due = None
@@ -550,7 +549,7 @@ class Session:
             running.due = self.server.hub.at(self.server.hub.now_ms + limit_ms, give_up)
         return running
 
-    def wait_ended(self, running: Running, reply: Reply) -> None:
+    def wait_ended(self, running: _Running, reply: Reply) -> None:
         """Answer it, if it did not end meanwhile."""
         if self.running is running:
             self.stop(running)

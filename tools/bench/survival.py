@@ -16,7 +16,7 @@ import click
 
 from harness.database.endpoint import Endpoint, connect
 from harness.faults.registry import FAULTS, FaultName, kinds_by
-from harness.world.opening import open_world
+from harness.world.setup.opening import open_world
 from harness.world.world import World
 from tools.bench.survival_cell import SINKS, Counted, survive
 

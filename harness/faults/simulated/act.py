@@ -24,7 +24,6 @@ __all__ = [
     "Evidence",
     "OnLinks",
     "RunningAttempt",
-    "RunningLoop",
     "SimulatedRun",
     "losses",
     "meet_all",
@@ -53,7 +52,7 @@ class Act(Protocol):
         """What it did so far; empty: nothing."""
 
 
-class RunningLoop(Protocol):
+class _RunningLoop(Protocol):
     """The event loop of a simulated attempt."""
 
     def is_closed(self) -> bool:
@@ -76,7 +75,7 @@ class RunningAttempt(Protocol):
         """Its fencing token; 0: it has not taken over yet."""
 
     @property
-    def loop(self) -> RunningLoop | None:
+    def loop(self) -> _RunningLoop | None:
         """None: it has not got so far."""
 
     def wait(self) -> None:

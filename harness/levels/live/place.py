@@ -23,7 +23,7 @@ from harness.process_identity import ProcessIdentity, this_process
 from harness.runs.plan import RunPlan
 from harness.scenario.model import Fault, Scenario
 from harness.sut.clients import CLIENTS
-from harness.sut.inside.inside_faults import InsideFaults
+from harness.sut.inside_faults import InsideFaults
 from harness.sut.loop_watch import LoopWatch, code_of
 from harness.sut.variant import Variant
 from harness.workloads.lookups import LookupSource

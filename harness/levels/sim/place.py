@@ -91,7 +91,7 @@ class SimulatedAttempt:
             self.recorder.cut()
 
 
-class HostingRun(SimulatedRun, Protocol):
+class _HostingRun(SimulatedRun, Protocol):
     """The simulation, as an attempt's place needs it."""
 
     scenario: Scenario
@@ -109,7 +109,7 @@ class HostingRun(SimulatedRun, Protocol):
 class SimulatedPlace:
     """A `harness.engine.attempt.Place`."""
 
-    def __init__(self, run: HostingRun, attempt: SimulatedAttempt) -> None:
+    def __init__(self, run: _HostingRun, attempt: SimulatedAttempt) -> None:
         self._run = run
         self._attempt = attempt
         self.clock = SimulatedClock(run.hub, actor=lambda: attempt.actor, catch_up=attempt.catch_up)

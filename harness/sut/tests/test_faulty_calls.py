@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from harness.faults.tests.entries import made
-from harness.sut.inside.calls import FaultyCalls, PlannedCalls, Poisoned
-from harness.sut.inside.tests.handles import Answering, Notes, Told
+from harness.sut.faulty_calls import FaultyCalls, PlannedCalls, Poisoned
+from harness.sut.tests.handles import Answering, Notes, Told
 from harness.workloads.lookups import Lookup
 
 ANSWERED = ("complete", ["answer 7"])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.sut.keyed_task.tests.keyed_rig import KeyedRig
+from harness.sut.tests.keyed_rig import KeyedRig
 from reference_impl.elements import Record, Watermark
 from reference_impl.mailbox.loops import VirtualLoop, virtual_loop
 

@@ -13,8 +13,8 @@ from harness.world.containers import find_engine
 from harness.world.containers.engine import Engine
 from harness.world.containers.images import OFFLINE_MYSQL, OFFLINE_TOXIPROXY, choose_images
 from harness.world.offline_images.build import build_mysql_image, build_toxiproxy_image, is_current
-from harness.world.provision import Provision, Step, timed_step
 from harness.world.proxy_program import build_proxy_program, built_proxy_program
+from harness.world.setup.provision import Provision, Step, timed_step
 
 __all__ = ["provide_images", "provide_offline_images"]
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.sut.keyed_task.parts import KeptStateAltered, decoded
-from harness.sut.keyed_task.tests.keyed_rig import KeyedRig
+from harness.sut.keyed_parts import KeptStateAltered, decoded
 from harness.sut.positions import TaskState, restored, saved
+from harness.sut.tests.keyed_rig import KeyedRig
 from reference_impl.elements import Watermark
 from reference_impl.mailbox.loops import VirtualLoop, virtual_loop
 

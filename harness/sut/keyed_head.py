@@ -1,6 +1,8 @@
-"""The keyed head: the operator with state by key in front of the lookups, and what a checkpoint keeps of it.
+"""A keyed task and its head: what a scenario's `task:` puts in front of the lookups of a subtask, at every level.
 
-Answers to the head of an `OperatorChain` that is a `KeyedCoProcessOperator`. Invariant: a checkpoint holds the head's
+Answers to a vertex with two inputs and a chain of two operators, the head a `KeyedCoProcessOperator`; source, lookups,
+coordination and sink are those of a task without it. What every record should be stamped with says
+`harness.workloads.lookups`, which shares no code with it. Invariant: a checkpoint holds the head's
 state and its timers in front of the elements of the lookups, all of one instant between two elements; so it goes
 wherever elements go, into the same transaction, and is taken over before the first of them is replayed.
 """
@@ -8,13 +10,14 @@ wherever elements go, into the same transaction, and is taken over before the fi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from harness.sut.keyed_task.gated_inputs import GatedInputs
-from harness.sut.keyed_task.parts import Keeping, KeptState, KeyedParts
-from harness.sut.keyed_task.session_counter import SessionCounter
+from harness.sut.gated_inputs import GatedInputs
+from harness.sut.keyed_parts import HONEST_PARTS, Keeping, KeptState, KeyedParts
 from harness.sut.phases import Phases
 from harness.sut.positions import TaskState
+from harness.sut.session_counter import SessionCounter
 from harness.workloads.lookups import Inputs, Lookup
 from reference_impl.checkpoint_events import CheckpointMetaData, CheckpointOptions
 from reference_impl.checkpoints.async_checkpoint import OperatorSnapshotFutures
@@ -33,7 +36,7 @@ from reference_impl.state.snapshot_future import SnapshotFuture
 from reference_impl.task.operator_chain import OperatorChain, OperatorLink
 from reference_impl.task.positioned_input import DueTime, Reader, Source
 
-__all__ = ["KeyedHead"]
+__all__ = ["KeyedHead", "KeyedTask"]
 
 _MAX_PARALLELISM = 8
 """Key groups, all of them this subtask's: few, so that each holds several keys."""
@@ -169,3 +172,22 @@ def _finished(futures: OperatorSnapshotFutures) -> KeptState:
     """The asynchronous part."""
     state = futures.finalize()
     return KeptState(keyed=state.managed_keyed_state, timers=state.raw_keyed_state)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyedTask:
+    """Of one subtask."""
+
+    inputs: Inputs
+    gap_ms: int
+    parts: KeyedParts = HONEST_PARTS
+
+    def head(self, reader: Reader, *, phases: Phases) -> KeyedHead:
+        """One attempt's operator with state by key, and the inputs in front of it; `reader` hears what is read."""
+        return KeyedHead(
+            function=SessionCounter(gap_ms=self.gap_ms, phases=phases),
+            inputs=self.inputs,
+            parts=self.parts,
+            reader=reader,
+            phases=phases,
+        )

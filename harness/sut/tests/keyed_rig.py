@@ -9,9 +9,9 @@ from typing import Any
 
 from harness.engine.subtask import LOOKUPS
 from harness.scenario.model import Task, Workload
-from harness.sut.keyed_task.gated_inputs import GatedInputs
-from harness.sut.keyed_task.keyed_task import KeyedTask
-from harness.sut.keyed_task.parts import HONEST_PARTS, KeyedParts
+from harness.sut.gated_inputs import GatedInputs
+from harness.sut.keyed_head import KeyedTask
+from harness.sut.keyed_parts import HONEST_PARTS, KeyedParts
 from harness.sut.positions import SubtaskSource
 from harness.workloads.lookups import Inputs, LookupSource, Stamp, session_stamps
 from reference_impl.checkpoint_events import CheckpointMetaData, CheckpointOptions, StopMode

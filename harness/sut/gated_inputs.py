@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.sut.keyed_task.parts import KeyedParts
+from harness.sut.keyed_parts import KeyedParts
 from harness.sut.phases import Phases
 from harness.workloads.lookups import Inputs
 from reference_impl.checkpoint_events import CheckpointBarrier, EndOfData, EndOfPartition, StopMode

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from harness.explanation import calls, cuts, effects, life, order, results
 from harness.explanation.contradiction import Contradiction
-from harness.explanation.reasons import calls, cuts, effects, life, order, results
 from harness.verdict import Explanation
 
 __all__ = ["REASONS", "Reason"]

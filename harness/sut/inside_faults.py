@@ -25,7 +25,7 @@ from harness.runs.plan import Crash, RunPlan
 from harness.scenario.model import At, Between, CheckpointDone, Phase, Workload
 from harness.scenario.moments import Awaited, awaited, instant_ms
 from harness.scenario_parts.triggers import RecordTaken
-from harness.sut.inside.calls import FaultyCalls, PlannedCalls
+from harness.sut.faulty_calls import FaultyCalls, PlannedCalls
 from harness.sut.past import Past, read_past
 from harness.sut.phases import PhaseHook, PhaseHooks
 from harness.sut.positions import SubtaskSource, WatchedSource

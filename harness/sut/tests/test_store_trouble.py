@@ -11,7 +11,7 @@ from harness.database.checkpoint_store import CheckpointStore, CheckpointUnreada
 from harness.database.store_files import FolderFiles
 from harness.faults.real.attempt_site import AttemptSite
 from harness.faults.tests.entries import made
-from harness.sut.inside.inside_faults import StoreTrouble
+from harness.sut.inside_faults import StoreTrouble
 
 
 class Notes:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from harness.proxy.toxics import packet
+from harness.proxy.mysql.rules import ATTRIBUTES, refuse
 from harness.proxy.toxics.bandwidth import BANDWIDTH
 from harness.proxy.toxics.close import RESET_PEER, SLOW_CLOSE, TIMEOUT
 from harness.proxy.toxics.half_open import HALF_OPEN
@@ -31,7 +31,7 @@ REFUSE = ToxicKind(name="refuse", attributes={}, stage=None, own=True)
 STALL = ToxicKind(name="stall", attributes={}, stage=None, own=True)
 
 
-_PACKET = ToxicKind(name="packet", attributes=packet.ATTRIBUTES, refuse=packet.refuse, stage=None, own=True)
+_PACKET = ToxicKind(name="packet", attributes=ATTRIBUTES, refuse=refuse, stage=None, own=True)
 
 TOXIC_KINDS: Mapping[str, ToxicKind] = {
     kind.name: kind

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from harness.checkers.history_trace import Stalls, Subtask, Trace
+from harness.checkers.history_trace import Subtask, Trace
 from harness.checkers.inputs import AttemptInput, SubtaskInput, positions_of_emissions
 from harness.checkers.outputs import Chain, Checkpoints, ExpectedOutputs, Shown, effective_output
 from harness.history.event import Owm
 from harness.history.header import Header
+from harness.history.stalls import Stalls
 
 __all__ = ["Case", "SubtaskView"]
 

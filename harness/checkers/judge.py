@@ -16,12 +16,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from harness.checkers.acquittal import Acquittal, Declined, screen_history
 from harness.checkers.case import Case
 from harness.checkers.evidence import completed_checkpoints, restores
 from harness.checkers.history_trace import Trace
 from harness.checkers.invariant import Invariant, conclude
 from harness.checkers.registry import CHECKERS
-from harness.checkers.screen.acquittal import Acquittal, Declined, screen_history
 from harness.history.event import Event, Out, Owm
 from harness.history.fast_files import open_fast
 from harness.history.fast_read import FastHistory, NotOrdinary

@@ -62,7 +62,7 @@ def _scenarios() -> Sequence[Row]:
 
 
 def _faults() -> Sequence[Row]:
-    from harness.faults.model.registry import FAULTS
+    from harness.faults.registry import FAULTS
 
     return [
         {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from harness.world.provision import Provision, Step
+    from harness.world.setup.provision import Provision, Step
 
 __all__ = ["setup"]
 
@@ -46,8 +46,8 @@ def setup(*, world: str, offline_images: bool, oracle: bool, proxy: str, rebuild
     What is installed is used; the rest goes into the cache (~/.cache/floodmark, or $FLOODMARK_CACHE).
     Nothing is installed into the system, and root is needed for --offline-images only.
     """
-    from harness.world.provision import provisioning
     from harness.world.settings import WorldSettings
+    from harness.world.setup.provision import provisioning
 
     with provisioning(WorldSettings.from_environment(), rebuild=rebuild, say=_progress) as task:
         steps = (
@@ -67,14 +67,14 @@ def _oracle(task: Provision) -> Iterator[Step]:
 
 def _steps(task: Provision, *, world: str, offline_images: bool, toxiproxy: bool) -> Iterator[Step]:
     from harness.world.containers import find_engine
-    from harness.world.provision import provide_local_world
+    from harness.world.setup.provision import provide_local_world
 
     if world != "containers":
         yield from provide_local_world(task, toxiproxy=toxiproxy)
         if not offline_images:
             return
     find_engine(task.settings)  # before anything of Docker is imported, for this error says it best
-    from harness.world.provision_images import provide_images, provide_offline_images
+    from harness.world.setup.provision_images import provide_images, provide_offline_images
 
     yield from provide_offline_images(task) if offline_images else provide_images(task)
 

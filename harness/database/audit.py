@@ -15,9 +15,8 @@ from typing import Any
 
 import pymysql
 
-from harness.database.schema import connect
+from harness.database.endpoint import Endpoint, connect
 from harness.errors import WorldError
-from harness.runs.plan import Endpoint
 
 __all__ = ["AuditRow", "EpochRow", "ServerCounter", "ServerCounts", "TableAudit", "read_audit"]
 

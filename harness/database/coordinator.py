@@ -15,8 +15,8 @@ from typing import Any
 
 from harness.database.coordinated_sink import PARTS_KEPT
 from harness.database.driver import Driver, MySqlDriver
+from harness.database.endpoint import Endpoint
 from harness.database.two_phase_sink import roll_back_branches
-from harness.runs.plan import Endpoint
 
 __all__ = ["Coordinator", "coordinated"]
 

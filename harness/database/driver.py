@@ -11,9 +11,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol, Self
 
-from harness.runs.plan import Endpoint
+from harness.database.endpoint import Endpoint, connect
 
-__all__ = ["AsyncDriver", "AsyncMySqlDriver", "BlockingConnection", "Cursor", "Driver", "MySqlDriver"]
+__all__ = [
+    "AsyncDriver",
+    "AsyncMySqlDriver",
+    "BlockingConnection",
+    "Cursor",
+    "Driver",
+    "MySqlDriver",
+    "lookup_connection",
+]
 
 
 class Cursor(Protocol):
@@ -114,8 +122,6 @@ class MySqlDriver:
 
     def connect(self, *, statement_s: float) -> Any:
         """See `Driver`."""
-        from harness.database.schema import connect  # noqa: PLC0415
-
         return connect(self._endpoint, statement_s=statement_s)
 
     def hang_up(self, connection: Any) -> None:
@@ -142,8 +148,6 @@ class AsyncMySqlDriver:
 
     def connection(self) -> Any:
         """See `AsyncDriver`."""
-        from harness.database.lookup_connection import lookup_connection  # noqa: PLC0415
-
         connection = lookup_connection(self._endpoint, connect_timeout_s=_FOREVER_S)
         # asyncmy's own limit covers only the socket, and may drop an open socket or a cancellation that comes at the
         # same moment (asyncio.wait_for of 3.11); the pool's limit covers the handshake too.
@@ -165,3 +169,18 @@ class AsyncMySqlDriver:
         connection.close()
         if transport is not None:
             transport.abort()
+
+
+def lookup_connection(endpoint: Endpoint, *, connect_timeout_s: int = 10) -> Any:
+    """Not connected yet: `await connection.connect()` is left to the caller, and so is what it costs."""
+    from asyncmy.connection import Connection  # noqa: PLC0415
+
+    return Connection(
+        host=endpoint.host,
+        port=endpoint.port,
+        user=endpoint.user,
+        password=endpoint.password,
+        db=endpoint.database,
+        autocommit=True,
+        connect_timeout=connect_timeout_s,
+    )

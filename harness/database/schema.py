@@ -12,15 +12,12 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import pymysql
-from pymysql.connections import Connection
 
+from harness.database.endpoint import Endpoint, connect
 from harness.errors import WorldError
-from harness.runs.plan import Endpoint
 
-__all__ = ["connect", "prepare_database", "run_database"]
+__all__ = ["prepare_database", "run_database"]
 
-_CONNECT_S = 3
-_STATEMENT_S = 10
 
 _TABLES = (
     """CREATE TABLE customer (
@@ -51,22 +48,6 @@ _TABLES = (
 )
 
 _KEY = "ALTER TABLE output ADD UNIQUE KEY (subtask, id, j)"
-
-
-def connect(endpoint: Endpoint, *, statement_s: float = _STATEMENT_S) -> Connection[Any]:
-    """A PyMySQL connection on which every wait is bounded; no TLS, for the proxy reads packets."""
-    return pymysql.connect(
-        host=endpoint.host,
-        port=endpoint.port,
-        user=endpoint.user,
-        password=endpoint.password,
-        database=endpoint.database or None,
-        autocommit=False,
-        ssl_disabled=True,
-        connect_timeout=_CONNECT_S,
-        read_timeout=statement_s,
-        write_timeout=statement_s,
-    )
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.defects.defect import EVERY_LEVEL, Defect, PropertyDefect
 from harness.defects.where import NEVER
-from harness.sut.keyed_task.parts import KeyedParts
+from harness.sut.keyed_parts import KeyedParts
 from harness.sut.variant import Variant
 from reference_impl.checkpoint_events import (
     CancelCheckpointMarker,

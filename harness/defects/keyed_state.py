@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from harness.defects.defect import EVERY_LEVEL, Defect, PropertyDefect
 from harness.defects.where import NEVER
-from harness.sut.keyed_task.parts import Keeping, KeptState, KeyedParts
-from harness.sut.keyed_task.session_counter import BY_INPUT
+from harness.sut.keyed_parts import Keeping, KeptState, KeyedParts
+from harness.sut.session_counter import BY_INPUT
 from harness.sut.variant import Variant
 from reference_impl.checkpoint_events import CheckpointOptions
 from reference_impl.state.copy_on_write_state_map import Cell, Chunk, CopyOnWriteStateMap, EntryKey

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from harness.defects.defect import EVERY_LEVEL, Defect, PropertyDefect
 from harness.defects.keyed_state import OneCheckpointOld, keeping
 from harness.defects.where import NEVER, both, clock_jumps, has_timeout
-from harness.sut.keyed_task.parts import Keeping, KeptState, KeyedParts
+from harness.sut.keyed_parts import Keeping, KeptState, KeyedParts
 from harness.sut.variant import Variant
 from reference_impl.elements import Watermark
 from reference_impl.mailbox.loops import clock_of

@@ -15,9 +15,10 @@ from functools import partial
 from typing import Any, NotRequired, Protocol, TypedDict
 
 from harness.clock import Clock
-from harness.database.checkpoint_store import CheckpointStore, Files
+from harness.database.checkpoint_store import CheckpointStore
 from harness.database.driver import AsyncDriver, Driver
 from harness.database.epoch import Attempt, Fenced, SavedEpoch, SinkLost
+from harness.database.store_files import Files
 from harness.engine.downstream import ShutDownstream
 from harness.engine.subtask import Subtask
 from harness.faults.kill_worker import InjectedFailure
@@ -27,7 +28,7 @@ from harness.scenario.model import Fault, Operator, Scenario
 from harness.sut.dead_letter import is_dead_letter
 from harness.sut.enrichment import JournalProbe
 from harness.sut.function_under_test import FunctionUnderTest
-from harness.sut.keyed_task.keyed_task import KeyedTask
+from harness.sut.keyed_head import KeyedTask
 from harness.sut.phases import Phases
 from harness.sut.positions import Replay, SubtaskSource, named, restored
 from harness.sut.registry import SUTS

@@ -12,8 +12,8 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.faults.model.fault import Fault, FoundFault, OutsideFault
-from harness.faults.model.registry import FAULTS
 from harness.faults.real.evidence import Line, Seen, deed_of
+from harness.faults.registry import FAULTS
 from harness.history.follower import timed_calls
 from harness.runs.outcome import FaultRecord, FaultTime
 from harness.scenario.model import Scenario

@@ -16,6 +16,7 @@ import pymysql
 from harness.clock import monotonic_us
 from harness.database.audit import AuditRow, ServerCounter, TableAudit, read_audit
 from harness.database.coordinator import coordinated
+from harness.database.endpoint import Endpoint
 from harness.database.schema import prepare_database, run_database
 from harness.defects import variant_of
 from harness.engine.findings import fault_events, findings
@@ -32,7 +33,7 @@ from harness.pitfalls.finding import RunSeen, find_pitfalls
 from harness.runs.claims import header_of
 from harness.runs.order import Order, planned_crashes, planned_inside
 from harness.runs.outcome import FaultRecord
-from harness.runs.plan import Endpoint, RunPlan
+from harness.runs.plan import RunPlan
 from harness.scenario.model import Scenario
 from harness.scenario_parts.parts import SINK_FORMS
 from harness.workloads.lookups import customer_rows, offered_records

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from harness.errors import CannotHere
 from harness.runs.order import Order
 from harness.world.ledger import Ledger
-from harness.world.opening import open_world
 from harness.world.proxy_program import PACKETS
 from harness.world.settings import WorldSettings
+from harness.world.setup.opening import open_world
 from harness.world.world import World
 
 __all__ = ["Worlds", "abilities_needed", "open_worlds", "shared_needs"]

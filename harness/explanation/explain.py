@@ -16,7 +16,7 @@ from harness.explanation.contradiction import Contradiction
 from harness.explanation.dossier import Dossier, gather, survey
 from harness.explanation.events import EventLines, FileLines, HeldLines
 from harness.explanation.guarantee import guarantee_of
-from harness.explanation.reasons.catalogue import REASONS
+from harness.explanation.reasons import REASONS
 from harness.history.event import Event
 from harness.history.header import Header
 from harness.history.strict_json import integers_of_any_length

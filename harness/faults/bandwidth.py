@@ -17,11 +17,10 @@ from harness.faults.model.fields import Lasts, Rate
 from harness.faults.real.evidence import Deed, Evidence, Seen, median_ms
 from harness.faults.real.fault_site import Site, toxics_on
 from harness.faults.real.slower_calls import slower_calls
-from harness.faults.simulated.act import LinkAct
 from harness.faults.simulated.link_acts import Holding, moved_bytes
 
 if TYPE_CHECKING:
-    from harness.levels.sim.link import Flight, Link
+    from harness.simulation.link import Flight, Link, LinkAct
 
 __all__ = ["Bandwidth"]
 

@@ -8,14 +8,16 @@ its connection, so losses just after count too, if a call was waiting then.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from harness.faults.model.fault import LinkFault
 from harness.faults.model.fields import Direction, Lasts
 from harness.faults.real.evidence import NOTICE_US, Evidence, Seen
 from harness.faults.real.fault_site import Site, toxics_on
-from harness.faults.simulated.act import LinkAct
 from harness.faults.simulated.link_acts import Swallowing
+
+if TYPE_CHECKING:
+    from harness.simulation.link import LinkAct
 
 __all__ = ["Blackhole"]
 

@@ -14,11 +14,10 @@ from harness.faults.model.fault import InsideFault
 from harness.faults.model.fields import ShiftBy, Subtask, UntilEffective, Way
 from harness.faults.real.attempt_site import AttemptSite, Shift
 from harness.faults.real.evidence import Found, Line, acts, measurements
-from harness.faults.simulated.act import Act, Evidence
+from harness.faults.simulated.act import Act, Evidence, SimulatedRun
 
 if TYPE_CHECKING:
-    from harness.levels.sim.hub import Due
-    from harness.levels.sim.simulation import Simulation
+    from harness.simulation.hub import Due
 
 __all__ = ["ClockJump", "SimulatedJump"]
 
@@ -106,7 +105,7 @@ class ClockJump(InsideFault):
         }
         return Found(began_us=first["t"], measured_us=moved["t"], ended_us=ended_us, evidence=evidence)
 
-    def simulated(self, run: Simulation) -> Act:
+    def simulated(self, run: SimulatedRun) -> Act:
         """See `Fault`."""
         return SimulatedJump(run, how=self.how, shift_ms=self.shift, lasts_ms=self.lasts)
 
@@ -127,7 +126,7 @@ class SimulatedJump:
 
     settles_ms = 0
 
-    def __init__(self, run: Simulation, *, how: str, shift_ms: int, lasts_ms: int | None) -> None:
+    def __init__(self, run: SimulatedRun, *, how: str, shift_ms: int, lasts_ms: int | None) -> None:
         self._run = run
         self._how = how
         self._shift_ms = shift_ms

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from harness.faults.model.fault import LinkFault
 from harness.faults.real.evidence import Evidence, Seen, loss_evidence
 from harness.faults.real.fault_site import Site
-from harness.faults.simulated.act import LOST_CONNECTION, LinkAct, losses
+from harness.faults.simulated.act import losses
+from harness.simulation.replies import LOST_CONNECTION
 
 if TYPE_CHECKING:
-    from harness.levels.sim.link import Flight, Link
+    from harness.simulation.link import Flight, Link, LinkAct
 
 __all__ = ["Cut", "ResetNow", "SimulatedCut"]
 

@@ -15,13 +15,13 @@ from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import UntilEffective
 from harness.faults.real.evidence import GONE, Evidence, Seen, client_errors, fact
 from harness.faults.real.fault_site import Site
-from harness.faults.simulated.act import LOST_CONNECTION, REFUSED, Act
+from harness.faults.simulated.act import Act, SimulatedRun
 from harness.faults.simulated.on_server import OnServer
+from harness.simulation.replies import LOST_CONNECTION, REFUSED
 
 if TYPE_CHECKING:
-    from harness.levels.sim.link import Flight, Link
-    from harness.levels.sim.server import SimulatedServer
-    from harness.levels.sim.simulation import Simulation
+    from harness.simulation.link import Flight, Link
+    from harness.simulation.server import SimulatedServer
 
 __all__ = ["DatabaseKill", "DatabaseRestart"]
 
@@ -71,7 +71,7 @@ class DatabaseKill(_Ended):
         """See `OutsideFault`."""
         return _ended_then_started(site, site.server.kill)
 
-    def simulated(self, run: Simulation) -> Act:
+    def simulated(self, run: SimulatedRun) -> Act:
         """See `Fault`."""
         return _Gone(run, in_order=False)
 
@@ -94,7 +94,7 @@ class DatabaseRestart(_Ended):
         """See `OutsideFault`."""
         return _ended_then_started(site, site.server.shut_down)
 
-    def simulated(self, run: Simulation) -> Act:
+    def simulated(self, run: SimulatedRun) -> Act:
         """See `Fault`."""
         return _Gone(run, in_order=True)
 
@@ -128,7 +128,7 @@ def _ended_then_started(site: Site, end: Callable[[], None]) -> Iterator[None]:
 class _Gone(OnServer):
     """Every session ends, and nobody is let in until it heals; on every link. Mutable: see `OnServer`."""
 
-    def __init__(self, run: Simulation, *, in_order: bool) -> None:
+    def __init__(self, run: SimulatedRun, *, in_order: bool) -> None:
         super().__init__(run, codes=GONE, sets=self._end, puts_back=self._start, settles_ms=_GRACE_US // 1000)
         self._in_order = in_order
         self._links = (*run.links.values(), run.direct)

@@ -15,12 +15,11 @@ from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Lasts
 from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
 from harness.faults.real.fault_site import Site
-from harness.faults.simulated.act import Act, OnLinks
+from harness.faults.simulated.act import Act, OnLinks, SimulatedRun
 from harness.history.follower import TimedCall
 
 if TYPE_CHECKING:
-    from harness.levels.sim.link import Flight, Link
-    from harness.levels.sim.simulation import Simulation
+    from harness.simulation.link import Flight, Link
 
 __all__ = ["DatabasePause"]
 
@@ -69,7 +68,7 @@ class DatabasePause(ServerFault):
             return {}
         return {"pid": fact(seen, "pid"), "calls_waiting": len(waiting), "answered": 0, "codes": given_up}
 
-    def simulated(self, run: Simulation) -> Act:
+    def simulated(self, run: SimulatedRun) -> Act:
         """See `Fault`."""
         return OnLinks(_Paused(), [*run.links.values(), run.direct])
 

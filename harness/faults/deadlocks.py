@@ -18,12 +18,11 @@ from harness.faults.model.fields import Count, Gap, Lasts
 from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
 from harness.faults.real.fault_site import Site
 from harness.faults.real.server_control import RootLine, repeating
-from harness.faults.simulated.act import Act
+from harness.faults.simulated.act import Act, SimulatedRun
 from harness.faults.simulated.on_server import Hunt
 
 if TYPE_CHECKING:
-    from harness.levels.sim.server import SimulatedServer
-    from harness.levels.sim.simulation import Simulation
+    from harness.simulation.server import SimulatedServer
 
 __all__ = ["Deadlocks"]
 
@@ -82,7 +81,7 @@ class Deadlocks(ServerFault):
         met, counted = client_errors(seen, (_DEADLOCK,)), fact(seen, "counted")
         return {"codes": met, "counted": counted} if met and counted else {}
 
-    def simulated(self, run: Simulation) -> Act:
+    def simulated(self, run: SimulatedRun) -> Act:
         """See `Fault`."""
         return _SimulatedDeadlocks(run, gap_ms=self.gap, count=self.count)
 
@@ -151,7 +150,7 @@ def _remove_weight(root: Any) -> None:
 class _SimulatedDeadlocks(Hunt):
     """Lies in wait for the next epoch that is written, whose transaction is the victim. Mutable: see `Hunt`."""
 
-    def __init__(self, run: Simulation, *, gap_ms: int, count: int | None) -> None:
+    def __init__(self, run: SimulatedRun, *, gap_ms: int, count: int | None) -> None:
         super().__init__(run, codes=(_DEADLOCK,), strike=self._lie_in_wait, gap_ms=gap_ms, count=count)
 
     def _lie_in_wait(self, server: SimulatedServer) -> bool:

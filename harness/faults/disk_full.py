@@ -15,12 +15,11 @@ from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Lasts
 from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
 from harness.faults.real.fault_site import Site
-from harness.faults.simulated.act import Act
+from harness.faults.simulated.act import Act, SimulatedRun
 from harness.faults.simulated.on_server import OnServer
 
 if TYPE_CHECKING:
-    from harness.levels.sim.server import SimulatedServer
-    from harness.levels.sim.simulation import Simulation
+    from harness.simulation.server import SimulatedServer
 
 __all__ = ["DiskFull"]
 
@@ -56,7 +55,7 @@ class DiskFull(ServerFault):
         met, taken = client_errors(seen, _FULL), fact(seen, "bytes_taken")
         return {"bytes_taken": taken, "codes": met} if met and taken else {}
 
-    def simulated(self, run: Simulation) -> Act:
+    def simulated(self, run: SimulatedRun) -> Act:
         """See `Fault`."""
 
         def switch(server: SimulatedServer, *, on: bool) -> None:

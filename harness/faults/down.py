@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from harness.faults.model.fault import LinkFault
 from harness.faults.model.fields import Lasts
 from harness.faults.real.evidence import Evidence, Seen, loss_evidence
 from harness.faults.real.fault_site import Site
-from harness.faults.simulated.act import LinkAct
 from harness.faults.simulated.link_acts import ShutPort
+
+if TYPE_CHECKING:
+    from harness.simulation.link import LinkAct
 
 __all__ = ["Down"]
 

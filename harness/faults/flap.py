@@ -16,12 +16,11 @@ from harness.faults.model.fields import Closed, Lasts, Open
 from harness.faults.real.evidence import Evidence, Seen, loss_evidence
 from harness.faults.real.fault_site import Site
 from harness.faults.real.server_control import taking_turns
-from harness.faults.simulated.act import LinkAct
 from harness.faults.simulated.link_acts import ShutPort
 
 if TYPE_CHECKING:
-    from harness.levels.sim.hub import Due
-    from harness.levels.sim.link import Flight, Link
+    from harness.simulation.hub import Due
+    from harness.simulation.link import Flight, Link, LinkAct
 
 __all__ = ["Flap", "SimulatedFlap"]
 

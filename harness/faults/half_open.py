@@ -13,11 +13,11 @@ from harness.faults.model.fault import Directed, LinkFault
 from harness.faults.model.fields import Direction, Lasts
 from harness.faults.real.evidence import NOTICE_US, Evidence, Seen
 from harness.faults.real.fault_site import Site, toxics_on
-from harness.faults.simulated.act import LinkAct, meet_all, meet_unarrived
+from harness.faults.simulated.act import meet_all, meet_unarrived
 from harness.faults.simulated.link_acts import Swallowing, moved_bytes
 
 if TYPE_CHECKING:
-    from harness.levels.sim.link import Flight, Link
+    from harness.simulation.link import Flight, Link, LinkAct
 
 __all__ = ["HalfOpen", "SimulatedHalfOpen"]
 

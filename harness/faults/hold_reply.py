@@ -12,11 +12,11 @@ from harness.faults.model.fault import MessageFault
 from harness.faults.model.fields import Lasts, Packet
 from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site, packets_on
-from harness.faults.simulated.act import LinkAct, meet_all
+from harness.faults.simulated.act import meet_all
 from harness.faults.simulated.link_acts import Picks, picks_of
 
 if TYPE_CHECKING:
-    from harness.levels.sim.link import Flight, Link
+    from harness.simulation.link import Flight, Link, LinkAct
 
 __all__ = ["HoldReply", "SimulatedHold"]
 

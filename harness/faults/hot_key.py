@@ -13,8 +13,7 @@ from msgspec.structs import replace
 
 from harness.choices import Draw
 from harness.faults.model.fields import Count, Delay, Share, Subtask
-from harness.faults.model.workload import Element, ShapingFault, Source
-from harness.faults.real.calls import first_taken, inputs
+from harness.faults.model.workload import Element, ShapingFault, Source, first_taken, inputs
 from harness.faults.real.evidence import Found, Line
 from harness.faults.simulated.on_attempt import Shaped
 from harness.history.event import In, Wm

@@ -17,12 +17,11 @@ from harness.faults.model.fields import Count, Gap, Lasts
 from harness.faults.real.evidence import GONE, Evidence, Seen, client_errors, fact
 from harness.faults.real.fault_site import Site
 from harness.faults.real.server_control import RootLine, end_sessions, repeating, sessions_of_run
-from harness.faults.simulated.act import Act
+from harness.faults.simulated.act import Act, SimulatedRun
 from harness.faults.simulated.on_server import Hunt
 
 if TYPE_CHECKING:
-    from harness.levels.sim.server import SimulatedServer
-    from harness.levels.sim.simulation import Simulation
+    from harness.simulation.server import SimulatedServer
 
 __all__ = ["KillConnection"]
 
@@ -56,7 +55,7 @@ class KillConnection(ServerFault):
         lost, killed = client_errors(seen, GONE, grace_us=_GRACE_US), fact(seen, "killed")
         return {"killed": killed, "codes": lost} if lost and killed else {}
 
-    def simulated(self, run: Simulation) -> Act:
+    def simulated(self, run: SimulatedRun) -> Act:
         """See `Fault`."""
 
         def strike(server: SimulatedServer) -> bool:

@@ -18,12 +18,11 @@ from harness.faults.model.fields import Count, Gap, Lasts, OnLink
 from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
 from harness.faults.real.fault_site import Site
 from harness.faults.real.server_control import RootLine, Session, interrupt, repeating, sessions_of_run
-from harness.faults.simulated.act import Act
+from harness.faults.simulated.act import Act, SimulatedRun
 from harness.faults.simulated.on_server import Hunt
 
 if TYPE_CHECKING:
-    from harness.levels.sim.server import SimulatedServer
-    from harness.levels.sim.simulation import Simulation
+    from harness.simulation.server import SimulatedServer
 
 __all__ = ["KillQuery"]
 
@@ -61,7 +60,7 @@ class KillQuery(ServerFault):
         met, killed = client_errors(seen, (_INTERRUPTED,)), fact(seen, "killed")
         return {"killed": killed, "codes": met} if met and killed else {}
 
-    def simulated(self, run: Simulation) -> Act:
+    def simulated(self, run: SimulatedRun) -> Act:
         """See `Fault`."""
 
         def strike(server: SimulatedServer) -> bool:

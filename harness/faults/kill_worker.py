@@ -15,8 +15,6 @@ from typing import Annotated, Literal, NoReturn
 from harness.faults.model.fault import FoundFault
 from harness.faults.model.fields import Subtask, Way
 from harness.faults.real.evidence import Found, Line, is_speech, reaped_code
-from harness.runs.plan import Crash
-from harness.scenario_parts.triggers import Phase
 
 __all__ = ["EXIT_CODE", "InjectedFailure", "KillWorker", "die"]
 
@@ -43,14 +41,6 @@ class KillWorker(FoundFault):
     do: Literal["kill_worker"]
     subtask: Subtask
     how: Annotated[Literal["sigkill", "sigsegv", "exit", "exception"], Way] = "sigkill"
-
-    @property
-    def crash(self) -> Crash:
-        """As the plan of a run holds it."""
-        assert isinstance(self.when, Phase), "a worker is killed at a phase"
-        return Crash(
-            fault=self.id, subtask=self.subtask, phase=self.when.phase, hit=self.when.hit, how=self.how
-        )
 
     def found(self, lines: Sequence[Line]) -> Found | None:
         """From the note up to the start of the next attempt; None if its phase never came."""

@@ -14,10 +14,11 @@ from harness.faults.model.fault import Directed, LinkFault
 from harness.faults.model.fields import Lasts, Size
 from harness.faults.real.evidence import Evidence, Seen, loss_evidence
 from harness.faults.real.fault_site import Site, toxics_on
-from harness.faults.simulated.act import LOST_CONNECTION, LinkAct, losses, meet_all, meet_requests
+from harness.faults.simulated.act import losses, meet_all, meet_requests
+from harness.simulation.replies import LOST_CONNECTION
 
 if TYPE_CHECKING:
-    from harness.levels.sim.link import Connection, Flight, Link
+    from harness.simulation.link import Connection, Flight, Link, LinkAct
 
 __all__ = ["Limit", "SimulatedLimit"]
 

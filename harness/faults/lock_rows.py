@@ -16,13 +16,12 @@ from harness.faults.model.fields import Count, Lasts, OnLink
 from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
 from harness.faults.real.fault_site import Site
 from harness.faults.real.server_control import RootLine, repeating, sessions_of_run
-from harness.faults.simulated.act import Act
+from harness.faults.simulated.act import Act, SimulatedRun
 from harness.faults.simulated.on_server import OnServer
 
 if TYPE_CHECKING:
-    from harness.levels.sim.hub import Due
-    from harness.levels.sim.server import Session, SimulatedServer
-    from harness.levels.sim.simulation import Simulation
+    from harness.simulation.hub import Due
+    from harness.simulation.server import Session, SimulatedServer
 
 __all__ = ["LockRows"]
 
@@ -97,7 +96,7 @@ class LockRows(ServerFault):
         waiting = fact(seen, "waiting")
         return {"waiting": waiting, "codes": client_errors(seen, _GIVEN_UP)} if waiting else {}
 
-    def simulated(self, run: Simulation) -> Act:
+    def simulated(self, run: SimulatedRun) -> Act:
         """See `Fault`."""
         return _SimulatedLock(run, link=self.link, subtasks=self.count)
 
@@ -105,7 +104,7 @@ class LockRows(ServerFault):
 class _SimulatedLock(OnServer):
     """Another session of the simulated server holds the locks. Mutable: how many waited at once, at most."""
 
-    def __init__(self, run: Simulation, *, link: str, subtasks: int | None) -> None:
+    def __init__(self, run: SimulatedRun, *, link: str, subtasks: int | None) -> None:
         super().__init__(run, codes=_GIVEN_UP, sets=self._lock, puts_back=self._let_go)
         self._link = link
         self._subtasks = subtasks

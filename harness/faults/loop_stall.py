@@ -7,18 +7,14 @@ stall began came late by at least that while, measured in the attempt.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from harness.clock import monotonic_us, pause
 from harness.faults.model.fault import InsideFault, Repeats
 from harness.faults.model.fields import Lasts, Subtask
 from harness.faults.real.attempt_site import ActJournal, AttemptSite
 from harness.faults.real.evidence import Found, Line, acts, measurements
-from harness.faults.simulated.act import Act, Evidence
-
-if TYPE_CHECKING:
-    from harness.levels.sim.place import SimulatedAttempt
-    from harness.levels.sim.simulation import Simulation
+from harness.faults.simulated.act import Act, Evidence, RunningAttempt, SimulatedRun
 
 __all__ = ["LoopStall", "SimulatedStall"]
 
@@ -62,7 +58,7 @@ class LoopStall(InsideFault, Repeats):
         }
         return Found(began_us=began_us, measured_us=late[0]["t"], ended_us=late[-1]["t"], evidence=evidence)
 
-    def simulated(self, run: Simulation) -> Act:
+    def simulated(self, run: SimulatedRun) -> Act:
         """See `Fault`."""
         return SimulatedStall(run, self.subtask, lasts_ms=self.lasts)
 
@@ -72,7 +68,7 @@ class SimulatedStall:
 
     settles_ms = 0
 
-    def __init__(self, run: Simulation, subtask: int, *, lasts_ms: int) -> None:
+    def __init__(self, run: SimulatedRun, subtask: int, *, lasts_ms: int) -> None:
         self._run = run
         self._subtask = subtask
         self._lasts_ms = lasts_ms
@@ -89,7 +85,7 @@ class SimulatedStall:
         else:
             attempt.loop.call_soon_threadsafe(self._stall, attempt)
 
-    def _stall(self, attempt: SimulatedAttempt) -> None:
+    def _stall(self, attempt: RunningAttempt) -> None:
         self._since_ms = self._run.hub.now_ms
         attempt.sleep_until(self._since_ms + self._lasts_ms)
         self._lag_ms = self._run.hub.now_ms - self._since_ms

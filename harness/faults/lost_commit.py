@@ -14,11 +14,12 @@ from harness.faults.model.fault import PacketFault
 from harness.faults.model.fields import UntilEffective
 from harness.faults.real.evidence import NOTICE_US, Evidence, Seen, loss_evidence
 from harness.faults.real.fault_site import Site, packets_on
-from harness.faults.simulated.act import LOST_CONNECTION, LinkAct, losses, meet_all, meet_requests
+from harness.faults.simulated.act import losses, meet_all, meet_requests
 from harness.faults.simulated.link_acts import Picks, picks_of
+from harness.simulation.replies import LOST_CONNECTION
 
 if TYPE_CHECKING:
-    from harness.levels.sim.link import Flight, Link
+    from harness.simulation.link import Flight, Link, LinkAct
 
 __all__ = ["LostCommit", "LostCommitReply", "SimulatedLoss", "SimulatedLostReply"]
 

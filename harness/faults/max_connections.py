@@ -17,12 +17,11 @@ from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
 from harness.faults.real.fault_site import Site
 from harness.faults.real.server_control import RootLine, end_sessions, repeating, sessions_of_run
 from harness.faults.real.server_variables import global_variables
-from harness.faults.simulated.act import Act
+from harness.faults.simulated.act import Act, SimulatedRun
 from harness.faults.simulated.on_server import OnServer
 
 if TYPE_CHECKING:
-    from harness.levels.sim.server import SimulatedServer
-    from harness.levels.sim.simulation import Simulation
+    from harness.simulation.server import SimulatedServer
 
 __all__ = ["MaxConnections"]
 
@@ -67,7 +66,7 @@ class MaxConnections(ServerFault):
         met, refused = client_errors(seen, (_TOO_MANY_CONNECTIONS,)), fact(seen, "refused")
         return {"refused": refused, "codes": met} if met and refused else {}
 
-    def simulated(self, run: Simulation) -> Act:
+    def simulated(self, run: SimulatedRun) -> Act:
         """See `Fault`."""
 
         def fill(server: SimulatedServer) -> None:

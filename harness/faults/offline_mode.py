@@ -14,12 +14,11 @@ from harness.faults.model.fields import Lasts
 from harness.faults.real.evidence import GONE, Evidence, Seen, client_errors, fact
 from harness.faults.real.fault_site import Site
 from harness.faults.real.server_variables import global_variables
-from harness.faults.simulated.act import Act
+from harness.faults.simulated.act import Act, SimulatedRun
 from harness.faults.simulated.on_server import OnServer
 
 if TYPE_CHECKING:
-    from harness.levels.sim.server import SimulatedServer
-    from harness.levels.sim.simulation import Simulation
+    from harness.simulation.server import SimulatedServer
 
 __all__ = ["OfflineMode"]
 
@@ -50,7 +49,7 @@ class OfflineMode(ServerFault):
         met = client_errors(seen, (_OFFLINE, *GONE))
         return {"codes": met} if str(_OFFLINE) in met and fact(seen, "offline") == 1 else {}
 
-    def simulated(self, run: Simulation) -> Act:
+    def simulated(self, run: SimulatedRun) -> Act:
         """See `Fault`."""
 
         def take_offline(server: SimulatedServer) -> None:

@@ -17,12 +17,11 @@ from harness.faults.model.fields import Lasts, Size
 from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
 from harness.faults.real.fault_site import Site
 from harness.faults.real.server_variables import variables_of_new_sessions
-from harness.faults.simulated.act import Act
+from harness.faults.simulated.act import Act, SimulatedRun
 from harness.faults.simulated.on_server import OnServer
 
 if TYPE_CHECKING:
-    from harness.levels.sim.server import SimulatedServer
-    from harness.levels.sim.simulation import Simulation
+    from harness.simulation.server import SimulatedServer
 
 __all__ = ["OversizedPacket"]
 
@@ -55,7 +54,7 @@ class OversizedPacket(ServerFault):
         met = client_errors(seen, (_TOO_LARGE,))
         return {"codes": met, "bytes_max": self.bytes} if met and fact(seen, "ended_us") else {}
 
-    def simulated(self, run: Simulation) -> Act:
+    def simulated(self, run: SimulatedRun) -> Act:
         """See `Fault`."""
 
         def bound(server: SimulatedServer, *, bytes_max: int | None) -> None:

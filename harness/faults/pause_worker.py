@@ -9,18 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from harness.faults.model.fault import OutsideFault, Repeats
 from harness.faults.model.fields import Lasts, Subtask
 from harness.faults.real.attempt_site import AttemptSite, stop
 from harness.faults.real.evidence import Evidence, Seen, attempt_of, is_speech
 from harness.faults.real.fault_site import Site
-from harness.faults.simulated.act import Act
+from harness.faults.simulated.act import Act, SimulatedRun
 from harness.faults.simulated.on_attempt import StoppedWorker
-
-if TYPE_CHECKING:
-    from harness.levels.sim.simulation import Simulation
 
 __all__ = ["PauseWorker"]
 
@@ -80,6 +77,6 @@ class PauseWorker(OutsideFault, Repeats):
         """At a phase of its own."""
         stop(self.id, attempt)
 
-    def simulated(self, run: Simulation) -> Act:
+    def simulated(self, run: SimulatedRun) -> Act:
         """See `Fault`."""
         return StoppedWorker(run, self.subtask)

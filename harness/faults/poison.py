@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from harness.faults.model.fields import Way
-from harness.faults.model.workload import CallFault, StruckCall
-from harness.faults.real.calls import find_calls
+from harness.faults.model.workload import CallFault, StruckCall, find_calls
 from harness.faults.real.evidence import Found, Line
 
 __all__ = ["Poison"]

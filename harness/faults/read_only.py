@@ -15,12 +15,11 @@ from harness.faults.model.fields import Lasts
 from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
 from harness.faults.real.fault_site import Site
 from harness.faults.real.server_variables import global_variables
-from harness.faults.simulated.act import Act
+from harness.faults.simulated.act import Act, SimulatedRun
 from harness.faults.simulated.on_server import OnServer
 
 if TYPE_CHECKING:
-    from harness.levels.sim.server import SimulatedServer
-    from harness.levels.sim.simulation import Simulation
+    from harness.simulation.server import SimulatedServer
 
 __all__ = ["ReadOnly"]
 
@@ -51,7 +50,7 @@ class ReadOnly(ServerFault):
         refused = client_errors(seen, _REFUSED)
         return {"codes": refused} if refused and fact(seen, _WORD) == 1 else {}
 
-    def simulated(self, run: Simulation) -> Act:
+    def simulated(self, run: SimulatedRun) -> Act:
         """See `Fault`."""
 
         def switch(server: SimulatedServer, *, on: bool) -> None:

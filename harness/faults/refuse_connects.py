@@ -14,10 +14,11 @@ from harness.faults.model.fault import LinkFault
 from harness.faults.model.fields import Lasts
 from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site, toxics_on
-from harness.faults.simulated.act import REFUSED, LinkAct, losses
+from harness.faults.simulated.act import losses
+from harness.simulation.replies import REFUSED
 
 if TYPE_CHECKING:
-    from harness.levels.sim.link import Flight, Link
+    from harness.simulation.link import Flight, Link, LinkAct
 
 __all__ = ["RefuseConnects", "SimulatedRefusal"]
 

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from harness.clock import monotonic_us
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Lasts, Way
 from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
 from harness.faults.real.fault_site import Site
-from harness.faults.simulated.act import Act
+from harness.faults.simulated.act import Act, SimulatedRun
 from harness.faults.simulated.on_server import OnServer
-
-if TYPE_CHECKING:
-    from harness.levels.sim.simulation import Simulation
 
 __all__ = ["SchemaChange"]
 
@@ -87,7 +84,7 @@ class SchemaChange(ServerFault):
         met = client_errors(seen, (_NO_COLUMN, _NO_TABLE))
         return {"codes": met} if met and fact(seen, "renamed") else {}
 
-    def simulated(self, run: Simulation) -> Act:
+    def simulated(self, run: SimulatedRun) -> Act:
         """See `Fault`."""
         return OnServer(
             run,

@@ -17,12 +17,11 @@ from harness.faults.model.fields import Delay, Lasts
 from harness.faults.real.evidence import Evidence, Seen, fact, fastest_ms, median_ms
 from harness.faults.real.fault_site import Site
 from harness.faults.real.server_control import RootLine, repeating, sessions_of_run
-from harness.faults.simulated.act import Act
+from harness.faults.simulated.act import Act, SimulatedRun
 from harness.faults.simulated.on_server import OnServer
 
 if TYPE_CHECKING:
-    from harness.levels.sim.server import SimulatedServer
-    from harness.levels.sim.simulation import Simulation
+    from harness.simulation.server import SimulatedServer
 
 __all__ = ["SlowQuery"]
 
@@ -88,7 +87,7 @@ class SlowQuery(ServerFault):
             "fastest_ms": round(fastest, 1),
         }
 
-    def simulated(self, run: Simulation) -> Act:
+    def simulated(self, run: SimulatedRun) -> Act:
         """See `Fault`."""
         return _Slow(run, delay_ms=self.delay)
 
@@ -113,7 +112,7 @@ def _speed_up(connection: Any) -> None:
 class _Slow(OnServer):
     """Mutable: see `OnServer`; its evidence is the lookups that slept."""
 
-    def __init__(self, run: Simulation, *, delay_ms: int) -> None:
+    def __init__(self, run: SimulatedRun, *, delay_ms: int) -> None:
         super().__init__(run, codes=(), sets=self._slow_down, puts_back=self._speed_up)
         self._delay_ms = delay_ms
         self._slept = 0

@@ -14,11 +14,11 @@ from harness.faults.model.fault import MessageFault
 from harness.faults.model.fields import Code, UntilEffective
 from harness.faults.real.evidence import NOTICE_US, Evidence, Seen
 from harness.faults.real.fault_site import Site, packets_on
-from harness.faults.simulated.act import LinkAct, meet_requests
+from harness.faults.simulated.act import meet_requests
 from harness.faults.simulated.link_acts import Picks, command_of, picks_of
 
 if TYPE_CHECKING:
-    from harness.levels.sim.link import Flight, Link
+    from harness.simulation.link import Flight, Link, LinkAct
 
 __all__ = ["SimulatedSqlError", "SqlError"]
 

@@ -12,10 +12,10 @@ from harness.faults.model.fault import LinkFault
 from harness.faults.model.fields import Lasts
 from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Messages, Site, packets_on
-from harness.faults.simulated.act import LinkAct, meet_requests
+from harness.faults.simulated.act import meet_requests
 
 if TYPE_CHECKING:
-    from harness.levels.sim.link import Flight, Link
+    from harness.simulation.link import Flight, Link, LinkAct
 
 __all__ = ["SimulatedStall", "StalledHandshake"]
 

@@ -14,11 +14,10 @@ from harness.faults.model.fault import InsideFault
 from harness.faults.model.fields import Subtask, Times
 from harness.faults.real.attempt_site import AttemptSite
 from harness.faults.real.evidence import Found, Line, acts
-from harness.faults.simulated.act import Act, Evidence
+from harness.faults.simulated.act import Act, Evidence, SimulatedRun
 
 if TYPE_CHECKING:
-    from harness.database.checkpoint_store import Files
-    from harness.levels.sim.simulation import Simulation
+    from harness.database.store_files import Files
 
 __all__ = ["Damage", "StoreNewestMissing", "StoreTorn"]
 
@@ -55,7 +54,7 @@ class _OfFiles(InsideFault):
             done = self.damage(files, name)
             attempt.journal.acted(self.id, self.what, file=name, bytes=done.bytes, of=done.of)
 
-    def simulated(self, run: Simulation) -> Act:
+    def simulated(self, run: SimulatedRun) -> Act:
         """See `Fault`."""
         return _SimulatedDamage(run, self)
 
@@ -120,7 +119,7 @@ class _SimulatedDamage:
 
     settles_ms = 0
 
-    def __init__(self, run: Simulation, fault: _OfFiles) -> None:
+    def __init__(self, run: SimulatedRun, fault: _OfFiles) -> None:
         self._run = run
         self._fault = fault
         self._damaged: dict[str, Damage] = {}

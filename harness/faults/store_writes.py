@@ -17,12 +17,11 @@ from harness.faults.model.fault import InsideFault
 from harness.faults.model.fields import Delay, Lasts, Subtask, Way
 from harness.faults.real.attempt_site import AttemptSite
 from harness.faults.real.evidence import Found, Line, acts, measurements
-from harness.faults.simulated.act import Act, Evidence
+from harness.faults.simulated.act import Act, Evidence, SimulatedRun
 from harness.faults.simulated.on_attempt import OnStore
 
 if TYPE_CHECKING:
     from harness.clock import Clock
-    from harness.levels.sim.simulation import Simulation
 
 __all__ = ["StoreFailing", "StoreSlow"]
 
@@ -82,7 +81,7 @@ class StoreSlow(_OfWrites):
         slowest_ms = max((line["took_ms"] for line in held), default=0)
         return self._found(lines, met=held, evidence={"writes": len(held), "slowest_ms": slowest_ms})
 
-    def simulated(self, run: Simulation) -> Act:
+    def simulated(self, run: SimulatedRun) -> Act:
         """See `Fault`."""
         return _SimulatedSlow(run, self.subtask, delay_ms=self.delay)
 
@@ -113,7 +112,7 @@ class StoreFailing(_OfWrites):
         errors = dict(sorted(Counter(line["errno"] for line in refused).items()))
         return self._found(lines, met=refused, evidence={"writes": len(refused), "errors": errors})
 
-    def simulated(self, run: Simulation) -> Act:
+    def simulated(self, run: SimulatedRun) -> Act:
         """See `Fault`."""
         return _SimulatedFailing(run, self.subtask, code=_ERRNO[self.how])
 
@@ -121,7 +120,7 @@ class StoreFailing(_OfWrites):
 class _SimulatedSlow(OnStore):
     """Each write takes longer. Mutable: see `OnStore`."""
 
-    def __init__(self, run: Simulation, subtask: int | None, *, delay_ms: int) -> None:
+    def __init__(self, run: SimulatedRun, subtask: int | None, *, delay_ms: int) -> None:
         super().__init__(run, subtask)
         self._delay_ms = delay_ms
 
@@ -137,7 +136,7 @@ class _SimulatedSlow(OnStore):
 class _SimulatedFailing(OnStore):
     """Each write fails. Mutable: see `OnStore`."""
 
-    def __init__(self, run: Simulation, subtask: int | None, *, code: int) -> None:
+    def __init__(self, run: SimulatedRun, subtask: int | None, *, code: int) -> None:
         super().__init__(run, subtask)
         self._code = code
 

@@ -19,12 +19,11 @@ from harness.faults.real.evidence import GONE, Evidence, Seen, client_errors, fa
 from harness.faults.real.fault_site import Site
 from harness.faults.real.server_control import repeating
 from harness.faults.real.server_variables import variables_of_new_sessions
-from harness.faults.simulated.act import Act
+from harness.faults.simulated.act import Act, SimulatedRun
 from harness.faults.simulated.on_server import OnServer
 
 if TYPE_CHECKING:
-    from harness.levels.sim.server import SimulatedServer
-    from harness.levels.sim.simulation import Simulation
+    from harness.simulation.server import SimulatedServer
 
 __all__ = ["WaitTimeout"]
 
@@ -66,7 +65,7 @@ class WaitTimeout(ServerFault):
         lost = client_errors(later, GONE, grace_us=_NOTICES_US)
         return {"hung_up": hung_up, "codes": lost} if lost else {}
 
-    def simulated(self, run: Simulation) -> Act:
+    def simulated(self, run: SimulatedRun) -> Act:
         """See `Fault`."""
         return _SimulatedSilence(run, silence_ms=1000 * max(1, -(-self.delay // 1000)))
 
@@ -95,7 +94,7 @@ class _HungUp:
 class _SimulatedSilence(OnServer):
     """Mutable: see `OnServer`; whom it ended itself does not count, but who was silent for too long."""
 
-    def __init__(self, run: Simulation, *, silence_ms: int) -> None:
+    def __init__(self, run: SimulatedRun, *, silence_ms: int) -> None:
         super().__init__(
             run, codes=GONE, sets=self._bound, puts_back=self._unbound, settles_ms=_NOTICES_US // 1000
         )

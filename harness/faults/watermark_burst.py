@@ -10,8 +10,7 @@ from itertools import takewhile
 from typing import Any, Literal
 
 from harness.faults.model.fields import Count, Subtask
-from harness.faults.model.workload import ShapingFault, Source
-from harness.faults.real.calls import first_taken, inputs
+from harness.faults.model.workload import ShapingFault, Source, first_taken, inputs
 from harness.faults.real.evidence import Found, Line
 from harness.faults.simulated.on_attempt import Shaped
 from harness.history.event import In, Wm

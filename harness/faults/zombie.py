@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from harness.clock import Deadline, wait_until
 from harness.faults.model.fault import OutsideFault
@@ -18,13 +18,9 @@ from harness.faults.model.fields import Lasts, Subtask
 from harness.faults.real.attempt_site import AttemptSite, stop
 from harness.faults.real.evidence import Evidence, Line, Seen, attempt_of, is_speech
 from harness.faults.real.fault_site import Site, Succession
-from harness.faults.simulated.act import Act
+from harness.faults.simulated.act import Act, RunningAttempt, SimulatedRun
 from harness.faults.simulated.on_attempt import StoppedWorker
 from harness.history.event import Snap
-
-if TYPE_CHECKING:
-    from harness.levels.sim.place import SimulatedAttempt
-    from harness.levels.sim.simulation import Simulation
 
 __all__ = ["SimulatedZombie", "Zombie"]
 
@@ -110,7 +106,7 @@ class Zombie(OutsideFault):
         """At a phase of its own."""
         stop(self.id, attempt)
 
-    def simulated(self, run: Simulation) -> Act:
+    def simulated(self, run: SimulatedRun) -> Act:
         """See `Fault`."""
         return SimulatedZombie(run, self.subtask)
 
@@ -131,7 +127,7 @@ def _commit_of(after: Sequence[Line]) -> str | None:
 class SimulatedZombie(StoppedWorker):
     """It is taken for dead, its successor starts and writes, and then it goes on. Mutable."""
 
-    def __init__(self, run: Simulation, subtask: int) -> None:
+    def __init__(self, run: SimulatedRun, subtask: int) -> None:
         super().__init__(run, subtask)
         self._looked_at = 0
         """So many events have been searched for the successor's snapshot."""
@@ -143,9 +139,9 @@ class SimulatedZombie(StoppedWorker):
         """It sleeps on until its successor has handed in a snapshot, and then has its say."""
         return self._waited_ms + _ZOMBIE_SPEAKS_MS
 
-    def stopped(self, attempt: SimulatedAttempt) -> None:
+    def stopped(self, attempt: RunningAttempt) -> None:
         """Another one takes over."""
-        self._run.supersede(attempt)
+        self._run.supersede(attempt.subtask)
 
     def ends(self) -> None:
         """It goes on, not knowing, but not before its successor has handed in a snapshot."""

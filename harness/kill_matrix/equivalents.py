@@ -20,7 +20,7 @@ from harness.explore.drawing import draw_scenario
 from harness.levels.sim.run import Simulated, simulate_scenario
 from harness.runs.order import Order
 from harness.scenario.model import Scenario
-from harness.sut.keyed_task.parts import KeyedParts
+from harness.sut.keyed_parts import KeyedParts
 from harness.sut.variant import HONEST, Variant
 
 __all__ = ["EQUIVALENTS", "Equivalent", "Sameness", "compare"]

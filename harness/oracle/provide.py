@@ -22,8 +22,8 @@ from harness.oracle.program import (
     program_jar,
     rehearse,
 )
-from harness.world.provision import Provision, Step, timed_step
 from harness.world.settings import WorldSettings
+from harness.world.setup.provision import Provision, Step, timed_step
 
 __all__ = ["SETUP", "find_oracle", "provide_oracle"]
 

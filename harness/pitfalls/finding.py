@@ -170,7 +170,8 @@ def find_blocking_call(seen: RunSeen) -> Pitfall | None:
         name="blocking-call",
         says=f"The task's thread stood still {len(times)} times, {sum(times) / 1000:.1f} s in all and up to "
         f"{max(times):.0f} ms at a time, in {where}: no other lookup, timer or checkpoint went on meanwhile.",
-        advice="Await an asynchronous client, or put the blocking one on threads (reference_impl.from_blocking).",
+        advice="Await an asynchronous client, or put the blocking one on threads "
+        "(reference_impl.operator.functions.from_blocking).",
         evidence={
             "where": where,
             "times": len(times),

@@ -32,8 +32,8 @@ from harness.proxy.json_body import as_single, json_text
 from harness.proxy.link import Link, metrics_text
 from harness.proxy.refusal import Refusal
 from harness.proxy.registry import Registry
-from harness.proxy.stage import Toxic
-from harness.proxy.toxics.catalogue import TOXIC_KINDS
+from harness.proxy.toxic_kinds import TOXIC_KINDS
+from harness.proxy.toxics.stage import Toxic
 
 __all__ = ["COMPATIBLE_WITH", "Api", "refused"]
 

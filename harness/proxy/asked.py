@@ -23,9 +23,9 @@ from harness.proxy.json_body import (
 )
 from harness.proxy.link import Cutting
 from harness.proxy.refusal import Refusal, bad_body, invalid_stream, invalid_toxic_type, missing_field
-from harness.proxy.stage import Attributes, Stream, Toxic
-from harness.proxy.toxics.catalogue import TOXIC_KINDS
+from harness.proxy.toxic_kinds import TOXIC_KINDS
 from harness.proxy.toxics.kind import ToxicKind
+from harness.proxy.toxics.stage import Attributes, Stream, Toxic
 
 __all__ = [
     "LinkAsked",

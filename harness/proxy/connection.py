@@ -17,10 +17,10 @@ from harness.proxy.deeds import DeedLog
 from harness.proxy.dial import Dial
 from harness.proxy.direction import Direction
 from harness.proxy.mysql.conversation import Conversation
+from harness.proxy.mysql.rules import PacketToxic
 from harness.proxy.peer import Peer
-from harness.proxy.stage import Gate, Stream, Timer, Toxic, Wire
-from harness.proxy.toxics.catalogue import TOXIC_KINDS
-from harness.proxy.toxics.packet import PacketToxic
+from harness.proxy.toxic_kinds import TOXIC_KINDS
+from harness.proxy.toxics.stage import Gate, Stream, Timer, Toxic, Wire
 from harness.proxy.workshop import Workshop
 
 __all__ = ["Alarm", "Connection", "LinkState", "Station", "Traffic"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from harness.proxy.peer import Peer
-from harness.proxy.stage import Gate, Receiver, Stage, Stream
+from harness.proxy.toxics.stage import Gate, Receiver, Stage, Stream
 from harness.proxy.workshop import Holdings
 
 __all__ = ["Direction"]

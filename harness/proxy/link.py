@@ -16,8 +16,8 @@ from typing import assert_never
 from harness.proxy.connection import Connection, Traffic
 from harness.proxy.deeds import DeedLog, DeedPage
 from harness.proxy.listener import Listener
-from harness.proxy.stage import Attributes, Stream, Toxic
-from harness.proxy.toxics.packet import PacketToxic
+from harness.proxy.mysql.rules import PacketToxic
+from harness.proxy.toxics.stage import Attributes, Stream, Toxic
 from harness.proxy.workshop import Workshop
 
 __all__ = ["Cutting", "Link", "metrics_text"]

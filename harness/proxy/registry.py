@@ -20,8 +20,8 @@ from harness.proxy.refusal import (
     toxic_exists,
     toxic_not_found,
 )
-from harness.proxy.stage import Toxic
-from harness.proxy.toxics.catalogue import TOXIC_KINDS
+from harness.proxy.toxic_kinds import TOXIC_KINDS
+from harness.proxy.toxics.stage import Toxic
 from harness.proxy.workshop import Workshop
 
 __all__ = ["Populated", "Registry"]

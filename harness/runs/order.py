@@ -36,7 +36,13 @@ class Order:
 
 def planned_crashes(scenario: Scenario) -> list[Crash]:
     """The kills that its faults ask for."""
-    return [fault.crash for fault in scenario.faults if isinstance(fault, KillWorker)]
+    return [_crash(fault) for fault in scenario.faults if isinstance(fault, KillWorker)]
+
+
+def _crash(fault: KillWorker) -> Crash:
+    at = fault.when
+    assert isinstance(at, Phase), "a worker is killed at a phase"
+    return Crash(fault=fault.id, subtask=fault.subtask, phase=at.phase, hit=at.hit, how=fault.how)
 
 
 def planned_inside(scenario: Scenario) -> list[dict[str, Any]]:

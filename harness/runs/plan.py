@@ -11,20 +11,9 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Crash", "Endpoint", "RunPlan", "decode_plan", "encode_plan"]
+from harness.database.endpoint import Endpoint
 
-
-class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a client connects, as whom."""
-
-    host: str
-    port: int
-    user: str
-    password: str
-    database: str
-
-    def __repr__(self) -> str:
-        return f"Endpoint({self.user}@{self.host}:{self.port}/{self.database})"
+__all__ = ["Crash", "RunPlan", "decode_plan", "encode_plan"]
 
 
 class Crash(msgspec.Struct, frozen=True, kw_only=True):

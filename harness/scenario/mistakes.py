@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from harness.faults.model.fault import Fault
-from harness.faults.model.registry import FAULTS
+from harness.faults.registry import FAULTS
 from harness.scenario.model import Scenario
 from harness.scenario.rules import breaches, standing
 from harness.scenario.yaml_text import Path

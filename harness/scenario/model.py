@@ -13,7 +13,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, WithJsonSchema, model_validator
 
 from harness.faults.model.fault import Fault
-from harness.faults.model.registry import AnyFault, FaultName
+from harness.faults.registry import AnyFault, FaultName
 from harness.scenario.rules import Standing, breaches
 from harness.scenario_parts.parts import (
     Expectations,

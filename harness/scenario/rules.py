@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from harness.faults.model.fault import Fault
-from harness.faults.model.registry import fault_of
+from harness.faults.registry import fault_of
 from harness.scenario_parts.parts import Breach, Expectations, Operator, Task, Workload
 from harness.scenario_parts.triggers import PHASE_FORMS, At, Between, Call, CheckpointDone, Phase, RecordTaken
 from harness.scenario_parts.values import Duration, duration_text

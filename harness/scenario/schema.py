@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import TypeAdapter
 from pydantic_core import PydanticUndefined
 
-from harness.faults.model.registry import FAULTS
+from harness.faults.registry import FAULTS
 from harness.scenario.model import Scenario
 from harness.scenario_parts.parts import Downstream, Expectations, Operator, Part, Task, Workload
 from harness.scenario_parts.triggers import TRIGGERS

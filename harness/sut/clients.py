@@ -12,12 +12,10 @@ from typing import Any
 
 from asyncmy.errors import MySQLError
 
-from harness.database.driver import AsyncMySqlDriver
-from harness.database.lookup_connection import lookup_connection
+from harness.database.driver import AsyncMySqlDriver, lookup_connection
+from harness.database.endpoint import Endpoint, connect
 from harness.database.pool import ConnectionLost, ConnectionPool
-from harness.database.schema import connect
 from harness.database.transactions import code_of
-from harness.runs.plan import Endpoint
 
 __all__ = ["CLIENTS", "BlockingClient", "ConnectionACall", "OpenConnections"]
 

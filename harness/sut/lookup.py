@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from harness.choices import Choices
+from harness.database.endpoint import QUERY
 from harness.database.pool import MayAskAgain
 from harness.database.transactions import Backoff
 from harness.workloads.lookups import Lookup
@@ -20,16 +21,10 @@ from harness.workloads.lookups import Lookup
 if TYPE_CHECKING:
     from harness.database.pool import ConnectionPool
 
-__all__ = ["QUERY", "ForeignAnswer", "Nonces", "ReferenceLookup", "own_nonces"]
+__all__ = ["ForeignAnswer", "Nonces", "ReferenceLookup", "own_nonces"]
 
 _GIVE_UP_S = 60.0
 """As long as a lookup asks again; longer than a fault lasts and its record may wait for the sink besides."""
-
-QUERY = (
-    "SELECT c.name, c.city, c.tier, asked.nonce, asked.slept, REPEAT('.', %s)"
-    " FROM (SELECT %s AS nonce, SLEEP(%s) AS slept) AS asked LEFT JOIN customer AS c ON c.k = %s ORDER BY c.n"
-)
-"""One row at least, so that even a record without a customer is answered with its nonce; it sleeps once."""
 
 
 class ForeignAnswer(Exception):

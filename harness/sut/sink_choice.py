@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from harness.clock import Clock
-from harness.database.checkpoint_store import CheckpointStore, Files
+from harness.database.checkpoint_store import CheckpointStore
 from harness.database.coordinated_sink import CoordinatedSink, IdempotentSink
 from harness.database.driver import Driver
 from harness.database.epoch import Attempt
 from harness.database.sink import EpochSink
+from harness.database.store_files import Files
 from harness.database.two_phase_sink import TwoPhaseSink
 from harness.runs.plan import RunPlan
 from harness.scenario.model import Scenario, Sink

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 import pytest
 
 from harness.errors import WorldError
-from harness.world.opening import choose_world, open_world
 from harness.world.settings import WorldSettings
+from harness.world.setup.opening import choose_world, open_world
 from harness.world.world import World
 
 __all__ = ["real_world", "require_world"]

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from harness.faults.model.fault import Fault
-from harness.faults.model.registry import FAULTS
+from harness.faults.registry import FAULTS
 from harness.scenario.model import Scenario
 from harness.scenario_parts.values import duration_text
 

@@ -10,6 +10,8 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from copy import deepcopy
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import grimp
@@ -26,6 +28,7 @@ PLANTED = [
     ("harness/verdict.py", "import harness.engine.perform", "the harness's floors"),
     ("harness/newcomer.py", "import harness.errors", "the harness's floors"),
     ("reference_impl/elements.py", "import reference_impl.task.stream_task", "the operator's floors"),
+    ("harness/explanation/events.py", "import harness.explanation.text", "no circle inside a package"),
     ("harness/faults/latency.py", "import harness.faults.down", "faults do not know each other"),
     (
         "reference_impl/task/stream_task.py",
@@ -98,6 +101,36 @@ def test_the_contract_convicts_a_planted_import(tree: Path, path: str, statement
 
     refused = [line for line in answer.stdout.splitlines() if "BROKEN" in line]
     assert any(contract in line for line in refused), answer.stdout
+
+
+def packages_imported(graph: grimp.ImportGraph) -> dict[str, set[str]]:
+    """Package -> the packages that its own modules import, a package and a folder in it being two.
+
+    The roots of `harness` and `reports` hold modules of several floors, which the layers keep apart.
+    """
+    ours = [name for root in PACKAGES for name in (root, *graph.find_descendants(root))]
+    package_of = {name: name if graph.find_children(name) else name.rpartition(".")[0] for name in ours}
+    imported: dict[str, set[str]] = {}
+    for importer in ours:
+        for name in graph.find_modules_directly_imported_by(importer):
+            pair = package_of[importer], package_of.get(name, "")
+            if pair[0] != pair[1] and not {"", "harness", "reports"} & set(pair):
+                imported.setdefault(pair[0], set()).add(pair[1])
+    return imported
+
+
+def test_no_package_imports_its_own_importers_not_even_a_folder_its_parent(graph: grimp.ImportGraph) -> None:
+    order = list(TopologicalSorter(packages_imported(graph)).static_order())
+
+    assert "harness.simulation" in order
+
+
+def test_a_folder_and_its_parent_that_import_each_other_are_a_circle(graph: grimp.ImportGraph) -> None:
+    spoiled = deepcopy(graph)
+    spoiled.add_import(importer="harness.checkers.screen.totals", imported="harness.checkers.case")
+
+    with pytest.raises(CycleError):
+        TopologicalSorter(packages_imported(spoiled)).prepare()
 
 
 def test_the_operator_needs_the_standard_library_and_msgspec_only(graph: grimp.ImportGraph) -> None:

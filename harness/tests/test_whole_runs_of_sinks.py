@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 
-from harness.database.schema import connect
+from harness.database.endpoint import Endpoint, connect
 from harness.database.two_phase_sink import branches_of
 from harness.history.event import Commit, Done
 from harness.history.read import read_whole
 from harness.runs.outcome import RunOutcome
-from harness.runs.plan import Endpoint
 from harness.scenario.model import Scenario
 from harness.tests.whole_run import told, whole_run
 from harness.verdict import Outcome

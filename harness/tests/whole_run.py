@@ -8,13 +8,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from harness.database.endpoint import Endpoint
 from harness.engine.in_world import record_in_world
 from harness.engine.level import Observer, Site, Stop
 from harness.engine.perform import perform
 from harness.levels.live.supervisor import LiveRunner
 from harness.runs.order import Order
 from harness.runs.outcome import RunOutcome
-from harness.runs.plan import Endpoint
 from harness.scenario.model import Scenario
 from harness.world.world import World
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from harness.database.endpoint import Endpoint
 from harness.faults.real.fault_site import Control
 from harness.faults.real.server_control import ServerControl
 from harness.runs.outcome import WorldDescription
-from harness.runs.plan import Endpoint
 
 __all__ = ["DATABASE", "LINKS", "Address", "Credentials", "ProxyControl", "World", "WorldSource"]
 

@@ -36,7 +36,7 @@ def experiments(*, draws: int, seed: int, kind: str, proxy: str, page: Path | No
     Exit code: 0 measured; 11 if there is no database to measure on.
     """
     from harness.errors import Exit
-    from harness.world.opening import open_world
+    from harness.world.setup.opening import open_world
     from tools.bench.experiment import ExperimentPlan, experiment
     from tools.bench.experiment_page import chart, section
 

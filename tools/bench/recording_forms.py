@@ -16,8 +16,8 @@ from harness.clock import monotonic_us
 from harness.history.event import Call, Event, In, Out, Res
 from harness.history.journal import Journal
 from harness.history.recorder import Recorder
-from harness.levels.sim.hub import Hub
-from harness.levels.sim.tape import MemoryRecorder, Tape
+from harness.simulation.hub import Hub
+from harness.simulation.tape import MemoryRecorder, Tape
 from tools.bench.answer import WrongOutput
 
 __all__ = ["EVENTS_A_RECORD", "BufferForm", "DurableForm"]

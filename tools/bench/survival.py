@@ -14,10 +14,9 @@ from pathlib import Path
 
 import click
 
-from harness.database.schema import connect
-from harness.faults.model.registry import FAULTS, FaultName, kinds_by
-from harness.runs.plan import Endpoint
-from harness.world.opening import open_world
+from harness.database.endpoint import Endpoint, connect
+from harness.faults.registry import FAULTS, FaultName, kinds_by
+from harness.world.setup.opening import open_world
 from harness.world.world import World
 from tools.bench.survival_cell import SINKS, Counted, survive
 

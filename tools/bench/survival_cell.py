@@ -19,20 +19,21 @@ import pymysql
 
 from harness.choices import Choices
 from harness.clock import Deadline, monotonic_us, wait_until
-from harness.database.checkpoint_store import CheckpointStore, FolderFiles
+from harness.database.checkpoint_store import CheckpointStore
 from harness.database.coordinated_sink import CoordinatedSink, IdempotentSink
 from harness.database.coordinator import Coordinator
 from harness.database.driver import AsyncMySqlDriver, MySqlDriver
+from harness.database.endpoint import Endpoint, connect
 from harness.database.epoch import Part, Visible
 from harness.database.pool import ConnectionPool
-from harness.database.schema import connect, prepare_database, run_database
+from harness.database.schema import prepare_database, run_database
 from harness.database.sink import EpochSink
+from harness.database.store_files import FolderFiles
 from harness.database.two_phase_sink import TwoPhaseSink, branches_of
 from harness.faults.model.fault import Fault, OutsideFault
-from harness.faults.model.registry import FAULTS, FaultName, fault_of
 from harness.faults.real.fault_site import Site, Succession
+from harness.faults.registry import FAULTS, FaultName, fault_of
 from harness.process_identity import ProcessIdentity
-from harness.runs.plan import Endpoint
 from harness.scenario_parts.parts import SINK_FORMS, Sink
 from harness.sut.lookup import ReferenceLookup, own_nonces
 from harness.workloads.lookups import Lookup

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from statistics import median
 
-from harness.world.opening import open_world
+from harness.world.setup.opening import open_world
 from tools.bench.row import Row
 
 __all__ = ["ready_row"]

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from harness.faults.model.fault import LEVELS, Ability, By, Fault
-from harness.faults.model.registry import FAULTS
+from harness.faults.registry import FAULTS
 
 __all__ = ["PAGE", "main", "page_text", "where_of"]
 

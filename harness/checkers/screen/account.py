@@ -10,10 +10,10 @@ from functools import reduce
 
 from msgspec import UNSET
 
-from harness.checkers.history_trace import Stalls
 from harness.checkers.screen.totals import Distinct, Irregular, Rows, Sums
 from harness.history.event import Effect, FaultEvent, Id
 from harness.history.header import Header
+from harness.history.stalls import Stalls
 
 __all__ = ["US_PER_MS", "Account", "ShownRows"]
 

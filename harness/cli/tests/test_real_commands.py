@@ -18,9 +18,9 @@ import pytest
 from harness.cli.main import main
 from harness.clock import Deadline, wait_until
 from harness.errors import Exit, WorldError
-from harness.world.opening import choose_world
 from harness.world.places import Places
 from harness.world.settings import WorldSettings
+from harness.world.setup.opening import choose_world
 
 pytestmark = pytest.mark.real
 

@@ -9,10 +9,10 @@ import pymysql
 import pytest
 
 from harness.database.audit import EpochRow, read_audit
-from harness.database.schema import connect, prepare_database, run_database
+from harness.database.endpoint import Endpoint, connect
+from harness.database.schema import prepare_database, run_database
 from harness.database.tests.conftest import ROWS, RunDatabase
 from harness.errors import WorldError
-from harness.runs.plan import Endpoint
 
 pytestmark = pytest.mark.real
 

@@ -8,15 +8,9 @@ from typing import Any
 
 import pytest
 
-from harness.database.checkpoint_store import (
-    CheckpointStore,
-    CheckpointUnreadable,
-    Files,
-    FolderFiles,
-    MemoryFiles,
-    StoreLost,
-)
+from harness.database.checkpoint_store import CheckpointStore, CheckpointUnreadable, StoreLost
 from harness.database.epoch import Part, SavedEpoch
+from harness.database.store_files import Files, FolderFiles, MemoryFiles
 
 ELEMENTS: list[dict[str, Any]] = [{"w": 5, "pos": 8}, {"lookup": {"id": 3}, "ts": None, "pos": 9}]
 

@@ -11,8 +11,8 @@ import pytest
 
 from harness.clock import Deadline, wait_until
 from harness.database.driver import MySqlDriver
+from harness.database.endpoint import connect
 from harness.database.epoch import Fenced, SinkLost, Visible
-from harness.database.schema import connect
 from harness.database.sink import EpochSink
 from harness.database.tests.conftest import RunDatabase
 

@@ -9,8 +9,8 @@ import pytest
 
 from harness.database.coordinated_sink import CoordinatedSink
 from harness.database.driver import MySqlDriver
+from harness.database.endpoint import connect
 from harness.database.epoch import Part, Restored, Visible
-from harness.database.schema import connect
 from harness.database.sink import EpochSink
 from harness.database.tests.conftest import RunDatabase
 from harness.database.two_phase_sink import TwoPhaseSink, branches_of

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.database.checkpoint_store import CheckpointStore, FolderFiles, StoreLost
+from harness.database.checkpoint_store import CheckpointStore, StoreLost
 from harness.database.coordinated_sink import CoordinatedSink, IdempotentSink
 from harness.database.coordinator import Coordinator
 from harness.database.driver import MySqlDriver
+from harness.database.endpoint import connect
 from harness.database.epoch import Attempt, Fenced, Part, Visible
-from harness.database.schema import connect
+from harness.database.store_files import FolderFiles
 from harness.database.tests.conftest import RunDatabase
 from harness.database.two_phase_sink import BranchLost, TwoPhaseSink, branches_of, roll_back_branches
 

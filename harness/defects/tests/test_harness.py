@@ -9,8 +9,8 @@ from harness.defects.harness import dropping
 from harness.history.journal import EventLog, Journal
 from harness.history.merge import read_leftovers
 from harness.history.recorder import Recorder
-from harness.levels.sim.hub import Hub
-from harness.levels.sim.tape import MemoryRecorder, Tape
+from harness.simulation.hub import Hub
+from harness.simulation.tape import MemoryRecorder, Tape
 
 CALLS = 3000
 

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from harness.database.audit import read_audit
-from harness.database.checkpoint_store import CheckpointStore, FolderFiles
+from harness.database.checkpoint_store import CheckpointStore
 from harness.database.coordinated_sink import IdempotentSink
 from harness.database.driver import MySqlDriver
+from harness.database.endpoint import connect
 from harness.database.epoch import Attempt, Fenced, Part, SavedEpoch, Visible
-from harness.database.schema import connect
 from harness.database.sink import EpochSink
+from harness.database.store_files import FolderFiles
 from harness.database.tests.conftest import RunDatabase
 from harness.database.two_phase_sink import TwoPhaseSink, branches_of, roll_back_branches
 from harness.defects.checkpoints import reading_backwards

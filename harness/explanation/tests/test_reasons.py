@@ -17,7 +17,7 @@ from harness.choices import Choices
 from harness.explanation.contradiction import Contradiction
 from harness.explanation.dossier import gather, survey
 from harness.explanation.events import FileLines
-from harness.explanation.reasons.catalogue import REASONS
+from harness.explanation.reasons import REASONS
 from harness.explanation.tests.truths import CLAIMS, untruths
 from harness.history.read import open_history
 from harness.verdict import Anomaly, Explanation, Judgement

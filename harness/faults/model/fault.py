@@ -23,7 +23,7 @@ from pydantic_core import PydanticCustomError
 
 from harness.faults.model.fields import Direction, Every, Nth, OnLink, Repeat, Statement, Times, Which
 from harness.faults.real.fault_site import Messages
-from harness.faults.simulated.act import Act, LinkAct, OnLinks
+from harness.faults.simulated.act import Act, OnLinks, SimulatedRun
 from harness.scenario_parts.parts import Breach, Level, Link, Part, refuse
 from harness.scenario_parts.triggers import (
     TRIGGER_FORMS,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from harness.faults.real.attempt_site import AttemptSite
     from harness.faults.real.evidence import Evidence, Found, Line, Seen
     from harness.faults.real.fault_site import Site
-    from harness.levels.sim.simulation import Simulation
+    from harness.simulation.link import LinkAct
 
 __all__ = [
     "LEVELS",
@@ -152,7 +152,7 @@ class Fault(Part):
 
     # ---------------------------------------------------------------------------------- how it is done
 
-    def simulated(self, run: Simulation) -> Act | None:
+    def simulated(self, run: SimulatedRun) -> Act | None:
         """What acts in a simulated run, one time; None: the attempts and sources act it out, as at other levels."""
         del run
         return None
@@ -299,7 +299,7 @@ class LinkFault(OutsideFault, Repeats):
         """What acts on simulated links."""
         raise NotImplementedError
 
-    def simulated(self, run: Simulation) -> Act:
+    def simulated(self, run: SimulatedRun) -> Act:
         """See `Fault`."""
         return OnLinks(self.on_links(), [run.links[self.link]])
 
@@ -363,7 +363,7 @@ class ServerFault(OutsideFault, Repeats):
 
     by = "server"
 
-    def simulated(self, run: Simulation) -> Act:
+    def simulated(self, run: SimulatedRun) -> Act:
         """See `Fault`."""
         raise NotImplementedError
 

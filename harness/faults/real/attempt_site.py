@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 __all__ = ["ActJournal", "AttemptSite", "Shift", "SiteClock", "SiteLoop", "SiteStore", "stop"]
 
 if TYPE_CHECKING:
-    from harness.database.checkpoint_store import Files
+    from harness.database.store_files import Files
 
 
 Shift = Callable[[int], int]

@@ -8,19 +8,23 @@ later; the alarm of each flight that it met is set anew.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from harness.levels.sim.link import Flight, Link
+    from harness.choices import Draw
+    from harness.database.store_files import MemoryFiles
+    from harness.simulation.hub import Actor, Hub
+    from harness.simulation.link import Link, LinkAct
+    from harness.simulation.server import SimulatedServer
+    from harness.simulation.tape import Tape
 
 __all__ = [
-    "LOST_CONNECTION",
-    "REFUSED",
     "Act",
     "Evidence",
-    "LinkAct",
     "OnLinks",
+    "RunningAttempt",
+    "SimulatedRun",
     "losses",
     "meet_all",
     "meet_requests",
@@ -48,20 +52,64 @@ class Act(Protocol):
         """What it did so far; empty: nothing."""
 
 
-class LinkAct(Protocol):
-    """What acts on simulated links while it lasts."""
+class _RunningLoop(Protocol):
+    """The event loop of a simulated attempt."""
 
-    def begins(self, link: Link) -> None:
-        """It acts from now on, and on what is on its way."""
+    def is_closed(self) -> bool:
+        """Whether the attempt is over with it."""
 
-    def meets(self, link: Link, flight: Flight) -> None:
-        """A request is sent: change when, or how, it ends."""
+    def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any) -> object: ...
 
-    def ends(self, link: Link) -> None:
-        """It is healed."""
 
-    def evidence(self) -> Evidence:
-        """What it did; empty: nothing."""
+class RunningAttempt(Protocol):
+    """One attempt in a simulated run, as an act gets hold of it."""
+
+    actor: Actor
+
+    @property
+    def subtask(self) -> int:
+        """Whose attempt it is."""
+
+    @property
+    def number(self) -> int:
+        """Its fencing token; 0: it has not taken over yet."""
+
+    @property
+    def loop(self) -> _RunningLoop | None:
+        """None: it has not got so far."""
+
+    def wait(self) -> None:
+        """Block until somebody wakes the attempt."""
+
+    def sleep_until(self, instant_ms: int) -> None:
+        """Block until then."""
+
+
+class SimulatedRun(Protocol):
+    """A simulated run, as an act gets hold of it; `harness.levels.sim.simulation` has the one there is."""
+
+    hub: Hub
+    server: SimulatedServer
+    links: dict[str, Link]
+    direct: Link
+    """To the database past the proxy."""
+    tape: Tape
+    draw: Draw
+    files: list[MemoryFiles]
+    """The checkpoint store of each subtask."""
+    store_troubles: list[Any]
+    """Acts on the checkpoint store (`OnStore`) that last now."""
+
+    @property
+    def attempts(self) -> Mapping[int, RunningAttempt]:
+        """The latest of each subtask."""
+
+    @property
+    def errors(self) -> Counter[int | str]:
+        """The database's errors and lost connections that attempts have recorded so far, by their codes."""
+
+    def supersede(self, subtask: int) -> None:
+        """Start a successor of the subtask's attempt, which may still live."""
 
 
 class OnLinks:
@@ -86,12 +134,6 @@ class OnLinks:
     def evidence(self) -> Evidence:
         """Of all of them."""
         return self._act.evidence()
-
-
-LOST_CONNECTION: Final = 2013
-"""The client's error for a connection that ended under it."""
-REFUSED: Final = 2003
-"""The client's error for a connect that was refused."""
 
 
 def losses(codes: Counter[str]) -> dict[str, Any]:

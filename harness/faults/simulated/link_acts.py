@@ -12,11 +12,12 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from harness.faults.simulated.act import LOST_CONNECTION, REFUSED, losses, meet_all, meet_unarrived
+from harness.faults.simulated.act import losses, meet_all, meet_unarrived
+from harness.simulation.replies import LOST_CONNECTION, REFUSED
 
 if TYPE_CHECKING:
     from harness.faults.real.fault_site import Messages
-    from harness.levels.sim.link import Flight, Link
+    from harness.simulation.link import Flight, Link
 
 __all__ = [
     "HoldMs",

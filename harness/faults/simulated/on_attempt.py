@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from harness.faults.simulated.act import Evidence, RunningAttempt, SimulatedRun
 from harness.history.event import In, Wm
 
 if TYPE_CHECKING:
     from harness.clock import Clock
-    from harness.faults.simulated.act import Evidence
-    from harness.levels.sim.place import SimulatedAttempt
-    from harness.levels.sim.simulation import Simulation
 
 __all__ = ["OnStore", "Shaped", "StoppedWorker"]
 
@@ -47,7 +45,7 @@ class OnStore:
 
     settles_ms = 0
 
-    def __init__(self, run: Simulation, subtask: int | None) -> None:
+    def __init__(self, run: SimulatedRun, subtask: int | None) -> None:
         self._run = run
         self._subtask = subtask
         self.met = 0
@@ -60,7 +58,7 @@ class OnStore:
         """No more."""
         self._run.store_troubles.remove(self)
 
-    def meets(self, attempt: SimulatedAttempt, clock: Clock) -> None:
+    def meets(self, attempt: RunningAttempt, clock: Clock) -> None:
         """`attempt` is about to write: take its time, or raise the OSError, if it is one that is meant."""
         if self._subtask in {None, attempt.subtask}:
             self.met += 1
@@ -74,10 +72,10 @@ class OnStore:
 class StoppedWorker:
     """The newest attempt of a subtask does nothing for a while. Mutable."""
 
-    def __init__(self, run: Simulation, subtask: int) -> None:
+    def __init__(self, run: SimulatedRun, subtask: int) -> None:
         self._run = run
         self._subtask = subtask
-        self._attempt: SimulatedAttempt | None = None
+        self._attempt: RunningAttempt | None = None
         self._since_ms = 0
         self._paused_ms = 0
 
@@ -98,7 +96,7 @@ class StoppedWorker:
             while attempt.actor.paused:
                 attempt.wait()
 
-    def stopped(self, attempt: SimulatedAttempt) -> None:
+    def stopped(self, attempt: RunningAttempt) -> None:
         """Nobody minds."""
 
     def ends(self) -> None:

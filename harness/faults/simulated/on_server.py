@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from harness.faults.simulated.act import Evidence
-    from harness.levels.sim.hub import Due
-    from harness.levels.sim.server import SimulatedServer
-    from harness.levels.sim.simulation import Simulation
+    from harness.faults.simulated.act import Evidence, SimulatedRun
+    from harness.simulation.hub import Due
+    from harness.simulation.server import SimulatedServer
 
 __all__ = ["Hunt", "OnServer", "nothing"]
 
@@ -32,7 +31,7 @@ class OnServer:
 
     def __init__(
         self,
-        run: Simulation,
+        run: SimulatedRun,
         *,
         codes: Iterable[int | str],
         sets: Callable[[SimulatedServer], None],
@@ -73,7 +72,7 @@ class Hunt(OnServer):
 
     def __init__(
         self,
-        run: Simulation,
+        run: SimulatedRun,
         *,
         codes: Iterable[int | str],
         strike: Callable[[SimulatedServer], bool],

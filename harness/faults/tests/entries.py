@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.faults.model.registry import FAULTS, fault_of
+from harness.faults.registry import FAULTS, fault_of
 
 __all__ = ["made"]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from harness.faults.model.registry import FAULTS
 from harness.faults.real.evidence import Seen
+from harness.faults.registry import FAULTS
 from harness.faults.tests.fake_site import Proxy, site
 from harness.faults.tests.recorded import (
     ARMED,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from harness.faults.model.fault import OutsideFault
-from harness.faults.model.registry import FAULTS
 from harness.faults.real.evidence import Deed, Loss, Seen
+from harness.faults.registry import FAULTS
 from harness.faults.tests.fake_site import Proxy, scenario, site
 from harness.history.follower import TimedCall
 from harness.proxy.mysql.rules import ATTRIBUTES, refuse

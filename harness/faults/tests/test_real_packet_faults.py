@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harness.faults.model.registry import FAULTS
+from harness.faults.registry import FAULTS
 from harness.faults.tests.short_run import short_run
 from harness.scenario.model import Scenario
 from harness.tests.real_world import real_world

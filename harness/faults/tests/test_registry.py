@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from harness.faults.model.fault import FoundFault, OutsideFault
-from harness.faults.model.registry import FAULTS, fault_of
+from harness.faults.registry import FAULTS, fault_of
 from harness.faults.tests.entries import made
 from harness.scenario_parts.triggers import PHASE_FORMS, PHASES
 

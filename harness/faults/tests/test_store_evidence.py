@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.faults.model.fault import FoundFault
-from harness.faults.model.registry import fault_of
+from harness.faults.registry import fault_of
 
 Line = dict[str, Any]
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from harness.faults.model.fault import OutsideFault
-from harness.faults.model.registry import kinds_by
 from harness.faults.real.evidence import Loss, Seen
+from harness.faults.registry import kinds_by
 from harness.faults.tests.entries import made
 from harness.history.follower import TimedCall
 

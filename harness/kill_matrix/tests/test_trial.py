@@ -19,7 +19,7 @@ from harness.kill_matrix.matrix import (
     hear_the_reference,
     try_suspect,
 )
-from harness.levels.sim.tape import MemoryRecorder
+from harness.simulation.tape import MemoryRecorder
 from harness.sut.variant import HONEST, Variant
 
 

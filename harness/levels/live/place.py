@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.clock import REAL_CLOCK, Clock
-from harness.database.checkpoint_store import CheckpointStore, FolderFiles, checkpoint_folder
+from harness.database.checkpoint_store import CheckpointStore, checkpoint_folder
 from harness.database.driver import AsyncMySqlDriver, MySqlDriver
+from harness.database.store_files import FolderFiles
 from harness.engine.attempt import AttemptParts
 from harness.history.journal import Journal
 from harness.history.recorder import Recorder, attempt_file
@@ -22,7 +23,7 @@ from harness.process_identity import ProcessIdentity, this_process
 from harness.runs.plan import RunPlan
 from harness.scenario.model import Fault, Scenario
 from harness.sut.clients import CLIENTS
-from harness.sut.inside.inside_faults import InsideFaults
+from harness.sut.inside_faults import InsideFaults
 from harness.sut.loop_watch import LoopWatch, code_of
 from harness.sut.variant import Variant
 from harness.workloads.lookups import LookupSource

@@ -1,21 +1,18 @@
 """Crashes at level sim: an attempt is thrown away at the named phase, at the planned hit, once.
 
-The counterpart of `harness.sut.crash`. Invariant: hits are counted over the subtask's whole life, and a kill
-happens once in it.
+The counterpart of the crashes in `harness.sut.inside_faults`. Invariant: hits are counted over the subtask's whole
+life, and a kill happens once in it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING
 
+from harness.faults.simulated.act import RunningAttempt
 from harness.runs.plan import Crash
 from harness.scenario.moments import Awaited, Moments, due
 from harness.scenario_parts.triggers import Phase
-
-if TYPE_CHECKING:
-    from harness.levels.sim.place import SimulatedAttempt
 
 __all__ = ["Crashes"]
 
@@ -23,7 +20,7 @@ __all__ = ["Crashes"]
 class Crashes:
     """The kills planned for one subtask; `reach` does not return when one is due. Mutable: counts hits.
 
-    `watch(subtask, phase)` hears of each phase that is reached.
+    `watch(subtask, phase)` is called for each phase that is reached, `dies` when a kill is due.
     """
 
     def __init__(
@@ -31,19 +28,21 @@ class Crashes:
         planned: Iterable[Crash],
         *,
         subtask: int,
+        dies: Callable[[RunningAttempt, Crash], None],
         watch: Callable[[int, str], None] | None = None,
     ) -> None:
+        self._dies = dies
         self._subtask = subtask
         self._watch = watch
         self._due = [crash for crash in planned if crash.subtask == subtask]
         self._moments = Moments()
-        self._attempt: SimulatedAttempt | None = None
+        self._attempt: RunningAttempt | None = None
         if not self._due:  # as in most runs, and there are five phases a record
             self.reach = (  # type: ignore[method-assign]
                 _nobody_listens if watch is None else partial(watch, subtask)
             )
 
-    def begins(self, attempt: SimulatedAttempt) -> None:
+    def begins(self, attempt: RunningAttempt) -> None:
         """The subtask's latest attempt."""
         self._attempt = attempt
 
@@ -58,7 +57,7 @@ class Crashes:
             if crash.phase == phase and due(_awaited(crash), self._moments):
                 self._due.remove(crash)
                 assert self._attempt is not None, "an attempt begins before it reaches anything"
-                self._attempt.run.dies(self._attempt, crash)
+                self._dies(self._attempt, crash)
 
 
 def _nobody_listens(phase: str) -> None:

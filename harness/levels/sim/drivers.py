@@ -10,16 +10,16 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Self
 
-from harness.faults.simulated.act import LOST_CONNECTION
-from harness.levels.sim.hub import Actor
-from harness.levels.sim.link import Connection, Flight, HubAlarm, Link
 from harness.levels.sim.subtask_loop import SubtaskLoop
+from harness.simulation.hub import Actor
+from harness.simulation.link import Connection, Flight, HubAlarm, Link
+from harness.simulation.replies import LOST_CONNECTION
 from reference_impl.mailbox.loops import Handle
 
 __all__ = ["AsyncDriver", "BlockingDriver", "SimulatedError"]
 
 _CONNECT_MS: Final = 3_000
-"""As `harness.database.schema.connect` has it."""
+"""As `harness.database.endpoint.connect` has it."""
 _CLOSED: Final = 0
 """PyMySQL's number of an operation on a closed connection."""
 DATABASE: Final = "simulated"

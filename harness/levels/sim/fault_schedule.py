@@ -15,11 +15,11 @@ from harness.faults.kill_worker import KillWorker
 from harness.faults.model.fault import Fault
 from harness.faults.simulated.act import Act
 from harness.history.event import FaultEvent, In
-from harness.levels.sim.hub import Due
 from harness.levels.sim.simulation import Simulation
 from harness.levels.sim.workload_faults import WorkloadFaults
 from harness.scenario.model import Scenario
 from harness.scenario.moments import Moments, shown_by
+from harness.simulation.hub import Due
 
 __all__ = ["FaultSchedule", "Noted"]
 

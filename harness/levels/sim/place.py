@@ -9,17 +9,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from harness.database.checkpoint_store import CheckpointStore, MemoryFiles
+from harness.database.checkpoint_store import CheckpointStore
+from harness.database.store_files import MemoryFiles
 from harness.errors import HarnessError
+from harness.faults.simulated.act import SimulatedRun
 from harness.history.journal import Journal
 from harness.levels.sim.crashes import Crashes
 from harness.levels.sim.drivers import AsyncDriver, BlockingDriver
-from harness.levels.sim.hub import Actor, Hub
 from harness.levels.sim.subtask_loop import SubtaskLoop
-from harness.levels.sim.tape import MemoryRecorder
 from harness.process_identity import ProcessIdentity
+from harness.simulation.hub import Actor, Hub
+from harness.simulation.tape import MemoryRecorder
 from harness.sut.phases import Phases
 from harness.sut.positions import SubtaskSource
 from harness.workloads.lookups import LookupSource
@@ -46,8 +48,8 @@ class SimulatedClock:
 
 
 if TYPE_CHECKING:
-    from harness.levels.sim.simulation import Simulation
-    from harness.scenario.model import Fault
+    from harness.scenario.model import Fault, Scenario
+    from harness.sut.variant import Variant
     from reference_impl.operator.functions import AsyncFunction
     from reference_impl.task.positioned_input import Source
 
@@ -58,8 +60,7 @@ _NO_PROCESS: Final = ProcessIdentity(pid=0, started=0)
 class SimulatedAttempt:
     """One attempt, as the simulation and its faults see it. Mutable: has its parts from its beginning on."""
 
-    def __init__(self, run: Simulation, *, subtask: int, crashes: Crashes) -> None:
-        self.run = run
+    def __init__(self, *, subtask: int, crashes: Crashes) -> None:
         self.subtask = subtask
         self.crashes = crashes
         self.number = 0
@@ -90,10 +91,25 @@ class SimulatedAttempt:
             self.recorder.cut()
 
 
+class _HostingRun(SimulatedRun, Protocol):
+    """The simulation, as an attempt's place needs it."""
+
+    scenario: Scenario
+    variant: Variant
+    around_calls: Callable[[Any, Any], Any]
+    """The function under test and its attempt -> the function with the faults of calls."""
+
+    def started(self, attempt: SimulatedAttempt) -> None:
+        """An attempt has its journal, loop and store."""
+
+    def elements(self, subtask: int) -> LookupSource:
+        """What the source of `subtask` sends."""
+
+
 class SimulatedPlace:
     """A `harness.engine.attempt.Place`."""
 
-    def __init__(self, run: Simulation, attempt: SimulatedAttempt) -> None:
+    def __init__(self, run: _HostingRun, attempt: SimulatedAttempt) -> None:
         self._run = run
         self._attempt = attempt
         self.clock = SimulatedClock(run.hub, actor=lambda: attempt.actor, catch_up=attempt.catch_up)

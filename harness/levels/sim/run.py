@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from harness.choices import Choices
+from harness.database.endpoint import Endpoint
 from harness.engine.refusals import refuse_at_level
 from harness.errors import HarnessError
 from harness.history.event import Event
@@ -19,7 +20,7 @@ from harness.levels.sim.fault_schedule import FaultSchedule, Noted
 from harness.levels.sim.simulation import Simulation
 from harness.runs.claims import header_of
 from harness.runs.order import Order, planned_crashes
-from harness.runs.plan import Endpoint, RunPlan
+from harness.runs.plan import RunPlan
 from harness.scenario.model import Scenario
 from harness.sut.variant import HONEST, Variant
 

@@ -17,24 +17,27 @@ from typing import Any, Final
 import msgspec
 
 from harness.choices import Draw
-from harness.database.checkpoint_store import MemoryFiles
 from harness.database.coordinator import Coordinator
+from harness.database.store_files import MemoryFiles
 from harness.engine.attempt import AttemptParts, run_attempt
 from harness.engine.level import ATTEMPTS_MAX
 from harness.faults.kill_worker import InjectedFailure
+from harness.faults.simulated.act import RunningAttempt
 from harness.history.event import Commit, Done, Effect, FaultEvent, GiveUp, Kill, Retire
 from harness.levels.sim.crashes import Crashes
 from harness.levels.sim.drivers import BlockingDriver
-from harness.levels.sim.hub import Actor, Hub
-from harness.levels.sim.link import Link
 from harness.levels.sim.place import SimulatedAttempt, SimulatedPlace
-from harness.levels.sim.server import Session, SimulatedServer
-from harness.levels.sim.tables import Customers, Effects, OutputRow, Tables
-from harness.levels.sim.tape import Tape
+from harness.levels.sim.subtask_loop import outer_loop_kept
 from harness.runs.claims import RECOVER_MS
 from harness.runs.plan import Crash, RunPlan
 from harness.scenario.model import Scenario
 from harness.scenario_parts.parts import SINK_FORMS
+from harness.simulation.controls import executor_of
+from harness.simulation.hub import Actor, Hub
+from harness.simulation.link import Link
+from harness.simulation.server import Session, SimulatedServer
+from harness.simulation.tables import Customers, Effects, OutputRow, Tables
+from harness.simulation.tape import Tape
 from harness.sut.variant import Variant
 from harness.workloads.lookups import LookupSource
 
@@ -76,7 +79,9 @@ class Simulation:
             customers=Customers(plan.table),
             keyed=SINK_FORMS[scenario.sink].has_output_key and variant.has_output_key,
         )
-        self.server = SimulatedServer(hub=hub, tables=self.tables, on_commit=self._committed)
+        self.server = SimulatedServer(
+            hub=hub, tables=self.tables, on_commit=self._committed, executor=executor_of
+        )
         self.links = {
             name: Link(name, hub=hub, draw=draw, server=self.server) for name in ("lookups", "sink")
         }
@@ -111,14 +116,16 @@ class Simulation:
         """Every subtask from its first attempt to its last."""
         subtasks = self.scenario.workload.subtasks
         for subtask in range(subtasks):
-            self._crashers[subtask] = Crashes(self.plan.crashes, subtask=subtask, watch=self.watch)
+            self._crashers[subtask] = Crashes(
+                self.plan.crashes, subtask=subtask, dies=self._dies, watch=self.watch
+            )
             self.begin(subtask, at_ms=0)
         if self.scenario.sink != "atomic":
             self._coordinator = self.hub.spawn(
                 self._coordinate, name="coordinator", ended=lambda _: None, at_ms=0
             )
             self._coordinator.is_daemon = True
-        with self._patience():
+        with self._patience(), outer_loop_kept():
             why = self.hub.run()
         if len(self.finished) < subtasks:
             self._close()
@@ -172,7 +179,7 @@ class Simulation:
 
     def begin(self, subtask: int, *, at_ms: int) -> SimulatedAttempt:
         """The next attempt of `subtask`, at that instant."""
-        attempt = SimulatedAttempt(self, subtask=subtask, crashes=self._crashers[subtask])
+        attempt = SimulatedAttempt(subtask=subtask, crashes=self._crashers[subtask])
         self.attempts[subtask] = attempt
         self._tries[subtask] = self._tries.get(subtask, 0) + 1
         parts = AttemptParts(
@@ -229,9 +236,9 @@ class Simulation:
         else:
             self.begin(subtask, at_ms=self.hub.now_ms + self.draw.between(*_RESTART_MS))
 
-    def supersede(self, attempt: SimulatedAttempt) -> None:
-        """It is taken for dead, though it may live: its successor begins."""
-        self.begin(attempt.subtask, at_ms=self.hub.now_ms + self.draw.between(*_RESTART_MS))
+    def supersede(self, subtask: int) -> None:
+        """Its attempt is taken for dead, though it may live: the successor begins."""
+        self.begin(subtask, at_ms=self.hub.now_ms + self.draw.between(*_RESTART_MS))
 
     def fail(self, why: str) -> None:
         """The run is over, without a verdict on its end: every attempt is thrown away."""
@@ -309,7 +316,7 @@ class Simulation:
 
     # --------------------------------------------------------------------------------------------- crashes
 
-    def dies(self, attempt: SimulatedAttempt, crash: Crash) -> None:
+    def _dies(self, attempt: RunningAttempt, crash: Crash) -> None:
         """For an attempt that is where it is planned to die: does not return."""
         tape = self.tape
         tape.add(FaultEvent(n=tape.n, t=tape.t, f=crash.fault, phase="begin"))

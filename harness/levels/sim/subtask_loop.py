@@ -7,19 +7,30 @@ it lets the other actors go on until then.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import Context
 from typing import Any
 
-from harness.levels.sim.hub import Actor
-from harness.levels.sim.tape import CALLBACK, TASK, MemoryRecorder
+from harness.simulation.hub import Actor
+from harness.simulation.tape import CALLBACK, TASK, MemoryRecorder
 from reference_impl.mailbox.loops import NS_PER_MS, Handle, VirtualLoop
 
-__all__ = ["SubtaskLoop"]
+__all__ = ["SubtaskLoop", "outer_loop_kept"]
 
 _set_running_loop = asyncio._set_running_loop  # noqa: SLF001 - public by name, for whoever writes a loop
 _LAST_TURNS = 20
 """A task that was cancelled has so many steps to end."""
+
+
+@contextmanager
+def outer_loop_kept() -> Iterator[None]:
+    """While a hub runs, asyncio is told of its actors' loops; afterwards, again of the loop that ran before."""
+    outer = asyncio._get_running_loop()  # noqa: SLF001 - public by name, for whoever writes a loop
+    try:
+        yield
+    finally:
+        _set_running_loop(outer)
 
 
 class SubtaskLoop(VirtualLoop):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from harness.faults.model.workload import CallFault, ShapingFault
 from harness.history.event import FaultEvent, In, Wm
 from harness.scenario.model import Scenario
-from harness.sut.inside.calls import FaultyCalls, PlannedCalls
+from harness.sut.faulty_calls import FaultyCalls, PlannedCalls
 from harness.workloads.lookups import LookupSource, nth_ids
 
 if TYPE_CHECKING:

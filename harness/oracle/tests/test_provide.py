@@ -16,8 +16,8 @@ from harness.oracle.program import archive_of, program_jar
 from harness.oracle.provide import find_oracle, provide_oracle
 from harness.oracle.tests.machine import ANSWERS_EACH_LINE, COMPILES, bare_machine, put_flink, put_program
 from harness.world.processes import run_to_end
-from harness.world.provision import provisioning
 from harness.world.settings import WorldSettings
+from harness.world.setup.provision import provisioning
 
 
 def steps(settings: WorldSettings, *, rebuild: bool = False) -> list[str]:

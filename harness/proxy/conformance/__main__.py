@@ -13,7 +13,7 @@ from pathlib import Path
 from harness.proxy.conformance.differences import DIFFERENCES
 from harness.proxy.mysql.commands import WORDS
 from harness.proxy.mysql.rules import ERRORS
-from harness.proxy.toxics.catalogue import TOXIC_KINDS
+from harness.proxy.toxic_kinds import TOXIC_KINDS
 
 __all__ = ["PAGE", "main", "page_text"]
 

@@ -10,7 +10,7 @@ from harness.proxy.mysql.commands import HANDSHAKE, QUERY, Exchange
 from harness.proxy.mysql.dialogue import Dialogue
 from harness.proxy.mysql.gate import Action, GateToxic, GateWire, PacketGate
 from harness.proxy.mysql.rules import ROLLS_BACK, Then, error_packet, rollback_packet
-from harness.proxy.stage import Stream
+from harness.proxy.toxics.stage import Stream
 
 __all__ = ["Conversation"]
 

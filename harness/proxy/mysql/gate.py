@@ -18,7 +18,7 @@ from harness.proxy.mysql.commands import HANDSHAKE, Exchange
 from harness.proxy.mysql.dialogue import reply_word
 from harness.proxy.mysql.frames import HEADER_BYTES, FrameTracker, Packet, Part
 from harness.proxy.mysql.rules import ENDING, Act, PacketRule, Then
-from harness.proxy.stage import Receiver, Stream, Timer
+from harness.proxy.toxics.stage import Receiver, Stream, Timer
 
 __all__ = [
     "HELD_MAX",

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from harness.proxy.mysql.commands import WORDS, Exchange, Kind, plain
+from harness.proxy.mysql.commands import ANSWERLESS, WORDS, Exchange, Kind, plain
 from harness.proxy.mysql.frames import framed
-from harness.proxy.stage import Attributes
+from harness.proxy.toxics.stage import Attributes, Stream
 
 __all__ = [
     "ATTRIBUTES",
@@ -22,6 +22,7 @@ __all__ = [
     "ROLLS_BACK",
     "Act",
     "PacketRule",
+    "PacketToxic",
     "Scope",
     "Then",
     "error_packet",
@@ -184,3 +185,27 @@ def _contradiction(rule: PacketRule) -> str:
     if rule.do in {Act.RESET, Act.CLOSE} and rule.then is not Then.NONE:
         return f"`do` {rule.do} ends the connection itself: leave `then` out"
     return ""
+
+
+class PacketToxic:
+    """One packet toxic of a link, in the gates of all its connections; mutable: it counts its matches."""
+
+    def __init__(self, *, name: str, stream: Stream, attributes: Attributes) -> None:
+        self.name = name
+        self.stream = stream
+        self.rule: PacketRule = rule_of(attributes)
+        self._matched = 0
+
+    def update(self, attributes: Attributes) -> None:
+        """Other attributes from the next message on; the count goes on, what is held stays held."""
+        self.rule = rule_of(attributes)
+
+    def picks(self, exchange: Exchange) -> bool:
+        """Whether it means such messages: no error is an answer to what has none."""
+        unanswerable = self.rule.do is Act.ERROR and exchange.command in ANSWERLESS
+        return not unanswerable and self.rule.picks(exchange)
+
+    def match(self, *, matched_here: int) -> int:
+        """Count one more match; which it is, from 1."""
+        self._matched += 1
+        return self._matched if self.rule.per is Scope.PROXY else matched_here + 1

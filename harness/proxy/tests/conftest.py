@@ -15,8 +15,8 @@ import pytest
 from harness.clock import Deadline, wait_until
 from harness.proxy.deeds import Deed
 from harness.proxy.link import Link
-from harness.proxy.stage import Stream, Toxic
-from harness.proxy.toxics.catalogue import TOXIC_KINDS
+from harness.proxy.toxic_kinds import TOXIC_KINDS
+from harness.proxy.toxics.stage import Stream, Toxic
 from harness.proxy.workshop import Workshop, raise_descriptor_limit
 from reference_impl.mailbox.loops import real_loop
 

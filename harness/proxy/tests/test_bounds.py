@@ -10,9 +10,9 @@ import pytest
 
 from harness.choices import Choices
 from harness.clock import monotonic_us
-from harness.proxy.stage import Stream
 from harness.proxy.tests.conftest import Stand
 from harness.proxy.toxics.kind import HELD_MAX
+from harness.proxy.toxics.stage import Stream
 from harness.proxy.workshop import Holdings
 
 KERNEL_MAX = 24 << 20

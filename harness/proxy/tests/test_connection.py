@@ -8,8 +8,8 @@ from contextlib import ExitStack
 import pytest
 
 from harness.proxy.link import Cutting
-from harness.proxy.stage import Stream
 from harness.proxy.tests.conftest import Stand
+from harness.proxy.toxics.stage import Stream
 
 
 def test_bytes_pass_in_both_directions(stand: Stand) -> None:

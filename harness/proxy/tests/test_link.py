@@ -7,8 +7,8 @@ import socket
 import pytest
 
 from harness.proxy.link import Link
-from harness.proxy.stage import Stream
 from harness.proxy.tests.conftest import Stand
+from harness.proxy.toxics.stage import Stream
 from harness.proxy.workshop import Workshop
 from reference_impl.mailbox.loops import real_loop
 

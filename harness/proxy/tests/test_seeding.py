@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.proxy.stage import Stream
 from harness.proxy.tests.conftest import Stand
+from harness.proxy.toxics.stage import Stream
 from harness.proxy.workshop import Dice
 
 SEED, CONNECTIONS = 7, 12

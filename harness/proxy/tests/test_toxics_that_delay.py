@@ -7,9 +7,9 @@ import socket
 import pytest
 
 from harness.clock import monotonic_us
-from harness.proxy.stage import Stream
 from harness.proxy.tests.conftest import Stand
-from harness.proxy.toxics.catalogue import TOXIC_KINDS
+from harness.proxy.toxic_kinds import TOXIC_KINDS
+from harness.proxy.toxics.stage import Stream
 
 UPSTREAM, DOWNSTREAM = Stream.UPSTREAM, Stream.DOWNSTREAM
 

@@ -7,8 +7,8 @@ import socket
 import pytest
 
 from harness.clock import monotonic_us
-from harness.proxy.stage import Stream
 from harness.proxy.tests.conftest import Stand
+from harness.proxy.toxics.stage import Stream
 
 UPSTREAM, DOWNSTREAM = Stream.UPSTREAM, Stream.DOWNSTREAM
 

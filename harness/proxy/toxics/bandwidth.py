@@ -7,8 +7,8 @@ says how many bytes passed (`paced`) in how many microseconds in which there wer
 
 from __future__ import annotations
 
-from harness.proxy.stage import Attributes, Place, Receiver, Timer
 from harness.proxy.toxics.kind import HELD_MAX, HeldBytes, ToxicKind
+from harness.proxy.toxics.stage import Attributes, Place, Receiver, Timer
 
 __all__ = ["BANDWIDTH", "Bandwidth"]
 

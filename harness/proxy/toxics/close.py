@@ -9,8 +9,8 @@ acted on.
 
 from __future__ import annotations
 
-from harness.proxy.stage import Attributes, Place, Receiver, Timer
 from harness.proxy.toxics.kind import ToxicKind
+from harness.proxy.toxics.stage import Attributes, Place, Receiver, Timer
 
 __all__ = ["RESET_PEER", "SLOW_CLOSE", "TIMEOUT", "ResetPeer", "SlowClose", "Timeout"]
 

@@ -6,8 +6,8 @@ Invariant: the other direction flows as before; removal resets the connections i
 
 from __future__ import annotations
 
-from harness.proxy.stage import Attributes, Place, Receiver
 from harness.proxy.toxics.kind import ToxicKind
+from harness.proxy.toxics.stage import Attributes, Place, Receiver
 
 __all__ = ["HALF_OPEN", "HalfOpen"]
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from harness.proxy.stage import Attributes, Place, Receiver, Stage
+from harness.proxy.toxics.stage import Attributes, Place, Receiver, Stage
 
 __all__ = ["HELD_MAX", "HeldBytes", "ToxicKind", "nothing_refused"]
 

@@ -6,8 +6,8 @@ overtake each other, and removal lets go of everything held at once, in order.
 
 from __future__ import annotations
 
-from harness.proxy.stage import Attributes, Place, Receiver, Timer
 from harness.proxy.toxics.kind import HELD_MAX, HeldBytes, ToxicKind
+from harness.proxy.toxics.stage import Attributes, Place, Receiver, Timer
 
 __all__ = ["LATENCY", "Latency"]
 

@@ -6,8 +6,8 @@ connection is closed; a limit that is lowered below the count closes with the ne
 
 from __future__ import annotations
 
-from harness.proxy.stage import Attributes, Place, Receiver
 from harness.proxy.toxics.kind import ToxicKind
+from harness.proxy.toxics.stage import Attributes, Place, Receiver
 
 __all__ = ["LIMIT_DATA", "LimitData"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.proxy.stage import Attributes, Place, Receiver, Timer
 from harness.proxy.toxics.kind import HELD_MAX, HeldBytes, ToxicKind
+from harness.proxy.toxics.stage import Attributes, Place, Receiver, Timer
 
 __all__ = ["SLICER", "Slicer"]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import traceback
 
-from harness.runs.plan import Crash, Endpoint, RunPlan, decode_plan, encode_plan
+from harness.database.endpoint import Endpoint
+from harness.runs.plan import Crash, RunPlan, decode_plan, encode_plan
 
 PASSWORD = "hunter2-and-then-some"
 ENDPOINT = Endpoint(host="127.0.0.1", port=3306, user="app", password=PASSWORD, database="fm_1")

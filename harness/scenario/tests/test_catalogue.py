@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import NothingRan, UsageError
-from harness.faults.model.registry import FAULTS
+from harness.faults.registry import FAULTS
 from harness.scenario.catalogue import catalogue, catalogue_folder, folders, resolve
 from harness.scenario.file import load, load_many
 from harness.scenario.model import At, Fault, Scenario

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from harness.checkers.registry import CHECKERS
-from harness.faults.model.registry import FAULTS
+from harness.faults.registry import FAULTS
 from harness.scenario.mistakes import validated
 from harness.scenario.model import At, CheckpointDone, Phase, Scenario
 from harness.scenario_parts.values import duration_text

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from harness.faults.model.registry import FAULTS
+from harness.faults.registry import FAULTS
 from harness.scenario.catalogue import catalogue_folder
 from harness.scenario.file import apply_settings, loads
 from harness.scenario.model import Scenario

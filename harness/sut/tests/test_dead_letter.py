@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.sut.dead_letter import DeadLetter, DeadLetterFunction, is_dead_letter
-from harness.sut.inside.tests.handles import Answering, Told
+from harness.sut.tests.handles import Answering, Told
 from harness.workloads.lookups import Lookup
 from reference_impl.operator.result import ResultHandle
 

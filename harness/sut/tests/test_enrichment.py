@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from harness.database.driver import AsyncMySqlDriver
+from harness.database.endpoint import Endpoint
 from harness.database.pool import ConnectionPool
 from harness.history.journal import Journal
 from harness.history.recorder import Recorder
-from harness.runs.plan import Endpoint
 from harness.sut.dead_letter import DeadLetter
 from harness.sut.enrichment import Enriched, JournalProbe, answer_timeouts, enrich, stamped
 from harness.sut.past import Past

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.faults.model.fault import Fault
-from harness.faults.model.registry import fault_of
+from harness.faults.registry import fault_of
 from harness.scenario.model import Workload
 from harness.workloads.lookups import (
     HOT_KEY,

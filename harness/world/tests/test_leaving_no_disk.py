@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
 
 HOLD_A_STOPPED_SERVER_ON_A_FULL_DISK = """
 import sys
-from harness.world.opening import open_world
+from harness.world.setup.opening import open_world
 from harness.world.settings import WorldSettings
 
 settings = WorldSettings.from_environment({"FLOODMARK_CACHE": sys.argv[2], "PATH": sys.argv[3]})

@@ -18,9 +18,9 @@ from harness.clock import Deadline, wait_until
 from harness.process_identity import ProcessIdentity, is_alive, this_owner
 from harness.world import containers
 from harness.world.ledger import dead_runs, reap
-from harness.world.opening import open_world
 from harness.world.proof import ask
 from harness.world.settings import WorldSettings
+from harness.world.setup.opening import open_world
 
 pytestmark = [pytest.mark.real, pytest.mark.long]
 
@@ -31,7 +31,7 @@ Hold = Callable[[Kind], subprocess.Popen[bytes]]
 HOLD_A_WORLD = """
 import sys
 from pathlib import Path
-from harness.world.opening import open_world
+from harness.world.setup.opening import open_world
 from harness.world.places import Places
 from harness.world.settings import WorldSettings
 

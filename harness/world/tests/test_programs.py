@@ -12,12 +12,12 @@ import pytest
 from harness.errors import UsageError, WorldError
 from harness.world import containers, server_program
 from harness.world.data_folder import copy_data_folder, prepared_name
-from harness.world.opening import choose_world
 from harness.world.places import Places
 from harness.world.proxy_program import find_proxy_program
 from harness.world.server_place import local_server_lacks
 from harness.world.server_program import MANIFEST, find_server
 from harness.world.settings import WorldSettings
+from harness.world.setup.opening import choose_world
 from harness.world.unpacked_server import unpack_server
 
 MYSQL = "/usr/sbin/mysqld  Ver 9.7.4 for Linux on x86_64 (MySQL Community Server - GPL)"

@@ -14,10 +14,10 @@ import pytest
 from harness.clock import Deadline, wait_until
 from harness.errors import WorldError
 from harness.tests.real_world import require_world
-from harness.world.opening import open_world
 from harness.world.proof import ask, open_connection
 from harness.world.server_place import no_small_disk
 from harness.world.settings import WorldSettings
+from harness.world.setup.opening import open_world
 from harness.world.world import DATABASE, World
 
 pytestmark = pytest.mark.real

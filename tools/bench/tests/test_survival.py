@@ -12,7 +12,7 @@ import pytest
 from harness.database.pool import ConnectionPool
 from harness.database.sink import EpochSink
 from harness.defects.sinks import assuming_committed, committing_blindly
-from harness.faults.model.registry import FaultName, kinds_by
+from harness.faults.registry import FaultName, kinds_by
 from harness.scenario_parts.parts import Sink
 from harness.sut.lookup import ReferenceLookup, own_nonces
 from harness.tests.real_world import real_world

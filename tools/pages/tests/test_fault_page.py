@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.faults.model.registry import FAULTS
+from harness.faults.registry import FAULTS
 from tools.pages.fault_page import PAGE, page_text, where_of
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
+from harness.checkers.acquittal import acquit
 from harness.checkers.judge import judge
 from harness.checkers.registry import CHECKERS
-from harness.checkers.screen.acquittal import acquit
 from harness.checkers.screen.screen import Screen
 from harness.checkers.screen.totals import Irregular
 from harness.history.event import Event

@@ -12,10 +12,11 @@ import psutil
 import pytest
 
 from harness.clock import Deadline, wait_until
+from harness.database.endpoint import Endpoint
 from harness.engine.level import ATTEMPTS_MAX
 from harness.levels.live.supervisor import LiveRunner, Supervisor
 from harness.levels.live.worker import FAILED
-from harness.runs.plan import Endpoint, RunPlan, encode_plan
+from harness.runs.plan import RunPlan, encode_plan
 from harness.scenario.model import Scenario
 from harness.world.ports import LOOPBACK
 

@@ -10,14 +10,15 @@ import pytest
 
 from harness.choices import Draw
 from harness.database.transactions import ErrorClass, class_of, code_of
-from harness.faults.simulated.act import LOST_CONNECTION
 from harness.levels.sim.drivers import AsyncDriver, BlockingDriver, SimulatedError
-from harness.levels.sim.hub import Actor, Hub
-from harness.levels.sim.link import Link
-from harness.levels.sim.server import SimulatedServer
-from harness.levels.sim.subtask_loop import SubtaskLoop
-from harness.levels.sim.tables import Customers, Effects, Tables
-from harness.levels.sim.tape import MemoryRecorder, Tape
+from harness.levels.sim.subtask_loop import SubtaskLoop, outer_loop_kept
+from harness.simulation.controls import executor_of
+from harness.simulation.hub import Actor, Hub
+from harness.simulation.link import Link
+from harness.simulation.replies import LOST_CONNECTION
+from harness.simulation.server import SimulatedServer
+from harness.simulation.tables import Customers, Effects, Tables
+from harness.simulation.tape import MemoryRecorder, Tape
 
 ROWS = [[0, "Ada", "Rome", 1], [1, "Bo", "Oslo", 2]]
 TOKEN = "SELECT token, origin_ms FROM fence WHERE subtask = %s"
@@ -37,6 +38,7 @@ class World:
             hub=self.hub,
             tables=Tables(subtasks=2, customers=Customers(ROWS)),
             on_commit=lambda _session, effects: self.committed.append(effects),
+            executor=executor_of,
         )
         self.link = Link("sink", hub=self.hub, draw=Draw(2, "test"), server=self.server)
 
@@ -54,7 +56,8 @@ class World:
             self.hub.spawn(body(number), name=str(number), ended=lambda _: None, at_ms=0)
             for number in range(len(bodies))
         ]
-        assert self.hub.run() is None
+        with outer_loop_kept():
+            assert self.hub.run() is None
         return [actor.error or end for actor, end in zip(actors, ends, strict=True)]
 
     def driver(self, actor: Actor) -> BlockingDriver:

@@ -10,11 +10,11 @@ from harness.engine.level import Opening, Site
 from harness.engine.perform import perform
 from harness.history.event import Call
 from harness.levels.sim.level import SimulatedLevel
-from harness.levels.sim.tape import MemoryRecorder
 from harness.runs.order import Order
 from harness.runs.outcome import RunOutcome
 from harness.scenario.file import apply_settings, load_many
 from harness.scenario.model import Scenario
+from harness.simulation.tape import MemoryRecorder
 from harness.sut.variant import Variant
 from harness.verdict import Judgement, Outcome
 

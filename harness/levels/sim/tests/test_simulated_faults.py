@@ -10,14 +10,15 @@ import pytest
 
 from harness.choices import Draw
 from harness.errors import UsageError
-from harness.faults.model.registry import FAULTS
+from harness.faults.registry import FAULTS
 from harness.history.event import FaultEvent
-from harness.levels.sim.hub import Hub
-from harness.levels.sim.link import Link
 from harness.levels.sim.run import Simulated
-from harness.levels.sim.server import SimulatedServer
-from harness.levels.sim.tables import Customers, Tables
 from harness.levels.sim.tests.fault_samples import SAMPLES, STORES, sample, simulated
+from harness.simulation.controls import executor_of
+from harness.simulation.hub import Hub
+from harness.simulation.link import Link
+from harness.simulation.server import SimulatedServer
+from harness.simulation.tables import Customers, Tables
 from harness.sut.variant import Variant
 from harness.tests.simulated_run import judgement_of
 from harness.verdict import Outcome
@@ -83,7 +84,9 @@ def idle_run() -> Any:
     draw = Draw(1, "test")
     hub = Hub(draw, limit_ms=10_000, steps_max=100_000)
     tables = Tables(subtasks=2, customers=Customers([[1, "Ada", "Rome", 1]]))
-    server = SimulatedServer(hub=hub, tables=tables, on_commit=lambda _session, _effects: None)
+    server = SimulatedServer(
+        hub=hub, tables=tables, on_commit=lambda _session, _effects: None, executor=executor_of
+    )
     links = {name: Link(name, hub=hub, draw=draw, server=server) for name in ("lookups", "sink")}
     direct = Link("direct", hub=hub, draw=draw, server=server, is_direct=True)
     return SimpleNamespace(

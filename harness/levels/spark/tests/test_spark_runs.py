@@ -16,6 +16,7 @@ import pymysql
 import pytest
 
 from harness.choices import Choices, fresh_seed
+from harness.database.endpoint import Endpoint
 from harness.engine.in_world import record_in_world
 from harness.engine.level import Site
 from harness.engine.perform import perform
@@ -23,7 +24,6 @@ from harness.history.event import Failed, Start
 from harness.history.read import read_whole
 from harness.runs.order import Order
 from harness.runs.outcome import RunOutcome
-from harness.runs.plan import Endpoint
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import apply_settings, load
 from harness.scenario.model import Scenario

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.proxy.conformance.__main__ import PAGE, page_text
 from harness.proxy.conformance.differences import DIFFERENCES
-from harness.proxy.toxics.catalogue import TOXIC_KINDS
+from harness.proxy.toxic_kinds import TOXIC_KINDS
 
 
 def test_the_page_is_as_the_program_writes_it() -> None:

@@ -9,9 +9,8 @@ from typing import Any
 from harness.proxy.mysql.conversation import Conversation
 from harness.proxy.mysql.dialogue import PROTOCOL_41
 from harness.proxy.mysql.frames import framed
-from harness.proxy.mysql.rules import ATTRIBUTES, refuse
-from harness.proxy.stage import Stream
-from harness.proxy.toxics.packet import PacketToxic
+from harness.proxy.mysql.rules import ATTRIBUTES, PacketToxic, refuse
+from harness.proxy.toxics.stage import Stream
 
 __all__ = [
     "EOF",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.proxy.toxics.catalogue import TOXIC_KINDS
+from harness.proxy.toxic_kinds import TOXIC_KINDS
 
 PAGE = Path(__file__).parents[4] / "docs" / "proxy.md"
 RECIPES = re.findall(r"^\| .* \| `(\{.*\})` \|$", PAGE.read_text(), re.MULTILINE)

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from harness.clock import Deadline, wait_until
 from harness.proxy.link import Cutting, Link
 from harness.proxy.mysql.rules import ATTRIBUTES, refuse
-from harness.proxy.stage import Stream, Toxic
-from harness.proxy.toxics.catalogue import TOXIC_KINDS
+from harness.proxy.toxic_kinds import TOXIC_KINDS
+from harness.proxy.toxics.stage import Stream, Toxic
 from harness.proxy.workshop import Workshop
 from harness.world.world import Address
 from reference_impl.mailbox.loops import real_loop

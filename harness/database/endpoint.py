@@ -1,0 +1,56 @@
+"""Where a database is, how a sink connects to it, and the statement of the reference lookup.
+
+PyMySQL is imported when a connection is first made: level sim has none, and its simulated server knows the statement
+by its text.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    from pymysql.connections import Connection
+
+__all__ = ["QUERY", "Endpoint", "connect"]
+
+_CONNECT_S = 3
+_STATEMENT_S = 10
+
+QUERY = (
+    "SELECT c.name, c.city, c.tier, asked.nonce, asked.slept, REPEAT('.', %s)"
+    " FROM (SELECT %s AS nonce, SLEEP(%s) AS slept) AS asked LEFT JOIN customer AS c ON c.k = %s ORDER BY c.n"
+)
+"""One row at least, so that even a record without a customer is answered with its nonce; it sleeps once."""
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a client connects, as whom."""
+
+    host: str
+    port: int
+    user: str
+    password: str
+    database: str
+
+    def __repr__(self) -> str:
+        return f"Endpoint({self.user}@{self.host}:{self.port}/{self.database})"
+
+
+def connect(endpoint: Endpoint, *, statement_s: float = _STATEMENT_S) -> Connection[Any]:
+    """A PyMySQL connection on which every wait is bounded; no TLS, for the proxy reads packets."""
+    import pymysql  # noqa: PLC0415 - see above
+
+    return pymysql.connect(
+        host=endpoint.host,
+        port=endpoint.port,
+        user=endpoint.user,
+        password=endpoint.password,
+        database=endpoint.database or None,
+        autocommit=False,
+        ssl_disabled=True,
+        connect_timeout=_CONNECT_S,
+        read_timeout=statement_s,
+        write_timeout=statement_s,
+    )

@@ -1,1 +1,0 @@
-"""For each class of anomaly of `docs/history.md`, the facts that lead to its contradiction."""

@@ -1,0 +1,76 @@
+"""The registry: every kind of fault by its name, and the model of any fault.
+
+Invariant: it holds each fault class of each module that lies in `harness.faults`, so a file that is added there is a
+kind that is added; nothing else lists them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import Discriminator, Tag, TypeAdapter
+
+from harness.faults.model.fault import By, Fault
+
+__all__ = ["FAULTS", "AnyFault", "FaultName", "fault_of", "kinds_by"]
+
+FaultName = str
+"""The name of a kind; `FAULTS` has them all."""
+
+
+def _kinds() -> Iterator[tuple[str, type[Fault]]]:
+    """Of each module in `harness.faults`, the classes with a name of their own."""
+    for info in iter_modules([str(Path(__file__).parent)]):
+        name = f"{__package__}.{info.name}"
+        if info.ispkg or name == __name__:
+            continue
+        module = import_module(name)
+        for value in vars(module).values():
+            if isinstance(value, type) and issubclass(value, Fault) and value.__module__ == module.__name__:
+                do = value.model_fields["do"].annotation
+                if get_origin(do) is Literal:
+                    yield get_args(do)[0], value
+
+
+def _ordered(kinds: Mapping[str, type[Fault]]) -> dict[str, type[Fault]]:
+    """By where they act, then by name."""
+    groups = get_args(By)
+    return dict(sorted(kinds.items(), key=lambda named: (groups.index(named[1].by), named[0])))
+
+
+FAULTS: Mapping[FaultName, type[Fault]] = _ordered(dict(_kinds()))
+
+
+def _tag(value: Any) -> str | None:
+    """Which kind is meant; None: none, or none that exists."""
+    do = value.do if isinstance(value, Fault) else value.get("do") if isinstance(value, Mapping) else None
+    return f"<{do}>" if isinstance(do, str) and do in FAULTS else None
+
+
+if TYPE_CHECKING:
+    AnyFault = Fault
+else:
+    AnyFault = Annotated[
+        Union[tuple(Annotated[kind, Tag(f"<{name}>")] for name, kind in FAULTS.items())],  # noqa: UP007 - made here
+        Discriminator(_tag, custom_error_type="fault", custom_error_message="should be a fault"),
+    ]
+
+
+@cache
+def _adapter() -> TypeAdapter[Fault]:
+    return TypeAdapter(AnyFault)
+
+
+def fault_of(data: Any) -> Fault:
+    """The fault that plain data describes. Raises pydantic's ValidationError."""
+    return _adapter().validate_python(data)
+
+
+def kinds_by(*groups: By) -> tuple[FaultName, ...]:
+    """The kinds that act there."""
+    return tuple(name for name, kind in FAULTS.items() if kind.by in groups)

@@ -1,0 +1,393 @@
+"""The statements on tables that the simulated server executes, by their exact text.
+
+Answers to MySQL's parser and executor, as far as the harness's own code needs them. Invariant: a statement takes its
+row locks first, in order, and then has its effect at one instant, whole or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+from msgspec import Struct
+
+from harness.simulation.tables import Failed, Tables, Transaction
+
+__all__ = ["DUPLICATE", "STATEMENTS", "Result", "TableStatement"]
+
+DUPLICATE: Final = 1062
+
+Key = Hashable
+_Args = Sequence[Any]
+
+
+class Result(Struct, frozen=True):
+    """Of one statement: rows of a query, or how many rows a write affected."""
+
+    rows: list[tuple[Any, ...]] | None = None
+    affected: int = 0
+
+
+class TableStatement(Struct, frozen=True, kw_only=True):
+    """`run(tables, transaction, args)` is called when all `locks(tables, args)` are held. It may raise `Failed`.
+
+    `many`: `args` is a list of rows, also where one is sent.
+    """
+
+    run: Callable[[Tables, Transaction, Any], Result]
+    locks: Callable[[Tables, Any], Iterable[Key]] | None = None
+    writes: bool = False
+    """Refused while the server only reads; MariaDB refuses a locking read as well."""
+    grows: bool = False
+    """Refused while the disk is full."""
+    deadlocks: bool = False
+    """The place at which fault `deadlocks` meets a writer: the gap of the next epoch row."""
+    many: bool = False
+
+
+def _rows(rows: list[tuple[Any, ...]]) -> Result:
+    return Result(rows=rows, affected=len(rows))
+
+
+# fence
+
+
+def _fence_row(_tables: Tables, args: _Args) -> list[Key]:
+    return [("fence", args[-1])]
+
+
+def _all_fences(tables: Tables, _args: _Args) -> list[Key]:
+    return [("fence", subtask) for subtask in tables.fence.sorted_keys()]
+
+
+def _first_fences(tables: Tables, args: _Args) -> list[Key]:
+    return _all_fences(tables, args)[: args[0]]
+
+
+def _raise_token(tables: Tables, transaction: Transaction, args: _Args) -> Result:
+    now_ms, subtask = args
+    row = transaction.read_newest(tables.fence, subtask)
+    if row is None:
+        return Result()
+    token, origin_ms, _ended = row
+    transaction.write(tables.fence, subtask, (token + 1, now_ms if origin_ms is None else origin_ms, 0))
+    return Result(affected=1)
+
+
+def _end_subtask(tables: Tables, transaction: Transaction, args: _Args) -> Result:
+    row = transaction.read_newest(tables.fence, args[0])
+    if row is None or row[2] == 1:
+        return Result()
+    transaction.write(tables.fence, args[0], (row[0], row[1], 1))
+    return Result(affected=1)
+
+
+def _token_and_origin(tables: Tables, transaction: Transaction, args: _Args) -> Result:
+    row = transaction.read(tables.fence, args[0])
+    return _rows([] if row is None else [row[:2]])
+
+
+def _token(tables: Tables, transaction: Transaction, args: _Args) -> Result:
+    row = transaction.read(tables.fence, args[0])
+    return _rows([] if row is None else [row[:1]])
+
+
+def _token_locked(tables: Tables, transaction: Transaction, args: _Args) -> Result:
+    row = transaction.read_newest(tables.fence, args[0])
+    return _rows([] if row is None else [row[:1]])
+
+
+def _standings(tables: Tables, transaction: Transaction, _args: _Args) -> Result:
+    return _rows([(key, row[0], row[2]) for key, row in transaction.scan(tables.fence)])
+
+
+def _standings_locked(tables: Tables, transaction: Transaction, _args: _Args) -> Result:
+    read = [(key, transaction.read_newest(tables.fence, key)) for key in tables.fence.sorted_keys()]
+    return _rows([(key, row[0], row[2]) for key, row in read if row is not None])
+
+
+def _fences_locked(tables: Tables, _transaction: Transaction, _args: _Args) -> Result:
+    return _rows([(key,) for key in tables.fence.sorted_keys()])
+
+
+def _first_fences_locked(tables: Tables, _transaction: Transaction, args: _Args) -> Result:
+    return _rows([(key,) for key in tables.fence.sorted_keys()[: args[0]]])
+
+
+# epoch
+
+
+def _epoch_row(_tables: Tables, args: _Args) -> list[Key]:
+    return [("epoch", args[0], args[1])]
+
+
+def _epoch_token(tables: Tables, transaction: Transaction, args: _Args) -> Result:
+    row = transaction.read(tables.epoch, (args[0], args[1]))
+    return _rows([] if row is None else [row[:1]])
+
+
+def _newest_of(tables: Tables, transaction: Transaction, subtask: int) -> tuple[Any, ...] | None:
+    """(epoch, token, pos, elements) of the subtask's newest epoch row."""
+
+    def read() -> tuple[Any, ...] | None:
+        mine = [(key[1], *row) for key, row in transaction.scan(tables.epoch) if key[0] == subtask]
+        return mine[-1] if mine else None
+
+    if not transaction.reads_newest(tables.epoch):
+        return read()
+    newest: tuple[Any, ...] | None = tables.epoch.remembered(("newest", subtask), read)
+    return newest
+
+
+def _newest_epoch(tables: Tables, transaction: Transaction, args: _Args) -> Result:
+    newest = _newest_of(tables, transaction, args[0])
+    return _rows([] if newest is None else [(newest[0], newest[2], newest[3])])
+
+
+def _newest_epoch_number(tables: Tables, transaction: Transaction, args: _Args) -> Result:
+    newest = _newest_of(tables, transaction, args[0])
+    return _rows([(0 if newest is None else newest[0],)])
+
+
+def _insert_epoch(tables: Tables, transaction: Transaction, args: _Args) -> Result:
+    subtask, epoch, token, position, elements = args
+    if transaction.read_newest(tables.epoch, (subtask, epoch)) is not None:
+        raise Failed(DUPLICATE, f"Duplicate entry '{subtask}-{epoch}' for key 'PRIMARY'")
+    transaction.write(tables.epoch, (subtask, epoch), (token, position, elements))
+    return Result(affected=1)
+
+
+def _delete_epoch(tables: Tables, transaction: Transaction, args: _Args) -> Result:
+    key = (args[0], args[1])
+    if transaction.read_newest(tables.epoch, key) is None:
+        return Result()
+    transaction.write(tables.epoch, key, None)
+    return Result(affected=1)
+
+
+# output and dead_letter
+
+
+def _output_keys(tables: Tables, rows: Sequence[_Args]) -> list[Key]:
+    return [("output", *row[:3]) for row in rows] if tables.keyed else []
+
+
+def _insert_output(tables: Tables, transaction: Transaction, rows: Sequence[_Args]) -> Result:
+    if tables.keyed:
+        fresh: dict[tuple[Any, ...], None] = {}
+        for row in rows:
+            key = tuple(row[:3])
+            if transaction.has_output(key) or key in fresh:
+                raise Failed(DUPLICATE, f"Duplicate entry '{row[0]}-{row[1]}-{row[2]}' for key 'subtask'")
+            fresh[key] = None
+    for row in rows:
+        transaction.write_output(row)
+    return Result(affected=len(rows))
+
+
+def _upsert_output(tables: Tables, transaction: Transaction, rows: Sequence[_Args]) -> Result:
+    """A row that is there keeps its token, so nothing changes; the audit's trigger is AFTER INSERT alone."""
+    affected = 0
+    for row in rows:
+        if not (tables.keyed and transaction.has_output(row[:3])):
+            transaction.write_output(row)
+            affected += 1
+    return Result(affected=affected)
+
+
+def _insert_dead_letters(_tables: Tables, transaction: Transaction, rows: Sequence[_Args]) -> Result:
+    for row in rows:
+        transaction.write_dead_letter(row)
+    return Result(affected=len(rows))
+
+
+# ack and completed
+
+
+def _ack_row(_tables: Tables, args: _Args) -> list[Key]:
+    return [("ack", args[0], args[1])]
+
+
+def _replace_ack(tables: Tables, transaction: Transaction, args: _Args) -> Result:
+    subtask, epoch, token, file = args
+    before = transaction.read_newest(tables.ack, (subtask, epoch))
+    transaction.write(tables.ack, (subtask, epoch), (token, file))
+    return Result(affected=1 if before in (None, (token, file)) else 2)
+
+
+def _parts(tables: Tables, transaction: Transaction, args: _Args) -> Result:
+    subtask, limit = args
+    parts = [
+        (key[1], *row)
+        for key, row in reversed(transaction.scan(tables.ack))
+        if key[0] == subtask and transaction.read(tables.completed, key[1]) is not None
+    ]
+    return _rows(parts[:limit])
+
+
+def _acks_up_to(tables: Tables, transaction: Transaction, args: _Args) -> Result:
+    subtask, restored = args
+    return _rows(
+        [
+            (key[1], row[0])
+            for key, row in transaction.scan(tables.ack)
+            if key[0] == subtask and key[1] <= restored
+        ]
+    )
+
+
+def _acks_to_decide(tables: Tables, transaction: Transaction, _args: _Args) -> Result:
+    def read() -> list[tuple[Any, ...]]:
+        newest = _newest_completed_of(tables, transaction)
+        found = [(key[1], key[0], row[0]) for key, row in transaction.scan(tables.ack) if key[1] > newest]
+        return sorted(found)
+
+    if not transaction.reads_newest(tables.ack, tables.completed):
+        return _rows(read())
+    return _rows(tables.ack.remembered(("to decide", tables.completed.changed), read))
+
+
+def _newest_completed_of(tables: Tables, transaction: Transaction) -> int:
+    def read() -> int:
+        return max((key for key, _ in transaction.scan(tables.completed)), default=0)
+
+    if not transaction.reads_newest(tables.completed):
+        return read()
+    newest: int = tables.completed.remembered("newest", read)
+    return newest
+
+
+def _newest_completed(tables: Tables, transaction: Transaction, _args: _Args) -> Result:
+    return _rows([(_newest_completed_of(tables, transaction),)])
+
+
+def _completed_row(_tables: Tables, args: _Args) -> list[Key]:
+    return [("completed", args[0])]
+
+
+def _insert_completed(tables: Tables, transaction: Transaction, args: _Args) -> Result:
+    (epoch,) = args
+    if transaction.read_newest(tables.completed, epoch) is not None:
+        raise Failed(DUPLICATE, f"Duplicate entry '{epoch}' for key 'PRIMARY'")
+    transaction.write(tables.completed, epoch, ())
+    return Result(affected=1)
+
+
+# The audit after a run
+
+
+def _audit(_tables: Tables, transaction: Transaction, _args: _Args) -> Result:
+    return _rows(
+        [(row.seq, row.subtask, row.id, row.j, row.v, row.token) for row in transaction.read_outputs()]
+    )
+
+
+def _all_epochs(tables: Tables, transaction: Transaction, _args: _Args) -> Result:
+    return _rows([(*key, row[0]) for key, row in transaction.scan(tables.epoch)])
+
+
+def _all_completed(tables: Tables, transaction: Transaction, _args: _Args) -> Result:
+    return _rows([(key,) for key, _ in transaction.scan(tables.completed)])
+
+
+def _count(of: Callable[[Tables, Transaction], int]) -> TableStatement:
+    return TableStatement(run=lambda tables, transaction, _args: _rows([(of(tables, transaction),)]))
+
+
+def _doubled(_tables: Tables, transaction: Transaction) -> int:
+    rows: dict[tuple[int, int], int] = {}
+    for row in transaction.read_outputs():
+        rows[row.id, row.j] = rows.get((row.id, row.j), 0) + 1
+    return sum(times > 1 for times in rows.values())
+
+
+def _disordered(_tables: Tables, transaction: Transaction) -> int:
+    highest: dict[int, int] = {}
+    count = 0
+    for row in transaction.read_outputs():
+        count += row.id < highest.get(row.subtask, row.id)
+        highest[row.subtask] = max(row.id, highest.get(row.subtask, row.id))
+    return count
+
+
+_INSERT_OUTPUT: Final = "INSERT INTO output (subtask, id, j, v, epoch, token) VALUES (%s, %s, %s, %s, %s, %s)"
+
+STATEMENTS: Mapping[str, TableStatement] = MappingProxyType(
+    {
+        "UPDATE fence SET token = token + 1, ended = 0, origin_ms = COALESCE(origin_ms, %s) WHERE subtask = %s": (
+            TableStatement(run=_raise_token, locks=_fence_row, writes=True)
+        ),
+        "UPDATE fence SET ended = 1 WHERE subtask = %s": TableStatement(
+            run=_end_subtask, locks=_fence_row, writes=True
+        ),
+        "SELECT token, origin_ms FROM fence WHERE subtask = %s": TableStatement(run=_token_and_origin),
+        "SELECT token FROM fence WHERE subtask = %s": TableStatement(run=_token),
+        "SELECT token FROM fence WHERE subtask = %s FOR UPDATE": TableStatement(
+            run=_token_locked, locks=_fence_row, writes=True
+        ),
+        "SELECT subtask, token, ended FROM fence ORDER BY subtask": TableStatement(run=_standings),
+        "SELECT subtask, token, ended FROM fence ORDER BY subtask FOR UPDATE": TableStatement(
+            run=_standings_locked, locks=_all_fences, writes=True
+        ),
+        "SELECT subtask FROM fence FOR UPDATE": TableStatement(
+            run=_fences_locked, locks=_all_fences, writes=True
+        ),
+        "SELECT subtask FROM fence ORDER BY subtask LIMIT %s FOR UPDATE": TableStatement(
+            run=_first_fences_locked, locks=_first_fences, writes=True
+        ),
+        "SELECT token FROM epoch WHERE subtask = %s AND epoch = %s": TableStatement(run=_epoch_token),
+        "SELECT epoch, pos, elements FROM epoch WHERE subtask = %s ORDER BY epoch DESC LIMIT 1": (
+            TableStatement(run=_newest_epoch)
+        ),
+        "SELECT COALESCE(MAX(epoch), 0) FROM epoch WHERE subtask = %s": TableStatement(
+            run=_newest_epoch_number
+        ),
+        "INSERT INTO epoch (subtask, epoch, token, pos, elements) VALUES (%s, %s, %s, %s, %s)": (
+            TableStatement(run=_insert_epoch, locks=_epoch_row, writes=True, grows=True, deadlocks=True)
+        ),
+        "DELETE FROM epoch WHERE subtask = %s AND epoch = %s": TableStatement(
+            run=_delete_epoch, locks=_epoch_row, writes=True
+        ),
+        _INSERT_OUTPUT: TableStatement(
+            run=_insert_output, locks=_output_keys, writes=True, grows=True, many=True
+        ),
+        f"{_INSERT_OUTPUT} ON DUPLICATE KEY UPDATE token = output.token": TableStatement(
+            run=_upsert_output, locks=_output_keys, writes=True, grows=True, many=True
+        ),
+        "INSERT INTO dead_letter (subtask, id, error, epoch, token) VALUES (%s, %s, %s, %s, %s)": (
+            TableStatement(run=_insert_dead_letters, writes=True, grows=True, many=True)
+        ),
+        "REPLACE INTO ack (subtask, epoch, token, file) VALUES (%s, %s, %s, %s)": TableStatement(
+            run=_replace_ack, locks=_ack_row, writes=True, grows=True
+        ),
+        "SELECT ack.epoch, ack.token, ack.file FROM ack JOIN completed ON completed.epoch = ack.epoch"
+        " WHERE ack.subtask = %s ORDER BY ack.epoch DESC LIMIT %s": TableStatement(run=_parts),
+        "SELECT epoch, token FROM ack WHERE subtask = %s AND epoch <= %s": TableStatement(run=_acks_up_to),
+        "SELECT epoch, subtask, token FROM ack"
+        " WHERE epoch > (SELECT COALESCE(MAX(epoch), 0) FROM completed) ORDER BY epoch": TableStatement(
+            run=_acks_to_decide
+        ),
+        "SELECT COALESCE(MAX(epoch), 0) FROM completed": TableStatement(run=_newest_completed),
+        "INSERT INTO completed (epoch) VALUES (%s)": TableStatement(
+            run=_insert_completed, locks=_completed_row, writes=True, grows=True
+        ),
+        "SELECT seq, subtask, id, j, v, token FROM audit ORDER BY seq": TableStatement(run=_audit),
+        "SELECT subtask, epoch, token FROM epoch ORDER BY subtask, epoch": TableStatement(run=_all_epochs),
+        "SELECT epoch FROM completed ORDER BY epoch": TableStatement(run=_all_completed),
+        "SELECT COUNT(*) FROM output": _count(lambda _, transaction: len(transaction.read_outputs())),
+        "SELECT COUNT(DISTINCT id) FROM output": _count(
+            lambda _, transaction: len(dict.fromkeys(row.id for row in transaction.read_outputs()))
+        ),
+        "SELECT COUNT(*) FROM (SELECT id, j FROM output GROUP BY id, j HAVING COUNT(*) > 1) AS d": _count(
+            _doubled
+        ),
+        "SELECT COUNT(*) FROM epoch": _count(lambda tables, transaction: len(transaction.scan(tables.epoch))),
+        "SELECT COUNT(*) FROM dead_letter": _count(
+            lambda tables, transaction: len(tables.dead_letter) + len(transaction.dead_letters)
+        ),
+        "SELECT COUNT(*) FROM (SELECT id, MAX(id) OVER (PARTITION BY subtask ORDER BY seq"
+        " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before_it FROM output) AS w"
+        " WHERE id < before_it": _count(_disordered),
+    }
+)

@@ -1,0 +1,462 @@
+"""The tables of the simulated server, the transactions on them, the looked-up table `customer`, and the locks.
+
+Answers to InnoDB's consistent reads and lock system, and to MariaDB's user-level locks. A transaction
+(REPEATABLE READ) reads what was committed when it read first, and its own writes; a locking read and a write
+go by the newest committed version. A lock has one holder, and waiters get it in the order in which they came;
+all row locks are exclusive.
+
+Deviations: `seq` of `output`, `audit` and `dead_letter` is given at the commit, not at the INSERT, so it has
+no gaps and its order is that of the commits; reads of these three see what is committed now, and no snapshot.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any, Final, Generic, TypeVar
+
+from msgspec import Struct
+
+__all__ = [
+    "Branch",
+    "Customers",
+    "DeadLetterRow",
+    "Effects",
+    "Failed",
+    "Locks",
+    "OutputRow",
+    "Row",
+    "Table",
+    "Tables",
+    "Transaction",
+    "Wait",
+    "cycle",
+]
+
+_MS: Final = 1000
+_AWAY: Final = "floodmark_renamed"
+
+
+class Failed(Exception):
+    """The statement cannot be executed: MySQL's number, and a message."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(code, message)
+        self.code = code
+        self.message = message
+
+
+class Customers:
+    """The table `customer`: rows by key for the reference lookup, SQLite for any other SELECT.
+
+    Both show the same rows, and both show a renamed column or table (fault `schema_change`). Mutable: what
+    has another name for a while. `rows`: (k, name, city, tier) each.
+    """
+
+    def __init__(self, rows: Iterable[Sequence[Any]]) -> None:
+        self._rows = [tuple(row) for row in rows]
+        self.by_key: dict[Any, list[tuple[Any, ...]]] = {}
+        """Key -> (name, city, tier) of its rows, in their order."""
+        for key, *rest in self._rows:
+            self.by_key.setdefault(key, []).append(tuple(rest))
+        self.renamed: str | None = None
+        """`column` (city) or `table`."""
+        self._connection: sqlite3.Connection | None = None
+        self._slept_s = 0.0
+
+    def rename(self, what: str | None) -> None:
+        """Give `column` or `table` another name; None: give it back."""
+        assert what in (None, "column", "table"), what
+        connection = self._sqlite()
+        if self.renamed == "table":
+            connection.execute(f"ALTER TABLE {_AWAY} RENAME TO customer")
+        elif self.renamed == "column":
+            connection.execute(f"ALTER TABLE customer RENAME COLUMN {_AWAY} TO city")
+        if what == "table":
+            connection.execute(f"ALTER TABLE customer RENAME TO {_AWAY}")
+        elif what == "column":
+            connection.execute(f"ALTER TABLE customer RENAME COLUMN city TO {_AWAY}")
+        self.renamed = what
+
+    def refuse_renamed(self) -> None:
+        """Raises `Failed` if the reference lookup's statement names what is not there."""
+        if self.renamed == "table":
+            raise Failed(1146, "Table 'customer' doesn't exist")
+        if self.renamed == "column":
+            raise Failed(1054, "Unknown column 'c.city' in 'SELECT'")
+
+    def select(self, sql: str, args: Sequence[Any] | None) -> tuple[list[tuple[Any, ...]], int]:
+        """All rows, and how long the statement sleeps (ms). Raises `Failed`."""
+        self._slept_s = 0.0
+        text = sql.replace("%s", "?").replace("%%", "%") if args is not None else sql
+        try:
+            rows = self._sqlite().execute(text, tuple(args or ())).fetchall()
+        except sqlite3.Error as error:
+            raise Failed(_code_of(error), f"{error}: {sql}; at level sim the database is SQLite") from error
+        return rows, round(self._slept_s * _MS)
+
+    def _sqlite(self) -> sqlite3.Connection:
+        """Made when first needed: most runs need none."""
+        if self._connection is None:
+            self._connection = connection = sqlite3.connect(":memory:", isolation_level=None)
+            connection.create_function("SLEEP", 1, self._sleep)
+            connection.create_function("REPEAT", 2, lambda text, times: text * times)
+            connection.execute(
+                "CREATE TABLE customer (n INTEGER PRIMARY KEY, k INTEGER, name TEXT, city TEXT, tier INT)"
+            )
+            connection.executemany(
+                "INSERT INTO customer (k, name, city, tier) VALUES (?, ?, ?, ?)", self._rows
+            )
+        return self._connection
+
+    def _sleep(self, seconds: float) -> int:
+        self._slept_s += float(seconds)
+        return 0
+
+
+def _code_of(error: sqlite3.Error) -> int:
+    text = str(error)
+    if "no such column" in text:
+        return 1054
+    return 1146 if "no such table" in text else 1064
+
+
+_Owner = TypeVar("_Owner", bound=Hashable)
+
+
+class Wait(Struct, Generic[_Owner], eq=False):
+    """One waiter. Mutable: `granted` is called once, when the lock is its owner's."""
+
+    owner: _Owner
+    key: Hashable
+    granted: Callable[[], None]
+
+
+class Locks(Generic[_Owner]):
+    """Mutable: who holds what, and who waits for it."""
+
+    def __init__(self) -> None:
+        self._holders: dict[Hashable, _Owner] = {}
+        self._queues: dict[Hashable, list[Wait[_Owner]]] = {}
+        self._held: dict[_Owner, dict[Hashable, None]] = {}
+        self.waits: dict[_Owner, Wait[_Owner]] = {}
+        """An owner waits for one lock at a time."""
+
+    def holder(self, key: Hashable) -> _Owner | None:
+        """Who holds it, or None."""
+        return self._holders.get(key)
+
+    def held_by(self, owner: _Owner) -> int:
+        """How many locks."""
+        return len(self._held.get(owner, ()))
+
+    def take(self, owner: _Owner, key: Hashable) -> bool:
+        """Whether `owner` holds the lock now; it does if it held it before."""
+        holder = self._holders.get(key)
+        if holder is None:
+            self._give(owner, key)
+            return True
+        return holder is owner
+
+    def _give(self, owner: _Owner, key: Hashable) -> None:
+        self._holders[key] = owner
+        self._held.setdefault(owner, {})[key] = None
+
+    def wait(self, owner: _Owner, key: Hashable, granted: Callable[[], None]) -> None:
+        """Stand in the queue of a lock that another holds."""
+        wait = self.waits[owner] = Wait(owner, key, granted)
+        self._queues.setdefault(key, []).append(wait)
+
+    def leave(self, owner: _Owner) -> None:
+        """Wait no longer, if `owner` does."""
+        wait = self.waits.pop(owner, None)
+        if wait is not None:
+            self._queues[wait.key].remove(wait)
+
+    def blockers(self, owner: _Owner) -> list[_Owner]:
+        """For whom it waits: the holder, and those who came before it."""
+        wait = self.waits.get(owner)
+        if wait is None:
+            return []
+        queue = self._queues[wait.key]
+        return [self._holders[wait.key], *(one.owner for one in queue[: queue.index(wait)])]
+
+    def release(self, owner: _Owner, key: Hashable) -> None:
+        """Give one lock to the next in the queue. `granted` is called at once and must not do much."""
+        del self._holders[key]
+        del self._held[owner][key]
+        queue = self._queues.get(key)
+        if queue:
+            wait = queue.pop(0)
+            del self.waits[wait.owner]
+            self._give(wait.owner, key)
+            wait.granted()
+
+    def release_all(self, owner: _Owner) -> None:
+        """`owner` has ended: it neither waits nor holds anything."""
+        self.leave(owner)
+        for key in list(self._held.get(owner, ())):
+            self.release(owner, key)
+        self._held.pop(owner, None)
+
+
+def cycle(locks: Locks[_Owner], start: _Owner) -> list[_Owner]:
+    """Those who wait for each other in a ring through `start`, beginning with it; empty: there is none."""
+    path: list[_Owner] = []
+    seen: dict[_Owner, None] = {}
+
+    def leads_back(owner: _Owner) -> bool:
+        path.append(owner)
+        for blocker in locks.blockers(owner):
+            if blocker is start:
+                return True
+            if blocker not in seen:
+                seen[blocker] = None
+                if leads_back(blocker):
+                    return True
+        path.pop()
+        return False
+
+    return path if leads_back(start) else []
+
+
+Row = tuple[Any, ...]
+
+
+class OutputRow(Struct, frozen=True):
+    """A row of `output`, and of `audit`. `v` is JSON text, as it was sent."""
+
+    seq: int
+    subtask: int
+    id: int
+    j: int
+    v: str
+    epoch: int
+    token: int
+
+
+class DeadLetterRow(Struct, frozen=True):
+    """A row of `dead_letter`."""
+
+    seq: int
+    subtask: int
+    id: int
+    error: str
+    epoch: int
+    token: int
+
+
+class Effects(Struct, frozen=True):
+    """What a commit makes visible, each in the order in which it was written."""
+
+    outputs: list[OutputRow]
+    dead_letters: list[DeadLetterRow]
+    epochs: list[tuple[int, int, int]]
+    """(subtask, epoch, token)."""
+    completed: list[int]
+    fences: list[tuple[int, int, int | None, int]]
+    """(subtask, token, origin_ms, ended)."""
+    acks: list[tuple[int, int, int, str]]
+    """(subtask, epoch, token, file)."""
+
+
+class Table:
+    """Rows by their primary key, each with its versions. Mutable."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.changed = 0
+        """The number of the commit that changed it last."""
+        self._versions: dict[Any, list[tuple[int, Row | None]]] = {}
+        self._memo: dict[Hashable, tuple[int, Any]] = {}
+
+    def put(self, key: Any, row: Row | None, *, commit: int) -> None:
+        """A new version; None: the row is deleted."""
+        self.changed = commit
+        self._versions.setdefault(key, []).append((commit, row))
+
+    def newest(self, key: Any) -> Row | None:
+        """The row as it is committed now."""
+        versions = self._versions.get(key)
+        return versions[-1][1] if versions else None
+
+    def at(self, key: Any, view: int) -> Row | None:
+        """The row as it was when commit number `view` was the newest."""
+        for commit, row in reversed(self._versions.get(key, ())):
+            if commit <= view:
+                return row
+        return None
+
+    def committed(self) -> list[Any]:
+        """The keys of the rows that there are now, the oldest first."""
+        return [key for key, versions in self._versions.items() if versions[-1][1] is not None]
+
+    def sorted_keys(self) -> list[Any]:
+        """The keys of all rows that there ever were."""
+        return sorted(self._versions)
+
+    def remembered(self, what: Hashable, make: Callable[[], Any]) -> Any:
+        """What `make` gave since the table changed last."""
+        memo = self._memo.get(what)
+        if memo is None or memo[0] != self.changed:
+            memo = self._memo[what] = (self.changed, make())
+        return memo[1]
+
+
+class Tables:
+    """Those of one run. Mutable. `keyed`: the table `output` has a unique key (subtask, id, j)."""
+
+    def __init__(self, *, subtasks: int, customers: Customers, keyed: bool = False) -> None:
+        self.commits = 0
+        self.customers = customers
+        self.keyed = keyed
+        self.fence = Table("fence")
+        """subtask -> (token, origin_ms, ended)."""
+        self.epoch = Table("epoch")
+        """(subtask, epoch) -> (token, pos, elements)."""
+        self.ack = Table("ack")
+        """(subtask, epoch) -> (token, file)."""
+        self.completed = Table("completed")
+        """epoch -> ()."""
+        self.output: list[OutputRow] = []
+        """Also the rows of `audit`: its trigger writes the same."""
+        self.dead_letter: list[DeadLetterRow] = []
+        self.output_keys: dict[tuple[int, int, int], None] = {}
+        """Where `keyed`."""
+        for subtask in range(subtasks):
+            self.fence.put(subtask, (0, None, 0), commit=0)
+
+    def fence_of(self, subtask: int) -> tuple[int, int | None, int]:
+        """(token, origin_ms, ended), as committed now."""
+        row = self.fence.newest(subtask)
+        assert row is not None, f"the run has no subtask {subtask}"
+        token, origin_ms, ended = row
+        return token, origin_ms, ended
+
+    def publish(self, transaction: Transaction) -> Effects:
+        """Make what it wrote visible, at one instant."""
+        self.commits = commit = self.commits + 1
+        for table, rows in transaction.pending.items():
+            for key, row in rows.items():
+                table.put(key, row, commit=commit)
+        outputs = [
+            OutputRow(len(self.output) + n, *row) for n, row in enumerate(transaction.outputs, start=1)
+        ]
+        self.output += outputs
+        if self.keyed:
+            for output in outputs:
+                self.output_keys[output.subtask, output.id, output.j] = None
+        dead = [
+            DeadLetterRow(len(self.dead_letter) + n, *row)
+            for n, row in enumerate(transaction.dead_letters, start=1)
+        ]
+        self.dead_letter += dead
+        return Effects(
+            outputs=outputs,
+            dead_letters=dead,
+            epochs=[(*key, row[0]) for key, row in transaction.written(self.epoch)],
+            completed=[key for key, _ in transaction.written(self.completed)],
+            fences=[(key, *row) for key, row in transaction.written(self.fence)],
+            acks=[(*key, *row) for key, row in transaction.written(self.ack)],
+        )
+
+
+class Transaction:
+    """What one transaction wrote, and what it reads. Mutable. Rows stay private until `Tables.publish`."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._view: int | None = None
+        self.is_explicit = False
+        """BEGIN began it, so it outlasts its statements also in autocommit."""
+        self.pending: dict[Table, dict[Any, Row | None]] = {}
+        self.outputs: list[Row] = []
+        self.output_keys: dict[Row, None] = {}
+        self.dead_letters: list[Row] = []
+        self.changes = 0
+        """Rows written, also twice: what makes it heavy when a victim of a deadlock is chosen."""
+
+    @property
+    def wrote(self) -> bool:
+        """Whether a commit has something to publish."""
+        return bool(self.changes)
+
+    def written(self, table: Table) -> Iterator[tuple[Any, Row]]:
+        """Its rows that are not deleted, with their keys."""
+        for key, row in self.pending.get(table, {}).items():
+            if row is not None:
+                yield key, row
+
+    def view(self) -> int:
+        """The commit that its consistent reads go by; fixed by the first of them."""
+        if self._view is None:
+            self._view = self._tables.commits
+        return self._view
+
+    def read(self, table: Table, key: Any) -> Row | None:
+        """A consistent read of one row."""
+        view = self.view()
+        own = self.pending.get(table)
+        if own is not None and key in own:
+            return own[key]
+        return table.at(key, view)
+
+    def read_newest(self, table: Table, key: Any) -> Row | None:
+        """A locking read of one row; the lock is the caller's."""
+        own = self.pending.get(table)
+        if own is not None and key in own:
+            return own[key]
+        return table.newest(key)
+
+    def scan(self, table: Table) -> list[tuple[Any, Row]]:
+        """A consistent read of all rows, sorted by their keys."""
+        view = self.view()
+        own = self.pending.get(table, {})
+        keys = sorted({**dict.fromkeys(table.sorted_keys()), **dict.fromkeys(own)})
+        rows = [(key, own[key] if key in own else table.at(key, view)) for key in keys]
+        return [(key, row) for key, row in rows if row is not None]
+
+    def reads_newest(self, *tables: Table) -> bool:
+        """Whether consistent reads of `tables` see what anybody would see now."""
+        view = self.view()
+        return all(table.changed <= view and table not in self.pending for table in tables)
+
+    def write(self, table: Table, key: Any, row: Row | None) -> None:
+        """A row, or None for no row; the lock is the caller's."""
+        self.changes += 1
+        self.pending.setdefault(table, {})[key] = row
+
+    def has_output(self, key: Sequence[Any]) -> bool:
+        """Whether the keyed table has this row already."""
+        return tuple(key) in self.output_keys or tuple(key) in self._tables.output_keys
+
+    def read_outputs(self) -> list[OutputRow]:
+        """The rows of `output`, and of `audit`: what is committed now, and its own."""
+        committed = self._tables.output
+        if not self.outputs:
+            return committed
+        return committed + [
+            OutputRow(len(committed) + n, *row) for n, row in enumerate(self.outputs, start=1)
+        ]
+
+    def write_output(self, row: Sequence[Any]) -> None:
+        """A row of `output` without its seq."""
+        self.changes += 2  # the audit's as well
+        self.outputs.append(tuple(row))
+        if self._tables.keyed:
+            self.output_keys[tuple(row[:3])] = None
+
+    def write_dead_letter(self, row: Sequence[Any]) -> None:
+        """A row of `dead_letter` without its seq."""
+        self.changes += 1
+        self.dead_letters.append(tuple(row))
+
+
+class Branch(Struct, eq=False):
+    """An XA transaction. Mutable: its state is ACTIVE, IDLE, PREPARED or ROLLBACK ONLY."""
+
+    xid: tuple[str, str]
+    transaction: Transaction
+    state: str = "ACTIVE"
+    owner: object | None = None
+    """Its session. None: that has ended, and any other session may commit the branch."""

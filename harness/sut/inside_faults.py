@@ -1,0 +1,213 @@
+"""The inside faults of one attempt: what a scenario asks it to do to itself, wired to what each waits for.
+
+Answers to Jepsen's nemesis, moved into the process. A fault acts once in a subtask's life (those of calls: as
+often as asked), whatever number of attempts that life has; an attempt without faults is wired to nothing.
+Faults of the checkpoint store act on the writes of their own time alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+from harness.clock import monotonic_us, utc_now
+from harness.database.checkpoint_store import CheckpointStore
+from harness.database.store_files import Files
+from harness.faults.kill_worker import die
+from harness.faults.model.fault import Fault
+from harness.faults.model.workload import CallFault, ShapingFault
+from harness.faults.real.attempt_site import AttemptSite, Shift
+from harness.faults.registry import fault_of
+from harness.history.journal import Journal
+from harness.runs.plan import Crash, RunPlan
+from harness.scenario.model import At, Between, CheckpointDone, Phase, Workload
+from harness.scenario.moments import Awaited, awaited, instant_ms
+from harness.scenario_parts.triggers import RecordTaken
+from harness.sut.faulty_calls import FaultyCalls, PlannedCalls
+from harness.sut.past import Past, read_past
+from harness.sut.phases import PhaseHook, PhaseHooks
+from harness.sut.positions import SubtaskSource, WatchedSource
+from harness.workloads.lookups import LookupSource, nth_ids
+from reference_impl.operator.functions import AsyncFunction
+from reference_impl.task.positioned_input import Source
+
+__all__ = ["InsideFaults", "StoreTrouble", "WallClock"]
+
+
+class StoreTrouble:
+    """One attempt's; a `SiteStore`. Mutable: what acts on its writes now, each with the instant when it is over."""
+
+    def __init__(self, store: CheckpointStore) -> None:
+        self._store = store
+        self._acting: list[tuple[int, Callable[[], None]]] = []
+        store.trouble = self.before_write
+
+    def before_write(self) -> None:
+        """By the store: take the time, or raise the OSError, that a fault asks for."""
+        for until_us, meet in self._acting:
+            if monotonic_us() < until_us:
+                meet()
+
+    def meets(self, meet: Callable[[], None], *, lasts_ms: int) -> None:
+        """See `SiteStore`."""
+        self._acting.append((monotonic_us() + lasts_ms * 1000, meet))
+
+    @property
+    def files(self) -> Files:
+        """See `SiteStore`."""
+        return self._store.files
+
+
+_NS_PER_US = 1000
+_NS_PER_MS = 1_000_000
+
+
+def _true(at_ns: int) -> int:
+    del at_ns
+    return 0
+
+
+class WallClock:
+    """An attempt's one door to the time of day, which a fault may set, stop, or make run too fast.
+
+    Answers to `System.currentTimeMillis` as an operator's code would ask it; the honest operator never asks
+    (T1). What a fault moved is measured through this same door. Mutable: `shift` may be replaced.
+    """
+
+    def __init__(self) -> None:
+        self._origin_ns = round(utc_now().timestamp() * 1_000_000_000) - monotonic_us() * _NS_PER_US
+        self.shift: Shift = _true
+
+    def now_ns(self) -> int:
+        """The time of day, as the clock has it."""
+        now_ns = monotonic_us() * _NS_PER_US
+        return self._origin_ns + now_ns + self.shift(now_ns)
+
+    def offset_ms(self) -> float:
+        """How far it is ahead of the monotonic clock, less what it was ahead when it was made."""
+        now_ns = monotonic_us() * _NS_PER_US
+        return round((self.now_ns() - self._origin_ns - now_ns) / _NS_PER_MS, 1)
+
+    def set_right(self) -> None:
+        """What a fault did is over."""
+        self.shift = _true
+
+
+Act = Callable[[], None]
+_FIRST_RECORD = Phase(phase="accept", hit=1)
+
+
+class InsideFaults:
+    """Those of attempt `attempt` of `subtask`. Mutable: the calls' faults count."""
+
+    def __init__(
+        self,
+        plan: RunPlan,
+        *,
+        workload: Workload,
+        subtask: int,
+        attempt: int,
+        journal: Journal,
+        loop: asyncio.AbstractEventLoop,
+        store: CheckpointStore,
+    ) -> None:
+        self._plan = plan
+        self._workload = workload
+        self._subtask = subtask
+        self._journal = journal
+        self._loop = loop
+        self._crashes = [crash for crash in plan.crashes if crash.subtask == subtask]
+        faults = [fault_of(fault) for fault in plan.inside]
+        self._faults = [fault for fault in faults if fault.of_subtask in {None, subtask}]
+        has_any = bool(self._crashes or self._faults)
+        self._past = read_past(Path(plan.folder), subtask=subtask, attempt=attempt) if has_any else Past()
+        self.wall_clock = WallClock()
+        self._site = AttemptSite(journal=journal, loop=loop, clock=self.wall_clock, store=StoreTrouble(store))
+        self.phases = PhaseHooks(tuple(self._hooks()), past=self._past, journal=journal, subtask=subtask)
+
+    def wall_ns(self) -> int:
+        """The attempt's wall clock, which faults set."""
+        return self.wall_clock.now_ns()
+
+    @property
+    def shaping(self) -> list[Fault]:
+        """Those that are in what the source sends."""
+        return [fault for fault in self._faults if isinstance(fault, ShapingFault)]
+
+    # ------------------------------------------------------------------------------------------- phases
+
+    def _hooks(self) -> Iterator[PhaseHook]:
+        for fault in self._faults:
+            act_of_fault = self._act_of(fault)
+            if act_of_fault is not None:
+                yield from self._hook(fault, self._repeated(fault, act_of_fault))
+        for crash in self._crashes:  # behind all others of its phase, for nothing comes after it
+            act = partial(self._crash, crash)
+            at = Phase.model_validate({"phase": crash.phase, "hit": crash.hit})
+            yield PhaseHook(waits=Awaited(fault=crash.fault, when=at, subtask=crash.subtask), act=act)
+
+    def _hook(self, fault: Fault, act: Act) -> Iterator[PhaseHook]:
+        match fault.when:
+            case Phase() | CheckpointDone():
+                yield PhaseHook(waits=awaited(fault), act=act)
+            case At() | Between() if self._past.first_record_us is None:
+                first = Awaited(fault=fault.id, when=_FIRST_RECORD, subtask=self._subtask)
+                yield PhaseHook(waits=first, act=partial(self._at, fault, act))
+            case At() | Between() if not self._past.acted[fault.id]:
+                self._at(fault, act)
+            case _:
+                """A record: the source is watched."""
+
+    def _at(self, fault: Fault, act: Act) -> None:
+        """When its time since the subtask's first record has passed."""
+        after_ms = instant_ms(fault, seed=self._plan.seed)
+        assert after_ms is not None, "it waits for a time"
+        now_us = monotonic_us()
+        due_us = (self._past.first_record_us or now_us) + after_ms * 1000
+        self._loop.call_later(max(0, due_us - now_us) / 1e6, act)
+
+    def _repeated(self, fault: Fault, act: Act) -> Act:
+        if fault.comes == 1:
+            return act
+        every_ms, times = fault.every_ms, fault.comes
+
+        def repeatedly() -> None:
+            for cycle in range(1, times):
+                self._loop.call_later(cycle * every_ms / 1000, act)
+            act()
+
+        return repeatedly
+
+    # --------------------------------------------------------------------------------------------- acts
+
+    def _act_of(self, fault: Fault) -> Act | None:
+        """What it does at its moment; None: it has no moment, for it is in the source or in the calls."""
+        return partial(fault.inside, self._site) if fault.attempts_own else None
+
+    def _crash(self, crash: Crash) -> None:
+        self._journal.about_to_die(fault=crash.fault, phase=crash.phase, hit=crash.hit, how=crash.how)
+        die(crash.how, why=f"fault {crash.fault} at {crash.phase} #{crash.hit}")
+
+    # --------------------------------------------------------------------------------- source and calls
+
+    def around_source(self, source: SubtaskSource, elements: LookupSource) -> Source:
+        """`source`, with what waits for one of its records."""
+        acts: dict[int, Act] = {}
+        for fault in self._faults:
+            act = self._act_of(fault)
+            if isinstance(fault.when, RecordTaken) and act is not None and not self._past.acted[fault.id]:
+                acts[elements.position_of(fault.when.record)] = self._repeated(fault, act)
+        return WatchedSource(source, acts) if acts else source
+
+    def around_calls(self, function: AsyncFunction) -> AsyncFunction:
+        """`function`, with the faults of calls."""
+        planned = [self._planned(fault) for fault in self._faults if isinstance(fault, CallFault)]
+        if not planned:
+            return function
+        return FaultyCalls(function, planned, journal=self._journal, die=lambda why: die("sigkill", why=why))
+
+    def _planned(self, fault: CallFault) -> PlannedCalls:
+        ids = nth_ids(self._workload, subtask=self._subtask, first=fault.first_record, count=fault.records)
+        return PlannedCalls(fault=fault, ids=ids, left=max(0, fault.times - self._past.acted[fault.id]))

@@ -1,0 +1,193 @@
+"""A keyed task and its head: what a scenario's `task:` puts in front of the lookups of a subtask, at every level.
+
+Answers to a vertex with two inputs and a chain of two operators, the head a `KeyedCoProcessOperator`; source, lookups,
+coordination and sink are those of a task without it. What every record should be stamped with says
+`harness.workloads.lookups`, which shares no code with it. Invariant: a checkpoint holds the head's
+state and its timers in front of the elements of the lookups, all of one instant between two elements; so it goes
+wherever elements go, into the same transaction, and is taken over before the first of them is replayed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness.sut.gated_inputs import GatedInputs
+from harness.sut.keyed_parts import HONEST_PARTS, Keeping, KeptState, KeyedParts
+from harness.sut.phases import Phases
+from harness.sut.positions import TaskState
+from harness.sut.session_counter import SessionCounter
+from harness.workloads.lookups import Inputs, Lookup
+from reference_impl.checkpoint_events import CheckpointMetaData, CheckpointOptions
+from reference_impl.checkpoints.async_checkpoint import OperatorSnapshotFutures
+from reference_impl.checkpoints.barrier_handler import CheckpointableTask
+from reference_impl.checkpoints.state_handler import StreamOperatorStateHandler
+from reference_impl.checkpoints.task_state import OperatorSubtaskState
+from reference_impl.elements import OperatorInput
+from reference_impl.functions.keyed_operators import KeyedCoProcessOperator
+from reference_impl.mailbox.mailbox import MailboxExecutor
+from reference_impl.mailbox.timers import Timers
+from reference_impl.state.internal_timer_services import InternalTimerServices
+from reference_impl.state.key_groups import KeyGroupRange
+from reference_impl.state.keyed_state_backend import KeyedStateBackend
+from reference_impl.state.keyed_state_store import KeyedStateStore
+from reference_impl.state.snapshot_future import SnapshotFuture
+from reference_impl.task.operator_chain import OperatorChain, OperatorLink
+from reference_impl.task.positioned_input import DueTime, Reader, Source
+
+__all__ = ["KeyedHead", "KeyedTask"]
+
+_MAX_PARALLELISM = 8
+"""Key groups, all of them this subtask's: few, so that each holds several keys."""
+_SESSIONS = "sessions"
+"""The operator's id."""
+
+
+class KeyedHead:
+    """A `harness.engine.subtask.Head`. Mutable: has its state from `link` on, and its parts from their building on."""
+
+    def __init__(
+        self, *, function: SessionCounter, inputs: Inputs, parts: KeyedParts, reader: Reader, phases: Phases
+    ) -> None:
+        self._function = function
+        self._inputs = inputs
+        self._parts = parts
+        self._reader = reader
+        self._phases = phases
+        self._keeping = parts.keeping()
+        self._kept: KeptState | None = None
+        self._backend: KeyedStateBackend
+        self._services: InternalTimerServices
+
+    def link(self, replayed: Iterator[Any]) -> OperatorLink:
+        """The operator, with the state that stands in front of the lookups' elements (C45)."""
+        first = next(replayed, None)
+        if isinstance(first, TaskState):
+            self._kept = self._keeping.state(first.text)
+        elif first is not None:
+            raise AssertionError(f"a snapshot of a keyed task begins with its state, not with {first!r}")
+        return OperatorLink(
+            operator_id=_SESSIONS, build=self._built_operator, state_handler=self._built_state_handler
+        )
+
+    def elements(self, states: Mapping[str, OperatorSubtaskState]) -> tuple[TaskState]:
+        """The state as it is stored."""
+        return (TaskState(text=states[_SESSIONS].raw_operator_state),)
+
+    def inputs(
+        self,
+        source: Source,
+        *,
+        task: CheckpointableTask,
+        chain: OperatorChain,
+        position: int,
+        due: DueTime,
+        timers: Timers,
+        executor: MailboxExecutor,
+    ) -> GatedInputs:
+        """The gate in front of the operator."""
+        return GatedInputs(
+            source,
+            inputs=self._inputs,
+            parts=self._parts,
+            phases=self._phases,
+            reader=self._reader,
+            task=task,
+            chain=chain,
+            position=position,
+            due=due,
+            timers=timers,
+            executor=executor,
+        )
+
+    # ------------------------------------------------------------------------------------------- its parts
+
+    def _built_operator(
+        self, *, timers: Timers, emit: Callable[[OperatorInput], None], **parts: Any
+    ) -> KeyedCoProcessOperator:
+        """With what was kept."""
+        del parts
+        all_groups = KeyGroupRange(start=0, end=_MAX_PARALLELISM - 1)
+        self._backend = self._parts.backend(
+            operator=_SESSIONS, key_group_range=all_groups, max_parallelism=_MAX_PARALLELISM, key_type=int
+        )
+        self._services = self._parts.timer_services(
+            timers=timers,
+            key_context=self._parts.timers_key_context(self._backend),
+            key_group_range=all_groups,
+            max_parallelism=_MAX_PARALLELISM,
+        )
+        if self._kept is not None and self._kept.keyed is not None:
+            self._backend.restore([self._kept.keyed])
+        if self._kept is not None and self._kept.timers is not None:
+            self._services.restore([self._kept.timers])
+        return KeyedCoProcessOperator(
+            function=self._function,
+            key_selectors=(_key_of, _key_of),
+            key_context=self._backend,
+            timer_services=self._services,
+            emit=emit,
+        )
+
+    def _built_state_handler(self, operator: Any, timers: Timers) -> _KeptStateHandler:
+        del operator
+        handler = StreamOperatorStateHandler(
+            operator_id=_SESSIONS,
+            restored_checkpoint_id=None if self._kept is None else 0,
+            keyed_state_backend=self._backend,
+            keyed_state_store=KeyedStateStore(self._backend),
+            timer_services=self._services,
+            timers=timers,
+        )
+        return _KeptStateHandler(handler, self._keeping)
+
+
+class _KeptStateHandler:
+    """`handler`, whose asynchronous part also writes the state down as text."""
+
+    def __init__(self, handler: StreamOperatorStateHandler, keeping: Keeping) -> None:
+        self._handler = handler
+        self._keeping = keeping
+        self.initialize_operator_state = handler.initialize_operator_state
+        self.notify_checkpoint_complete = handler.notify_checkpoint_complete
+        self.notify_checkpoint_aborted = handler.notify_checkpoint_aborted
+        self.notify_checkpoint_subsumed = handler.notify_checkpoint_subsumed
+        self.close = handler.close
+
+    def snapshot_state(
+        self, operator: Any, metadata: CheckpointMetaData, options: CheckpointOptions
+    ) -> OperatorSnapshotFutures:
+        """The synchronous part is the handler's."""
+        futures = self._handler.snapshot_state(operator, metadata, options)
+        text = SnapshotFuture.calling(lambda: self._keeping.text(lambda: _finished(futures)))
+        return OperatorSnapshotFutures(raw_operator_state=text)
+
+
+def _key_of(lookup: Lookup) -> int:
+    return lookup.key
+
+
+def _finished(futures: OperatorSnapshotFutures) -> KeptState:
+    """The asynchronous part."""
+    state = futures.finalize()
+    return KeptState(keyed=state.managed_keyed_state, timers=state.raw_keyed_state)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyedTask:
+    """Of one subtask."""
+
+    inputs: Inputs
+    gap_ms: int
+    parts: KeyedParts = HONEST_PARTS
+
+    def head(self, reader: Reader, *, phases: Phases) -> KeyedHead:
+        """One attempt's operator with state by key, and the inputs in front of it; `reader` hears what is read."""
+        return KeyedHead(
+            function=SessionCounter(gap_ms=self.gap_ms, phases=phases),
+            inputs=self.inputs,
+            parts=self.parts,
+            reader=reader,
+            phases=phases,
+        )

@@ -1,0 +1,146 @@
+"""The head counts what the fold says, and what it saves and takes over is all of one instant (S9, T15, C45)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.sut.keyed_parts import KeptStateAltered, decoded
+from harness.sut.positions import TaskState, restored, saved
+from harness.sut.tests.keyed_rig import KeyedRig
+from reference_impl.elements import Watermark
+from reference_impl.mailbox.loops import VirtualLoop, virtual_loop
+
+
+@pytest.fixture
+def loop() -> Iterator[VirtualLoop]:
+    with virtual_loop() as made:
+        yield made
+
+
+@settings(max_examples=15)
+@given(seed=st.integers(0, 10_000), gap_ms=st.integers(10, 300))
+def test_each_record_is_stamped_with_what_the_fold_says(seed: int, gap_ms: int) -> None:
+    with virtual_loop() as loop:
+        rig = KeyedRig(loop, seed=seed, gap=f"{gap_ms}ms")
+        rig.open()
+
+        rig.read_to(len(rig.elements))
+
+    assert rig.stamped == rig.stamps
+
+
+@settings(max_examples=15)
+@given(seed=st.integers(0, 10_000), cuts=st.lists(st.integers(1, 99), min_size=1, max_size=4))
+def test_what_is_restored_goes_on_as_if_nothing_had_been(seed: int, cuts: list[int]) -> None:
+    """Through JSON, as the sinks store it; what one attempt had not emitted the next one holds again (S9, T15)."""
+    with virtual_loop() as loop:
+        rig = KeyedRig(loop, seed=seed)
+        rig.open()
+        for position in sorted(set(cuts)):
+            rig.read_to(position)
+            kept = json.dumps([saved(element) for element in rig.snapshot()])
+            rig = KeyedRig(loop, seed=seed)
+            rig.open([restored(element) for element in json.loads(kept)], position=position)
+        rig.read_to(len(rig.elements))
+
+    assert rig.stamped == rig.stamps
+
+
+def test_a_snapshot_is_not_changed_by_what_comes_after_it_c7(loop: VirtualLoop) -> None:
+    rig = KeyedRig(loop)
+    rig.open()
+    rig.read_to(40)
+    state, *_ = rig.snapshot()
+    text = state.text
+
+    rig.read_to(80)
+
+    assert state == TaskState(text=text)
+    assert rig.snapshot()[0] != state
+
+
+def test_the_state_stands_in_front_of_the_elements(loop: VirtualLoop) -> None:
+    rig = KeyedRig(loop)
+    rig.open()
+    rig.read_to(20)
+
+    state, *elements = rig.snapshot()
+
+    assert isinstance(state, TaskState)
+    assert elements == rig.lookups.taken
+
+
+def test_before_its_first_record_a_task_keeps_nothing_c10(loop: VirtualLoop) -> None:
+    rig = KeyedRig(loop)
+    rig.open()
+
+    kept = decoded(rig.snapshot()[0].text)
+
+    assert (kept.keyed, kept.timers) == (None, None)
+
+
+def test_a_snapshot_without_state_is_none_of_this_task(loop: VirtualLoop) -> None:
+    with pytest.raises(AssertionError, match="begins with its state"):
+        KeyedRig(loop).open([Watermark(timestamp=3, position=1)])
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda text: text[:-6], id="torn"),
+        pytest.param(lambda text: f"{'1' if text[0] == '0' else '0'}{text[1:]}", id="altered"),
+        pytest.param(lambda text: "", id="empty"),
+        pytest.param(lambda text: f"{text}é", id="foreign"),
+    ],
+)
+def test_a_state_that_was_altered_on_its_way_is_refused(
+    loop: VirtualLoop, damage: Callable[[str], str]
+) -> None:
+    rig = KeyedRig(loop)
+    rig.open()
+    rig.read_to(20)
+    text = rig.snapshot()[0].text
+
+    with pytest.raises(KeptStateAltered, match="torn"):
+        KeyedRig(loop).open([TaskState(text=damage(text))])
+
+
+def test_timers_fire_before_the_watermark_that_releases_them_leaves_t12(loop: VirtualLoop) -> None:
+    rig = KeyedRig(loop)
+    rig.open()
+    rig.read_to(len(rig.elements))
+
+    sessions = sum(
+        max(stamp["session"] for number, stamp in rig.stamps.items() if _key(rig, number) == key) - 1
+        for key in range(5)
+    )
+
+    assert rig.phases.reached.count("timer") >= sessions > 0
+
+
+def _key(rig: KeyedRig, number: int) -> int:
+    return next(lookup.key for lookup, _ in rig.elements.records if lookup.id == number)
+
+
+def test_at_the_end_the_lookups_drain_and_everything_is_closed_m45(loop: VirtualLoop) -> None:
+    rig = KeyedRig(loop)
+    rig.open()
+    rig.read_to(len(rig.elements))
+
+    rig.end()
+    rig.chain.close_all_operators()
+
+    assert rig.lookups.ended
+    assert rig.lookups.closed
+
+
+def test_the_lookups_stand_behind_the_operator_with_state_m25(loop: VirtualLoop) -> None:
+    rig = KeyedRig(loop)
+    rig.open()
+
+    assert rig.lookups.parts["executor"].priority == 1

@@ -1,0 +1,108 @@
+"""Trouble with the store, as an attempt makes it for itself: to its writes for a while, or to its newest files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from harness.database.checkpoint_store import CheckpointStore, CheckpointUnreadable, StoreLost
+from harness.database.store_files import FolderFiles
+from harness.faults.real.attempt_site import AttemptSite
+from harness.faults.tests.entries import made
+from harness.sut.inside_faults import StoreTrouble
+
+
+class Notes:
+    """A journal that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.said: list[dict[str, Any]] = []
+
+    def acted(self, fault: str, what: str, **facts: Any) -> None:
+        self.said.append({"acted": what, **facts})
+
+    def about_to_stop(self, *, fault: str) -> None:
+        self.said.append({"stops": fault})
+
+    def measured(self, fault: str, what: str, **facts: Any) -> None:
+        self.said.append({"measured": what, **facts})
+
+
+@pytest.fixture
+def notes() -> Notes:
+    return Notes()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> CheckpointStore:
+    return CheckpointStore(FolderFiles(tmp_path), subtask=0, seed=1)
+
+
+def act(kind: str, store: CheckpointStore, notes: Notes, **fields: Any) -> None:
+    nothing = cast("Any", None)
+    site = AttemptSite(journal=notes, loop=nothing, clock=nothing, store=StoreTrouble(store))
+    made(kind, **fields).inside(site)
+
+
+def written(store: CheckpointStore, *checkpoints: int) -> list[str]:
+    return [store.write(checkpoint, attempt=1, position=0, elements=[]) for checkpoint in checkpoints]
+
+
+def test_a_slow_store_holds_each_write_and_says_how_long(store: CheckpointStore, notes: Notes) -> None:
+    act("store_slow", store, notes, delay="20ms", **{"for": "1m"})
+
+    written(store, 1, 2)
+
+    held = [line["took_ms"] for line in notes.said if line.get("measured") == "write delayed"]
+    assert len(held) == 2
+    assert min(held) >= 20
+
+
+def test_a_failing_store_refuses_until_its_while_is_over(store: CheckpointStore, notes: Notes) -> None:
+    act("store_failing", store, notes, **{"for": "60ms"})
+
+    (name,) = written(store, 1)
+
+    refused = [line for line in notes.said if line.get("measured") == "write refused"]
+    assert {line["errno"] for line in refused} == {"ENOSPC"}
+    assert store.read(name).epoch == 1
+
+
+def test_a_store_that_fails_for_too_long_is_given_up(
+    store: CheckpointStore, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.database.checkpoint_store._INSIST_S", 0.0)
+    act("store_failing", store, notes, how="read-only", **{"for": "1m"})
+
+    with pytest.raises(StoreLost, match="Read-only file system"):
+        written(store, 1)
+
+
+def test_the_newest_file_is_torn_and_no_other(store: CheckpointStore, notes: Notes) -> None:
+    older, newest = written(store, 1, 2)
+
+    act("store_torn", store, notes, subtask=0)
+
+    assert store.read(older).epoch == 1
+    with pytest.raises(CheckpointUnreadable):
+        store.read(newest)
+    (said,) = notes.said
+    assert (said["file"], said["bytes"]) == (newest, said["of"] // 2)
+
+
+def test_the_newest_files_are_gone_as_many_as_asked(store: CheckpointStore, notes: Notes) -> None:
+    names = written(store, 1, 2, 3)
+
+    act("store_newest_missing", store, notes, subtask=0, times=2)
+
+    assert store.files.names() == names[:1]
+    assert [line["file"] for line in notes.said] == names[1:]
+
+
+def test_where_nothing_is_stored_nothing_is_said(store: CheckpointStore, notes: Notes) -> None:
+    act("store_torn", store, notes, subtask=0)
+    act("store_newest_missing", store, notes, subtask=0)
+
+    assert notes.said == []

@@ -1,7 +1,7 @@
 """A planted defect: what it is called, what it replaces, who must convict it, and where it can show.
 
-Answers to mutation testing; the numbers M1, M2, ... are those of `docs/mutants.md`. Invariant: words and variant of a
-defect stand in one entry, and the entry serves every level.
+Answers to mutation testing; the numbers M1, M2, ... are those of `docs/reference/mutants.md`. Invariant: words and
+variant of a defect stand in one entry, and the entry serves every level.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ PAGES: Mapping[str, str] = {str(path): text for path, text in our_files() if pat
 WALKED: Sequence[str] = [
     page
     for page in PAGES
-    if page in {"docs/tour.md", "docs/developing.md"}
+    if page in {"docs/tour.md", "docs/how-to/developing.md"}
     or (page.endswith("README.md") and page.startswith(("harness/", "reference_impl/", "reports/", "tools/")))
 ]
 """The pages that lead through the code."""

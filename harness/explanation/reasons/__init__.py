@@ -1,1 +1,1 @@
-"""For each class of anomaly of `docs/history.md`, the facts that lead to its contradiction."""
+"""For each class of anomaly of `docs/reference/history.md`, the facts that lead to its contradiction."""

@@ -1,7 +1,7 @@
 """The errors of Floodmark, one tree, named by whose fault they are.
 
 Every error says what happened, where, and what to do; each carries the exit code that the command
-line answers with (`docs/command-line.md`). A broken invariant is a verdict, never an exception.
+line answers with (`docs/reference/command-line.md`). A broken invariant is a verdict, never an exception.
 
     FloodmarkError          3   any of ours
     +- UsageError           4   a command, option or name that does not exist
@@ -35,7 +35,7 @@ __all__ = [
 
 
 class Exit(IntEnum):
-    """What the process answers with; the table of `docs/command-line.md`."""
+    """What the process answers with; the table of `docs/reference/command-line.md`."""
 
     HOLD = 0
     VIOLATION = 1
@@ -75,7 +75,7 @@ class ScenarioError(FloodmarkError):
 
 
 class HistoryError(FloodmarkError):
-    """A history file that breaks the rules of `docs/history.md`; nothing of it is judged."""
+    """A history file that breaks the rules of `docs/reference/history.md`; nothing of it is judged."""
 
     exit_code = Exit.USAGE
 

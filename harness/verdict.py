@@ -2,7 +2,7 @@
 
 Answers to Jepsen's three-valued results, with `vacuous` added: nothing here could have violated the
 invariant, so nothing was shown. Only `pass` is green; merging takes the worst. An id is in the list of
-invariants if and only if it has a checker (`docs/history.md`). V17 measures what each disturbance cost, in
+invariants if and only if it has a checker (`docs/reference/history.md`). V17 measures what each disturbance cost, in
 microseconds, and is never a verdict: where the history does not hold a number's parts, the reason stands in
 its place.
 """
@@ -167,7 +167,7 @@ class Anomaly:
     """One breach with its witness: the events (`n`) of the history that show it, and a sentence."""
 
     kind: str
-    """The class of `docs/history.md`: `duplicate`, `lost`, `reordered`, ..."""
+    """The class of `docs/reference/history.md`: `duplicate`, `lost`, `reordered`, ..."""
     say: str
     events: tuple[int, ...]
     s: int | None = None

@@ -166,7 +166,7 @@ def _convicting(outcome: RunOutcome) -> str:
 
 
 def counts_towards(outcome: RunOutcome, verdict: InvariantVerdict) -> bool:
-    """Whether this invariant's answer decides the run (`docs/history.md`, "The verdict")."""
+    """Whether this invariant's answer decides the run (`docs/reference/history.md`, "The verdict")."""
     decisive = _decisive(outcome.plan)
     named = decisive is not None and verdict.invariant in decisive
     match verdict.outcome:

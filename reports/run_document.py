@@ -91,7 +91,7 @@ class Invariant(Part, frozen=True, kw_only=True):
 
 
 class Pitfall(Part, frozen=True, kw_only=True):
-    """A mistake that breaks no promise and will hurt; `name` as on `docs/pitfalls.md`."""
+    """A mistake that breaks no promise and will hurt; `name` as on `docs/explanation/pitfalls.md`."""
 
     name: str
     says: str

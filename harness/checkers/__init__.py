@@ -1,1 +1,1 @@
-"""Checkers: each invariant of `docs/history.md` as one file, over notions that they share."""
+"""Checkers: each invariant of `docs/reference/history.md` as one file, over notions that they share."""

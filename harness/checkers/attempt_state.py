@@ -1,6 +1,6 @@
 """The state of one attempt as its events are fed in order: open elements, what has left, slots, readiness.
 
-Answers to "Resolved", "Which watermark" and "ready" (V6) of `docs/history.md`, and to Flink's element queues.
+Answers to "Resolved", "Which watermark" and "ready" (V6) of `docs/reference/history.md`, and to Flink's element queues.
 `AttemptSweep` holds an element as open until the events say that all of it has left or that nothing will.
 `misordered` and `equal_replays` decide replay order: by position in ordered mode; in unordered mode only
 watermarks keep their place. Every class is mutable, looks at its own attempt alone, and can be asked between

@@ -1,6 +1,6 @@
 """The inputs that the checkers judge against: of a subtask, of an attempt, and which watermark an `owm` is.
 
-Answers to "Input of an attempt" and "Which watermark" of `docs/history.md`. The source is deterministic, so
+Answers to "Input of an attempt" and "Which watermark" of `docs/reference/history.md`. The source is deterministic, so
 the first `in` or `wm` of a position says what stands there. The input of an attempt is what it restored, then
 what it took in; positions decide the order. The k-th `owm` of a value stands for the k-th position of that
 value; one beyond them is surplus, is left out here, and is for V7 alone. Memory grows with positions.

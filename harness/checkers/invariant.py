@@ -1,4 +1,4 @@
-"""What a checker is: an invariant of `docs/history.md` as a function of a traced history.
+"""What a checker is: an invariant of `docs/reference/history.md` as a function of a traced history.
 
 Answers to Jepsen's `Checker`. The fold over events (`history_trace.Trace`: start, step, merge) is shared,
 for each checker would otherwise keep its own copy of it; what is left to a checker is `examine`, one

@@ -1,6 +1,6 @@
 """The judge: runs every checker over a history and says what holds, what does not, and what cannot be told.
 
-Answers to Jepsen's `check-safe` and `merge-valid`, and to "The verdict" of `docs/history.md`. A checker that
+Answers to Jepsen's `check-safe` and `merge-valid`, and to "The verdict" of `docs/reference/history.md`. A checker that
 raises gives `unknown` with its traceback, never `pass`. A history that breaks the format is not judged. The
 overall verdict is the worst of those that count; where none counts, it is vacuous.
 """

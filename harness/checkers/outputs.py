@@ -1,7 +1,7 @@
 """The outputs of a subtask: what a reader of the sink sees in the end, and what each record must yield.
 
 Answers to "Which snap", "Completed", "Chain", "Epoch", "Effective output", "Outcome" and "Expected outputs"
-of `docs/history.md`. A completion, commit or restore means the snap of the attempt it names, else of the
+of `docs/reference/history.md`. A completion, commit or restore means the snap of the attempt it names, else of the
 highest attempt, taken before it; without one it means nothing. An entry of the effective output is one
 appearance of one emission: as often as its epoch is committed. `None` as a list of outputs means unknown, not
 empty: then only the `j`s can be judged. Memory grows with attempts, snaps and records.

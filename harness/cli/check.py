@@ -1,4 +1,4 @@
-"""`floodmark check FILE...`: judge histories, from anywhere (`docs/history.md`).
+"""`floodmark check FILE...`: judge histories, from anywhere (`docs/reference/history.md`).
 
 Invariant: standard output holds the judgements and nothing else; the exit code is the worst of all files: a
 violation beats a malformed file beats unknown or vacuous beats pass.

@@ -1,6 +1,6 @@
 """The command `floodmark`: finds the subcommand, and turns every ending into its documented exit code.
 
-Answers to `docs/command-line.md`. Invariant: nothing heavy is imported before a command runs, so `--help`
+Answers to `docs/reference/command-line.md`. Invariant: nothing heavy is imported before a command runs, so `--help`
 answers at once; no ending leaves with an undocumented exit code, and a defect of ours says that it is one.
 """
 

@@ -37,7 +37,7 @@ _BUDGET_S = 3600.0
 @click.option("--jobs", envvar="FLOODMARK_JOBS", type=click.IntRange(min=1), default=1, show_default=True,
               help="Processes at sim; runs at a time at live, each with a world of its own.")  # fmt: skip
 @click.option("--write", "page", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path),
-              help="Write the page of the mutants with this matrix: docs/mutants.md.")  # fmt: skip
+              help="Write the page of the mutants with this matrix: docs/reference/mutants.md.")  # fmt: skip
 @run_options
 def mutants(level: Level, *, names: tuple[str, ...], runs: int, page: Path | None, **asked: Any) -> int:
     """Try every planted defect, and the reference, against every invariant.

@@ -20,7 +20,7 @@ OPTIONS = (
     "level", "world", "proxy", "sut", "seed", "runs", "jobs", "mutant", "report", "format", "keep", "budget",
     "set", "tag", "offline", "quiet", "verbose", "no-color",
 )  # fmt: skip
-"""The options of `docs/command-line.md` that a project may set."""
+"""The options of `docs/reference/command-line.md` that a project may set."""
 
 _PARAMETERS = {"set": "settings", "tag": "tags", "format": "form", "no-color": "no_color"}
 """Options whose parameter has another name."""

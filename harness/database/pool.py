@@ -1,7 +1,7 @@
 """The pool of the lookups: connections of a driver, each used by one call at a time, with a circuit breaker.
 
 Answers to the pools of asyncmy and aiomysql, which connect while holding their lock, so that one stuck
-connect stops everybody (`docs/references.md`, Measured), and to Nygard's circuit breaker. No wait is
+connect stops everybody (`docs/reference/references.md`, Measured), and to Nygard's circuit breaker. No wait is
 unbounded; nothing connects under a lock that a free connection would need; a connection that saw an error or
 a cancellation is never used again. Of an error raised here it is unknown whether the statement took effect,
 unless its class says so. The errors need no client library, so level sim raises the same.

@@ -1,8 +1,8 @@
 """The exactly-once sink: data, epoch row and fencing check in one MySQL transaction.
 
 Answers to Flink's `TwoPhaseCommitSinkFunction`, in the one-transaction form that needs no second phase
-(why: `docs/references.md`, Measured). Invariant: the outputs of epoch c are in the table if and only if the epoch row c
-is, and only the attempt that holds the newest token can put them there.
+(why: `docs/reference/references.md`, Measured). Invariant: the outputs of epoch c are in the table if and only
+if the epoch row c is, and only the attempt that holds the newest token can put them there.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def find_defect(name: str) -> Defect:
         return IN_RUNS[name]
     message = f"there is no mutant called {name!r}"
     if name in DEFECTS:
-        message = f"the mutant {name!r} shows in no run: only a property test convicts it (docs/mutants.md)"
+        message = f"the mutant {name!r} shows in no run: only a property test convicts it (docs/reference/mutants.md)"
     raise UsageError(message, fix=f"one of: {', '.join(IN_RUNS)}")
 
 

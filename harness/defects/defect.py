@@ -1,7 +1,8 @@
 """The two kinds of planted defects: those that a run can show, and those that only a property test convicts.
 
-Answers to mutation testing; the numbers M1, M2, ... are those of `docs/mutants.md`. Invariant: everything that is known
-of a defect stands in one entry, beside the wrong class: what is wrong, after what, who convicts it, what it replaces.
+Answers to mutation testing; the numbers M1, M2, ... are those of `docs/reference/mutants.md`. Invariant: all that
+is known of a defect stands in one entry, beside the wrong class: what is wrong, after what, who convicts it, what it
+replaces.
 """
 
 from __future__ import annotations
@@ -83,6 +84,6 @@ class PropertyDefect:
     replaces: str
     """The part of `reference_impl` in whose place `wrong` is used, by name."""
     statements: tuple[str, ...]
-    """The statements of the specification that it breaks, such as C21 (`docs/statements.md`)."""
+    """The statements of the specification that it breaks, such as C21 (`docs/reference/statements.md`)."""
     wrong: Any
     """The wrong class, or a function that builds one: a test hands it in where the reference has `replaces`."""

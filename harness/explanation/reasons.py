@@ -1,6 +1,6 @@
 """Every class of anomaly, and what explains it.
 
-Answers to Elle's table of anomalies. Invariant: a class is here if `docs/history.md` has it; one that is not
+Answers to Elle's table of anomalies. Invariant: a class is here if `docs/reference/history.md` has it; one that is not
 (a checker newer than this table) is told by its sentence and its invariant's rule.
 """
 

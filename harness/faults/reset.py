@@ -1,6 +1,6 @@
 """`reset`: connections end with the next answer, again and again, while the link goes on listening.
 
-With Toxiproxy, connections opened under it end by RST, those already open by FIN (`docs/references.md`,
+With Toxiproxy, connections opened under it end by RST, those already open by FIN (`docs/reference/references.md`,
 Measured); our own proxy resets both. Evidence: connections that were lost while it lasted, with their error codes,
 and in a proxy's log that it ended some.
 """

@@ -1,6 +1,6 @@
 """The columnar form of a history (Arrow IPC `.arrow`, Parquet `.parquet`): its columns, its writer, its reader.
 
-Answers to `docs/history.md` (Columns). One row an event, in the order of the text form; row r, from 0, is
+Answers to `docs/reference/history.md` (Columns). One row an event, in the order of the text form; row r, from 0, is
 line r + 2. The header is a line of JSON in the schema's metadata; a null cell is an absent field. Lossless:
 what a column cannot hold (an integer beyond 64 bits, half a character) stands as the whole line in the column
 `line`, alone in its row. A row that has no text form is read as a line that says so, so that one set of rules

@@ -1,4 +1,4 @@
-"""Events of a history, one struct a kind, exactly the fields of `docs/history.md` (Events).
+"""Events of a history, one struct a kind, exactly the fields of `docs/reference/history.md` (Events).
 
 Answers to Jepsen's operations. Invariant: an event is a frozen value; `n` is the total order, `t`
 microseconds of the run's monotonic clock. `UNSET` means the field was absent, which is not null.

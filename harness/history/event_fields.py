@@ -1,6 +1,6 @@
 """The fields of each kind of event: which there are, of what type, which are required; and their JSON Schema.
 
-The table of `docs/history.md` (Events) as data. `well_formed` names every missing and ill-typed field of one
+The table of `docs/reference/history.md` (Events) as data. `well_formed` names every missing and ill-typed field of one
 line, and yields an event exactly if there is none; the rules between events are the reader's. The schema
 (draft 07) takes what the reader takes, but for what JSON Schema cannot say: `1.0` is an integer to it, and it
 sees no key that stands twice. `python -m harness.history.event_fields` writes it anew; a test fails while the

@@ -1,6 +1,6 @@
 """Reads a history in text form in batches of events, many times faster than `read`, as strictly line by line.
 
-Answers to `docs/history.md` (Files, Events) without the rules between events, which are its caller's. A line
+Answers to `docs/reference/history.md` (Files, Events) without the rules between events, which are its caller's. A line
 is accepted exactly if `read` understands it, as an equal event. What the decoder cannot know (a key twice,
 nesting without end) is found by counting over many lines at once; a line that seems odd is read once more, by
 itself, as `read` would. Memory: one batch, or the longest line.

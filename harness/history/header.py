@@ -1,6 +1,6 @@
 """The header of a history: what the operator, its sink and its run claim, with the defaults of the page.
 
-Answers to `docs/history.md` (Header). Invariant: a `Header` that came through `parse_header` breaks no rule
+Answers to `docs/reference/history.md` (Header). Invariant: a `Header` that came through `parse_header` breaks no rule
 of that section; a field that is None was absent where absence means something.
 """
 

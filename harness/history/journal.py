@@ -1,4 +1,4 @@
-"""The journal: one attempt's own history, in the words of `docs/history.md`, at every level.
+"""The journal: one attempt's own history, in the words of `docs/reference/history.md`, at every level.
 
 The probe of the operator and the observer of the task. Invariant: what is journalled has not yet taken
 effect (an `out` is not yet in the sink, a `call` not yet made); only `commit` follows its effect, announced

@@ -1,4 +1,4 @@
-"""The merge: the files that attempts and the harness left become one history of `docs/history.md`.
+"""The merge: the files that attempts and the harness left become one history of `docs/reference/history.md`.
 
 Invariant: nothing is invented. An event is in the history if a file holds it, with three exceptions that rest
 on the database: `commit` of an epoch whose attempt died before it could write that down, `done` of a checkpoint

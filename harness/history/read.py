@@ -1,6 +1,6 @@
 """Reads a history, in text or in columns, event by event, and names every breach of the format.
 
-Answers to `docs/history.md` (Files, Rules between events). Events come out only as long as nothing was wrong;
+Answers to `docs/reference/history.md` (Files, Rules between events). Events come out only as long as nothing was wrong;
 whether the whole is well-formed is known when the iteration has ended. A rule sees only well-formed fields,
 and no breach is told twice: an unreadable line excuses one hole that it may have left. The source is
 deterministic: the first word on a position or an id holds, and later ones are compared with it. Memory grows

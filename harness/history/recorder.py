@@ -1,8 +1,8 @@
 """The recorder: an attempt's events, each on disk before its effect can be seen.
 
 One `os.write` to a file opened O_APPEND per event: a SIGKILL then loses nothing, for the page cache outlives
-the process (`docs/references.md`, Measured). Beside the events of `docs/history.md` a file holds *notes*,
-whose kind begins with `~`: what the merge needs to settle commits and to find evidence. Every line of a file
+the process (`docs/reference/references.md`, Measured). Beside the events of `docs/reference/history.md` a file holds
+*notes*, whose kind begins with `~`: what the merge needs to settle commits and to find evidence. Every line of a file
 carries `i`, its number, so that a missing line is seen.
 """
 
@@ -30,7 +30,7 @@ def attempt_file(folder: Path, *, subtask: int, attempt: int) -> Path:
 
 
 def _line_of(kind: type[AttemptEvent]) -> Any:
-    """The struct of a line that holds an event of that kind: as `docs/history.md` has it, with `i` for `n`."""
+    """The struct of a line for an event of that kind: as in `docs/reference/history.md`, with `i` for `n`."""
     fields = [field for field in msgspec.structs.fields(kind) if field.name not in {"n", "t", "mail"}]
     fields.sort(key=lambda field: field.name == "thread")  # it comes last
     own = [

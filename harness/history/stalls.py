@@ -18,7 +18,7 @@ __all__ = ["Stalls"]
 class Stalls:
     """The times at which some fault held the operator up, as disjoint spans in rising order.
 
-    Answers to `stalls` of a `fault` in `docs/history.md`. The `end` of a name ends its oldest fault that
+    Answers to `stalls` of a `fault` in `docs/reference/history.md`. The `end` of a name ends its oldest fault that
     still runs; one that never ends lasts for ever; spans that touch in one microsecond overlap. Grows with
     faults.
     """

@@ -1,6 +1,6 @@
 """Values of a history: when two are equal, how they are ordered, and how they are shown to a person safely.
 
-Answers to "Values" of `docs/history.md`, and to pytest's escaping of control bytes in JUnit. Two values are
+Answers to "Values" of `docs/reference/history.md`, and to pytest's escaping of control bytes in JUnit. Two values are
 equal exactly if their JSON is, with keys in any order: `1` is neither `1.0` nor `true`. Text that was made
 `visible` (NUL, ESC, bidi marks spelt out, secrets withheld) is valid in XML 1.0, moves no cursor, turns no
 reading direction, and changes nothing when it is passed through again.

@@ -1,8 +1,8 @@
-"""The kill matrix for its readers: on a terminal, as Markdown, as JSON, and as the page `docs/mutants.md`.
+"""The kill matrix for its readers: on a terminal, as Markdown, as JSON, and as the page `docs/reference/mutants.md`.
 
 Answers to the score table of a mutation test and to Maelstrom's generated tables. Every suspect has its line,
 convicted or not; what was expected and did not happen is shown as such, not as an empty cell. `floodmark
-mutants --write docs/mutants.md` makes the page anew; what stands above its matrix is a function of the code
+mutants --write docs/reference/mutants.md` makes the page anew; what stands above its matrix is a function of the code
 alone, so a test can compare it.
 """
 
@@ -136,7 +136,7 @@ def _sameness(one: Sameness) -> dict[str, Any]:
 _OPENING = """\
 # Mutants
 
-Made by `floodmark mutants --write docs/mutants.md`; do not edit.
+Made by `floodmark mutants --write docs/reference/mutants.md`; do not edit.
 
 A checker that never convicts proves nothing by its silence. So there are planted defects: each is the reference, its
 sink, its client, its task or the harness itself with one thing wrong, and names the invariants that must convict it.
@@ -150,10 +150,11 @@ invariant's, for they judge the harness:
 
 {checks}
 
-Where a catalogue of such mutants names one invariant more, `docs/history.md` leaves that nothing to see: V11 compares
-a `restore` with its snapshot, so it is for `state-read-backwards` and not for `restores-reversed`; an `append` sink
-has no epochs (M5, V12); a watermark behind a lost completion was never ready (M6, V6); one that comes too early is
-V5's (M8, V2); what a failed attempt emits stands in no chain (M24, V8); a dead letter is no effect (M29, V9).
+Where a catalogue of such mutants names one invariant more, `docs/reference/history.md` leaves that nothing to see:
+V11 compares a `restore` with its snapshot, so it is for `state-read-backwards` and not for `restores-reversed`; an
+`append` sink has no epochs (M5, V12); a watermark behind a lost completion was never ready (M6, V6); one that comes
+too early is V5's (M8, V2); what a failed attempt emits stands in no chain (M24, V8); a dead letter is no effect
+(M29, V9).
 
 ## What each is
 

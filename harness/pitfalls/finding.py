@@ -370,5 +370,5 @@ _FINDERS: tuple[Callable[[RunSeen], Pitfall | None], ...] = (
 
 
 def find_pitfalls(seen: RunSeen) -> tuple[Pitfall, ...]:
-    """In the order of `docs/pitfalls.md`."""
+    """In the order of `docs/explanation/pitfalls.md`."""
     return tuple(pitfall for find in _FINDERS if (pitfall := find(seen)) is not None)

@@ -1,7 +1,7 @@
 """What a run claims: the header of its history, the same at every level.
 
-Answers to `docs/history.md` (Header). Invariant: a claim is what the operator, the sink and the machine were told,
-never what came of it; `audited` is the one fact that is known only afterwards.
+Answers to `docs/reference/history.md` (Header). Invariant: a claim is what the operator, the sink and the machine were
+told, never what came of it; `audited` is the one fact that is known only afterwards.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ class Pitfall:
     """A mistake in the use of asynchronous lookups that the run shows; it breaks no promise, and will hurt."""
 
     name: str
-    """As on `docs/pitfalls.md`."""
+    """As on `docs/explanation/pitfalls.md`."""
     says: str
     """What was measured, and what it means."""
     advice: str
@@ -132,7 +132,7 @@ class RunOutcome:
     judgement: Judgement
     faults: tuple[FaultRecord, ...]
     history: Path
-    """Of the merged history (`docs/history.md`)."""
+    """Of the merged history (`docs/reference/history.md`)."""
     started_at: str
     """ISO 8601, UTC; for people only."""
     duration_s: float

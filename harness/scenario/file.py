@@ -104,7 +104,7 @@ def _reading(text: str, file: str) -> _Reading:
 
 def _judged(document: Document) -> Scenario | list[Mistake]:
     if document.data is None and not document.slips:
-        return [Mistake(path=(), say="this holds no scenario", hint="docs/scenarios.md shows one")]
+        return [Mistake(path=(), say="this holds no scenario", hint="docs/reference/scenarios.md shows one")]
     return validated(document.data)
 
 

@@ -1,6 +1,6 @@
 """A scenario: a workload, operator settings, faults and expectations; the contract of every front end.
 
-The pydantic model is the contract, told in `docs/scenarios.md`; the file form is YAML, read with places by
+The pydantic model is the contract, told in `docs/reference/scenarios.md`; the file form is YAML, read with places by
 `harness.scenario.file`. Invariant: a `Scenario` that exists is complete and consistent; it says nothing
 about worlds, levels' mechanics or seeds, so it runs unchanged wherever it is run. Its JSON form,
 `model_dump(mode="json", by_alias=True)`, validates to an equal scenario.
@@ -98,7 +98,7 @@ class Scenario(Part):
     )
     pitfall: Pitfall | None = Field(
         default=None,
-        description="The mistake that the run must name, or it has shown nothing (docs/pitfalls.md).",
+        description="The mistake that the run must name, or it has shown nothing (docs/explanation/pitfalls.md).",
     )
     budget: Span = Field(default=60_000, description="After which the run is given up.")
 

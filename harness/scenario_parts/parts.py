@@ -176,7 +176,7 @@ class Operator(Part):
     )
     client: Literal["blocking", "one-connection", "connection-a-call", "open-connections"] | None = Field(
         default=None,
-        description="A mistake in the place of the pool, for the run to name (docs/pitfalls.md).",
+        description="A mistake in the place of the pool, for the run to name (docs/explanation/pitfalls.md).",
     )
 
     @property

@@ -103,7 +103,7 @@ def restored(element: dict[str, Any]) -> QueueElement | TaskState:
 
 
 def named(elements: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Saved elements as a history names them (`docs/history.md`, `snap`), which knows no state."""
+    """Saved elements as a history names them (`docs/reference/history.md`, `snap`), which knows no state."""
     return [
         {"w": told_watermark(element["w"]), "pos": element["pos"]}
         if "w" in element

@@ -19,10 +19,11 @@ PAGES: Mapping[str, str] = {str(path): text for path, text in our_files() if pat
 WALKED: Sequence[str] = [
     page
     for page in PAGES
-    if page in {"docs/tour.md", "docs/developing.md"}
+    if page in {"docs/tour.md", "docs/how-to/developing.md"}
     or (page.endswith("README.md") and page.startswith(("harness/", "reference_impl/", "reports/", "tools/")))
 ]
-"""The pages that lead through the code."""
+"""The pages that say where things are; a decision may name what was there when it was taken."""
+INDEX = "docs/README.md"
 
 
 def code(page: str) -> Iterator[str]:
@@ -36,6 +37,12 @@ def code(page: str) -> Iterator[str]:
 def named(pattern: str, page: str) -> set[str]:
     """The first group of `pattern` wherever it stands at the start of a piece of code."""
     return {found[1] for line in code(page) if (found := re.match(pattern, line.strip()))}
+
+
+def anchors(page: str) -> set[str]:
+    """The headings of `page`, as a link names them."""
+    headings = re.findall(r"^#+ (.+)$", page, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -68,6 +75,24 @@ def test_the_links_of_a_page_lead_somewhere(page: str) -> None:
     inside = [link for link in links if not re.match(r"[a-z]+:", link)]
 
     assert not [link for link in inside if not ((ROOT / page).parent / link).exists()]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_headings_that_a_page_links_to_exist(page: str) -> None:
+    links = re.findall(r"\]\(([^)#\s:]*)#([^)\s]+)\)", PAGES[page])
+    wanted = {((ROOT / page).parent / link if link else ROOT / page, anchor) for link, anchor in links}
+
+    assert not [str(target) for target, anchor in wanted if anchor not in anchors(target.read_text())]
+
+
+def test_the_index_leads_to_every_page() -> None:
+    pages = {
+        page.removeprefix("docs/")
+        for page in PAGES
+        if page.startswith("docs/") and not page.startswith("docs/decisions/") and page != INDEX
+    }
+
+    assert not pages - set(re.findall(r"\]\(([^)#\s]+)\)", PAGES[INDEX]))
 
 
 def test_every_page_that_is_cited_exists() -> None:

@@ -1,4 +1,4 @@
-"""`docs/flink-map.md` tells the truth: what it maps to exists, no module is left out, each deviation has its test."""
+"""`docs/reference/flink-map.md` maps to what exists, leaves no module out, and names a test for each deviation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from harness.tests.tidy import ROOT, our_files
 
-PAGE = (ROOT / "docs/flink-map.md").read_text()
+PAGE = (ROOT / "docs/reference/flink-map.md").read_text()
 PACKAGE = "reference_impl"
 MODULES: Sequence[str] = [
     ".".join(path.with_suffix("").parts[1:])

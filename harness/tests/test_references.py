@@ -1,4 +1,4 @@
-"""Whoever meets a short name in the code can look it up in `docs/references.md`, and no citation leads outside."""
+"""Each short name in the code has an entry in `docs/reference/references.md`, and no citation leads outside."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from harness.tests.tidy import our_files, parse
 pytestmark = pytest.mark.arch
 
 TEXTS = dict(our_files())
-PAGE = TEXTS[PurePosixPath("docs/references.md")]
-FORMAT = TEXTS[PurePosixPath("docs/history.md")]
+PAGE = TEXTS[PurePosixPath("docs/reference/references.md")]
+FORMAT = TEXTS[PurePosixPath("docs/reference/history.md")]
 SOURCES: Sequence[PurePosixPath] = [path for path in TEXTS if path.suffix == ".py"]
 OUTSIDE = re.compile(r"(?<![\w/.-])(?:spec|guide)/[\w-]+\.md\b")
 

@@ -31,7 +31,7 @@ LAYOUT = 1
 MAKE_LIMIT_S = 120.0
 COPY_LIMIT_S = 60.0
 REDO_BYTES = 16 * 1024 * 1024
-"""Small redo logs keep a world's folder near 100 MB (`docs/references.md`, Measured)."""
+"""Small redo logs keep a world's folder near 100 MB (`docs/reference/references.md`, Measured)."""
 HEADROOM_BYTES = 64 * 1024 * 1024
 """What a run may write on top of its copy before the disk is too full to start."""
 

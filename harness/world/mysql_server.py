@@ -105,7 +105,7 @@ def _start(
 
 
 def server_options() -> tuple[str, ...]:
-    """Options of every server of ours, in whichever world (`docs/references.md`, Measured)."""
+    """Options of every server of ours, in whichever world (`docs/reference/references.md`, Measured)."""
     return (
         "--performance-schema=OFF",  # halves the start
         "--skip-log-bin",

@@ -1,7 +1,7 @@
 """Free ports on loopback that stay free for others to find taken: each is locked for the life of its run.
 
 They lie outside the ephemeral range: there the kernel may hand a port to any client while the proxy that
-owns it has it closed (`docs/references.md`, Measured). Invariant: two runs of one cache never hold one port.
+owns it has it closed (`docs/reference/references.md`, Measured). Invariant: two runs of one cache never hold one port.
 """
 
 from __future__ import annotations

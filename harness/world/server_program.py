@@ -46,7 +46,7 @@ class ServerProgram:
 
     @property
     def is_mariadb(self) -> bool:
-        """MariaDB is no stand-in for MySQL in every respect (`docs/references.md`, Measured)."""
+        """MariaDB is no stand-in for MySQL in every respect (`docs/reference/references.md`, Measured)."""
         return self.flavour == "MariaDB"
 
     def user_option(self) -> tuple[str, ...]:

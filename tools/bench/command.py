@@ -28,7 +28,7 @@ _PARTS = ("operator", "task", "judge", "world", "proxy", "spark")
     help="Judge a history of 10 million events too: some gigabytes of disk, tens of minutes.",
 )
 @click.option("--write", "page", metavar="FILE", type=click.Path(dir_okay=False, exists=True, path_type=Path),
-              help="Put the tables into this page too, each between its marks: docs/performance.md.")  # fmt: skip
+              help="Put the tables into this page, each between its marks: docs/reference/performance.md.")  # fmt: skip
 @click.option("--format", "form", envvar="FLOODMARK_FORMAT", default="pretty", show_default=True,
               type=click.Choice(["pretty", "json", "markdown"]), help="Of what is printed.")  # fmt: skip
 def bench(what: tuple[str, ...], *, pyflink: Path | None, large: bool, page: Path | None, form: str) -> int:

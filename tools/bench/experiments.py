@@ -29,7 +29,7 @@ _MORE_RECORDS = 10
 @click.option("--proxy", envvar="FLOODMARK_PROXY", default="auto", show_default=True,
               type=click.Choice(["auto", "own", "toxiproxy"]), help="Stands before it, does nothing.")  # fmt: skip
 @click.option("--write", "page", metavar="FILE", type=click.Path(dir_okay=False, exists=True, path_type=Path),
-              help="Put the tables into this page, the chart beside it: docs/experiments.md.")  # fmt: skip
+              help="Put the tables into this page, the chart beside it: docs/reference/experiments.md.")  # fmt: skip
 def experiments(*, draws: int, seed: int, kind: str, proxy: str, page: Path | None) -> int:
     """Look the same records up one by one, on threads, ordered and unordered, and compare, over many draws.
 

@@ -1,6 +1,6 @@
 """Rounds: contenders take turns in one process, and only ratios within a round are believed.
 
-Answers to the method of `docs/performance.md`. Invariant: every contender meets the same machine state: one
+Answers to the method of `docs/reference/performance.md`. Invariant: every contender meets the same machine state: one
 round that does not count, then turns in alternating order; before each turn the garbage of others is collected
 and what remains is frozen, so that Python's collector, on for all as by default, looks only at what the turn makes.
 """

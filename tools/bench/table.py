@@ -1,4 +1,4 @@
-"""The performance table as text, and its place in `docs/performance.md`.
+"""The performance table as text, and its place in `docs/reference/performance.md`.
 
 Answers to Maelstrom's generated tables. Invariant: on the page only what stands between a part's two marks is ever
 replaced, so that what people wrote around it stays.

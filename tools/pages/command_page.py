@@ -1,4 +1,4 @@
-"""The page of the command line, `docs/command-line.md`: made from the commands themselves.
+"""The page of the command line, `docs/reference/command-line.md`: made from the commands themselves.
 
 Answers to Maelstrom's generated help. `python -m tools.pages.command_page` writes it anew; a test fails while it
 is stale. Invariant: every command and every option that click would accept stands on the page, and nothing else.
@@ -20,7 +20,7 @@ from harness.errors import Exit
 
 __all__ = ["PAGE", "main", "page_text"]
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "command-line.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "command-line.md"
 
 _WIDTH = 116
 _PLACEHOLDERS: Mapping[str, str] = {"integer range": "N", "float range": "X", "directory": "DIR"}

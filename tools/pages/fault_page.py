@@ -1,4 +1,4 @@
-"""The page of the faults, `docs/faults.md`: what each does, how it is written, what shows it, where it can be done.
+"""The page of the faults, `docs/reference/faults.md`: what each does, its fields, its evidence, where it can be done.
 
 Answers to Maelstrom's generated tables. `python -m tools.pages.fault_page` writes it anew; a test fails while it is
 stale. Invariant: it is made of the classes that the program itself reads, so a fault on it is a fault that works.
@@ -15,7 +15,7 @@ from harness.faults.registry import FAULTS
 
 __all__ = ["PAGE", "main", "page_text", "where_of"]
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "faults.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "faults.md"
 
 _OPENING = """\
 # Faults

@@ -306,7 +306,7 @@ OUT_OF_SCOPE: Mapping[str, str] = MappingProxyType(
 
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "statements.md"
+PAGE = ROOT / "docs" / "reference" / "statements.md"
 
 _FOLDERS = ("reference_impl", "harness")
 _LETTERS: Mapping[str, str] = {

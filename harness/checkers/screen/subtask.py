@@ -1,9 +1,9 @@
 """A strand: one subtask as the screen follows it, from attempt to attempt over its snaps.
 
-Answers to "Which snap", "Chain" and "Effective output" of `docs/history.md`. Invariant: a life that starts from a
-checkpoint starts from exactly what was open at its snap, so that the chain of lives reads like one; with
-transactional sinks the commits of the chain come in its order, and nothing that left is passed over. Memory grows
-with the snaps that may still be restored.
+Answers to "Which snap", "Chain" and "Effective output" of `docs/reference/history.md`. Invariant: a life that
+starts from a checkpoint starts from exactly what was open at its snap, so that the chain of lives reads like one;
+with transactional sinks the commits of the chain come in its order, and nothing that left is passed over. Memory
+grows with the snaps that may still be restored.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from harness.checkers.judge import judge_file
 from harness.checkers.registry import CHECKERS
 from harness.verdict import Judgement, Outcome
 
-PAGE = Path(__file__).parents[3] / "docs" / "history.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "history.md"
 CATALOGUE = Path(__file__).parent / "catalogue"
 FILES = sorted(CATALOGUE.rglob("*.jsonl"))
 

@@ -1,4 +1,4 @@
-"""`floodmark check`: the formats and the exit codes of `docs/command-line.md` and `docs/history.md`."""
+"""`floodmark check`: its formats (`docs/reference/history.md`) and exit codes (`docs/reference/command-line.md`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`docs/judge-your-own.md` works as it stands: its program writes the history, its commands print what it shows."""
+"""`docs/how-to/judge-your-own.md`: its program writes the history, its commands print what the page shows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from harness.cli.main import main
 from harness.history.event_fields import KINDS
 
-PAGE = (Path(__file__).parents[3] / "docs" / "judge-your-own.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "judge-your-own.md").read_text(encoding="utf-8")
 LINES_MAX = 60
 DEFECT = "in asyncio.as_completed(calls)"
 

@@ -1,4 +1,4 @@
-"""`docs/explanations.md` tells the truth: its example is what is printed, its tables hold every level."""
+"""`docs/explanation/reading-a-verdict.md` shows what is printed, and its tables hold every level."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from harness.explanation.text import anomaly_lines
 from harness.verdict import Judgement
 
 DOCS = Path(__file__).parents[3] / "docs"
-PAGE = (DOCS / "explanations.md").read_text()
-FORMAT = (DOCS / "history.md").read_text()
+PAGE = (DOCS / "explanation/reading-a-verdict.md").read_text()
+FORMAT = (DOCS / "reference/history.md").read_text()
 
 
 def test_the_example_is_what_is_printed_of_a_history_of_the_formats_page(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from harness.verdict import Anomaly, Explanation, Judgement
 ROOT = Path(__file__).parents[3]
 CATALOGUE = ROOT / "harness/checkers/tests/catalogue"
 """Small histories that convict each class; what each is convicted of stands in `run` of its header."""
-FORMAT = (ROOT / "docs/history.md").read_text()
+FORMAT = (ROOT / "docs/reference/history.md").read_text()
 
 Told = list[tuple[Anomaly, Explanation]]
 

@@ -165,7 +165,7 @@ def test_a_file_without_rows_is_a_history_without_events(tmp_path: Path, form: s
 
 
 def test_the_page_names_every_column_with_its_type() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "history.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "history.md").read_text(encoding="utf-8")
     section = page.split("\n## Columns\n")[1].split("\n## ")[0]
     rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| `")]
     told = {name.strip("`"): kind.strip("`") for names, kind, _ in rows for name in names.split(", ")}

@@ -18,7 +18,7 @@ from harness.history.event_fields import KINDS
 from harness.history.read import open_text
 from harness.verdict import INVARIANTS, Judgement
 
-PAGE = (Path(__file__).parents[3] / "docs" / "history.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "history.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```json\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 EXAMPLES = [block for block in BLOCKS if len(block.splitlines()) > 2 and block.startswith('{"history":1')]
 STATED = re.findall(r"\*\*Verdict:\s(\w+)(.*?)\.\*\*", PAGE, re.DOTALL)

@@ -1,4 +1,4 @@
-"""Claims about `docs/mutants.md`: it is what the code would write, and its matrix is one of success."""
+"""Claims about `docs/reference/mutants.md`: it is what the code would write, and its matrix is one of success."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from harness.kill_matrix.matrix import OURS, find_suspect
 from harness.kill_matrix.table import opening
 from harness.tests.tidy import ROOT
 
-PAGE = (ROOT / "docs" / "mutants.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "reference" / "mutants.md").read_text("utf-8")
 
 
 def test_what_stands_above_the_matrix_is_what_the_code_says() -> None:
-    """`floodmark mutants --write docs/mutants.md` makes it anew."""
+    """`floodmark mutants --write docs/reference/mutants.md` makes it anew."""
     assert PAGE.startswith(opening())
 
 

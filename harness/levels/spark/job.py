@@ -1,4 +1,4 @@
-"""One Spark task is one subtask for the whole run; why not micro-batches: `docs/references.md`, Measured.
+"""One Spark task is one subtask for the whole run; why not micro-batches: `docs/reference/references.md`, Measured.
 
 Spark gives placement, retry and attempts; barriers, snapshots and commits are the subtask's own. Invariant: a
 retried task does nothing that a restarted process at level `live` would not do.

@@ -1,7 +1,7 @@
 """The Spark session: one a process, local, without UI, with every retry and size that a run counts on.
 
-Reasons for its settings: `docs/references.md`, Measured. Invariant: what the JVM and its workers print goes to
-a file, never among the product's own words.
+Reasons for its settings: `docs/reference/references.md`, Measured. Invariant: what the JVM and its workers print
+goes to a file, never among the product's own words.
 """
 
 from __future__ import annotations

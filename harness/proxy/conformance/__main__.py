@@ -1,4 +1,4 @@
-"""`python -m harness.proxy.conformance` writes the tables of `docs/proxy.md`: the toxics, and the known differences.
+"""`python -m harness.proxy.conformance` writes the tables of `docs/reference/proxy.md`: toxics and known differences.
 
 Invariant: the page's tables are this program's output (`tests/test_page.py` compares); its prose is its own.
 """
@@ -17,7 +17,7 @@ from harness.proxy.toxic_kinds import TOXIC_KINDS
 
 __all__ = ["PAGE", "main", "page_text"]
 
-PAGE = Path(__file__).parents[3] / "docs" / "proxy.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "proxy.md"
 
 _DOES = {
     "latency": "delays each chunk by `latency` plus or minus up to `jitter`; order is kept",

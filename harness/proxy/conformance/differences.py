@@ -1,7 +1,7 @@
 """Where our proxy differs from Toxiproxy 2.12 on purpose: what each does, and why ours does it otherwise.
 
 Invariant: a difference that no test shows on both does not stand here, and one that a test meets stands here
-(`tests/test_differences.py`); the table in `docs/proxy.md` is made from this list.
+(`tests/test_differences.py`); the table in `docs/reference/proxy.md` is made from this list.
 """
 
 from __future__ import annotations

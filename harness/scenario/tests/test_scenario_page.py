@@ -1,4 +1,4 @@
-"""`docs/scenarios.md` tells the truth: its example runs, and it names every field, fault and trigger."""
+"""`docs/reference/scenarios.md` tells the truth: its example runs, and it names every field, fault and trigger."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.scenario.schema import scenario_schema
 from harness.scenario_parts.parts import Expectations, Operator, Part, Task, Workload
 from harness.scenario_parts.triggers import TRIGGERS
 
-PAGE = (catalogue_folder().parent / "docs" / "scenarios.md").read_text(encoding="utf-8")
+PAGE = (catalogue_folder().parent / "docs" / "reference" / "scenarios.md").read_text(encoding="utf-8")
 EXAMPLE = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[0]
 
 

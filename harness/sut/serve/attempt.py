@@ -1,7 +1,7 @@
 """One attempt of a conversation, from `open` to `close`: the operator, its mailbox and its virtual clock.
 
-Answers to `docs/sut-protocol.md`, turn taking. Invariant: between two commands the operator either rests or waits
-inside a yield; what waits there is let go by a later command, or dropped by `close`. There is one thread: a yield
+Answers to `docs/reference/sut-protocol.md`, turn taking. Invariant: between two commands the operator either rests or
+waits inside a yield; what waits there is let go by a later command, or dropped by `close`. There is one thread: a yield
 without mail ends the command, and the next one is performed in the yield's own frame (decision 15).
 """
 

@@ -1,7 +1,7 @@
 """The conversation: commands in, events out, one `quiet` for each command.
 
-Answers to `docs/sut-protocol.md`. Invariant: whatever a line holds, it is answered by events of that page and by
-exactly one `quiet`; a command that is refused has changed nothing, and no mail has run for it.
+Answers to `docs/reference/sut-protocol.md`. Invariant: whatever a line holds, it is answered by events of that page and
+by exactly one `quiet`; a command that is refused has changed nothing, and no mail has run for it.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def test_a_page_without_the_marks_is_refused(page: str) -> None:
 
 @pytest.mark.parametrize("part", ["operator", "world", "spark"])
 def test_the_projects_page_has_a_part_for_every_table(part: str) -> None:
-    page = (ROOT / "docs" / "performance.md").read_text("utf-8")
+    page = (ROOT / "docs" / "reference" / "performance.md").read_text("utf-8")
 
     assert replaced(page, part, "new") != page
 

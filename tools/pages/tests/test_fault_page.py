@@ -1,4 +1,4 @@
-"""`docs/faults.md` is fresh, and holds every fault that a scenario can name."""
+"""`docs/reference/faults.md` is fresh, and holds every fault that a scenario can name."""
 
 from __future__ import annotations
 

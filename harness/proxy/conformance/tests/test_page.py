@@ -1,4 +1,4 @@
-"""The tables of `docs/proxy.md` are made from what is."""
+"""The tables of `docs/reference/proxy.md` are made from what is."""
 
 from __future__ import annotations
 

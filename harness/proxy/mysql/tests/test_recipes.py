@@ -10,7 +10,7 @@ import pytest
 
 from harness.proxy.toxic_kinds import TOXIC_KINDS
 
-PAGE = Path(__file__).parents[4] / "docs" / "proxy.md"
+PAGE = Path(__file__).parents[4] / "docs" / "reference" / "proxy.md"
 RECIPES = re.findall(r"^\| .* \| `(\{.*\})` \|$", PAGE.read_text(), re.MULTILINE)
 
 

@@ -1,4 +1,4 @@
-"""`docs/sut-protocol.md` is true: its conversation takes place, and it names everything that there is (D17, D18)."""
+"""`docs/reference/sut-protocol.md` is true: its conversation takes place, and it names everything (D17, D18)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.sut.serve.line import LINE_MAX
 from harness.sut.serve.tests.conversation_file import conversation_in
 from harness.sut.serve.tests.speaking import QUIET, spoken_in_process
 
-PAGE = Path(__file__).parents[4] / "docs" / "sut-protocol.md"
+PAGE = Path(__file__).parents[4] / "docs" / "reference" / "sut-protocol.md"
 LINES_MAX = 250
 
 

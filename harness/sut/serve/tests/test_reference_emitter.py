@@ -1,6 +1,7 @@
 """Conversations with `reference-emitter`: it claims less than the reference, and says what that would say.
 
-Answers to `docs/sut-protocol.md`. Invariant: no answer depends on when the emitter's thread runs, and none is left.
+Answers to `docs/reference/sut-protocol.md`. Invariant: no answer depends on when the emitter's thread runs, and no
+thread is left.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ setup: install  ## what a world lacks: a database server and a proxy, into the c
 
 demo: .venv/light  ## the reference passes, a planted defect is convicted, a report shows both
 	@$(BIN)/floodmark setup --world local --proxy own
-	@$(BIN)/floodmark demo --level live
+	@$(BIN)/floodmark demo --level live --world local
 
 test: setup  ## every guard, every tier, in minutes (one tier: .venv/bin/tox -e quick)
 	@$(BIN)/tox

@@ -226,7 +226,7 @@ class StreamOperatorStateHandler:
         if context.raw_operator_state:
             copied = tuple(
                 map(_RAW.encode, context.raw_operator_state)
-            )  # now: the user may go on with them (C7)
+            )  # the user may change them later (C7)
             futures.raw_operator_state = SnapshotFuture.of(copied)
         cut = (metadata.checkpoint_id, metadata.timestamp, options)
         if self._operator_state_backend is not None:

@@ -411,9 +411,7 @@ class SubtaskCheckpointCoordinator:
             return
         elapsed_ms = self._timers.now_ms() - barrier.timestamp
         self._alignment_checkpoint_id = barrier.checkpoint_id
-        delay_ms = max(
-            timeout_ms - elapsed_ms + 1, 0
-        )  # fires when MORE than the timeout has passed, as for input
+        delay_ms = max(timeout_ms - elapsed_ms + 1, 0)  # MORE than the timeout must have passed (C26)
         self._alignment_timer = self._timers.register(
             delay_ms, lambda: chain.alignment_barrier_timeout(barrier)
         )
@@ -433,9 +431,7 @@ def _finish_input(writer: ChannelStateWriter, checkpoint_id: int, captured: Futu
     if error is None:
         writer.finish_input(checkpoint_id)
     else:
-        writer.abort(
-            checkpoint_id, error, cleanup=False
-        )  # the result is still wanted, to say so (FLINK-28474)
+        writer.abort(checkpoint_id, error, cleanup=False)  # keeps the result, to report it (FLINK-28474)
 
 
 def _out_of_order(checkpoint_id: int) -> SnapshotCancelled:

@@ -253,9 +253,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         try:
             self.run_forever()
         finally:
-            awaited.remove_done_callback(
-                self._stop_for
-            )  # else it would stop a later run, once it is cancelled
+            awaited.remove_done_callback(self._stop_for)  # a later cancel must not stop a later run
         if not awaited.done():
             raise RuntimeError("the virtual loop was stopped before what it ran for was done")
         return awaited.result()

@@ -113,9 +113,7 @@ class FixedDelay:
         _check_positive(self, "max_retries", "delay_ms")
 
     def can_retry(self, attempt: int) -> bool:
-        return (
-            attempt <= self.max_retries
-        )  # counts retries, not calls: there may be max_retries + 1 calls (A73)
+        return attempt <= self.max_retries  # retries, so one call more than that (A73)
 
     def backoff_ms(self, attempt: int) -> int:
         del attempt

@@ -287,9 +287,7 @@ class StreamTask:
         """Run the task up to the clean-up. Raises what failed the task, or `CancelTaskException` (M47, M49)."""
         self.restore()
         self._ensure_not_canceled()
-        self._wait_unless_more(
-            _MORE
-        )  # what was replayed may fill the chain, and nothing is read without room (A33)
+        self._wait_unless_more(_MORE)  # restored elements may have filled the chain (A33)
         self.mailbox_processor.run_mailbox_loop(self.process_input)
         self._ensure_not_canceled()
         self.after_invoke()

@@ -1,7 +1,7 @@
-"""The reference operator: Flink's asynchronous wait operator, its mailbox and its task, in plain Python.
+"""The reference operator: Flink's asynchronous wait operator, with its mailbox, task and checkpoints, in plain Python.
 
-Read `elements`, `mailbox.mailbox`, `operator.async_wait`, in that order: they are the whole idea. Only the standard
-library and msgspec are needed; planted defects are in `reference_impl.mutants`.
+Begin with `elements`, `mailbox.mailbox`, `operator.async_wait`. It needs only the standard library and msgspec.
+Planted defects are in `reference_impl.mutants`.
 """
 
 from __future__ import annotations

@@ -224,9 +224,7 @@ class StreamOperatorStateHandler:
         if isinstance(operator, _SnapshotsState):
             operator.snapshot_state(context)
         if context.raw_operator_state:
-            copied = tuple(
-                map(_RAW.encode, context.raw_operator_state)
-            )  # the user may change them later (C7)
+            copied = tuple(map(_RAW.encode, context.raw_operator_state))  # the user may change it (C7)
             futures.raw_operator_state = SnapshotFuture.of(copied)
         cut = (metadata.checkpoint_id, metadata.timestamp, options)
         if self._operator_state_backend is not None:

@@ -1,9 +1,8 @@
-"""What coordinator, tasks and operators tell each other of a checkpoint: its name, options, events and failure.
+"""What coordinator, tasks and operators exchange about a checkpoint: its id, options, channel events and failures.
 
-Answers to Flink's `CheckpointMetaData` and `CheckpointMetrics`, and to the events of its channels: `CheckpointBarrier`,
-`CancelCheckpointMarker`, `EventAnnouncement`, `EndOfData` and `EndOfPartitionEvent`; what the others answer to is said
-with each. Invariant: all but the exception are frozen values. What names a checkpoint never changes on its way from the
-coordinator to the last operator, and events stand in the order in which their channel carries them.
+Answers to Flink's `CheckpointMetaData` and `CheckpointMetrics`, and to the channel events `CheckpointBarrier`,
+`CancelCheckpointMarker`, `EventAnnouncement`, `EndOfData` and `EndOfPartitionEvent`; other classes name theirs.
+Invariant: all but the exception are frozen values.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointMetaData:
-    """Names a checkpoint."""
+    """Identifies a checkpoint."""
 
     checkpoint_id: int
     timestamp: int = 0
@@ -48,31 +47,31 @@ class CheckpointMetaData:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointMetrics:
-    """What bringing its barriers together has cost (C31); of a task without barriers all are 0."""
+    """What the alignment of its barriers has cost (C31); all 0 in a task without barriers."""
 
     alignment_duration_ms: int = 0
-    """Between the first barrier and the last."""
+    """Time between the first and the last barrier."""
     checkpoint_start_delay_ms: int = 0
-    """Between the triggering and the first barrier."""
+    """Time between the trigger and the first barrier."""
     bytes_persisted_during_alignment: int = 0
-    """Of what was in flight and overtaken (C27)."""
+    """Size of the in-flight data that were overtaken (C27)."""
 
 
 class AlignmentType(Enum):
-    """How barriers of several channels are brought together."""
+    """How the barriers of several channels are aligned."""
 
     AT_LEAST_ONCE = "at least once"
-    """Not at all: the checkpoint is taken when the last has come, and nobody waits (C30)."""
+    """No alignment: the snapshot is taken at the last barrier, and no channel is blocked (C30)."""
     ALIGNED = "aligned"
-    """A channel whose barrier has come is blocked until all have (C22)."""
+    """A channel is blocked from its barrier until all barriers have come (C22)."""
     UNALIGNED = "unaligned"
-    """The first barrier cuts; what the others have yet to overtake is captured (C27)."""
+    """The first barrier takes the snapshot; what the others have yet to overtake is captured (C27)."""
     FORCED_ALIGNED = "forced aligned"
-    """Aligned on this edge, though the job's checkpoints are not (FLINK-22815)."""
+    """Aligned on this edge of the job graph, although the job's checkpoints are unaligned (FLINK-22815)."""
 
 
 class SnapshotType(Enum):
-    """What the snapshot is for."""
+    """The purpose of a snapshot."""
 
     CHECKPOINT = "checkpoint"
     SAVEPOINT = "savepoint"
@@ -81,34 +80,32 @@ class SnapshotType(Enum):
 
     @property
     def is_savepoint(self) -> bool:
-        """Whether somebody asked for it, to keep."""
+        """Whether a user requested it, to keep."""
         return self is not SnapshotType.CHECKPOINT
 
     @property
     def is_synchronous(self) -> bool:
-        """Whether the task waits for its completion and ends with it (C17)."""
+        """Whether the task waits for its completion and then ends (C17)."""
         return self in {SnapshotType.SAVEPOINT_SUSPEND, SnapshotType.SAVEPOINT_TERMINATE}
 
     @property
     def should_drain(self) -> bool:
-        """Whether the input is to be ended as if it were exhausted: with the last watermark, with `finish` (M44)."""
+        """Whether the input ends as if it were exhausted, with the last watermark and `finish` (M44)."""
         return self is SnapshotType.SAVEPOINT_TERMINATE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointOptions:
-    """What a checkpoint is for, and how its barriers meet what is in flight.
-
-    Travels with each barrier.
+    """The purpose of a checkpoint, and how its barriers treat in-flight data. Carried by each barrier.
 
     Answers to Flink's `CheckpointOptions`, `CheckpointType` and `SavepointType`. Invariant: a savepoint never captures
-    what is in flight between tasks, so its barriers are aligned, whatever the job is configured to (C29).
+    in-flight data, so its barriers are aligned in any job (C29).
     """
 
     snapshot_type: SnapshotType = SnapshotType.CHECKPOINT
     alignment: AlignmentType = AlignmentType.ALIGNED
     aligned_timeout_ms: int | None = None
-    """After which an aligned barrier becomes an unaligned one (C26); None: never."""
+    """An aligned barrier becomes unaligned after this time (C26); None for never."""
 
     def __post_init__(self) -> None:
         if self.snapshot_type.is_savepoint and self.alignment is AlignmentType.UNALIGNED:
@@ -122,17 +119,17 @@ class CheckpointOptions:
 
     @property
     def is_exactly_once(self) -> bool:
-        """Whether a record counts in one checkpoint only."""
+        """Whether each record counts in one checkpoint only."""
         return self.alignment is not AlignmentType.AT_LEAST_ONCE
 
     @property
     def is_unaligned(self) -> bool:
-        """Whether its barrier overtakes what is in flight, as a priority event (C3)."""
+        """Whether its barrier overtakes in-flight data, as a priority event (C3)."""
         return self.alignment is AlignmentType.UNALIGNED
 
     @property
     def needs_alignment(self) -> bool:
-        """Whether a channel that has given out its barrier gives out nothing else until it is resumed (C22)."""
+        """Whether a channel that has delivered its barrier delivers nothing more until it is resumed (C22)."""
         return self.alignment in {AlignmentType.ALIGNED, AlignmentType.FORCED_ALIGNED}
 
     @property
@@ -146,22 +143,22 @@ class CheckpointOptions:
 
     @property
     def needs_channel_state(self) -> bool:
-        """Whether what is in flight belongs to the checkpoint, now or later."""
+        """Whether in-flight data belong to the checkpoint, now or after a timeout."""
         return self.is_unaligned or self.is_timeoutable
 
     def to_unaligned(self) -> CheckpointOptions:
-        """The same, unaligned from the start; with no alignment there is no timeout of one."""
+        """The same options, unaligned and without timeout."""
         return replace(self, alignment=AlignmentType.UNALIGNED, aligned_timeout_ms=None)
 
     def with_unaligned_unsupported(self) -> CheckpointOptions:
-        """For an edge that must not be overtaken, as a broadcast's (FLINK-22815): aligned, for good."""
+        """The same options for an edge on which nothing may overtake, such as a broadcast edge (FLINK-22815)."""
         if not self.needs_channel_state:
             return self
         return replace(self, alignment=AlignmentType.FORCED_ALIGNED, aligned_timeout_ms=None)
 
 
 class CheckpointFailureReason(Enum):
-    """The reasons, by Flink's names, each with a sentence for people."""
+    """Why a checkpoint failed: Flink's names, each with a sentence."""
 
     CHECKPOINT_DECLINED = "a task declined the checkpoint"
     CHECKPOINT_DECLINED_TASK_NOT_READY = "a task was not running when it was asked for its part (C16)"
@@ -188,9 +185,7 @@ class CheckpointFailureReason(Enum):
 
 
 class CheckpointException(OperatorError):
-    """Why a checkpoint did not come to its end.
-
-    A checkpoint failed for `reason`; what led to it is the cause.
+    """A checkpoint failed for `reason`; the error that led to it is the cause.
 
     Answers to Flink's `CheckpointFailureReason` and `CheckpointException`. Invariant: a failed checkpoint has exactly
     one reason, the first.
@@ -203,29 +198,28 @@ class CheckpointException(OperatorError):
 
 @runtime_checkable
 class HearsOfComplete(Protocol):
-    """Half a listener is one too: Flink's second method has a default that does nothing."""
+    """One method of `CheckpointListener`; the other is optional, as Flink's has an empty default."""
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """`checkpoint_id` is durable, and so is all before it; what this raises fails the task (C15)."""
+        """The checkpoint and all older ones are durable; an exception fails the task (C15)."""
 
 
 @runtime_checkable
 class HearsOfAborted(Protocol):
-    """The other half."""
+    """The other method of `CheckpointListener`."""
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """`checkpoint_id` will never complete; what was kept for it alone may go."""
+        """The checkpoint will never complete; what was kept only for it may be discarded."""
 
 
 @runtime_checkable
 class CheckpointListener(HearsOfComplete, HearsOfAborted, Protocol):
-    """Who wants to hear what became of a checkpoint.
+    """An operator, function or sink that is notified when a checkpoint has completed or was aborted.
 
-    An operator, a function or a sink that acts when a checkpoint is over, in whatever way.
-
-    Answers to Flink's `CheckpointListener`. Invariant: notifications are best effort. One may be lost, come late, come
-    after that of a later checkpoint, or name one that this instance never took part in; complete(n) covers every number
-    below n, and aborted(n) says nothing about the data of n, which belong to the next that completes (C38, C39).
+    Answers to Flink's `CheckpointListener`. Invariant: notifications are best effort. One may be lost, late, later
+    than that of a newer checkpoint, or name a checkpoint in which this instance took no part. The completion of n
+    covers all older checkpoints; the abort of n says nothing about its data, which belong to the next one that
+    completes (C38, C39).
     """
 
 
@@ -237,43 +231,43 @@ class StopMode(Enum):
 
 
 class CheckpointBarrier(Struct, frozen=True, kw_only=True):
-    """Checkpoint `checkpoint_id` cuts the channel here."""
+    """Separates the records of a channel that belong to checkpoint `checkpoint_id` from later ones."""
 
     checkpoint_id: int
     timestamp: int = 0
-    """When the checkpoint was triggered (ms); its alignment timeout counts from here (C26)."""
+    """When the checkpoint was triggered (ms); its alignment timeout starts then (C26)."""
     options: CheckpointOptions = CheckpointOptions()
 
     def as_unaligned(self) -> CheckpointBarrier:
-        """The same, overtaking what is in flight (C26, C27); a savepoint's cannot, which is an error (C29)."""
+        """The same barrier as an unaligned one (C26, C27); an error for a savepoint's (C29)."""
         return (
             self if self.options.is_unaligned else structs.replace(self, options=self.options.to_unaligned())
         )
 
 
 class CancelCheckpointMarker(Struct, frozen=True, kw_only=True):
-    """No barrier of `checkpoint_id` will come; nobody waits for it (C2, C24)."""
+    """No barrier of `checkpoint_id` will come on this channel, so nothing should wait for it (C2, C24)."""
 
     checkpoint_id: int
 
 
 class EventAnnouncement(Struct, frozen=True, kw_only=True):
-    """`barrier` has entered the channel behind what is still to be read: it may yet have to overtake that (C26)."""
+    """`barrier` waits in the channel behind unread elements, which it may have to overtake (C26)."""
 
     barrier: CheckpointBarrier
     sequence_number: int = 0
-    """The place in the channel of what is announced."""
+    """The position of the announced barrier in the channel."""
 
 
 class EndOfData(Struct, frozen=True, kw_only=True):
-    """No record follows; barriers may (C18)."""
+    """No record follows on this channel; barriers may (C18)."""
 
     mode: StopMode = StopMode.DRAIN
 
 
 class EndOfPartition(Struct, frozen=True, kw_only=True):
-    """Nothing at all follows on this channel (C23)."""
+    """Nothing follows on this channel (C23)."""
 
 
 ChannelEvent = CheckpointBarrier | CancelCheckpointMarker | EventAnnouncement | EndOfData | EndOfPartition
-"""What a channel carries beside elements."""
+"""What a channel carries besides elements."""

@@ -1,8 +1,8 @@
-"""What streams: records, watermarks and their status, and what the source puts between them.
+"""Stream elements: records, watermarks, watermark statuses, and the rarer kinds that a source emits.
 
 Answers to Flink's `StreamElement` family (`StreamRecord`, `Watermark`, `WatermarkStatus`, `LatencyMarker`,
-`RecordAttributes`) and to its `EndOfData`. Invariant: elements are frozen values; whoever holds one
-may keep it. They are structs and not dataclasses, for each record makes several (decision 12).
+`RecordAttributes`) and to its `EndOfData`. Invariant: elements are frozen values. They are structs, not dataclasses,
+since several are made for each record (decision 12).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = [
 
 
 class Record(Struct, frozen=True, kw_only=True):
-    """One record: any value, its event time in ms or none, and where its source read it."""
+    """A value with its event time in ms and its source position, if it has them."""
 
     value: Any
     timestamp: int | None = None
@@ -42,7 +42,7 @@ class Watermark(Struct, frozen=True, kw_only=True):
 
 
 class WatermarkStatus(Struct, frozen=True, kw_only=True):
-    """The source falls idle, and its watermark holds nobody back, or is active again (A55)."""
+    """The source becomes idle, so that its watermark does not hold back others, or active again (A55)."""
 
     idle: bool
     position: int | None = None
@@ -50,26 +50,26 @@ class WatermarkStatus(Struct, frozen=True, kw_only=True):
 
 
 class LatencyMarker(Struct, frozen=True, kw_only=True):
-    """Measures the way through the job, not the wait for a call: it overtakes what is in flight (A54)."""
+    """Measures latency through the job, without waits for calls: it overtakes queued elements (A54)."""
 
     id: int
 
 
 class RecordAttributes(Struct, frozen=True, kw_only=True):
-    """Whether the records that follow are a backlog; as little in order as a latency marker (A54)."""
+    """Whether the following records are a backlog; overtakes queued elements like a latency marker (A54)."""
 
     backlog: bool
 
 
 class EndOfInput(Struct, frozen=True, kw_only=True):
-    """The source is exhausted."""
+    """The source has no more elements."""
 
 
 QueueElement = Record | Watermark | WatermarkStatus
-"""What an operator's queue holds, and so what its snapshot holds (A56)."""
+"""The content of an operator's queue, and so of its snapshot (A56)."""
 
 OperatorInput = QueueElement | LatencyMarker | RecordAttributes
-"""What an operator takes in and gives out."""
+"""What an operator receives and emits."""
 
 StreamElement = OperatorInput | EndOfInput
 """What a source yields."""

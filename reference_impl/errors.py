@@ -1,21 +1,21 @@
-"""The errors of the reference operator, one tree.
+"""The errors of the reference operator, as one tree.
 
-Answers to the exceptions that Flink's task and operator raise (`IllegalStateException`,
-`MailboxClosedException`, `TimeoutException`, what `failExternally` is given). Invariant: whatever a user's
-function raised is the `__cause__` of what we raise for it, never lost.
+Answers to the exceptions of Flink's task and operator (`IllegalStateException`, `MailboxClosedException`,
+`TimeoutException`, the argument of `failExternally`). Invariant: an exception of a user's function is the `__cause__`
+of the error that is raised for it.
 
     OperatorError
-    +- WrongState             a call in a state, or on a thread, where it must not come (M3, M29, M36, A13)
-    |  +- MailboxClosed       mail for, or from, a mailbox that no longer takes part (M2, M3)
-    +- StreamElementFailed    the call for a record failed, so the task fails (A41)
-    +- CallTimedOut           no outcome came in time (A44)
+    +- WrongState             a call in a state, or on a thread, where it is not allowed (M3, M29, M36, A13)
+    |  +- MailboxClosed       mail for, or from, a mailbox that is closed or quiesced (M2, M3)
+    +- StreamElementFailed    the call for a record failed, which fails the task (A41)
+    +- CallTimedOut           no outcome was reported in time (A44)
     +- CallbackFailed         a function of the user raised where it must not (A34, A42, A47, A87)
-    +- StateError             an operator's state was asked for, or given, what it cannot hold; names both (S1, S2, S18)
-    |  +- StateMigrationException  its type has changed, and what was restored cannot be read as the new one (S2)
-    +- SnapshotCancelled      the asynchronous part of a snapshot was ended from outside (C8, C12)
-    +- CancelTaskException    the task was cancelled while it restored or ran: no failure of its own (M49)
+    +- StateError             a request that a state cannot serve, or a value that it cannot hold (S1, S2, S18)
+    |  +- StateMigrationException  restored values cannot be read with the new type (S2)
+    +- SnapshotCancelled      the asynchronous part of a snapshot was cancelled (C8, C12)
+    +- CancelTaskException    the task was cancelled; no failure of its own (M49)
     +- StopWithSavepointFailed  the savepoint that was to end the task was aborted (C17)
-    +- SimulationStuck        in virtual time: everything waits, and nothing is left to happen
+    +- SimulationStuck        in virtual time, everything waits and no timer is pending
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ class OperatorError(Exception):
 
 
 class WrongState(OperatorError):
-    """Something was called in a state, or on a thread, where it must not be called."""
+    """A call in a state, or on a thread, where it is not allowed."""
 
 
 class MailboxClosed(WrongState):
-    """The mailbox takes no mail any more, or gives none out; the mail in question is in no structure."""
+    """The mailbox accepts or gives out no more mail; the mail in question was not stored."""
 
 
 class StreamElementFailed(OperatorError):
-    """The call for `record` failed with `cause`; the task fails with this."""
+    """The call for `record` failed with `cause`; fails the task."""
 
     def __init__(self, record: Record, cause: BaseException) -> None:
         super().__init__(f"Could not complete the stream element: {record}.")
@@ -63,14 +63,14 @@ class StreamElementFailed(OperatorError):
 
 
 class CallTimedOut(OperatorError):
-    """The default answer to a record's timeout."""
+    """The default outcome of a record's timeout."""
 
     def __init__(self) -> None:
         super().__init__("Async function call has timed out.")
 
 
 class CallbackFailed(OperatorError):
-    """The user's `callback` raised `cause` instead of giving an answer."""
+    """The user's `callback` raised `cause` instead of reporting it to the handle."""
 
     def __init__(self, callback: str, value: Any, cause: BaseException) -> None:
         super().__init__(
@@ -81,7 +81,7 @@ class CallbackFailed(OperatorError):
 
 
 class CancelTaskException(OperatorError):
-    """Somebody has cancelled `task`; whatever it was doing ends here."""
+    """`task` was cancelled."""
 
     def __init__(self, task: str) -> None:
         super().__init__(f"The task {task!r} was cancelled.")
@@ -89,7 +89,7 @@ class CancelTaskException(OperatorError):
 
 
 class StopWithSavepointFailed(OperatorError):
-    """`task` has ended its data for a savepoint that will never complete: only a restart can go on from here."""
+    """`task` ended its data for a savepoint that was then aborted; the job must be restarted."""
 
     def __init__(self, task: str, checkpoint_id: int) -> None:
         super().__init__(
@@ -101,7 +101,7 @@ class StopWithSavepointFailed(OperatorError):
 
 
 class SimulationStuck(OperatorError):
-    """At `now_ms` of virtual time all of `waiting` wait for each other, or for something that never comes."""
+    """Virtual time stands at `now_ms`: all of `waiting` wait, and no timer is pending."""
 
     def __init__(self, now_ms: int, waiting: Sequence[str]) -> None:
         who = "; ".join(waiting) or "no task, so whoever turns the loop waits for mail that nobody will put"
@@ -111,7 +111,7 @@ class SimulationStuck(OperatorError):
 
 
 class StateError(OperatorError):
-    """`state` of `operator` was asked for, or given, what it cannot hold; the whole state of it if `state` is None."""
+    """A request that `state` of `operator` cannot serve, or a value that it cannot hold; None for all its states."""
 
     def __init__(self, problem: str, *, operator: str, state: str | None = None) -> None:
         where = f"operator {operator!r}" + ("" if state is None else f", state {state!r}")
@@ -121,8 +121,8 @@ class StateError(OperatorError):
 
 
 class StateMigrationException(StateError):
-    """What was restored cannot be read as what is registered now (S2)."""
+    """Restored values cannot be read with the type that is registered now (S2)."""
 
 
 class SnapshotCancelled(OperatorError):
-    """There is no result, for the snapshot was ended from outside."""
+    """The snapshot was cancelled, so there is no result."""

@@ -1,8 +1,8 @@
-"""What a subtask does for a checkpoint: the alignment of barriers, what is in flight, the cut, and the file it ends in.
+"""A subtask's part in checkpoints: barrier alignment, in-flight data, snapshots, and the file that holds them.
 
 Answers to Flink's packages `runtime.io.checkpointing`, `partition.consumer` and `checkpoint.channel`, and to its
-`StatusWatermarkValve` and `SubtaskCheckpointCoordinator`. Of the barriers `single_barrier_handler` is the heart; of the
-cut read `subtask_checkpoint_coordinator`, `async_checkpoint`, `state_handler`, in that order. Invariant: no channel is
-blocked without a checkpoint that is pending, and each record in flight belongs to one side of each checkpoint (C28);
-what is in a snapshot is the state between two elements, whatever happens while it is being written (C4, C7).
+`StatusWatermarkValve` and `SubtaskCheckpointCoordinator`. For barriers begin with `single_barrier_handler`; for the
+snapshot read `subtask_checkpoint_coordinator`, `async_checkpoint`, `state_handler`. Invariant: channels are blocked
+only while a checkpoint is pending, and each in-flight record belongs to one side of each checkpoint (C28); a snapshot
+holds the state between two elements, even though it is written later (C4, C7).
 """

@@ -1,4 +1,4 @@
-"""The asynchronous part of a subtask's checkpoint: the futures of each operator, and the run that acknowledges them.
+"""The asynchronous part of a subtask's checkpoint: runs the futures of all operators, then acknowledges.
 
 Answers to Flink's `OperatorSnapshotFutures`, `OperatorSnapshotFinalizer` and `AsyncCheckpointRunnable`. Invariant:
 everything is written before the subtask acknowledges, and what is not acknowledged is discarded, once (C8).
@@ -39,17 +39,17 @@ _NAMES = (
     "input_channel_state",
     "result_channel_state",
 )
-"""In the order in which they are finished."""
+"""The order in which they are finished."""
 
 
 @dataclass(slots=True, kw_only=True)
 class OperatorSnapshotFutures:
-    """One operator's part of a checkpoint while it is being written.
+    """One operator's part of a checkpoint that is being written; None where there is nothing. Mutable.
 
-    Mutable: filled in the synchronous part (C6), finished in the asynchronous one; None where there is nothing.
+    The synchronous part fills it (C6), the asynchronous part finishes it.
 
-    Answers to Flink's `OperatorSnapshotFutures` and `OperatorSnapshotFinalizer`. Invariant: what each future comes to
-    is either in the `OperatorSubtaskState` that `finalize` gives, or discarded, once (C8).
+    Answers to Flink's `OperatorSnapshotFutures` and `OperatorSnapshotFinalizer`. Invariant: the result of each future
+    is either in the `OperatorSubtaskState` that `finalize` returns, or discarded, once (C8).
     """
 
     managed_keyed_state: SnapshotFuture[Any] | None = None
@@ -57,19 +57,19 @@ class OperatorSnapshotFutures:
     managed_operator_state: SnapshotFuture[Any] | None = None
     raw_operator_state: SnapshotFuture[Any] | None = None
     input_channel_state: Future[Any] | None = None
-    """Ended by whoever writes what is in flight; must have ended before `finalize`."""
+    """The channel state writer ends it, which must happen before `finalize`."""
     result_channel_state: Future[Any] | None = None
     _turn: Lock = field(default_factory=Lock, repr=False)
     _discarded: set[str] = field(default_factory=set, repr=False)
 
     @property
     def channel_states(self) -> list[Future[Any]]:
-        """What this waits for before it can be finished."""
+        """The futures that must end before this part can be finished."""
         both = (self.input_channel_state, self.result_channel_state)
         return [future for future in both if future is not None]
 
     def run_slice(self) -> bool:
-        """Run a little of what has not ended; whether nothing is left."""
+        """Run a small piece of the work; return whether nothing is left."""
         for name in _NAMES:
             future = getattr(self, name)
             if isinstance(future, SnapshotFuture) and not future.is_done:
@@ -78,11 +78,11 @@ class OperatorSnapshotFutures:
         return True
 
     def finalize(self) -> OperatorSubtaskState:
-        """Run every asynchronous part that has not run. Raises what the first one to fail raised (C9)."""
+        """Run all asynchronous parts that have not run. Raises the error of the first that fails (C9)."""
         return OperatorSubtaskState(**{name: _outcome(getattr(self, name)) for name in _NAMES})
 
     def cancel(self) -> None:
-        """Let nothing come of it: end what has not ended, discard what has a result; each result once."""
+        """Cancel what has not ended, and discard each result that exists, once."""
         with self._turn:
             for name in _NAMES:
                 future = getattr(self, name)
@@ -101,7 +101,7 @@ class OperatorSnapshotFutures:
 
 
 def _written(future: SnapshotFuture[Any] | Future[Any]) -> Any:
-    """What it came to, wanted or not; None if to nothing, or to nothing yet."""
+    """The handle that was written, or None."""
     if isinstance(future, SnapshotFuture):
         return future.written
     if not future.done() or future.cancelled() or future.exception() is not None:
@@ -118,7 +118,7 @@ def _outcome(future: SnapshotFuture[Any] | Future[Any] | None) -> Any:
 
 
 class AsyncCheckpointState(Enum):
-    """Where the asynchronous part is (C8)."""
+    """The states of C8."""
 
     RUNNING = "running"
     COMPLETED = "completed"
@@ -126,13 +126,13 @@ class AsyncCheckpointState(Enum):
 
 
 class AsyncCheckpointRunnable:
-    """The asynchronous part of a subtask's checkpoint: everything is written, then acknowledged.
+    """Writes all of a subtask's state, then acknowledges the checkpoint. Mutable.
 
-    `run` on whatever thread, `close` on the task's. Mutable: its state.
+    `run` may be called on any thread, `close` on the task's.
 
-    Answers to Flink's `AsyncCheckpointRunnable`. Invariant: one transition, out of RUNNING, decides. Whoever makes it
-    to COMPLETED acknowledges, once, and from then on no cancellation may touch what was written (FLINK-5667); whoever
-    makes it to DISCARDED discards everything, once, and nothing is ever acknowledged (C8). Either way `finished` ends.
+    Answers to Flink's `AsyncCheckpointRunnable`. Invariant: one transition out of RUNNING decides. To COMPLETED: the
+    subtask acknowledges, once, and no cancellation may touch what was written (FLINK-5667). To DISCARDED: everything
+    is discarded, once, and nothing is acknowledged (C8). In both cases `finished` ends.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class AsyncCheckpointRunnable:
     ) -> None:
         self.metadata = metadata
         self.finished: Future[None] = Future()
-        """Ends with the asynchronous part, however that does; it carries no error."""
+        """Ends with the asynchronous part, successful or not; it carries no error."""
         self._snapshots_in_progress = snapshots_in_progress
         self._metrics = metrics
         self._task_name = task_name
@@ -166,24 +166,23 @@ class AsyncCheckpointRunnable:
 
     @property
     def state(self) -> AsyncCheckpointState:
-        """Where it is."""
         return self._state
 
     def run(self) -> None:
-        """Write everything and acknowledge; or, if anything of it fails, discard everything and decline (C9)."""
+        """Write everything and acknowledge; if anything fails, discard everything and decline (C9)."""
         try:
             if self._state is AsyncCheckpointState.RUNNING:
                 self._complete(self._finalize())
-        except Exception as error:  # noqa: BLE001 - the task survives it (C9)
+        except Exception as error:  # noqa: BLE001 - the task survives the failure (C9)
             self._handle_execution_exception(error)
         finally:
             if self._state is AsyncCheckpointState.DISCARDED:
-                self._discard()  # what was being written when it was closed has been written since
+                self._discard()  # a part that was being written during `close` may have been written since
             self._unregister(self)
             self._end()
 
     def run_slice(self) -> bool:
-        """Write a little, for a thread that has other things to do; whether that was all, as after `run`."""
+        """Write a small piece; return whether that was the last, with everything that `run` does done."""
         if self._state is AsyncCheckpointState.RUNNING:
             for futures in self._snapshots_in_progress.values():
                 if not futures.run_slice():
@@ -192,7 +191,7 @@ class AsyncCheckpointRunnable:
         return True
 
     def close(self) -> None:
-        """Let nothing come of it; without effect on what has been acknowledged (C8)."""
+        """Cancel and discard everything, unless the checkpoint was acknowledged (C8)."""
         if self._moved(AsyncCheckpointState.RUNNING, AsyncCheckpointState.DISCARDED):
             self._discard()
             self._end()
@@ -210,24 +209,24 @@ class AsyncCheckpointRunnable:
             self._report(snapshot)
 
     def _report(self, snapshot: TaskStateSnapshot) -> None:
-        """An empty handle would be looked for in vain by a job without the operator, so it is None (FLINK-5985)."""
+        """An empty snapshot is reported as None; a job without the operator could not place it (FLINK-5985)."""
         acknowledged = snapshot if snapshot.has_state else None
         self._task_state_store.report_task_state_snapshots(self.metadata, self._metrics, acknowledged)
 
     def _handle_execution_exception(self, error: Exception) -> None:
-        """The first failure declines; one that follows from a cancellation is of no interest (FLINK-12889)."""
+        """Decline on the first failure; a failure after a cancellation is ignored (FLINK-12889)."""
         was = self._state
         if was is AsyncCheckpointState.DISCARDED or not self._moved(was, AsyncCheckpointState.DISCARDED):
             return
         self._discard()
-        if self._is_running():  # else the job would count a failure that is its own end (C9)
+        if self._is_running():  # otherwise the failure is a result of the task's own end (C9)
             try:
                 self._task_state_store.decline_checkpoint(self.metadata.checkpoint_id, self._decline(error))
-            except Exception as unhandled:  # noqa: BLE001 - nobody would learn of the checkpoint's end
+            except Exception as unhandled:  # noqa: BLE001 - the checkpoint would stay pending unnoticed
                 self._fail(unhandled)
 
     def _decline(self, error: Exception) -> CheckpointException:
-        """With the reason of the `CheckpointException` that led to it, if there is one."""
+        """Take the reason from the `CheckpointException` in the chain of causes, if there is one."""
         original = _checkpoint_exception_in(error)
         reason = original.reason if original else CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION
         what = f"checkpoint {self.metadata.checkpoint_id} of {self._task_name} could not be written: {error}"
@@ -240,7 +239,7 @@ class AsyncCheckpointRunnable:
             futures.cancel()
 
     def _moved(self, expected: AsyncCheckpointState, to: AsyncCheckpointState) -> bool:
-        """Compare and set: whether this caller was the one that moved it."""
+        """Compare and set: whether this call changed the state."""
         with self._turn:
             if self._state is not expected:
                 return False

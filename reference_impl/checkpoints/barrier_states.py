@@ -1,15 +1,15 @@
-"""The states of a barrier handler: what it does with the next barrier, depending on those that have come.
+"""The states of a barrier handler: how it reacts to the next barrier, depending on those that have come.
 
-Answers to Flink's `BarrierHandlerState` with its `Controller`, to `WaitingForFirstBarrier` and `CollectingBarriers`,
-whose checkpoints are always aligned, and to `AlternatingWaitingForFirstBarrier`, `AlternatingCollectingBarriers` and
-their two unaligned counterparts, whose checkpoints begin aligned and may become unaligned, or are so from the start.
-Invariant: a state answers with the one that follows, and keeps nothing but the channels; who counts, and who tells the
-task, is the controller. Before the snapshot a channel that has given out its barrier is blocked (C22); when an aligned
-checkpoint is over, taken or not, every channel goes on. From the snapshot of an unaligned one on none is blocked, and
-what a barrier has yet to overtake is captured (C27).
+Answers to Flink's `BarrierHandlerState` with its `Controller`; to `WaitingForFirstBarrier` and `CollectingBarriers`,
+for checkpoints that are always aligned; and to `AlternatingWaitingForFirstBarrier`, `AlternatingCollectingBarriers`
+and their unaligned counterparts, for checkpoints that may start or become unaligned. Invariant: a state returns the
+next state and stores nothing but the channels; the controller counts barriers and calls the task. Before the snapshot,
+a channel that has delivered its barrier is blocked (C22); when an aligned checkpoint ends, with or without a snapshot,
+all channels are resumed. After the snapshot of an unaligned checkpoint no channel is blocked, and what the missing
+barriers overtake is captured (C27).
 
-Deviation: with the timeout's snapshot all channels go on at once, as C26 says; Flink keeps those that had been blocked
-until the last barrier is there. Savepoints are aligned here too, so there is no handler for unaligned ones alone.
+Difference from Flink: the snapshot after a timeout resumes all channels at once, as C26 says; Flink keeps blocked ones
+blocked until the last barrier. Savepoints are aligned here too, so there is no handler for unaligned checkpoints only.
 """
 
 from __future__ import annotations
@@ -35,26 +35,25 @@ __all__ = [
 
 
 class BarrierHandlerController(Protocol):
-    """The barrier handler, as its states see it."""
+    """The barrier handler, as its states use it."""
 
     @property
-    def all_barriers_received(self) -> bool:
-        """Whether no channel's barrier is waited for."""
+    def all_barriers_received(self) -> bool: ...
 
     def is_timed_out(self, barrier: CheckpointBarrier) -> bool:
-        """Whether more than its timeout has passed since it was triggered (C26)."""
+        """Whether more than the barrier's alignment timeout has passed since its trigger (C26)."""
 
     def init_input_checkpoint(self, barrier: CheckpointBarrier) -> None:
-        """Tell the task's checkpoints that capturing may begin."""
+        """Tell the checkpoint coordinator that capturing may begin."""
 
     def trigger_global_checkpoint(self, barrier: CheckpointBarrier) -> None:
-        """Have the task take its snapshot."""
+        """Make the task take its snapshot."""
 
 
 class BarrierHandlerState(ABC):
-    """Which barriers have come, and how they are brought together. Each answers with the state that follows.
+    """Which barriers have come and how they are aligned. Each method returns the next state.
 
-    What is not abstract is what a state does for which the occasion means nothing.
+    The methods that are not abstract have the behaviour of states to which the event does not matter.
     """
 
     def __init__(self, channels: ChannelState) -> None:
@@ -67,7 +66,7 @@ class BarrierHandlerState(ABC):
         barrier: CheckpointBarrier,
         sequence_number: int,
     ) -> BarrierHandlerState:
-        """A barrier stands in the channel, unread: of no interest where nothing overtakes, or all has."""
+        """A barrier waits unread in the channel. Ignored where nothing may overtake, or everything has overtaken."""
         return self
 
     @abstractmethod
@@ -79,27 +78,24 @@ class BarrierHandlerState(ABC):
         *,
         mark_channel_blocked: bool,
     ) -> BarrierHandlerState:
-        """It was read; the channel counts as aligned already."""
+        """A barrier was read; the controller has already counted its channel."""
 
     def end_of_partition_received(
         self, controller: BarrierHandlerController, channel: InputChannelInfo, barrier: CheckpointBarrier
     ) -> BarrierHandlerState:
-        """The channel has ended and counts as aligned; `barrier` is the pending checkpoint's.
-
-        Nothing changes while its first barrier is still to come.
-        """
+        """The channel has ended and was counted; `barrier` is the pending checkpoint's."""
         self._channels.channel_finished(channel)
         return self
 
     def aligned_checkpoint_timeout(
         self, controller: BarrierHandlerController, barrier: CheckpointBarrier
     ) -> BarrierHandlerState:
-        """The alignment has taken too long: of no interest where it may, or where none is under way any more."""
+        """The alignment took too long. Ignored where there is no timeout, or no alignment is running."""
         return self
 
     @abstractmethod
     def abort(self, checkpoint_id: int) -> BarrierHandlerState:
-        """The checkpoint is over without a snapshot, or without all that it should have captured."""
+        """The checkpoint has ended without a snapshot, or without all the data it should have captured."""
 
 
 class WaitingForFirstBarrier(BarrierHandlerState):
@@ -113,23 +109,22 @@ class WaitingForFirstBarrier(BarrierHandlerState):
         *,
         mark_channel_blocked: bool,
     ) -> BarrierHandlerState:
-        """Block the channel; with the last barrier take the snapshot."""
+        """Block the channel; on the last barrier take the snapshot."""
         return _collect(
             self._channels, controller, channel, barrier, mark_channel_blocked=mark_channel_blocked
         )
 
     def abort(self, checkpoint_id: int) -> BarrierHandlerState:
-        """A checkpoint of which no barrier came."""
         return self
 
 
 class CollectingBarriers(WaitingForFirstBarrier):
-    """One at least has come, and its channel is blocked."""
+    """At least one barrier has come, and its channel is blocked."""
 
     def end_of_partition_received(
         self, controller: BarrierHandlerController, channel: InputChannelInfo, barrier: CheckpointBarrier
     ) -> BarrierHandlerState:
-        """It may have been the one that was waited for (C23)."""
+        """The channel may have been the last one that was missing (C23)."""
         self._channels.channel_finished(channel)
         if not controller.all_barriers_received:
             return self
@@ -137,7 +132,7 @@ class CollectingBarriers(WaitingForFirstBarrier):
         return self.abort(barrier.checkpoint_id)
 
     def abort(self, checkpoint_id: int) -> BarrierHandlerState:
-        """Every channel goes on."""
+        """Resume all channels."""
         self._channels.unblock_all_channels()
         return WaitingForFirstBarrier(self._channels)
 
@@ -174,7 +169,7 @@ class AlternatingWaitingForFirstBarrier(BarrierHandlerState):
         barrier: CheckpointBarrier,
         sequence_number: int,
     ) -> BarrierHandlerState:
-        """Remember it, for the timeout, which may be over already."""
+        """Record it; the timeout may have passed already."""
         self._channels.add_seen_announcement(channel, sequence_number)
         return self._unless_timed_out(controller, barrier)
 
@@ -186,7 +181,7 @@ class AlternatingWaitingForFirstBarrier(BarrierHandlerState):
         *,
         mark_channel_blocked: bool,
     ) -> BarrierHandlerState:
-        """An unaligned one cuts now; an aligned one blocks, and cuts if it is the last or if it comes too late."""
+        """An unaligned barrier takes the snapshot; an aligned one blocks, and takes it if it is last or late."""
         self._channels.remove_seen_announcement(channel)
         if barrier.options.is_unaligned:
             return _cut(self._channels, controller, barrier)
@@ -201,19 +196,19 @@ class AlternatingWaitingForFirstBarrier(BarrierHandlerState):
     def end_of_partition_received(
         self, controller: BarrierHandlerController, channel: InputChannelInfo, barrier: CheckpointBarrier
     ) -> BarrierHandlerState:
-        """The first barrier is still to come, of a channel in which it was announced."""
+        """The first barrier is still to come, from a channel that announced it."""
         self._channels.channel_finished(channel)
         return self._unless_timed_out(controller, barrier)
 
     def aligned_checkpoint_timeout(
         self, controller: BarrierHandlerController, barrier: CheckpointBarrier
     ) -> BarrierHandlerState:
-        """What was announced overtakes; the first that is read cuts."""
+        """Announced barriers overtake; the first that is read takes the snapshot."""
         self._channels.prioritize_all_announcements()
         return AlternatingWaitingForFirstBarrierUnaligned(self._channels)
 
     def abort(self, checkpoint_id: int) -> BarrierHandlerState:
-        """Every channel goes on; some may have begun to capture, for a cut that another refused (FLINK-20331)."""
+        """Resume all channels and stop capturing, which a refused snapshot may have started (FLINK-20331)."""
         self._channels.stop_capturing(checkpoint_id)
         return _begin_anew(self._channels)
 
@@ -226,12 +221,12 @@ class AlternatingWaitingForFirstBarrier(BarrierHandlerState):
 
 
 class AlternatingCollectingBarriers(AlternatingWaitingForFirstBarrier):
-    """One at least has come, and its channel is blocked."""
+    """At least one barrier has come, and its channel is blocked."""
 
     def end_of_partition_received(
         self, controller: BarrierHandlerController, channel: InputChannelInfo, barrier: CheckpointBarrier
     ) -> BarrierHandlerState:
-        """It may have been the one that was waited for (C23)."""
+        """The channel may have been the last one that was missing (C23)."""
         self._channels.channel_finished(channel)
         if controller.all_barriers_received:
             return _take_aligned(self._channels, controller, barrier)
@@ -240,12 +235,12 @@ class AlternatingCollectingBarriers(AlternatingWaitingForFirstBarrier):
     def aligned_checkpoint_timeout(
         self, controller: BarrierHandlerController, barrier: CheckpointBarrier
     ) -> BarrierHandlerState:
-        """A barrier is there to cut with."""
+        """Take the snapshot now."""
         return _cut(self._channels, controller, barrier)
 
 
 class AlternatingWaitingForFirstBarrierUnaligned(BarrierHandlerState):
-    """The timeout was over before any barrier was read; those that were announced overtake."""
+    """The timeout passed before any barrier was read; announced barriers overtake."""
 
     def announcement_received(
         self,
@@ -254,7 +249,7 @@ class AlternatingWaitingForFirstBarrierUnaligned(BarrierHandlerState):
         barrier: CheckpointBarrier,
         sequence_number: int,
     ) -> BarrierHandlerState:
-        """It overtakes at once."""
+        """Let the barrier overtake at once."""
         self._channels.prioritize(channel, sequence_number)
         return self
 
@@ -266,19 +261,19 @@ class AlternatingWaitingForFirstBarrierUnaligned(BarrierHandlerState):
         *,
         mark_channel_blocked: bool,
     ) -> BarrierHandlerState:
-        """The first one cuts; that it came aligned has stopped its channel, which goes on."""
+        """The first barrier takes the snapshot; an aligned one has blocked its channel, which is then resumed."""
         if mark_channel_blocked and not barrier.options.is_unaligned:
             self._channels.block_channel(channel)
         return _cut(self._channels, controller, barrier)
 
     def abort(self, checkpoint_id: int) -> BarrierHandlerState:
-        """Every channel goes on, and what was captured is of no use."""
+        """Resume all channels and stop capturing."""
         self._channels.stop_capturing(checkpoint_id)
         return _begin_anew(self._channels)
 
 
 class AlternatingCollectingBarriersUnaligned(AlternatingWaitingForFirstBarrierUnaligned):
-    """The snapshot is taken; channels whose barrier has not come are captured."""
+    """The snapshot is taken; channels whose barrier is missing are being captured."""
 
     def barrier_received(
         self,
@@ -288,7 +283,7 @@ class AlternatingCollectingBarriersUnaligned(AlternatingWaitingForFirstBarrierUn
         *,
         mark_channel_blocked: bool,
     ) -> BarrierHandlerState:
-        """One less to wait for; nobody is blocked by it, though its channel may have stopped by itself."""
+        """One barrier less is missing; if it was aligned, its channel has blocked itself and is resumed."""
         if mark_channel_blocked and not barrier.options.is_unaligned:
             self._channels.resume_channel(channel)
         return self._unless_complete(controller, barrier)
@@ -296,7 +291,7 @@ class AlternatingCollectingBarriersUnaligned(AlternatingWaitingForFirstBarrierUn
     def end_of_partition_received(
         self, controller: BarrierHandlerController, channel: InputChannelInfo, barrier: CheckpointBarrier
     ) -> BarrierHandlerState:
-        """What it held was captured when the barrier cut."""
+        """What the channel held was captured already."""
         self._channels.channel_finished(channel)
         return self._unless_complete(controller, barrier)
 
@@ -312,7 +307,7 @@ class AlternatingCollectingBarriersUnaligned(AlternatingWaitingForFirstBarrierUn
 def _take_aligned(
     channels: ChannelState, controller: BarrierHandlerController, barrier: CheckpointBarrier
 ) -> BarrierHandlerState:
-    """All barriers have come in time: nothing is in flight before any of them."""
+    """All barriers came in time: no data are in flight before them."""
     controller.init_input_checkpoint(barrier)
     controller.trigger_global_checkpoint(barrier)
     return _begin_anew(channels)
@@ -321,7 +316,7 @@ def _take_aligned(
 def _cut(
     channels: ChannelState, controller: BarrierHandlerController, barrier: CheckpointBarrier
 ) -> BarrierHandlerState:
-    """Take the snapshot now, and capture what the other barriers have yet to overtake (C26, C27)."""
+    """Take the snapshot now, and capture what the missing barriers will overtake (C26, C27)."""
     channels.prioritize_all_announcements()
     unaligned = barrier.as_unaligned()
     controller.init_input_checkpoint(unaligned)

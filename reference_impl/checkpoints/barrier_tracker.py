@@ -1,7 +1,7 @@
-"""Counts the barriers of several checkpoints at a time, at least once.
+"""The barrier handler for at-least-once: counts the barriers of several checkpoints at a time, and blocks nothing.
 
-Answers to Flink's `CheckpointBarrierTracker`. Invariant: no channel is ever blocked; of the checkpoints that wait for
-barriers, numbers rise, at most 50 are remembered, and each is begun or given up at most once (C30).
+Answers to Flink's `CheckpointBarrierTracker`. Invariant: no channel is ever blocked; pending checkpoints are kept in
+rising order of ids, at most 50 of them, and each is triggered or aborted at most once (C30).
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from reference_impl.mailbox.timers import Timers
 __all__ = ["MAX_CHECKPOINTS_TO_TRACK", "CheckpointBarrierTracker"]
 
 MAX_CHECKPOINTS_TO_TRACK = 50
-"""With one more the oldest is forgotten, silently."""
+"""With more, the oldest is dropped without notice."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _Count:
-    """A checkpoint that waits. Mutable."""
+    """A pending checkpoint. Mutable."""
 
     checkpoint_id: int
     target_channel_count: int
@@ -40,18 +40,18 @@ class _Count:
     aborted: bool = False
 
     def mark_aligned(self, channel: InputChannelInfo) -> bool:
-        """Whether this was the last."""
+        """Count the channel; return whether it was the last."""
         self.aligned[channel] = None
         return len(self.aligned) == self.target_channel_count
 
     def mark_aborted(self) -> bool:
-        """Whether it was not already."""
+        """Return whether the checkpoint was not aborted before."""
         was_aborted, self.aborted = self.aborted, True
         return not was_aborted
 
 
 class CheckpointBarrierTracker(MeasuredAlignment):
-    """Of all inputs of a task. Mutable; on the task's thread."""
+    """Counts barriers over all inputs of a task. Mutable; used on the task's thread."""
 
     def __init__(
         self,
@@ -66,16 +66,16 @@ class CheckpointBarrierTracker(MeasuredAlignment):
         self._task = task
         self._counts_ended_channels = enable_checkpoints_after_tasks_finish
         self._pending: deque[_Count] = deque()
-        """By number."""
+        """In rising order of ids."""
         self._latest_id = -1
-        """The highest that was begun or cancelled."""
+        """The highest checkpoint that was begun or cancelled."""
 
     # ------------------------------------------------------------------------------------------ what channels bring
 
     def process_barrier(
         self, barrier: CheckpointBarrier, channel: InputChannelInfo, *, is_rpc_triggered: bool = False
     ) -> None:
-        """Count it; the last one begins its checkpoint, and those before it are forgotten."""
+        """Count the barrier; the last one triggers its checkpoint and drops older ones."""
         if barrier.checkpoint_id > self._latest_id:
             self._begin(barrier, channel)
             return
@@ -102,10 +102,10 @@ class CheckpointBarrierTracker(MeasuredAlignment):
     def process_barrier_announcement(
         self, barrier: CheckpointBarrier, sequence_number: int, channel: InputChannelInfo
     ) -> None:
-        """Nothing here overtakes."""
+        """Ignored: no barrier overtakes here."""
 
     def process_cancellation_barrier(self, marker: CancelCheckpointMarker, channel: InputChannelInfo) -> None:
-        """Give up that one and those before it, each once; the others' barriers for it are still counted."""
+        """Abort this checkpoint and older ones, each once; further barriers of this one are still counted."""
         cancelled_id = marker.checkpoint_id
         while self._pending and self._pending[0].checkpoint_id < cancelled_id:
             self._abort_on_cancellation(self._pending.popleft())
@@ -118,7 +118,7 @@ class CheckpointBarrierTracker(MeasuredAlignment):
             self._cancel_early(cancelled_id, channel)
 
     def _cancel_early(self, cancelled_id: int, channel: InputChannelInfo) -> None:
-        """None of its barriers has come; those that still do are counted, and nothing else."""
+        """No barrier has come yet; barriers that still come are only counted."""
         self._latest_id = cancelled_id
         count = _Count(checkpoint_id=cancelled_id, target_channel_count=self._num_open_channels, barrier=None)
         self._abort_on_cancellation(count)
@@ -126,7 +126,7 @@ class CheckpointBarrierTracker(MeasuredAlignment):
             self._pending.append(count)
 
     def process_end_of_partition(self, channel: InputChannelInfo) -> None:
-        """It counts for all that wait, or all that wait are given up (C23)."""
+        """Count the channel for all pending checkpoints, or abort all of them (C23)."""
         self._num_open_channels -= 1
         if self._counts_ended_channels:
             self._mark_ended(channel)
@@ -141,28 +141,26 @@ class CheckpointBarrierTracker(MeasuredAlignment):
                 self._complete(count)
                 return
 
-    def close(self) -> None:
-        """Nothing is held."""
+    def close(self) -> None: ...
 
     # ---------------------------------------------------------------------------------------------------- what is known
 
     @property
     def pending_checkpoint_ids(self) -> tuple[int, ...]:
-        """Those that wait, cancelled ones included, by number."""
+        """Pending checkpoints, cancelled ones included."""
         return tuple(count.checkpoint_id for count in self._pending)
 
     @property
     def latest_checkpoint_id(self) -> int:
-        """The highest that was begun or cancelled; -1 before the first."""
+        """The highest checkpoint that was begun or cancelled; -1 before the first."""
         return self._latest_id
 
     @property
     def is_checkpoint_pending(self) -> bool:
-        """Whether barriers are waited for."""
         return bool(self._pending)
 
     def all_barriers_received_future(self, checkpoint_id: int) -> Future[None]:
-        """At least once nothing in flight is captured, and so nothing waits for the last barrier."""
+        """Always an error: nothing in flight is captured, so nothing waits for the last barrier."""
         raise WrongState(
             f"barriers of checkpoint {checkpoint_id} are only counted; ask a handler that aligns"
         )
@@ -170,7 +168,7 @@ class CheckpointBarrierTracker(MeasuredAlignment):
     # -------------------------------------------------------------------------------------------------- one by one
 
     def _complete(self, count: _Count) -> None:
-        """Older ones cannot complete any more; what was cancelled is only forgotten."""
+        """Drop the checkpoint and older ones, which can no longer complete; trigger it unless it was cancelled."""
         while self._pending.popleft() is not count:
             pass
         if not count.aborted:

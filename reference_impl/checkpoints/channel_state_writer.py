@@ -1,8 +1,8 @@
-"""The channel state writer: keeps the elements that a barrier overtook, by channel and checkpoint, and their handles.
+"""Collects the elements that a barrier overtook, by checkpoint and channel, into handles.
 
 Answers to Flink's `ChannelStateWriter` and `ChannelStateWriteRequestDispatcher`, and to the handles that they write,
-`InputChannelStateHandle` and `ResultSubpartitionStateHandle`. Invariant: a handle is a plain frozen value, with the
-elements in the order in which their channel carried them; a channel of which nothing was captured is not named (C10).
+`InputChannelStateHandle` and `ResultSubpartitionStateHandle`. Invariant: a handle is a frozen plain value with the
+elements in their order in the channel; a channel without captured elements gets no handle (C10).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputChannelStateHandle:
-    """Of a channel on the way in."""
+    """The captured elements of an input channel."""
 
     info: InputChannelInfo
     elements: tuple[OperatorInput, ...]
@@ -34,7 +34,7 @@ class InputChannelStateHandle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultSubpartitionStateHandle:
-    """Of a channel on the way out."""
+    """The captured elements of an output channel."""
 
     info: ResultSubpartitionInfo
     elements: tuple[OperatorInput, ...]
@@ -46,18 +46,18 @@ OutputState = tuple[ResultSubpartitionStateHandle, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelStateWriteResult:
-    """What will have been captured; None where nothing was (C10)."""
+    """Futures for the captured elements; their results are None if nothing was captured (C10)."""
 
     input_channel_state: Future[InputState | None] = field(default_factory=Future)
     result_channel_state: Future[OutputState | None] = field(default_factory=Future)
 
     @property
     def is_done(self) -> bool:
-        """Whether both sides are known, or have failed."""
+        """Whether both futures have ended."""
         return self.input_channel_state.done() and self.result_channel_state.done()
 
     def fail(self, cause: BaseException) -> None:
-        """What has not ended, has now."""
+        """Fail the futures that have not ended."""
         for future in (self.input_channel_state, self.result_channel_state):
             if not future.done():
                 future.set_exception(cause)
@@ -65,41 +65,39 @@ class ChannelStateWriteResult:
 
 @dataclass(slots=True, kw_only=True)
 class _Writing:
-    """A checkpoint under way. Mutable."""
+    """A checkpoint whose in-flight data are being collected. Mutable."""
 
     result: ChannelStateWriteResult = field(default_factory=ChannelStateWriteResult)
     inputs: dict[InputChannelInfo, list[OperatorInput]] = field(default_factory=dict)
     outputs: dict[ResultSubpartitionInfo, list[OperatorInput]] = field(default_factory=dict)
     outputs_unknown: int = 0
-    """Subpartitions that may yet be overtaken."""
+    """Number of subpartitions whose overtaken elements are not known yet."""
     output_finished: bool = False
 
 
 class ChannelStateWriter:
-    """Writes down what is in flight, checkpoint by checkpoint.
-
-    What is in flight around one task. Mutable; on the task's thread.
+    """Collects the in-flight data around one task, for one checkpoint at a time. Mutable; used on the task's thread.
 
     Answers to Flink's `ChannelStateWriter` and `ChannelStateWriteRequestDispatcher`. Invariant: each result that was
-    begun ends, well or badly (FLINK-28474), and what is captured for one checkpoint is never in another's result
-    (FLINK-29730).
+    started ends, successfully or not (FLINK-28474), and data captured for one checkpoint never enter the result of
+    another (FLINK-29730).
 
-    Numbers rise. One checkpoint is written at a time: a newer one ends the older that is still open, as overtaken. What
-    comes for a number that has ended is dropped; an abort may come before its start (FLINK-17218, FLINK-17869).
+    Ids rise. A newer checkpoint fails the older one that is still open, as subsumed. Data for a checkpoint that has
+    ended are dropped; an abort may come before the start (FLINK-17218, FLINK-17869).
     """
 
     def __init__(self) -> None:
         self._writing: dict[int, _Writing] = {}
-        """Those whose result nobody has fetched yet, in the order of their numbers."""
+        """Results that were not fetched yet, in the order of ids."""
         self._open: tuple[int, _Writing] | None = None
-        """The one that is written, its result fetched or not."""
+        """The checkpoint for which data are accepted, whether or not its result was fetched."""
         self._last_started = -1
         self._aborted_early: set[int] = set()
-        """Given up before they began; forgotten once a later one begins."""
+        """Checkpoints aborted before their start; forgotten when a later one starts."""
         self._closed: BaseException | None = None
 
     def start(self, checkpoint_id: int, options: CheckpointOptions) -> None:
-        """Begin; of a checkpoint that captures nothing in flight it is an error (C29, FLINK-18136)."""
+        """Begin collecting; an error for a checkpoint that captures no in-flight data (C29, FLINK-18136)."""
         if not options.needs_channel_state:
             raise ValueError(
                 f"checkpoint {checkpoint_id} ({options.snapshot_type.value}, {options.alignment.value}) captures "
@@ -129,7 +127,10 @@ class ChannelStateWriter:
         start_sequence_number: int,
         elements: Sequence[OperatorInput],
     ) -> None:
-        """These were in flight in `info`, before the barrier; they come in order, so their numbers decide nothing."""
+        """Add elements that were in flight in `info` before the barrier.
+
+        They arrive in order; the number is not used.
+        """
         writing = self._writing_of(checkpoint_id)
         if writing is None or writing.result.input_channel_state.done():
             return
@@ -142,7 +143,7 @@ class ChannelStateWriter:
         start_sequence_number: int,
         elements: Sequence[OperatorInput],
     ) -> None:
-        """These were overtaken on the way out."""
+        """Add elements that the barrier overtook in the output channel `info`."""
         writing = self._writing_of(checkpoint_id)
         if writing is None or writing.result.result_channel_state.done():
             return
@@ -151,7 +152,7 @@ class ChannelStateWriter:
     def add_output_data_future(
         self, checkpoint_id: int, info: ResultSubpartitionInfo, data: Future[Sequence[OperatorInput]]
     ) -> None:
-        """What is overtaken there is known later: when the barrier has left, or has been made to overtake (C26)."""
+        """The same for elements that are known once the barrier has left or has overtaken (C26)."""
         writing = self._writing_of(checkpoint_id)
         if writing is None or writing.result.result_channel_state.done():
             return
@@ -176,7 +177,7 @@ class ChannelStateWriter:
             self._complete_output(writing)
 
     def finish_input(self, checkpoint_id: int) -> None:
-        """All barriers have come: nothing more is in flight on the way in."""
+        """All barriers have come: no more input will be captured."""
         writing = self._writing_of(checkpoint_id)
         if writing is not None and not writing.result.input_channel_state.done():
             handles = (
@@ -186,7 +187,7 @@ class ChannelStateWriter:
             writing.result.input_channel_state.set_result(tuple(handles) or None)
 
     def finish_output(self, checkpoint_id: int) -> None:
-        """The barrier has gone out: no other subpartition is overtaken."""
+        """The barrier was emitted: no further subpartition will be overtaken."""
         writing = self._writing_of(checkpoint_id)
         if writing is not None:
             writing.output_finished = True
@@ -203,7 +204,7 @@ class ChannelStateWriter:
         state.set_result(tuple(handles) or None)
 
     def abort(self, checkpoint_id: int, cause: BaseException, *, cleanup: bool) -> None:
-        """Give it up, begun or not; with `cleanup` nobody will fetch its result any more."""
+        """Fail the checkpoint, started or not; with `cleanup`, drop a result that nobody will fetch."""
         if checkpoint_id > self._last_started:
             self._aborted_early.add(checkpoint_id)
         if self._open is not None and self._open[0] == checkpoint_id:
@@ -214,7 +215,7 @@ class ChannelStateWriter:
             self._writing.pop(checkpoint_id, None)
 
     def get_and_remove_write_result(self, checkpoint_id: int) -> ChannelStateWriteResult:
-        """What will be known of it; once."""
+        """Return the futures for this checkpoint; can be called once."""
         writing = self._writing.pop(checkpoint_id, None)
         if writing is None:
             raise WrongState(
@@ -223,7 +224,7 @@ class ChannelStateWriter:
         return writing.result
 
     def close(self) -> None:
-        """Fail what is open, and all that still begins."""
+        """Fail all open results, and those started later."""
         self._closed = CheckpointException(CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_CLOSING)
         for writing in self._writing.values():
             self._end(writing, self._closed)
@@ -231,7 +232,7 @@ class ChannelStateWriter:
             self._end(self._open[1], self._closed)
 
     def _writing_of(self, checkpoint_id: int) -> _Writing | None:
-        """None of one that has ended; of one that never began it is an error."""
+        """None if the checkpoint has ended; an error if it never started."""
         if self._open is not None and self._open[0] == checkpoint_id:
             return self._open[1]
         if checkpoint_id > self._last_started and checkpoint_id not in self._aborted_early:

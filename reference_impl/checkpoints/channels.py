@@ -1,8 +1,8 @@
 """The two ends of a connection between tasks: the receiver's input channel and the sender's subpartition.
 
-Answers to Flink's `RemoteInputChannel` with its `ChannelStatePersister`, to `PipelinedSubpartition`, and to what names
-the two, `InputChannelInfo` and `ResultSubpartitionInfo`, which are frozen and ordered, so that what is kept by channel
-has one order. Invariant: elements leave a channel in the order in which they came; only priority events overtake.
+Answers to Flink's `RemoteInputChannel` with its `ChannelStatePersister`, to `PipelinedSubpartition`, and to their
+identifiers `InputChannelInfo` and `ResultSubpartitionInfo`, which are ordered so that state kept by channel has a
+fixed order. Invariant: elements leave a channel in the order in which they came; only priority events overtake.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
 
 
 class InputChannelInfo(Struct, frozen=True, order=True):
-    """A channel on the way in."""
+    """Identifies an input channel."""
 
     gate_idx: int
     input_channel_idx: int
@@ -49,7 +49,7 @@ class InputChannelInfo(Struct, frozen=True, order=True):
 
 
 class ResultSubpartitionInfo(Struct, frozen=True, order=True):
-    """A channel on the way out."""
+    """Identifies an output channel."""
 
     partition_idx: int
     sub_partition_idx: int
@@ -63,7 +63,7 @@ ChannelElement = OperatorInput | ChannelEvent
 
 
 class InputWriter(Protocol):
-    """Who takes what is captured (the `ChannelStateWriter`)."""
+    """Receives the captured input; the `ChannelStateWriter`."""
 
     def add_input_data(
         self,
@@ -73,45 +73,46 @@ class InputWriter(Protocol):
         elements: list[OperatorInput],
         /,
     ) -> None:
-        """These are in flight, before the barrier of `checkpoint_id`."""
+        """Store elements that were in flight before the barrier of `checkpoint_id`."""
 
 
 class _Place(NamedTuple):
-    """An element, and which it is of all that came."""
+    """An element with its sequence number in the channel."""
 
     sequence_number: int
     element: ChannelElement
 
 
 class InputChannel:
-    """One channel on the way in: what has come over the wire and was not read yet.
+    """One input channel: what has arrived and was not read yet.
 
-    The receiver's end of a connection. Mutable; on the task's thread. `len` is what was not read yet.
+    Mutable; used on the task's thread; `len` counts unread elements.
 
-    Answers to Flink's `RemoteInputChannel` and `ChannelStatePersister`, and, for what a barrier does to the sender, to
-    `PipelinedSubpartition`. Invariant: elements leave in the order in which they came; only priority events overtake. A
-    channel that has given out a barrier that needs alignment gives out nothing else until it is resumed, whoever asks.
+    Answers to Flink's `RemoteInputChannel` and `ChannelStatePersister`, and, in what a barrier does on the sender's
+    side, to `PipelinedSubpartition`. Invariant: elements leave in the order in which they came; only priority events
+    overtake. After a barrier that needs alignment was read, nothing more can be read until `resume`.
 
-    Everything lies here, on the receiver's side, so a blocked channel is simply not read. Of a checkpoint for which the
-    channel captures, exactly what entered before its barrier and was not read when it was taken is captured (C28).
+    All data waits on the receiver's side, so a blocked channel is simply not read. When a checkpoint captures
+    in-flight data, exactly the elements are captured that came before its barrier and were unread at the snapshot
+    (C28).
     """
 
     def __init__(self, info: InputChannelInfo, *, writer: InputWriter | None = None) -> None:
         self.info = info
         self.on_change: Callable[[], None] = _nobody
-        """Called when there is something to read where there was nothing; the gate's."""
+        """Called when something becomes readable; set by the gate."""
         self.all_data_processed = Availability()
-        """Ends when the end of the data has been read, and so all that was before it (M47)."""
+        """Ends when the end of the data has been read, hence also everything before it (M47)."""
         self._writer = writer
         self._priority: deque[_Place] = deque()
         self._queue: deque[_Place] = deque()
         self._next_sequence_number = 0
         self._blocked = False
         self._entered_id = -1
-        """The highest barrier that has entered, read or not, and its place."""
+        """The highest barrier that has arrived, read or not; next, its sequence number."""
         self._entered_at = -1
         self._capturing: int | None = None
-        """The checkpoint whose barrier is waited for, while what comes before it is captured."""
+        """The checkpoint whose barrier has not arrived, while everything that arrives before it is captured."""
         self._ended = False
         self._finished = False
 
@@ -121,7 +122,7 @@ class InputChannel:
     # ------------------------------------------------------------------------------------------ the sender's side
 
     def put(self, element: ChannelElement) -> None:
-        """It comes over the wire: an unaligned barrier overtakes, one that may time out is announced (C26)."""
+        """Take what arrives: an unaligned barrier overtakes; one that can time out is announced (C26)."""
         if self._ended:
             raise WrongState(f"{self.info} has ended; nothing may follow its end, not even {element}")
         place = _Place(self._next_sequence_number, element)
@@ -139,7 +140,7 @@ class InputChannel:
         self.on_change()
 
     def recover(self, elements: Iterable[OperatorInput]) -> None:
-        """What was in flight when the checkpoint cut stands before all that will come (M46)."""
+        """Put the in-flight elements of a restored checkpoint before anything that arrives (M46)."""
         if self._next_sequence_number != 0:
             raise WrongState(f"{self.info} takes what it recovers before anything else; open it anew")
         for element in elements:
@@ -162,24 +163,22 @@ class InputChannel:
 
     @property
     def is_readable(self) -> bool:
-        """Whether `poll` would give something."""
         return not self._blocked and bool(self._priority or self._queue)
 
     @property
     def has_priority_event(self) -> bool:
-        """Whether `poll` would give a priority event."""
         return not self._blocked and bool(self._priority)
 
     @property
     def head(self) -> ChannelElement | None:
-        """What `poll` would give."""
+        """What `poll` would return."""
         if self._blocked:
             return None
         places = self._priority or self._queue
         return places[0].element if places else None
 
     def poll(self) -> ChannelElement | None:
-        """The next one, or none."""
+        """Remove and return the next element, or None."""
         if self._blocked:
             return None
         places = self._priority or self._queue
@@ -197,33 +196,33 @@ class InputChannel:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether it gives out nothing, whatever it holds (C22)."""
+        """Whether nothing may be read now (C22)."""
         return self._blocked
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing more will come, though its end may still have to be read."""
+        """Whether nothing more will arrive; the end itself may still be unread."""
         return self._ended
 
     @property
     def is_finished(self) -> bool:
-        """Whether its end has been read."""
+        """Whether the end has been read."""
         return self._finished
 
     def block(self) -> None:
-        """Give out nothing until resumed."""
+        """Allow no reads until `resume`."""
         self._blocked = True
 
     def resume(self) -> None:
-        """Go on; without effect on one that is not blocked."""
+        """Allow reads again; without effect if the channel is not blocked."""
         if self._blocked:
             self._blocked = False
             self.on_change()
 
     def convert_to_priority_event(self, sequence_number: int) -> None:
-        """The barrier in that place overtakes what is before it; its announcement, if unread, is spared.
+        """Make the barrier with this sequence number overtake, and drop its announcement if unread.
 
-        The barrier itself stays as it is, so whoever reads it sees an aligned one that comes early.
+        The barrier stays aligned: its reader sees an aligned barrier that comes early.
         """
         for place in self._queue:
             if place.sequence_number == sequence_number and isinstance(place.element, CheckpointBarrier):
@@ -242,10 +241,9 @@ class InputChannel:
     # ----------------------------------------------------------------------------------------- what is in flight
 
     def checkpoint_started(self, barrier: CheckpointBarrier) -> None:
-        """Capture what was not read, up to the barrier of this checkpoint, come or not (C27).
+        """Capture unread elements up to the barrier of this checkpoint, whether or not it has arrived (C27).
 
-        If a newer one has come already, this checkpoint cannot be taken any more, which the task survives
-        (FLINK-20331).
+        If a newer barrier has arrived already, the checkpoint is declined; the task goes on (FLINK-20331).
         """
         checkpoint_id = barrier.checkpoint_id
         if self._entered_id > checkpoint_id:
@@ -262,7 +260,7 @@ class InputChannel:
             self._writer.add_input_data(checkpoint_id, self.info, places[0].sequence_number, captured)
 
     def checkpoint_stopped(self, checkpoint_id: int) -> None:
-        """Capture nothing more for that one, or for one before it."""
+        """Stop capturing for this checkpoint and older ones."""
         if self._capturing is not None and self._capturing <= checkpoint_id:
             self._capturing = None
 
@@ -272,11 +270,11 @@ class InputChannel:
 
 
 def _nobody() -> None:
-    """Before a gate listens."""
+    """Default until a gate sets `on_change`."""
 
 
 class OutputWriter(Protocol):
-    """Who takes what is captured (the `ChannelStateWriter`)."""
+    """Receives the captured output; the `ChannelStateWriter`."""
 
     def add_output_data(
         self,
@@ -286,24 +284,24 @@ class OutputWriter(Protocol):
         elements: Sequence[OperatorInput],
         /,
     ) -> None:
-        """These are overtaken by the barrier of `checkpoint_id`."""
+        """Store elements that the barrier of `checkpoint_id` overtook."""
 
     def add_output_data_future(
         self, checkpoint_id: int, info: ResultSubpartitionInfo, data: Future[Sequence[OperatorInput]], /
     ) -> None:
-        """The same, known later."""
+        """The same for elements that will be known later."""
 
 
 class PipelinedSubpartition:
-    """One channel on the way out: what a task has emitted and nobody has fetched.
+    """One output channel: what the task has emitted and the receiver has not fetched.
 
-    The sender's end of a connection. Mutable; on the task's thread. `len` is what nobody has fetched.
+    Mutable; used on the task's thread; `len` counts elements not yet fetched.
 
     Answers to Flink's `PipelinedSubpartition`. Invariant: elements leave in the order in which they were emitted; only
-    priority events overtake, and what one overtakes here is captured as output, for it is in no operator's state and
-    has not reached the receiver (C28).
+    priority events overtake. What one overtakes is captured as output, since it is in no operator's state and has not
+    reached the receiver (C28).
 
-    Where tasks share one loop the receiver's `InputChannel` can be written directly, and nothing is in flight here.
+    Where all tasks share one event loop, senders write to the receiver's `InputChannel` directly and skip this class.
     """
 
     def __init__(self, info: ResultSubpartitionInfo, *, writer: OutputWriter | None = None) -> None:
@@ -314,13 +312,13 @@ class PipelinedSubpartition:
         self._priority: deque[ChannelElement] = deque()
         self._queue: deque[ChannelElement] = deque()
         self._waiting: tuple[CheckpointBarrier, Future[Sequence[OperatorInput]]] | None = None
-        """A barrier that may still be made to overtake, and who is told what it overtook."""
+        """A barrier that may time out and then overtake, and the future for what it overtakes."""
 
     def __len__(self) -> int:
         return len(self._priority) + len(self._queue)
 
     def add(self, element: ChannelElement) -> None:
-        """Emit it: an unaligned barrier overtakes what waits, which is captured (C27)."""
+        """Emit `element`; an unaligned barrier overtakes the waiting elements, which are captured (C27)."""
         match element:
             case CheckpointBarrier() if element.options.is_unaligned:
                 if self._writer is not None:
@@ -334,7 +332,7 @@ class PipelinedSubpartition:
         self.on_data()
 
     def poll(self) -> ChannelElement | None:
-        """The next one, or none; a barrier that leaves in its turn has overtaken nothing."""
+        """Remove and return the next element, or None; a barrier that leaves in its turn has overtaken nothing."""
         elements = self._priority or self._queue
         if not elements:
             return None
@@ -344,7 +342,7 @@ class PipelinedSubpartition:
         return element
 
     def alignment_barrier_timeout(self, checkpoint_id: int) -> None:
-        """If its barrier still waits here, it overtakes what is before it, which is captured (C26)."""
+        """If the barrier has not left, let it overtake what is before it, which is captured (C26)."""
         if self._waiting is None or self._waiting[0].checkpoint_id != checkpoint_id:
             return
         barrier = self._waiting[0]
@@ -356,14 +354,14 @@ class PipelinedSubpartition:
         self.on_data()
 
     def abort_checkpoint(self, checkpoint_id: int, cause: BaseException) -> None:
-        """Nobody wants to know what it would overtake."""
+        """Fail the future for what the barrier would overtake."""
         if self._waiting is not None and self._waiting[0].checkpoint_id <= checkpoint_id:
             (_, known), self._waiting = self._waiting, None
             known.set_exception(cause)
 
     def _wait_for_timeout(self, barrier: CheckpointBarrier) -> None:
         if self._waiting is not None:
-            self._tell_overtaken(())  # an older checkpoint, which nobody can complete any more
+            self._tell_overtaken(())  # an older checkpoint, which can no longer complete
         known: Future[Sequence[OperatorInput]] = Future()
         self._waiting = barrier, known
         if self._writer is not None:
@@ -380,4 +378,4 @@ def _data(elements: Sequence[ChannelElement] | deque[ChannelElement]) -> list[Op
 
 
 def _nobody_reads() -> None:
-    """Before a receiver listens."""
+    """Default until a receiver sets `on_data`."""

@@ -1,7 +1,7 @@
-"""The input of a task that reads channels: its gate, the gate with a barrier handler, and the reader of that.
+"""The input of a task that reads channels: the gate, the gate with a barrier handler, and the task's input on top.
 
-Answers to Flink's `SingleInputGate`, `CheckpointedInputGate` and `StreamTaskNetworkInput`. Invariant: a gate gives out
-priority events first, and every event goes through the barrier handler exactly once.
+Answers to Flink's `SingleInputGate`, `CheckpointedInputGate` and `StreamTaskNetworkInput`. Invariant: a gate delivers
+priority events first, and every event passes the barrier handler exactly once.
 """
 
 from __future__ import annotations
@@ -37,29 +37,26 @@ __all__ = [
 ]
 
 ChooseChannel = Callable[[Sequence[InputChannel]], InputChannel]
-"""Which of these is next; all of them have something to read."""
+"""Chooses the next channel from those that have something to read."""
 
 
 class InTurn:
-    """Each channel after the one before it. Mutable: knows who was last."""
+    """Round robin over the channels. Mutable: remembers the last one."""
 
     def __init__(self) -> None:
         self._last = -1
 
     def __call__(self, channels: Sequence[InputChannel]) -> InputChannel:
-        """The first one behind the last, going round."""
         chosen = next((c for c in channels if c.info.input_channel_idx > self._last), channels[0])
         self._last = chosen.info.input_channel_idx
         return chosen
 
 
 class InputGate:
-    """Several channels read as one input.
+    """Several channels read as one input. Mutable; used on the task's thread.
 
-    The channels of one input. Mutable; on the task's thread. All channels have the gate's index.
-
-    Answers to Flink's `SingleInputGate` and `CheckpointableInput`. Invariant: priority events come first, of the lowest
-    channel first; otherwise `choose` decides which of the channels that have something is read, by default in turn.
+    Answers to Flink's `SingleInputGate` and `CheckpointableInput`. Invariant: priority events come first, from the
+    lowest channel that has one; otherwise `choose` picks among the readable channels, by default round robin.
     """
 
     def __init__(self, channels: Sequence[InputChannel], *, choose: ChooseChannel | None = None) -> None:
@@ -74,13 +71,13 @@ class InputGate:
         self._available = AVAILABLE
         self._priority_available = AVAILABLE
         self._unended = dict.fromkeys(channel.info for channel in channels)
-        """Those of which no end of data was read."""
+        """Channels whose end of data was not read yet."""
         self._stop_mode = StopMode.DRAIN
 
     # ------------------------------------------------------------------------------------------------- what it has
 
     def poll_next(self) -> tuple[InputChannelInfo, ChannelElement] | None:
-        """The next element and where it came from, or none."""
+        """The next element and its channel, or None."""
         channel = self._next_channel()
         element = None if channel is None else channel.poll()
         if channel is None or element is None:
@@ -93,7 +90,7 @@ class InputGate:
 
     def _next_channel(self) -> InputChannel | None:
         if len(self.channels) == 1:
-            return self.channels[0]  # nothing to choose: the fast path
+            return self.channels[0]  # fast path: nothing to choose
         for channel in self.channels:
             if channel.has_priority_event:
                 return channel
@@ -102,7 +99,7 @@ class InputGate:
 
     @property
     def is_available(self) -> Availability:
-        """Ended while there is something to read, or all has been read; else it ends when something comes."""
+        """Available while there is something to read, or once all channels have ended."""
         if self.is_finished or any(channel.is_readable for channel in self.channels):
             return AVAILABLE
         if self._available:
@@ -111,7 +108,7 @@ class InputGate:
 
     @property
     def is_priority_event_available(self) -> Availability:
-        """The same for priority events."""
+        """Available while there is a priority event."""
         if any(channel.has_priority_event for channel in self.channels):
             return AVAILABLE
         if self._priority_available:
@@ -125,7 +122,7 @@ class InputGate:
 
     @property
     def end_of_data(self) -> StopMode | None:
-        """How the data have ended, once they have in every channel: with a drain only if all say so."""
+        """How the data ended, once they have in every channel: DRAIN only if every channel says so."""
         return None if self._unended else self._stop_mode
 
     def _tell(self) -> None:
@@ -138,39 +135,32 @@ class InputGate:
 
     @property
     def channel_infos(self) -> tuple[InputChannelInfo, ...]:
-        """All of them, in order."""
         return tuple(channel.info for channel in self.channels)
 
     def block_consumption(self, info: InputChannelInfo) -> None:
-        """Read nothing of that channel."""
         self.channels[info.input_channel_idx].block()
 
     def resume_consumption(self, info: InputChannelInfo) -> None:
-        """Read on."""
         self.channels[info.input_channel_idx].resume()
 
     def convert_to_priority_event(self, info: InputChannelInfo, sequence_number: int) -> None:
-        """The barrier in that place overtakes."""
         self.channels[info.input_channel_idx].convert_to_priority_event(sequence_number)
 
     def checkpoint_started(self, barrier: CheckpointBarrier) -> None:
-        """Every channel captures what its barrier overtakes."""
+        """Start capturing in every channel."""
         for channel in self.channels:
             channel.checkpoint_started(barrier)
 
     def checkpoint_stopped(self, checkpoint_id: int) -> None:
-        """No channel captures for it any more."""
         for channel in self.channels:
             channel.checkpoint_stopped(checkpoint_id)
 
 
 class CheckpointedInputGate:
-    """A gate whose barriers are brought together on their way through.
+    """A gate that passes every event to the task's barrier handler. Several gates may share a handler. Mutable.
 
-    A gate and the handler of its task, which several gates may share. Mutable; on the task's thread.
-
-    Answers to Flink's `CheckpointedInputGate`. Invariant: every event goes through the barrier handler exactly once,
-    before anything behind it is read; a priority event waits for no record, since mail fetches it (C26).
+    Answers to Flink's `CheckpointedInputGate`. Invariant: every event passes the barrier handler exactly once, before
+    anything after it is read; a priority event does not wait behind records, since a mail fetches it (C26).
     """
 
     def __init__(
@@ -182,10 +172,10 @@ class CheckpointedInputGate:
         self._await_priority_event()
 
     def poll_next(self) -> tuple[InputChannelInfo, ChannelElement] | None:
-        """The next element and where it came from, or none; of an event the handler has been told."""
+        """The next element and its channel, or None; the handler has then processed the event."""
         polled = self.input_gate.poll_next()
         if polled is None or isinstance(polled[1], Record):
-            return polled  # by far the most
+            return polled  # fast path: most elements are records
         if isinstance(polled[1], ChannelEvent):
             self._handle(polled[0], polled[1])
         return polled
@@ -203,55 +193,48 @@ class CheckpointedInputGate:
             case EndOfPartition():
                 self.barrier_handler.process_end_of_partition(channel)
             case EndOfData():
-                pass  # the gate has noted it; nothing of it concerns barriers
+                pass  # the gate has recorded it; barriers are not affected
 
     def _await_priority_event(self) -> None:
         self.input_gate.is_priority_event_available.then(self._send_for_priority_events)
 
     def _send_for_priority_events(self) -> None:
-        with suppress(MailboxClosed):  # the task is going down and takes no snapshot
+        with suppress(MailboxClosed):  # the task is ending and takes no snapshot
             self._executor.execute(self._process_priority_events, "process priority events")
 
     def _process_priority_events(self) -> None:
-        """As many as there are; some may have been read before this mail ran."""
+        """Process all priority events; some may have been read before this mail ran."""
         while self.input_gate.is_priority_event_available:
             self.poll_next()
         self._await_priority_event()
 
     @property
     def is_available(self) -> Availability:
-        """The gate's."""
         return self.input_gate.is_available
 
     @property
     def is_finished(self) -> bool:
-        """Whether the end of every channel has been read."""
         return self.input_gate.is_finished
 
     @property
     def end_of_data(self) -> StopMode | None:
-        """How the data have ended, once they have in every channel."""
         return self.input_gate.end_of_data
 
     def close(self) -> None:
-        """Wait for no barrier any more."""
         self.barrier_handler.close()
 
 
 class DataOutput(Protocol):
-    """The head of the chain, or one of its two inputs."""
+    """The head of the operator chain, or one of its two inputs."""
 
-    def emit(self, element: OperatorInput, /) -> None:
-        """Process it."""
+    def emit(self, element: OperatorInput, /) -> None: ...
 
 
 class StreamTaskNetworkInput:
-    """The input of a task that reads channels.
+    """The input of a task that reads channels: one gate, with a watermark valve. Mutable; used on the task's thread.
 
-    One gate, through the barriers and through the valve. Mutable; on the task's thread.
-
-    Answers to Flink's `StreamTaskNetworkInput`. Invariant: each call reads at most one element, and its status says
-    what the task does next (M41); watermarks and statuses leave only through the valve.
+    Answers to Flink's `StreamTaskNetworkInput`. Invariant: each call reads at most one element, and the returned
+    status tells the task what to do next (M41); watermarks and their status pass only through the valve.
     """
 
     def __init__(
@@ -264,10 +247,10 @@ class StreamTaskNetworkInput:
         self._gate = gate
         self._valve = valve(len(gate.input_gate.channels))
         self.input_index = input_index
-        """Which of the operator's inputs it is, from 0."""
+        """Which of the operator's inputs this is, from 0."""
 
     def emit_next(self, output: DataOutput) -> DataInputStatus:
-        """Read one element; give it to `output`, unless it is an event or the valve keeps it."""
+        """Read one element and pass it to `output`, unless it is an event or the valve holds it back."""
         polled = self._gate.poll_next()
         if polled is None:
             return (
@@ -303,14 +286,12 @@ class StreamTaskNetworkInput:
 
     @property
     def is_available(self) -> Availability:
-        """Ended while `emit_next` has something to do."""
         return self._gate.is_available
 
     @property
     def current_watermark(self) -> int | None:
-        """The last that left; None before the first."""
+        """The last watermark that was emitted, or None."""
         return self._valve.last_output_watermark
 
     def close(self) -> None:
-        """Wait for no barrier any more."""
         self._gate.close()

@@ -1,16 +1,15 @@
-"""Brings the barriers of one checkpoint at a time together, exactly once.
+"""The barrier handler for exactly-once: aligns the barriers of one checkpoint at a time.
 
 Answers to Flink's `SingleCheckpointBarrierHandler`. Invariant: a channel is blocked only while a checkpoint is pending
-(FLINK-18238), and each number is begun or given up at most once, in rising order (C20, C21, C24).
+(FLINK-18238), and each checkpoint is triggered or aborted at most once, in rising order of ids (C20, C21, C24).
 
-Two things are as in Flink, and as the statements say, although they may surprise. A cancellation of the current number
-counts only if a barrier, and not merely an announcement, has come (C24). One of a higher number gives up the pending
-checkpoint without a word about it: the task hears of the cancelled number alone.
+As in Flink, though it may surprise: a cancellation of the current checkpoint counts only if a barrier was read, not
+merely announced (C24). A cancellation of a newer checkpoint drops the pending one silently; the task hears only of the
+cancelled one.
 
-Deviations. The alignment's timer has one millisecond more than is left, so that it, too, fires when MORE than the
-timeout has passed (C26; Flink's timers add that millisecond themselves, T1). What an unaligned checkpoint tells the
-task of its alignment is what is known when it cuts; the whole is `alignment_duration_ms`, once all barriers are there
-(C31).
+Differences from Flink: the alignment timer gets one millisecond more, so that it fires when MORE than the timeout has
+passed (C26); Flink's timers add that millisecond themselves (T1). An unaligned checkpoint reports to the task the
+alignment time up to its snapshot; `alignment_duration_ms` has the whole time once all barriers have come (C31).
 """
 
 from __future__ import annotations
@@ -48,10 +47,10 @@ Transition = Callable[[BarrierHandlerState], BarrierHandlerState]
 
 
 class SingleCheckpointBarrierHandler(MeasuredAlignment):
-    """Of all inputs of a task. Mutable; on the task's thread. Made by `aligned` or `alternating`."""
+    """Aligns barriers over all inputs of a task. Mutable; created by `aligned` or `alternating`."""
 
     channel_state: type[ChannelState] = ChannelState
-    """What knows the blocked channels; a planted defect's may be another."""
+    """The class that records blocked channels; planted defects replace it."""
 
     def __init__(
         self,
@@ -73,7 +72,7 @@ class SingleCheckpointBarrierHandler(MeasuredAlignment):
         self._open: dict[InputChannelInfo, None] = dict.fromkeys(
             info for one in inputs for info in one.channel_infos
         )
-        """Those that have not ended."""
+        """Channels that have not ended."""
         self._state: BarrierHandlerState = (
             AlternatingWaitingForFirstBarrier(self._channels)
             if alternating
@@ -81,7 +80,7 @@ class SingleCheckpointBarrierHandler(MeasuredAlignment):
         )
         self._current_id = -1
         self._pending: CheckpointBarrier | None = None
-        """The first barrier of the current number, until it is given up or all of its barriers are there."""
+        """The first barrier of the current checkpoint, until the checkpoint ends."""
         self._aligned: dict[InputChannelInfo, None] = {}
         self._target_channel_count = 0
         self._received: Future[None] = Future()
@@ -115,7 +114,7 @@ class SingleCheckpointBarrierHandler(MeasuredAlignment):
         checkpoints: InitInputCheckpoint,
         enable_checkpoints_after_tasks_finish: bool = True,
     ) -> SingleCheckpointBarrierHandler:
-        """For a job whose checkpoints may be, or become, unaligned; what is in flight is `checkpoints`' business."""
+        """For a job with unaligned checkpoints; `checkpoints` stores the in-flight data."""
         return cls(
             task=task,
             inputs=inputs,
@@ -130,7 +129,7 @@ class SingleCheckpointBarrierHandler(MeasuredAlignment):
     def process_barrier(
         self, barrier: CheckpointBarrier, channel: InputChannelInfo, *, is_rpc_triggered: bool = False
     ) -> None:
-        """Count it; one that nobody waits for leaves its channel as it was before (C20)."""
+        """Count the barrier; if it is obsolete, resume its channel (C20)."""
         if self._is_obsolete(barrier.checkpoint_id):
             if not barrier.options.is_unaligned and not is_rpc_triggered:
                 self._channels.resume_channel(channel)
@@ -147,21 +146,21 @@ class SingleCheckpointBarrierHandler(MeasuredAlignment):
     def process_barrier_announcement(
         self, barrier: CheckpointBarrier, sequence_number: int, channel: InputChannelInfo
     ) -> None:
-        """Its checkpoint begins, and so does its timeout (C26)."""
+        """Begin the checkpoint and its timeout (C26)."""
         if self._is_obsolete(barrier.checkpoint_id):
             return
         self._check_new_checkpoint(barrier)
         self._transform(lambda state: state.announcement_received(self, channel, barrier, sequence_number))
 
     def process_cancellation_barrier(self, marker: CancelCheckpointMarker, channel: InputChannelInfo) -> None:
-        """Give it up, unless it is over (C24)."""
+        """Abort the checkpoint unless it is over (C24)."""
         cancelled_id = marker.checkpoint_id
         if cancelled_id > self._current_id or (cancelled_id == self._current_id and self._aligned):
             reason = CheckpointFailureReason.CHECKPOINT_DECLINED_ON_CANCELLATION_BARRIER
             self._abort(cancelled_id, CheckpointException(reason))
 
     def process_end_of_partition(self, channel: InputChannelInfo) -> None:
-        """Its barrier will not come: it counts as come, or the checkpoint is given up (C23)."""
+        """Count the channel as if its barrier had come, or abort the checkpoint (C23)."""
         self._open.pop(channel, None)
         pending = self._pending
         if pending is None:
@@ -175,7 +174,6 @@ class SingleCheckpointBarrierHandler(MeasuredAlignment):
         )
 
     def close(self) -> None:
-        """Wait for nothing any more."""
         self._cancel_timer()
         self._received.cancel()
 
@@ -183,23 +181,21 @@ class SingleCheckpointBarrierHandler(MeasuredAlignment):
 
     @property
     def latest_checkpoint_id(self) -> int:
-        """The checkpoint that is pending, or was last; -1 before the first."""
+        """The pending checkpoint, or else the last one; -1 before the first."""
         return self._current_id
 
     @property
     def is_checkpoint_pending(self) -> bool:
-        """Whether barriers are waited for."""
         return self._pending is not None
 
     @property
     def num_open_channels(self) -> int:
-        """Channels that have not ended."""
         return len(self._open)
 
     def all_barriers_received_future(self, checkpoint_id: int) -> Future[None]:
-        """Ends when the last barrier of that checkpoint is there; fails if it was given up.
+        """Ends when the last barrier of that checkpoint has come; fails if the checkpoint was aborted.
 
-        With every channel ended there is none to wait for, whatever the number: the task cuts by itself then (C18).
+        If all channels have ended, it has ended already: the task then takes snapshots by itself (C18).
         """
         if checkpoint_id == self._current_id and self._open:
             return self._received
@@ -215,11 +211,11 @@ class SingleCheckpointBarrierHandler(MeasuredAlignment):
 
     @property
     def all_barriers_received(self) -> bool:
-        """Whether no channel's barrier is waited for (C22)."""
+        """Whether no more barriers are expected (C22)."""
         return len(self._aligned) == self._target_channel_count
 
     def is_timed_out(self, barrier: CheckpointBarrier) -> bool:
-        """Whether more than its timeout has passed since it was triggered (C26)."""
+        """Whether more than the barrier's alignment timeout has passed since its trigger (C26)."""
         timeout_ms = barrier.options.aligned_timeout_ms
         return (
             barrier.options.is_timeoutable
@@ -229,12 +225,11 @@ class SingleCheckpointBarrierHandler(MeasuredAlignment):
         )
 
     def init_input_checkpoint(self, barrier: CheckpointBarrier) -> None:
-        """Tell the task's checkpoints that capturing may begin."""
+        """Tell the checkpoint coordinator that capturing may begin."""
         if self._checkpoints is not None:
             self._checkpoints.init_input_checkpoint(barrier.checkpoint_id, barrier.options)
 
     def trigger_global_checkpoint(self, barrier: CheckpointBarrier) -> None:
-        """Have the task take its snapshot."""
         metadata = CheckpointMetaData(checkpoint_id=barrier.checkpoint_id, timestamp=barrier.timestamp)
         self._task.trigger_checkpoint_on_barrier(metadata, barrier.options, self._clock.metrics)
 
@@ -246,7 +241,7 @@ class SingleCheckpointBarrierHandler(MeasuredAlignment):
         )
 
     def _check_new_checkpoint(self, barrier: CheckpointBarrier) -> None:
-        """A number above the current one begins, and ends what is pending (C21)."""
+        """A higher id begins a new checkpoint and aborts the pending one (C21)."""
         if barrier.checkpoint_id <= self._current_id:
             return
         if self.is_checkpoint_pending:
@@ -265,7 +260,7 @@ class SingleCheckpointBarrierHandler(MeasuredAlignment):
     def _mark_aligned(
         self, channel: InputChannelInfo, barrier: CheckpointBarrier, change: Transition
     ) -> None:
-        """A channel has its barrier, or needs none; told before the snapshot, which measures the alignment."""
+        """Count the channel and measure the alignment, before the state may take the snapshot."""
         self._aligned[channel] = None
         if len(self._aligned) == 1:
             self._clock.start(barrier)
@@ -275,7 +270,7 @@ class SingleCheckpointBarrierHandler(MeasuredAlignment):
             self._complete()
 
     def _transform(self, change: Transition) -> bool:
-        """Whether the checkpoint has survived it."""
+        """Apply `change`; return whether the checkpoint is still running."""
         try:
             self._state = change(self._state)
         except CheckpointException as error:
@@ -290,7 +285,7 @@ class SingleCheckpointBarrierHandler(MeasuredAlignment):
         self._received.set_result(None)
 
     def _abort(self, cancelled_id: int, exception: CheckpointException) -> None:
-        """The number counts as used, everything goes on, and only then the task is told (C25)."""
+        """End the checkpoint and resume all channels before the task is told (C25)."""
         self._current_id = max(cancelled_id, self._current_id)
         self._pending = None
         self._aligned.clear()
@@ -311,7 +306,7 @@ class SingleCheckpointBarrierHandler(MeasuredAlignment):
         self._timer = self._timers.register(delay_ms, lambda: self._time_out(barrier))
 
     def _time_out(self, barrier: CheckpointBarrier) -> None:
-        """The timer's mail, which may come although the timer was cancelled (T3)."""
+        """Run as the timer's mail, possibly after the timer was cancelled (T3)."""
         if self._pending is None or self._current_id != barrier.checkpoint_id:
             return
         self._timer = None

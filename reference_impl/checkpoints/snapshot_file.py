@@ -1,10 +1,10 @@
-"""A completed checkpoint as one file: its format, how it is written and read, and the error if it cannot be read.
+"""A completed checkpoint as one file: its format, writing, reading, and the error for files that cannot be read.
 
-Answers to Flink's `_metadata` file with the `MetadataSerializer` and the handles that it refers to, whose encoding
-Flink has in `MetadataV3Serializer`. Invariant: what can be read is what was written. A checksum guards the header and
-one guards each operator's state by itself, so an error can name it; the file appears under its name only when all of it
-is on disk. It is msgpack of plain values into known types, fixed here by the state's kind: a file chooses no type, and
-nothing in it is ever executed or unpickled, whoever wrote it.
+Answers to Flink's `_metadata` file with `MetadataSerializer`, and to the handles that it refers to, which Flink
+encodes in `MetadataV3Serializer`. Invariant: a file that can be read holds what was written. One checksum guards the
+header and one guards each operator's state, so an error can name the state; the file gets its name only when it is
+complete on disk. The content is msgpack of plain values, decoded into types that this module fixes by kind of state: a
+file chooses no type, and nothing in it is executed or unpickled.
 
     magic, format version, length and SHA-256 of the header | header: job, checkpoint, tasks, sections | section | ...
 """
@@ -51,7 +51,7 @@ __all__ = [
 
 
 class SnapshotDefect(Enum):
-    """What is wrong with it, with what to do about it."""
+    """What is wrong with a file, and what to do about it."""
 
     MISSING = "is missing; look whether somebody cleans the folder, or restore another checkpoint"
     NOT_READ = (
@@ -68,12 +68,10 @@ class SnapshotDefect(Enum):
 
 
 class SnapshotUnreadable(OperatorError):
-    """Why a snapshot's file is not restored from.
+    """A snapshot file cannot be restored: `defect` says why; `state` and `operator_id` say where, if known.
 
-    The snapshot in file `path` is refused for `defect`, found in `state` of `operator_id` if it was in one.
-
-    Answers to what Flink raises as `IOException`, `StateMigrationException` or `IllegalStateException` while it reads a
-    checkpoint's metadata and handles. Invariant: the error names the file, and the operator and its state where it can.
+    Answers to what Flink raises as `IOException`, `StateMigrationException` or `IllegalStateException` while it reads
+    a checkpoint. Invariant: the error names the file, and the operator and its state where it can.
     """
 
     def __init__(
@@ -94,10 +92,10 @@ class SnapshotUnreadable(OperatorError):
 
 
 class _Channel(Struct, frozen=True, array_like=True):
-    """What was in flight in one channel; its elements have no types that tell them apart, so they say their kind."""
+    """The in-flight elements of one channel, each encoded with its kind."""
 
     first: int
-    """Of the channel's two numbers: the gate, or the partition."""
+    """Index of the gate or partition; `second` is the channel's index in it."""
     second: int
     elements: tuple[bytes, ...]
 
@@ -112,13 +110,13 @@ HANDLE_TYPES: Mapping[str, Any] = MappingProxyType(
         "result_channel_state": tuple[_Channel, ...],
     }
 )
-"""By the field of `OperatorSubtaskState`: what is written of it."""
+"""For each field of `OperatorSubtaskState`, the type that is written to the file."""
 
 _PLAIN = PlainSerializer()
 
 
 def encode_handle(state: str, handle: Any) -> bytes:
-    """The bytes of `handle`. Raises TypeError for what is no plain value."""
+    """Encode `handle`, which belongs to the field `state`. Raises TypeError for anything but plain values."""
     match state:
         case "input_channel_state":
             handle = [
@@ -133,7 +131,7 @@ def encode_handle(state: str, handle: Any) -> bytes:
 
 
 def decode_handle(state: str, data: bytes) -> Any:
-    """The handle again. Raises ValueError, or WrongState, for what never was one."""
+    """Decode a handle. Raises ValueError or WrongState for bytes that hold no such handle."""
     decoded = msgpack.decode(data, type=HANDLE_TYPES[state])
     match state:
         case "input_channel_state":
@@ -164,22 +162,22 @@ def _elements(channel: _Channel) -> tuple[OperatorInput, ...]:
 
 
 FORMAT_VERSION = 1
-"""Of the file. A reader refuses any other."""
+"""A reader refuses files of another version."""
 
 _MAGIC = b"\x8eFLOOD\r\n"
-"""A first byte that is no text, and a line's end that a careless copy changes."""
+"""A first byte that no text begins with, and a line ending that a text-mode copy would change."""
 _PREFIX = Layout(">8sHI32s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletedSnapshot:
-    """What a file holds: of each task what it handed in, None of those without state (C10)."""
+    """The content of a file: what each task handed in, None for tasks without state (C10)."""
 
     job_id: str
     checkpoint_id: int
     tasks: Mapping[str, TaskStateSnapshot | None]
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """What whoever assigns the states at a restore wants to know besides, as plain data; comes back as it was."""
+    """Plain data for the state assignment at a restore; it is returned unchanged."""
 
 
 class _Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -191,7 +189,7 @@ class _Task(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Section(msgspec.Struct, frozen=True, kw_only=True):
-    """The bytes of one state of one operator of one task, behind those of the section before it."""
+    """Locates one state of one operator of one task; the bytes of the sections follow one another."""
 
     task: str
     operator: str
@@ -210,7 +208,7 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write_snapshot(path: Path, snapshot: CompletedSnapshot) -> None:
-    """Make `snapshot` durable under `path`. Raises StateError, naming it, for a state that is no plain data."""
+    """Write `snapshot` durably to `path`. Raises a StateError that names a state which is no plain data."""
     sections, bodies = list[_Section](), list[bytes]()
     for task, operator, state, handle in _handles(snapshot):
         body = _encoded(handle, path=path, operator=operator, state=state)
@@ -234,7 +232,7 @@ def write_snapshot(path: Path, snapshot: CompletedSnapshot) -> None:
 
 
 def read_snapshot(path: Path, *, job_id: str) -> CompletedSnapshot:
-    """What was written under `path` by job `job_id`. Raises SnapshotUnreadable."""
+    """Read what job `job_id` wrote to `path`. Raises SnapshotUnreadable."""
     try:
         content = path.read_bytes()
     except FileNotFoundError as error:
@@ -285,7 +283,7 @@ def _encoded(handle: Any, *, path: Path, operator: str, state: str) -> bytes:
 
 
 def _write_whole(path: Path, parts: Sequence[bytes]) -> None:
-    """Under another name first: whoever dies in between leaves nothing under `path`."""
+    """Write to a temporary name and rename, so that a crash leaves no partial file under `path`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f"{path.name}.unfinished")
     with unfinished.open("wb") as file:
@@ -329,7 +327,7 @@ def _header_of(content: bytes, path: Path) -> tuple[_Header, int]:
 def _states_of(
     content: bytes, sections: Sequence[_Section], at: int, path: Path
 ) -> dict[tuple[str, str], dict[str, Any]]:
-    """By task and operator, then by state."""
+    """Decode all sections: by task and operator, then by kind of state."""
     states: dict[tuple[str, str], dict[str, Any]] = {}
     for section in sections:
         body = content[at : at + section.length]

@@ -1,8 +1,8 @@
-"""The state of one operator of one subtask: built and restored at its start, handed to it, snapshot at each checkpoint.
+"""The state of one operator of one subtask: creates and restores it, gives it to the operator, and snapshots it.
 
-Answers to Flink's `StreamTaskStateInitializer`, `StreamOperatorStateHandler` and the contexts that both hand out, to an
-operator and to a `CheckpointedFunction`. Invariant: of the contexts, `is_restored` says that there was a checkpoint to
-begin from, not that it held anything for this operator (C45).
+Answers to Flink's `StreamTaskStateInitializer`, `StreamOperatorStateHandler` and the contexts that they give to an
+operator and to a `CheckpointedFunction`. Invariant: `is_restored` says that the job starts from a checkpoint, even if
+that held nothing for this operator (C45).
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ __all__ = [
 
 
 class FunctionInitializationContext(Protocol):
-    """What a user's function sees of a `StateInitializationContext`."""
+    """The part of a `StateInitializationContext` that a user's function sees."""
 
     @property
     def is_restored(self) -> bool:
-        """Whether this is not the first start."""
+        """Whether the job starts from a checkpoint."""
 
     @property
     def restored_checkpoint_id(self) -> int | None:
-        """From which checkpoint; None: from none."""
+        """Id of the restored checkpoint, or None."""
 
     @property
     def operator_state_store(self) -> OperatorStateBackend:
@@ -61,24 +61,23 @@ class FunctionInitializationContext(Protocol):
 
     @property
     def keyed_state_store(self) -> KeyedStateStore | None:
-        """Where states of the current key are registered; None on a stream without keys."""
+        """Where keyed states are registered; None on a stream without keys."""
 
 
 class FunctionSnapshotContext(Protocol):
-    """What a user's function sees of a `StateSnapshotContext`."""
+    """The part of a `StateSnapshotContext` that a user's function sees."""
 
     @property
-    def checkpoint_id(self) -> int:
-        """Of which checkpoint this is a part."""
+    def checkpoint_id(self) -> int: ...
 
     @property
     def checkpoint_timestamp(self) -> int:
-        """When it was triggered (ms)."""
+        """When the checkpoint was triggered (ms)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateInitializationContext:
-    """Handed to `initialize_state`, on each start, before `open` (C45)."""
+    """Argument of `initialize_state`, which is called at each start before `open` (C45)."""
 
     operator_id: str
     restored_checkpoint_id: int | None = None
@@ -88,19 +87,19 @@ class StateInitializationContext:
     timers: Timers | None = None
     """The task's processing-time service."""
     raw_operator_state: Sequence[Any] = ()
-    """What earlier instances left in their `StateSnapshotContext.raw_operator_state`."""
+    """What earlier attempts put into `StateSnapshotContext.raw_operator_state`."""
 
     @property
     def is_restored(self) -> bool:
-        """Whether a checkpoint is being restored; one without any state counts (C45)."""
+        """Whether a checkpoint is restored, even one without state (C45)."""
         return self.restored_checkpoint_id is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateSnapshotContext:
-    """Handed to `snapshot_state`, in the synchronous part of each checkpoint (C6).
+    """Argument of `snapshot_state`, which is called in the synchronous part of each checkpoint (C6).
 
-    What is put into the raw state is plain data, and is copied as soon as `snapshot_state` returns.
+    The raw state takes plain data, which is copied as soon as `snapshot_state` returns.
     """
 
     operator_id: str
@@ -110,20 +109,20 @@ class StateSnapshotContext:
 
 
 class StateBackend(Protocol):
-    """What keeps states: an `OperatorStateBackend` or a `KeyedStateBackend`."""
+    """An `OperatorStateBackend` or a `KeyedStateBackend`."""
 
     def snapshot(self, checkpoint_id: int, timestamp: int, options: CheckpointOptions) -> SnapshotFuture[Any]:
-        """The synchronous part now, the rest in the future that is returned (C7)."""
+        """Take the synchronous part now; the returned future does the rest (C7)."""
 
 
 class InternalTimers(Protocol):
-    """What keeps timers: `InternalTimerServices`."""
+    """`InternalTimerServices`, as the state handler uses it."""
 
     def snapshot(self) -> SnapshotFuture[Any]:
-        """The timers there are now (T15)."""
+        """The timers registered now (T15)."""
 
     def close(self) -> None:
-        """Let none fire any more."""
+        """Let no timer fire any more."""
 
 
 @runtime_checkable
@@ -147,14 +146,12 @@ class _HearsOfSubsumed(Protocol):
 
 
 class StreamOperatorStateHandler:
-    """The state of one operator of one subtask: given out at its start, kept at each checkpoint.
+    """The state of one operator of one subtask: gives it to the operator at the start, and snapshots it. Mutable.
 
-    Of one operator; its backends come restored. Mutable, as they are.
+    Answers to Flink's `StreamOperatorStateHandler`. Invariant: the synchronous part of a snapshot has a fixed order
+    (C6) and yields all of its futures or none: if a step fails, the futures already created are cancelled.
 
-    Answers to Flink's `StreamOperatorStateHandler`. Invariant: the synchronous part of a snapshot has one order (C6),
-    and it comes to all of its futures or to none: if any of it fails, what had been begun is cancelled.
-
-    Deviation: an operator writes no raw keyed state of its own; that place is the timers'.
+    Difference from Flink: an operator has no raw keyed state of its own; that place holds the timers.
     """
 
     def __init__(
@@ -179,7 +176,7 @@ class StreamOperatorStateHandler:
         self._timers = timers
 
     def initialize_operator_state(self, operator: Any) -> None:
-        """On every start: the operator asks for its states, and finds in them what was restored (C45)."""
+        """Call the operator's `initialize_state` with the restored state (C45)."""
         if not isinstance(operator, _InitializesState):
             return
         operator.initialize_state(
@@ -196,7 +193,7 @@ class StreamOperatorStateHandler:
     def snapshot_state(
         self, operator: Any, metadata: CheckpointMetaData, options: CheckpointOptions
     ) -> OperatorSnapshotFutures:
-        """The synchronous part. Raises CheckpointException, as declined, whatever fails in it."""
+        """Take the synchronous part. Any failure raises CheckpointException with the reason DECLINED."""
         futures = OperatorSnapshotFutures()
         try:
             self._snapshot_in_order(futures, operator, metadata, options)
@@ -216,7 +213,7 @@ class StreamOperatorStateHandler:
         metadata: CheckpointMetaData,
         options: CheckpointOptions,
     ) -> None:
-        """Timers, the user's part, raw state, the operator's states, the keyed states (C6)."""
+        """Timers, the user's part, raw state, operator state, keyed state (C6)."""
         if self._timer_services is not None:
             futures.raw_keyed_state = self._timer_services.snapshot()
         context = StateSnapshotContext(
@@ -227,9 +224,7 @@ class StreamOperatorStateHandler:
         if isinstance(operator, _SnapshotsState):
             operator.snapshot_state(context)
         if context.raw_operator_state:
-            copied = tuple(
-                map(_RAW.encode, context.raw_operator_state)
-            )  # now: the user may go on with them (C7)
+            copied = tuple(map(_RAW.encode, context.raw_operator_state))  # the user may change it (C7)
             futures.raw_operator_state = SnapshotFuture.of(copied)
         cut = (metadata.checkpoint_id, metadata.timestamp, options)
         if self._operator_state_backend is not None:
@@ -238,19 +233,16 @@ class StreamOperatorStateHandler:
             futures.managed_keyed_state = self._keyed_state_backend.snapshot(*cut)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """To the backends that want to hear of it."""
         self._tell(HearsOfComplete, lambda backend: backend.notify_checkpoint_complete(checkpoint_id))
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """To the backends that want to hear of it."""
         self._tell(HearsOfAborted, lambda backend: backend.notify_checkpoint_aborted(checkpoint_id))
 
     def notify_checkpoint_subsumed(self, checkpoint_id: int) -> None:
-        """To the backends that share something between checkpoints (C13)."""
         self._tell(_HearsOfSubsumed, lambda backend: backend.notify_checkpoint_subsumed(checkpoint_id))
 
     def close(self) -> None:
-        """Let go of states and timers."""
+        """Dispose of states and timers."""
         if self._timer_services is not None:
             self._timer_services.close()
         self._tell(_Disposable, lambda backend: backend.dispose())
@@ -271,7 +263,7 @@ _RAW = PlainSerializer()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamOperatorStateContext:
-    """What one operator's state is kept in."""
+    """The backends of one operator's state."""
 
     operator_id: str
     operator_state_backend: OperatorStateBackend
@@ -284,11 +276,10 @@ class StreamOperatorStateContext:
 
     @property
     def is_restored(self) -> bool:
-        """Whether it comes from a checkpoint (C45)."""
+        """Whether a checkpoint is restored (C45)."""
         return self.restored_checkpoint_id is not None
 
     def handler(self) -> StreamOperatorStateHandler:
-        """Who keeps it at each checkpoint."""
         keyed = self.keyed_state_backend
         return StreamOperatorStateHandler(
             operator_id=self.operator_id,
@@ -303,14 +294,12 @@ class StreamOperatorStateContext:
 
 
 class StreamTaskStateInitializer:
-    """Builds what keeps one operator's state, and fills it with what was restored.
+    """Creates the state backends and timers of each operator of a subtask, and restores them. Mutable.
 
-    Of subtask `subtask_index`. Mutable: knows the contexts it has made.
+    In a chain's link, `build` requests the context and builds the operator with it; `state_handler` is `handler_of`.
 
-    In a chain's link: `build` asks for the context and builds the operator around it; `state_handler` is `handler_of`.
-
-    Answers to Flink's `StreamTaskStateInitializer` and `StreamOperatorStateContext`. Invariant: backends and timers are
-    restored before the operator is built around them, so whatever it registers has its content at once (C45).
+    Answers to Flink's `StreamTaskStateInitializer` and `StreamOperatorStateContext`. Invariant: backends and timers
+    are restored before the operator exists, so each state that it registers has its restored content at once (C45).
     """
 
     def __init__(
@@ -322,7 +311,7 @@ class StreamTaskStateInitializer:
         max_parallelism: int = 128,
         now_ms: Callable[[], int] | None = None,
     ) -> None:
-        """`now_ms` is the clock of states with a time to live, which are refused without."""
+        """`now_ms` is the clock for states with a time to live; without it they are refused."""
         self._task_state_store = task_state_store
         self._max_parallelism = max_parallelism
         self._key_group_range = compute_key_group_range_for_operator_index(
@@ -332,13 +321,13 @@ class StreamTaskStateInitializer:
         self._contexts: dict[str, StreamOperatorStateContext] = {}
 
     def context_of(self, operator_id: str, *, timers: Timers) -> StreamOperatorStateContext:
-        """For an operator without keys."""
+        """The context of an operator without keyed state."""
         return self._made(operator_id, timers, None, None)
 
     def keyed_context_of(
         self, operator_id: str, *, timers: Timers, key_type: Any = Any
     ) -> StreamOperatorStateContext:
-        """For an operator behind a `key_by`: with keyed state and timers of this subtask's key groups."""
+        """The context of an operator after `key_by`, with keyed state and timers of this subtask's key groups."""
         restored = self._task_state_store.restored_state(operator_id)
         backend = KeyedStateBackend(
             operator=operator_id,
@@ -360,7 +349,7 @@ class StreamTaskStateInitializer:
         return self._made(operator_id, timers, backend, services)
 
     def handler_of(self, operator_id: str) -> StreamOperatorStateHandler:
-        """Of an operator whose context was asked for."""
+        """The handler of an operator whose context was requested before."""
         if operator_id not in self._contexts:
             raise WrongState(
                 f"operator {operator_id!r} has no state yet; ask for its context when you build it"

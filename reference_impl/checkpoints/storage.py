@@ -1,8 +1,8 @@
-"""The completed checkpoints of one job in one folder, and the choice among them at a restore.
+"""The completed checkpoints of one job, stored in one folder, and the choice among them at a restore.
 
-Answers to Flink's `FsCheckpointStorageAccess` and to what recovers a `CompletedCheckpointStore`. Invariant: the
-newest is restored or the restore fails. An earlier one is taken only where the policy allows it, and then the
-result says which were passed over and why: a reader of it can tell that what came in between is replayed.
+Answers to Flink's `FsCheckpointStorageAccess` and to the recovery of a `CompletedCheckpointStore`. Invariant: a
+restore uses the newest checkpoint or fails. An older one is used only if the policy allows it, and the result then
+names the newer ones that were skipped and why, so that its reader knows what will be replayed.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ class RestorePolicy(Enum):
     """What to do when the newest checkpoint cannot be read."""
 
     NEWEST_ONLY = "the newest checkpoint, or none"
-    """Fail: what has been made visible since an earlier one would be made visible twice."""
+    """Fail. Restoring an older checkpoint would publish some output a second time."""
     PREVIOUS_IF_UNREADABLE = "the newest checkpoint that can be read"
-    """Go back, for a job whose effects may be repeated."""
+    """Restore an older one, for a job whose output may be repeated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreChoice:
-    """What to restore; `snapshot` is None where there is no checkpoint at all."""
+    """What to restore; `snapshot` is None if there is no checkpoint."""
 
     snapshot: CompletedSnapshot | None
     passed_over: tuple[SnapshotUnreadable, ...] = ()
-    """Newer ones that could not be read, newest first."""
+    """Newer checkpoints that could not be read, newest first."""
 
     def __str__(self) -> str:
         if self.snapshot is None:
@@ -52,7 +52,7 @@ class RestoreChoice:
 
 
 class CheckpointStorage:
-    """Of job `job_id`. What it knows is in `folder`, so another process finds the same."""
+    """The checkpoints of job `job_id` in `folder`. All state is in the folder, so any process may use it."""
 
     def __init__(self, folder: Path, *, job_id: str) -> None:
         self._folder = folder
@@ -60,16 +60,15 @@ class CheckpointStorage:
 
     @property
     def checkpoint_ids(self) -> list[int]:
-        """Those that are there, oldest first; whether they can be read is another matter."""
+        """Ids of the files in the folder, oldest first; they may be unreadable."""
         numbers = (path.stem.removeprefix(_PREFIX) for path in self._folder.glob(f"{_PREFIX}*.snapshot"))
         return sorted(int(number) for number in numbers if number.isdecimal())
 
     def path_of(self, checkpoint_id: int) -> Path:
-        """Where a checkpoint is, or would be."""
         return self._folder / f"{_PREFIX}{checkpoint_id:06d}.snapshot"
 
     def write(self, snapshot: CompletedSnapshot) -> Path:
-        """Make it durable; when this returns, and not before, it may be called complete (C35)."""
+        """Write `snapshot` durably; only after this returns does the checkpoint count as complete (C35)."""
         if snapshot.job_id != self._job_id:
             message = (
                 f"checkpoint {snapshot.checkpoint_id} is of job {snapshot.job_id!r}, not of {self._job_id!r}"
@@ -80,7 +79,7 @@ class CheckpointStorage:
         return path
 
     def read(self, checkpoint_id: int) -> CompletedSnapshot:
-        """Raises SnapshotUnreadable; a file that holds another number than its name says was renamed."""
+        """Raises SnapshotUnreadable, also if the file holds a checkpoint with another id than its name says."""
         path = self.path_of(checkpoint_id)
         snapshot = read_snapshot(path, job_id=self._job_id)
         if snapshot.checkpoint_id != checkpoint_id:
@@ -89,7 +88,7 @@ class CheckpointStorage:
         return snapshot
 
     def restore(self, policy: RestorePolicy = RestorePolicy.NEWEST_ONLY) -> RestoreChoice:
-        """The newest; or, if `policy` says so, the newest that can be read. Raises SnapshotUnreadable (C37)."""
+        """The newest checkpoint, or the newest readable one if `policy` allows. Raises SnapshotUnreadable (C37)."""
         passed_over: list[SnapshotUnreadable] = []
         for checkpoint_id in reversed(self.checkpoint_ids):
             try:
@@ -108,12 +107,12 @@ class CheckpointStorage:
         return RestoreChoice(snapshot=None)
 
     def discard(self, checkpoint_id: int) -> None:
-        """It is not kept any more; without effect if it is not there."""
+        """Delete a checkpoint if it exists."""
         self.path_of(checkpoint_id).unlink(missing_ok=True)
 
 
 def refuse_unknown_operators(snapshot: CompletedSnapshot, *, known: Collection[str], path: Path) -> None:
-    """Raises SnapshotUnreadable for state of an operator that the job no longer has; else it is lost unsaid."""
+    """Raise SnapshotUnreadable for state of an operator that the job does not have, which would be lost unnoticed."""
     for operator_id, state in _states(snapshot):
         if operator_id not in known and state.has_state:
             detail = f"the job has {', '.join(sorted(known)) or 'no operators'}"

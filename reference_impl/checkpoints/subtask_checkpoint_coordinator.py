@@ -1,8 +1,8 @@
-"""The checkpoints of one subtask: the cut through it, what is written behind its back, and what it hears of them.
+"""The checkpoints of one subtask: takes its snapshot, has it written in the background, and passes on notifications.
 
 Answers to Flink's `SubtaskCheckpointCoordinatorImpl`, with its set of aborted ids, and to the checkpoint side of
 `OperatorChain`. Invariant: from the barrier's emission to the end of the synchronous part nothing else runs on the
-task's thread, so the records behind the barrier downstream are exactly those that are not in the snapshot (C4).
+task's thread, so the records after the barrier downstream are exactly those that are not in the snapshot (C4).
 """
 
 from __future__ import annotations
@@ -37,12 +37,10 @@ __all__ = [
 
 
 class CheckpointedChain(Protocol):
-    """What a subtask's checkpoints ask of the operators.
+    """The operators of one task and its outputs, as far as checkpoints concern them.
 
-    The operators of one task, and the way out behind them.
-
-    Answers to the checkpoint side of Flink's `OperatorChain`. Invariant: whoever goes through the operators calls every
-    one, and raises the first error behind the last (C12).
+    Answers to the checkpoint side of Flink's `OperatorChain`. Invariant: a method that calls all operators calls each
+    of them even if one fails, and raises the first error at the end (C12).
     """
 
     @property
@@ -51,13 +49,13 @@ class CheckpointedChain(Protocol):
 
     @property
     def is_task_deployed_as_finished(self) -> bool:
-        """Whether none of them runs, for they had finished in an earlier run (C19)."""
+        """Whether the task had finished before the restored checkpoint, so that no operator runs (C19)."""
 
     def prepare_snapshot_pre_barrier(self, checkpoint_id: int) -> None:
-        """What has to leave before the barrier leaves now; from head to tail (C3)."""
+        """Emit what must leave before the barrier; from head to tail (C3)."""
 
     def broadcast_event(self, event: ChannelEvent, *, is_priority: bool) -> None:
-        """Into every channel behind the task; with priority, past what is in flight there."""
+        """Send `event` to every output channel; with priority it overtakes in-flight data."""
 
     def snapshot_state(
         self,
@@ -65,32 +63,30 @@ class CheckpointedChain(Protocol):
         metadata: CheckpointMetaData,
         options: CheckpointOptions,
     ) -> None:
-        """Fill `futures`, by operator, from tail to head, without the closed (C3). Raises what an operator raises."""
+        """Fill `futures` by operator, from tail to head, skipping closed operators (C3)."""
 
     def alignment_barrier_timeout(self, barrier: CheckpointBarrier) -> None:
-        """The barrier has not left in time: it overtakes what is in flight behind the task (C26)."""
+        """The barrier has not left in time: let it overtake in-flight output (C26)."""
 
     def abort_checkpoint(self, checkpoint_id: int) -> None:
-        """Nobody waits for its barrier any more, where it has not left yet."""
+        """Stop waiting for the checkpoint's barrier to leave."""
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """To operators that are not closed (C13)."""
+        """Notify the operators that are not closed (C13)."""
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """To all operators, from tail to head (C12)."""
+        """Notify all operators, from tail to head (C12)."""
 
     def notify_checkpoint_subsumed(self, checkpoint_id: int) -> None:
-        """To the operators' backends (C13)."""
+        """Notify the state backends (C13)."""
 
 
 class AbortedCheckpoints:
-    """The marks of checkpoints that were aborted before their barriers came.
+    """Ids of checkpoints that were aborted before their barriers came; bounded. Mutable.
 
-    A bounded set of ids. Mutable.
-
-    Answers to the set of aborted ids in Flink's `SubtaskCheckpointCoordinatorImpl`. Invariant: it never holds more
-    marks than its limit (C12); an id so far below the highest mark that its own could have been pushed out counts as
-    aborted, so that no snapshot is taken for a checkpoint that nobody waits for.
+    Answers to the set of aborted ids in Flink's `SubtaskCheckpointCoordinatorImpl`. Invariant: it holds at most
+    `limit` ids (C12). An id so far below the highest that it may have been dropped counts as aborted, so that no
+    snapshot is taken for a checkpoint that is over.
     """
 
     def __init__(self, limit: int) -> None:
@@ -101,49 +97,48 @@ class AbortedCheckpoints:
         self._highest = 0
 
     def __len__(self) -> int:
-        """The marks that are kept."""
         return len(self._marks)
 
     def add(self, checkpoint_id: int) -> None:
-        """Remember it; the oldest mark goes when there is no room (C12)."""
+        """Add an id; if there are too many, drop the oldest (C12)."""
         self._marks.setdefault(checkpoint_id)
         self._highest = max(self._highest, checkpoint_id)
         if len(self._marks) > self._limit:
             del self._marks[next(iter(self._marks))]
 
     def take(self, checkpoint_id: int) -> bool:
-        """Whether it was aborted; its mark has then served."""
+        """Whether the checkpoint was aborted; forgets the id."""
         if checkpoint_id in self._marks:
             del self._marks[checkpoint_id]
             return True
         return checkpoint_id + self._limit < self._highest
 
     def forget_below(self, checkpoint_id: int) -> None:
-        """No barrier of a lower id counts any more (C1)."""
+        """Forget lower ids, whose barriers no longer count (C1)."""
         for mark in [mark for mark in self._marks if mark < checkpoint_id]:
             del self._marks[mark]
 
 
 AwaitFinished = Callable[[Sequence[Future[None]]], object]
-"""Waits until all have ended: by blocking, or by turning what has to turn for them."""
+"""Waits until all futures have ended, by blocking or by running the event loop."""
 
 PrepareInputSnapshot = Callable[[ChannelStateWriter, int], Future[None]]
-"""Begin to write what the input's barriers overtake; ends when the last barrier has come (C27)."""
+"""Begins to write what the input's barriers overtake; the future ends with the last barrier (C27)."""
 
 
 class SubtaskCheckpointCoordinator:
-    """The checkpoints of one subtask: the cut through it, what is written behind its back, and what it hears of them.
+    """Takes the snapshots of one subtask, has them written in the background, and passes on notifications. Mutable.
 
-    Everything but `executor`'s work happens on the task's thread. Mutable.
+    Everything happens on the task's thread, except what `executor` runs.
 
     Answers to Flink's `SubtaskCheckpointCoordinatorImpl`. Invariant: from the barrier's emission to the end of the
-    synchronous part nothing else runs on the task's thread, so the records behind the barrier downstream are exactly
-    those that are not in the snapshot (C4). An id is taken part in once, and in rising order (C1).
+    synchronous part nothing else runs on the task's thread (C4). The subtask takes part in each checkpoint at most
+    once, in rising order of ids (C1).
 
-    Deviations. The asynchronous part is handed to `executor` only when what was in flight has been written, where
-    Flink's holds a pool's thread and waits; so one thread is enough, and a virtual loop can run all of it. An abort
-    ends a running part at once, where Flink's asks the pool to, so that nothing is acknowledged behind it. An abort
-    from a barrier ends it too: it is declined once, and not again by its own failure.
+    Differences from Flink: the asynchronous part goes to `executor` only when the in-flight data have been written,
+    where Flink's blocks a pool thread; so one thread suffices, and a virtual loop can run everything. An abort ends a
+    running asynchronous part at once, where Flink's only requests it, so nothing is acknowledged afterwards. An abort
+    caused by a barrier also ends it, so the checkpoint is declined once and not again when the part fails.
     """
 
     def __init__(
@@ -161,11 +156,11 @@ class SubtaskCheckpointCoordinator:
         async_part: type[AsyncCheckpointRunnable] = AsyncCheckpointRunnable,
         in_slices: bool = False,
     ) -> None:
-        """`in_slices`: give `executor` a little at a time, for one that puts it between the task's own mail."""
+        """`in_slices`: give `executor` small pieces, which it can run between the task's mail."""
         self.last_checkpoint_id = -1
-        """The highest that this subtask has taken part in, or given up."""
+        """The highest checkpoint in which this subtask took part, or that it gave up."""
         self.aborted = AbortedCheckpoints(max_record_aborted_checkpoints)
-        """Those whose barriers have not come yet."""
+        """Aborted checkpoints whose barriers have not come yet."""
         self._task_name = task_name
         self._task_state_store = task_state_store
         self._executor = executor
@@ -184,14 +179,14 @@ class SubtaskCheckpointCoordinator:
 
     @property
     def pending_checkpoints(self) -> list[int]:
-        """Those whose asynchronous part has not ended."""
+        """Checkpoints whose asynchronous part has not ended."""
         with self._turn:
             return list(self._pending)
 
     # ------------------------------------------------------------------------------------------------- the cut
 
     def init_input_checkpoint(self, checkpoint_id: int, options: CheckpointOptions) -> None:
-        """What is in flight is going to be written, now or after a timeout; before any barrier is let through."""
+        """Called before the barrier is processed: begin to write in-flight data if the options ask for it."""
         writer = self._channel_state_writer
         if writer is None or not options.needs_channel_state:
             return
@@ -212,14 +207,14 @@ class SubtaskCheckpointCoordinator:
         is_task_finished: bool,
         is_running: Callable[[], bool],
     ) -> None:
-        """Cut here, and see to it that the rest is written. What it raises fails the task (C5)."""
+        """Take the snapshot now and start its asynchronous part; an exception fails the task (C5)."""
         checkpoint_id = metadata.checkpoint_id
         was_aborted = self.aborted.take(checkpoint_id)
         if checkpoint_id <= self.last_checkpoint_id:
             self._abort_channel_state(checkpoint_id, _out_of_order(checkpoint_id), cleanup=True)  # C1
             return
         self.last_checkpoint_id = checkpoint_id
-        if was_aborted:  # nobody downstream is to wait for its barrier (C2, FLINK-18238)
+        if was_aborted:  # receivers must not wait for its barrier (C2, FLINK-18238)
             operator_chain.broadcast_event(
                 CancelCheckpointMarker(checkpoint_id=checkpoint_id), is_priority=False
             )
@@ -255,7 +250,7 @@ class SubtaskCheckpointCoordinator:
         options: CheckpointOptions,
         chain: CheckpointedChain,
     ) -> None:
-        """The order of C3: the barrier leaves first, for others wait for it, and cuts what the operators then keep."""
+        """The order of C3: the barrier is sent before the operators' snapshots, since receivers wait for it."""
         chain.prepare_snapshot_pre_barrier(metadata.checkpoint_id)
         barrier = CheckpointBarrier(
             checkpoint_id=metadata.checkpoint_id, timestamp=metadata.timestamp, options=options
@@ -276,7 +271,7 @@ class SubtaskCheckpointCoordinator:
             tail.result_channel_state = in_flight.result_channel_state
 
     def _run_behind(self, part: AsyncCheckpointRunnable, in_flight: Sequence[Future[Any]]) -> None:
-        """Hand it on as soon as everything that it would wait for has ended."""
+        """Hand `part` to the executor once the in-flight data have been written."""
         for future in in_flight:
             if not future.done():
                 future.add_done_callback(lambda _ended: self._run_behind(part, in_flight))
@@ -286,7 +281,7 @@ class SubtaskCheckpointCoordinator:
     def _hand_to_executor(self, part: AsyncCheckpointRunnable) -> None:
         try:
             self._executor((lambda: self._run_slice(part)) if self._in_slices else part.run)
-        except Exception as error:  # noqa: BLE001 - a part that nobody runs must still end
+        except Exception as error:  # noqa: BLE001 - a part that cannot run must still be ended
             part.close()
             self._unregister(part)
             self._fail(error)
@@ -300,7 +295,7 @@ class SubtaskCheckpointCoordinator:
     def notify_checkpoint_complete(
         self, checkpoint_id: int, *, operator_chain: CheckpointedChain, is_running: Callable[[], bool]
     ) -> None:
-        """It is durable; the task's store always hears of it, the operators only while they run (C13)."""
+        """The checkpoint is durable. Operators are notified only while they run, the state store always (C13)."""
         try:
             if is_running():
                 operator_chain.notify_checkpoint_complete(checkpoint_id)
@@ -310,7 +305,7 @@ class SubtaskCheckpointCoordinator:
     def notify_checkpoint_aborted(
         self, checkpoint_id: int, *, operator_chain: CheckpointedChain, is_running: Callable[[], bool]
     ) -> None:
-        """It will never be; what runs for it ends, and its barrier, if it comes, will find the mark (C12)."""
+        """End the asynchronous part, or remember the id in case the barrier has not come yet (C12)."""
         try:
             if is_running():
                 if not self._cancel_async_part(checkpoint_id) and checkpoint_id > self.last_checkpoint_id:
@@ -324,14 +319,14 @@ class SubtaskCheckpointCoordinator:
     def notify_checkpoint_subsumed(
         self, checkpoint_id: int, *, operator_chain: CheckpointedChain, is_running: Callable[[], bool]
     ) -> None:
-        """It and those before it are not kept any more; no user hears of it (C13)."""
+        """This checkpoint and older ones are no longer kept; only backends are notified, no user code (C13)."""
         if is_running():
             operator_chain.notify_checkpoint_subsumed(checkpoint_id)
 
     def abort_checkpoint_on_barrier(
         self, checkpoint_id: int, cause: CheckpointException, *, operator_chain: CheckpointedChain
     ) -> None:
-        """Its barriers will not all come: decline it, and let nobody downstream wait (C25)."""
+        """Not all barriers will come: decline the checkpoint and send a cancellation marker downstream (C25)."""
         self.last_checkpoint_id = max(self.last_checkpoint_id, checkpoint_id)
         self.aborted.forget_below(self.last_checkpoint_id)
         self._cancel_async_part(checkpoint_id)
@@ -348,14 +343,14 @@ class SubtaskCheckpointCoordinator:
     # ------------------------------------------------------------------------------------------------ the end
 
     def wait_for_pending_checkpoints(self) -> None:
-        """Return when no asynchronous part runs any more; how each ended is told elsewhere (M47)."""
+        """Return when all asynchronous parts have ended, successfully or not (M47)."""
         with self._turn:
             finished = [part.finished for part in self._pending.values()]
         if finished:
             self._await_finished(finished)
 
     def cancel(self) -> None:
-        """End what runs, and whatever would still begin (C11)."""
+        """End all asynchronous parts, and refuse new ones (C11)."""
         with self._turn:
             self._is_closed = True
             parts = list(self._pending.values())
@@ -364,7 +359,7 @@ class SubtaskCheckpointCoordinator:
             part.close()
 
     def close(self) -> None:
-        """The task is going: no timer, no asynchronous part, nothing in flight is written any more."""
+        """Stop the timer, the asynchronous parts and the writing of in-flight data."""
         self._disarm_alignment_timer()
         self.cancel()
         if self._channel_state_writer is not None:
@@ -402,21 +397,21 @@ class SubtaskCheckpointCoordinator:
         return True
 
     def _abort_channel_state(self, checkpoint_id: int, cause: BaseException, *, cleanup: bool) -> None:
-        """Without effect on one that was never begun (FLINK-17218)."""
+        """Without effect if writing was never started (FLINK-17218)."""
         if self._channel_state_writer is not None:
             self._channel_state_writer.abort(checkpoint_id, cause, cleanup=cleanup)
 
     # ---------------------------------------------------------------------------------------- the alignment timer
 
     def _arm_alignment_timer(self, barrier: CheckpointBarrier, chain: CheckpointedChain) -> None:
-        """An aligned barrier that stays behind what is in flight behind the task for too long overtakes it (C26)."""
+        """Start the timer after which an aligned barrier overtakes in-flight output (C26)."""
         self._disarm_alignment_timer()
         timeout_ms = barrier.options.aligned_timeout_ms
         if self._timers is None or timeout_ms is None or not barrier.options.is_timeoutable:
             return
         elapsed_ms = self._timers.now_ms() - barrier.timestamp
         self._alignment_checkpoint_id = barrier.checkpoint_id
-        delay_ms = max(timeout_ms - elapsed_ms + 1, 0)  # MORE than the timeout, as on the way in
+        delay_ms = max(timeout_ms - elapsed_ms + 1, 0)  # MORE than the timeout must have passed (C26)
         self._alignment_timer = self._timers.register(
             delay_ms, lambda: chain.alignment_barrier_timeout(barrier)
         )
@@ -436,9 +431,7 @@ def _finish_input(writer: ChannelStateWriter, checkpoint_id: int, captured: Futu
     if error is None:
         writer.finish_input(checkpoint_id)
     else:
-        writer.abort(
-            checkpoint_id, error, cleanup=False
-        )  # the result is still wanted, to say so (FLINK-28474)
+        writer.abort(checkpoint_id, error, cleanup=False)  # keeps the result, to report it (FLINK-28474)
 
 
 def _out_of_order(checkpoint_id: int) -> SnapshotCancelled:

@@ -1,11 +1,11 @@
-"""One watermark and one status out of those of several channels.
+"""Combines the watermarks and statuses of several channels into one watermark and one status.
 
-Answers to Flink's `StatusWatermarkValve`. Invariant: what leaves rises, and is the least over the channels that
-count: those that are active and have caught up with what has left (W1, W2); an idle channel holds nobody back (W3,
+Answers to Flink's `StatusWatermarkValve`. Invariant: the output watermark rises and is the minimum over the aligned
+channels, which are active and have caught up with the output (W1, W2); an idle channel holds back nothing (W3,
 FLINK-18934).
 
-With FLINK-40475: when all channels are idle the highest leaves whatever the order in which they fell idle
-(FLINK-7728), and a channel that wakes lets out at once what it alone allows (FLINK-38454).
+As after FLINK-40475: when all channels are idle, the highest watermark is emitted, in whatever order they became idle
+(FLINK-7728); a channel that becomes active emits at once what it alone allows (FLINK-38454).
 """
 
 from __future__ import annotations
@@ -18,47 +18,47 @@ from reference_impl.elements import Watermark, WatermarkStatus
 __all__ = ["MIN_TIMESTAMP", "StatusWatermarkValve", "WatermarkOutput"]
 
 MIN_TIMESTAMP = -(2**63)
-"""Below every watermark: of a channel from which none has come."""
+"""Below every watermark: the value of a channel before its first."""
 
 
 class WatermarkOutput(Protocol):
-    """Where what leaves goes."""
+    """Receives the valve's output."""
 
     def emit(self, element: Watermark | WatermarkStatus, /) -> None:
-        """A watermark above the last, or a status that is not the last."""
+        """Emit a watermark above the last, or a changed status."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _Channel:
-    """What has come of one. Mutable."""
+    """The state of one channel. Mutable."""
 
     watermark: int = MIN_TIMESTAMP
     idle: bool = False
     aligned: bool = True
-    """Whether it counts."""
+    """Whether the channel counts for the minimum."""
 
 
 class StatusWatermarkValve:
-    """Between the channels of an input and the task. Mutable."""
+    """Combines the channels of one input. Mutable."""
 
     def __init__(self, number_of_channels: int) -> None:
         self._channels = [_Channel() for _ in range(number_of_channels)]
         self._last_output = MIN_TIMESTAMP
         self._idle = False
-        """What the last status said."""
+        """The last emitted status."""
 
     @property
     def last_output_watermark(self) -> int | None:
-        """The last that left; None before the first."""
+        """The last watermark emitted, or None."""
         return None if self._last_output == MIN_TIMESTAMP else self._last_output
 
     @property
     def is_idle(self) -> bool:
-        """Whether every channel is."""
+        """Whether every channel is idle."""
         return self._idle
 
     def input_watermark(self, watermark: Watermark, channel_index: int, output: WatermarkOutput) -> None:
-        """Of an idle channel, or one that does not rise, it does nothing."""
+        """Ignores an idle channel, and a watermark that is not above the channel's last."""
         channel = self._channels[channel_index]
         if channel.idle or watermark.timestamp <= channel.watermark:
             return
@@ -69,7 +69,7 @@ class StatusWatermarkValve:
     def input_watermark_status(
         self, status: WatermarkStatus, channel_index: int, output: WatermarkOutput
     ) -> None:
-        """Only a change counts."""
+        """Ignores a status that does not change the channel's."""
         channel = self._channels[channel_index]
         if status.idle == channel.idle:
             return
@@ -89,7 +89,7 @@ class StatusWatermarkValve:
             self._emit_least_aligned(output)
 
     def _wakes(self, channel: _Channel, output: WatermarkOutput) -> None:
-        """The status leaves before a watermark, which those behind would ignore while they are idle."""
+        """Emit the status before a watermark, which idle receivers would ignore."""
         self._align_if_caught_up(channel)
         if self._idle:
             self._idle = False

@@ -1,8 +1,8 @@
-"""The buffers of the first design, ordered and unordered, and the entry that an element has in one.
+"""The buffers of FLIP-12's first design, ordered and unordered, and their entries.
 
-Answers to `OrderedStreamElementQueue`, `UnorderedStreamElementQueue` and `StreamElementQueueEntry` of Flink 1.2 to 1.9.
-Invariant: an entry keeps its slot until its results are out (A11), and no record ever passes a watermark (A20). Whoever
-reads or changes a buffer holds the checkpoint lock; there is none in here, where Flink had a second one.
+Answers to `OrderedStreamElementQueue`, `UnorderedStreamElementQueue` and `StreamElementQueueEntry` of Flink 1.2 to
+1.9. Invariant: an entry keeps its slot until its results are emitted (A11), and no record overtakes a watermark (A20).
+Callers hold the checkpoint lock; Flink had a second lock in here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Buffer", "Entry", "OrderedBuffer", "Owner", "RecordEntry", "Unordere
 
 
 class Owner(Protocol):
-    """What an entry needs of its operator."""
+    """What an entry uses of its operator."""
 
     executor: MailboxExecutor
     closed: bool
@@ -33,15 +33,14 @@ class Owner(Protocol):
     fail: Callable[[BaseException], None]
     """Fail the task."""
 
-    def entry_completed(self, entry: Entry) -> None:
-        """The entry has its results."""
+    def entry_completed(self, entry: Entry) -> None: ...
 
     def time_out(self, value: Any, handle: ResultHandle) -> None:
-        """Ask the user's function for another outcome."""
+        """Let the function's `timeout` give an outcome."""
 
 
 class Entry:
-    """An element's place in the buffer. Mutable: a record's gets its results; a watermark's is born with none."""
+    """An element in the buffer. Mutable: a record's entry gets results; a watermark's needs none."""
 
     __slots__ = ("element", "results")
 
@@ -50,7 +49,7 @@ class Entry:
         self.results: Sequence[Any] | None = () if isinstance(element, Watermark) else None
 
     def emit_to(self, emit: Callable[[OperatorInput], None]) -> None:
-        """A watermark as it came; a record's results in order, with its timestamp (A39, A40)."""
+        """Emit a watermark unchanged, or a record's results in order, each with its timestamp (A39, A40)."""
         assert self.results is not None, f"{self.element} is emitted before it is complete"
         if isinstance(self.element, Record):
             for value in self.results:
@@ -60,14 +59,13 @@ class Entry:
 
 
 class RecordEntry(Entry):
-    """An element's entry in the buffer; a record's is also the handle that its call is given.
-
-    A record's entry: a `reference_impl.operator.result.ResultHandle`. Mutable: settled once.
+    """A record's entry, which is also the `ResultHandle` of its call. Mutable: settled once.
 
     Answers to `StreamElementQueueEntry`, and to `StreamRecordQueueEntry`, which was the `AsyncCollector`. Invariant:
-    the first outcome wins, from whichever thread (A36), and what it does, it does as mail (A37).
+    only the first outcome counts, from any thread (A36), and it takes effect as mail (A37).
 
-    Deviation: the first design completed the entry in the caller's thread. By mail, a harness can hold it.
+    Difference from the first design: that one completed the entry on the caller's thread. As mail, a harness can hold
+    it.
     """
 
     __slots__ = ("_outcome", "_owner", "_timed_out", "timer")
@@ -78,28 +76,27 @@ class RecordEntry(Entry):
         super().__init__(record)
         self._owner = owner
         self._outcome = Lock()
-        """Taken by the first outcome, never given back."""
+        """Taken by the first outcome and never released."""
         self._timed_out = False
         self.timer: Timer | None = None
 
     @property
     def record_key(self) -> object:
-        """Itself."""
         return self
 
     @property
     def done(self) -> bool:
-        """Whether an outcome was accepted, even if its mail still waits (A43)."""
+        """Whether an outcome was accepted, even if the mail that carries it has not run (A43)."""
         return self._outcome.locked()
 
     def complete(self, results: Sequence[Any]) -> None:
-        """The call went well and gave these 0..n results; they are copied (A35)."""
+        """Report success with zero or more results, which are copied (A35)."""
         accepted = checked_results(results)
         if self._outcome.acquire(blocking=False):
             self._post(partial(self._settle, accepted), "complete an entry")
 
     def fail(self, error: BaseException) -> None:
-        """The call failed, and so will the task: at once, or from a foreign thread by mail (A41)."""
+        """Report a failure, which fails the task: at once, or from another thread by mail (A41)."""
         if not self._outcome.acquire(blocking=False):
             return
         if self._owner.executor.on_task_thread():
@@ -108,20 +105,20 @@ class RecordEntry(Entry):
             self._post(partial(self._fail, error), "fail an entry")
 
     def supply(self, supplier: Supplier) -> None:
-        """The call went well; `supplier` gives the results when its mail runs (A42)."""
+        """Report success; `supplier` computes the results when the mail runs (A42)."""
         if self._outcome.acquire(blocking=False):
             self._post(
                 partial(self._settle_supplied, supplier), "complete an entry with what its supplier gives"
             )
 
     def time_out(self) -> None:
-        """The timer's mail: of effect only where there is no outcome yet (A43)."""
+        """Run as the timer's mail; without effect if there is an outcome (A43)."""
         if not self.done and not self._owner.closed:
             self._timed_out = True
             self._owner.time_out(self.element.value, self)
 
     def _settle(self, results: Sequence[Any]) -> None:
-        """After the close too: then nobody listens, and the emitter has stopped (A68)."""
+        """May run after the close; it then has no visible effect, since the emitter has stopped (A68)."""
         self._tell(Ending.OK, results=results)
         self._complete(results)
 
@@ -135,7 +132,7 @@ class RecordEntry(Entry):
         self._settle(results)
 
     def _fail(self, error: BaseException) -> None:
-        """Fail the task, and let the buffer go on as if there were no results (FLINK-6435)."""
+        """Fail the task, and free the slot as if there were no results (FLINK-6435)."""
         if self._owner.closed:
             return
         self._tell(Ending.FAIL, error=error)
@@ -151,7 +148,7 @@ class RecordEntry(Entry):
     def _tell(
         self, ending: Ending, *, results: Sequence[Any] | None = None, error: BaseException | None = None
     ) -> None:
-        """Tell the probe; what comes after the timeout counts as the timeout's."""
+        """Report the outcome to the probe; after a timeout its ending is TIMEOUT."""
         ending = Ending.TIMEOUT if self._timed_out else ending
         if self._owner.probe is not None:
             self._owner.probe.settled(
@@ -162,27 +159,27 @@ class RecordEntry(Entry):
         try:
             self._owner.executor.execute(action, what)
         except MailboxClosed:
-            return  # the task is over; the record is in its last snapshot (A38, A68)
+            return  # the task has ended; the record is in its last snapshot (A38, A68)
 
 
 class Buffer(Protocol):
-    """At most `capacity` entries, watermarks included (A8)."""
+    """Holds at most `capacity` entries, watermarks included (A8)."""
 
     def try_put(self, entry: Entry) -> bool:
-        """Take it in; False and no change if the buffer is full (A7)."""
+        """Append `entry`; if the buffer is full, change nothing and return False (A7)."""
 
     def entry_completed(self, entry: Entry) -> None:
-        """It has its results now."""
+        """Note that the entry has its results."""
 
     @property
     def has_completed(self) -> bool:
-        """Whether an entry may leave."""
+        """Whether an entry may be emitted."""
 
     def emit_next(self, emit: Callable[[OperatorInput], None]) -> None:
-        """Emit the entry that may leave next; it leaves the buffer when all of it is out."""
+        """Emit the next entry, and remove it afterwards."""
 
     def __iter__(self) -> Iterator[QueueElement]:
-        """The elements, in the order in which a restore must replay them."""
+        """The elements in replay order."""
 
     def __len__(self) -> int: ...
 
@@ -195,22 +192,19 @@ class OrderedBuffer:
         self._entries: deque[Entry] = deque()
 
     def try_put(self, entry: Entry) -> bool:
-        """Behind all others."""
         if len(self._entries) == self._capacity:
             return False
         self._entries.append(entry)
         return True
 
     def entry_completed(self, entry: Entry) -> None:
-        """Nothing: the entry knows, and is asked when it is the head."""
+        """Does nothing: the head is examined when it is to be emitted."""
 
     @property
     def has_completed(self) -> bool:
-        """Whether the head is done."""
         return bool(self._entries) and self._entries[0].results is not None
 
     def emit_next(self, emit: Callable[[OperatorInput], None]) -> None:
-        """The head."""
         self._entries[0].emit_to(emit)
         self._entries.popleft()
 
@@ -222,11 +216,11 @@ class OrderedBuffer:
 
 
 class UnorderedBuffer:
-    """Records leave as they complete, within their watermark set. Mutable.
+    """Emits records in order of completion, within their watermark set. Mutable.
 
-    A watermark closes the set before it, is a set of its own, and is followed by an empty one (A18, A19). Completed
-    entries of the first set stand in one row for the emitter; when no entry of that set is open any more, the next
-    set is the first. So the row may hold a whole set, its watermark and a part of the next set, in this order.
+    A watermark ends the set before it, is a set by itself, and is followed by an empty one (A18, A19). Completed
+    entries of the first set are queued for the emitter; when that set has no open entry left, the next set becomes the
+    first. So the emitter's queue may hold a whole set, its watermark and part of the next set, in this order.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -235,10 +229,10 @@ class UnorderedBuffer:
         self._completed: deque[Entry] = deque()
         self._sets: deque[_WatermarkSet] = deque([_WatermarkSet()])
         self._set_of: dict[Entry, _WatermarkSet] = {}
-        """Where each open entry is."""
+        """The set of each open entry."""
 
     def try_put(self, entry: Entry) -> bool:
-        """Into the last set, or as a set of its own."""
+        """Add a record to the last set; a watermark becomes a set by itself."""
         if self._size == self._capacity:
             return False
         self._size += 1
@@ -251,29 +245,27 @@ class UnorderedBuffer:
         return True
 
     def entry_completed(self, entry: Entry) -> None:
-        """Into the row, if its set is the first; else it waits in its set, in the order of completion (A21, A23)."""
+        """Mark the entry as completed in its set, in order of completion (A21, A23)."""
         its_set = self._set_of.pop(entry)
         del its_set.open[entry]
         its_set.completed.append(entry)
         self._advance()
 
     def _advance(self) -> None:
-        """Completed entries into the row, set after set, up to the first that has an open entry."""
+        """Queue completed entries for the emitter, set after set, up to the first set with an open entry."""
         while True:
             first = self._sets[0]
             self._completed += first.completed
             first.completed.clear()
-            if first.open or len(self._sets) == 1:  # the last one stays, for later records (A22)
+            if first.open or len(self._sets) == 1:  # the last set stays, for later records (A22)
                 return
             self._sets.popleft()
 
     @property
     def has_completed(self) -> bool:
-        """Whether anything stands in the row."""
         return bool(self._completed)
 
     def emit_next(self, emit: Callable[[OperatorInput], None]) -> None:
-        """The first of the row."""
         self._completed[0].emit_to(emit)
         self._completed.popleft()
         self._size -= 1

@@ -1,7 +1,7 @@
-"""The operator of the first design, its emitter thread, and the function that builds it for each mode.
+"""The operator of FLIP-12's first design, its emitter thread, and the function that builds it.
 
 Answers to `AsyncWaitOperator`, `Emitter` and the checkpoint lock of Flink 1.2 to 1.9. Invariant: while the emitter
-emits, the task's thread waits for it, so nothing that is observed depends on the scheduler.
+thread emits, the task's thread waits for it, so the result does not depend on the scheduler.
 """
 
 from __future__ import annotations
@@ -44,27 +44,24 @@ from reference_impl.operator.retry import NO_RETRY
 __all__ = ["STOP_LIMIT_S", "THREAD_NAME", "Emitter", "EmitterWaitOperator", "build_operator"]
 
 STOP_LIMIT_S = 5.0
-"""How long `stop` waits for an emission that is under way; then for the thread to end."""
+"""`stop` waits this long for a running emission, and then for the thread to end."""
 THREAD_NAME = "emitter"
 
 
 class Emitter:
-    """The emitter: a thread of its own, which waits for the next entry that may leave, and emits it under the lock.
+    """A thread that emits completed entries of one buffer under the checkpoint lock. Mutable.
 
-    Emits the entries of one buffer. Mutable; its thread begins with the first turn, whoever waits for that one.
-
-    So it also runs during a replay of more than the capacity; Flink once started it behind the replay (FLINK-7949).
+    The thread starts with its first turn, so it also runs during a replay of more elements than the capacity; Flink
+    once started it after the replay (FLINK-7949).
 
     Answers to `Emitter` and the checkpoint lock of Flink 1.2 to 1.9. Invariant: while the emitter emits, the task's
-    thread waits for it; whatever the emission raises is raised there, and never lost.
+    thread waits for it; an exception of the emission is raised on the task's thread.
 
-    In Flink the task held the checkpoint lock for as long as it processed one element or took one snapshot, and the
-    scheduler decided whether the emitter came in between two of them. Here the lock is a baton: the task decides when
-    to give it away (`turn`: a completion, or the mail that follows an emission), and has it back when one entry is out.
-    So what is observed does not depend on the scheduler, a held completion emits nothing, the task may cut a checkpoint
-    between two turns without knowing of any lock, and the emitter never has to put mail, which virtual time would
-    refuse. One hand-over is a switch between threads and back, some tens of microseconds: the price of the first
-    design.
+    In Flink the task held the checkpoint lock while it processed an element or took a snapshot, and the scheduler
+    decided whether the emitter ran in between. Here the task decides: `turn` hands the lock over until one entry is
+    emitted. So the result does not depend on the scheduler; a held completion emits nothing; the task may take a
+    snapshot between two turns without a lock; and the emitter never puts mail, which virtual time would refuse. Each
+    turn switches threads twice, which takes some tens of microseconds: the price of this design.
     """
 
     def __init__(self, *, buffer: Buffer, lock: Condition, emit: Callable[[OperatorInput], None]) -> None:
@@ -77,9 +74,9 @@ class Emitter:
         self._raised: BaseException | None = None
 
     def turn(self) -> bool:
-        """Give the lock away until one entry is out, if one may leave; whether one more may. Stopped, do nothing.
+        """Let the emitter emit one entry if it may; return whether another may be emitted. Does nothing once stopped.
 
-        The task's own thread calls it, and gets what the emission raises, as if it had emitted itself.
+        Called on the task's thread, where it raises what the emission raised.
         """
         with self._lock:
             if self._stopped or not self._buffer.has_completed:
@@ -98,7 +95,7 @@ class Emitter:
         self._lock.wait_for(lambda: self._stopped or not self._has_turn)
 
     def stop(self) -> None:
-        """End the thread. An emission that hangs is left to itself after a while, and said to be (FLINK-5638)."""
+        """End the thread; raise WrongState if an emission hangs (FLINK-5638)."""
         self._stopped = True
         if self._thread.ident is None:
             return
@@ -116,37 +113,35 @@ class Emitter:
             while self._wait_for_turn():
                 try:
                     self._buffer.emit_next(self._emit)
-                except BaseException as raised:  # noqa: BLE001 - it is raised in the task's thread
+                except BaseException as raised:  # noqa: BLE001 - raised again on the task's thread
                     self._raised = raised
                 self._has_turn = False
                 self._lock.notify_all()
 
     def _wait_for_turn(self) -> bool:
-        """Until the task has given the lock away; False when it never will again."""
+        """Wait for a turn; return False once stopped."""
         self._lock.wait_for(lambda: self._stopped or self._has_turn)
         return not self._stopped
 
 
 class EmitterWaitOperator:
-    """The operator of the first design: a buffer, an emitter thread, and the element that waits for room kept apart.
+    """The operator of the first design: `open`, `process` for each element, `end_input`, `close`. Mutable.
 
-    One operator of one subtask: `open`, `process`..., `end_input`, `close`. Mutable.
+    Everything runs on the task's thread, except `snapshot`, which any thread may call, and `emit`: results are emitted
+    on the emitter's thread, elements that bypass the buffer on the task's, never both at once.
 
-    All of it belongs to the task's thread, but for `snapshot`, which any thread may take. `emit` is called on the
-    emitter's thread, for what passes the buffer by on the task's: never on both at once.
+    Answers to `AsyncWaitOperator` of Flink 1.2 to 1.9. Invariant: whenever the checkpoint lock is free, each element
+    received is waiting for the buffer, in the buffer, or emitted; a snapshot, which is the waiting elements and the
+    buffer, loses and duplicates nothing, even while the task waits for room (B19, A30). The waiting element is one
+    more than the capacity.
 
-    Answers to `AsyncWaitOperator` of Flink 1.2 to 1.9. Invariant: an element that was given is waiting, or in the
-    buffer, or out, at each instant at which the checkpoint lock is free; so a snapshot, which is what waits and what is
-    in the buffer, loses nothing and doubles nothing, even while the task waits for room (B19, A30). Its waiting element
-    is the capacity + 1st.
+        process -> waiting -> (full: run mail) -> buffer -> timer -> invoke ... entry -> mail -> the emitter's turn
 
-        process -> waiting -> (full: yield to mail) -> buffer -> timer -> invoke ... entry -> mail -> the emitter's turn
-
-    What differs from the reference: that snapshot; a status is not kept in order, but passes (A55, up to 2.2); there is
-    no retry (FLIP-232) and no soft back pressure (A33); two of these are not chained in one task (FLINK-13063).
-    Deviations from the first design, for one harness to judge both: the timeout counts from the slot (A28), where Flink
-    registered it before; a failed call fails the task at once (A41), where in order it did so only as the head; and
-    there is nobody to interrupt (FLINK-13635), for all waiting is a yield to mail.
+    Differences from the reference: that snapshot; watermark statuses bypass the buffer (A55, up to 2.2); there is no
+    retry (FLIP-232) and no soft back pressure (A33); two such operators cannot be chained in one task (FLINK-13063).
+    Differences from the first design, so that one harness can judge both: the timeout starts when the record has its
+    slot (A28), in Flink before; a failed call fails the task at once (A41), in Flink in ordered mode only as the head;
+    waiting runs mail, so no thread is interrupted (FLINK-13635).
     """
 
     def __init__(
@@ -173,28 +168,27 @@ class EmitterWaitOperator:
         self._emit = emit
         self._copy_value = copy_value
         self._waiting: deque[QueueElement] = deque()
-        """What is not in the buffer yet: the element given, or what is left of the replay."""
+        """Elements that are not in the buffer yet: the one received, or the rest of the replay."""
         self._lock = Condition()
-        """The checkpoint lock: of the buffer and of what waits for it."""
+        """The checkpoint lock; guards the buffer and the waiting elements."""
         self._emitter = Emitter(buffer=buffer, lock=self._lock, emit=emit)
 
     def __len__(self) -> int:
-        """The elements admitted and not yet emitted."""
         return len(self._buffer)
 
     @property
     def room(self) -> Availability:
-        """Always: whoever has no room waits inside `process`."""
+        """Always available: `process` waits when the buffer is full."""
         return AVAILABLE
 
     def open(self, restored: Iterable[QueueElement] = ()) -> None:
-        """Replay the elements of a snapshot, each called anew, before any other input; may wait for room (A61, A62)."""
+        """Process the elements of a snapshot again before any new input; may wait for room (A61, A62)."""
         open_function(self._function)
         self._waiting.extend(restored)
         self._admit_waiting()
 
     def process(self, element: OperatorInput) -> None:
-        """Admit `element`, waiting for room if there is none (A27, A51); what is no data passes (A54)."""
+        """Admit `element`, waiting for room if necessary (A27, A51); other kinds bypass the buffer (A54)."""
         match element:
             case Record() | Watermark():
                 if self._copy_value is not None and isinstance(element, Record):
@@ -207,17 +201,17 @@ class EmitterWaitOperator:
                 raise TypeError(f"Cannot process {element!r}; it is no input of an operator")
 
     def snapshot(self) -> tuple[QueueElement, ...]:
-        """The elements whose results have not left, in replay order; disturbs no call (A56, A57)."""
+        """The elements whose results were not emitted, in replay order; running calls are not changed (A56, A57)."""
         with self._lock:
             return (*self._buffer, *self._waiting)
 
     def end_input(self) -> None:
-        """Drain: return when every element has left (A66)."""
+        """Return when the buffer is empty (A66)."""
         while len(self._buffer):
             self.executor.yield_()
 
     def close(self) -> None:
-        """Stop the emitter, release the function; a later outcome or timer does nothing (A68, A69)."""
+        """Stop the emitter and close the function; later outcomes and timers have no effect (A68, A69)."""
         if self.closed:
             return
         self.closed = True
@@ -243,12 +237,15 @@ class EmitterWaitOperator:
                     )
 
     def _put(self, entry: Entry) -> None:
-        """The first that waits into the buffer. The mails run meanwhile are our own: no checkpoint's (A30)."""
+        """Put the first waiting element into the buffer.
+
+        Only mail of this operator runs meanwhile: no checkpoint (A30).
+        """
         while not self._try_put(entry):
             self.executor.yield_()
 
     def _try_put(self, entry: Entry) -> bool:
-        """In one step, so that no snapshot finds the element in both places, or in none."""
+        """One step under the lock, so that a snapshot finds the element in exactly one place."""
         with self._lock:
             if self._buffer.try_put(entry):
                 self._waiting.popleft()
@@ -256,7 +253,7 @@ class EmitterWaitOperator:
             return False
 
     def _call(self, entry: RecordEntry) -> None:
-        """The probe is told before the timer is set, or the call would seem to time out too early."""
+        """The probe is told before the timer is set, so that a timeout never seems to come early."""
         record = entry.element
         if self.probe is not None:
             self.probe.called(record, attempt=1)
@@ -265,17 +262,17 @@ class EmitterWaitOperator:
         begin_call(self._function, record.value, entry)
 
     def time_out(self, value: Any, handle: ResultHandle) -> None:
-        """Ask the function for a substitute."""
+        """Let the function's `timeout` give an outcome."""
         ask_for_substitute(self._function, value, handle)
 
     def entry_completed(self, entry: Entry) -> None:
-        """An entry has its results: it, or another one, may be the next to leave."""
+        """Note that an entry has its results, and emit."""
         with self._lock:
             self._buffer.entry_completed(entry)
         self._let_emit()
 
     def _let_emit(self) -> None:
-        """One turn of the emitter, and mail for the next: other mail gets its turn between two (A38)."""
+        """Let the emitter emit one entry, and enqueue mail for the next, so that other mail runs between two (A38)."""
         if self._emitter.turn():
             try:
                 self.executor.execute(self._let_emit, "the emitter's next turn")
@@ -284,12 +281,10 @@ class EmitterWaitOperator:
 
 
 def build_operator(*, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> EmitterWaitOperator:
-    """The entry point: the operator of the first design, for each mode.
+    """Build the operator of the first design. Raises ValueError for arguments that it does not support.
 
-    The operator of that mode. Raises ValueError for what cannot work, or is not of that design.
-
-    Answers to `AsyncDataStream` and to the setup of `AsyncWaitOperator` in Flink 1.2 to 1.9. Invariant: what cannot
-    work, and what that design did not have, is refused here by the name of the field (A2, A3, A5).
+    Answers to `AsyncDataStream` and to the setup of `AsyncWaitOperator` in Flink 1.2 to 1.9. Invariant: arguments that
+    cannot work, or that this design did not have, raise an error that names them here (A2, A3, A5).
     """
     _refuse_what_came_later(parts)
     return EmitterWaitOperator(
@@ -324,5 +319,5 @@ def _buffer_for(mode: Mode, capacity: int) -> Buffer:
             return OrderedBuffer(capacity)
         case "unordered":
             return UnorderedBuffer(capacity)
-        case _:  # a name from a file or a command line: the type does not hold it off
+        case _:  # reached when the name comes from a file or a command line
             raise ValueError(f"no output mode {mode!r}; there are 'ordered' and 'unordered'")

@@ -1,4 +1,4 @@
-"""Ready-made functions: a filter, windows by count, and the three stateful examples of Flink's documentation.
+"""Ready-made functions: a filter, count windows, and the three stateful examples of Flink's documentation.
 
 Answers to Flink's `StreamFilter`, to `countWindow(size)`, and to `BufferingSink`, `CountWindowAverage` and
 `CounterSource` of its "Working with State".
@@ -32,11 +32,9 @@ __all__ = [
 
 
 class StreamFilter:
-    """Lets through the records that a predicate wants, and everything that is no record.
+    """Passes on the records for which a predicate holds, and everything that is no record. Stateless.
 
-    Stateless.
-
-    Answers to Flink's `StreamFilter`. Invariant: what passes is the element itself, in its place in the stream.
+    Answers to Flink's `StreamFilter`. Invariant: elements are passed on unchanged and in order.
     """
 
     __slots__ = ("_emit", "_predicate")
@@ -46,19 +44,19 @@ class StreamFilter:
         self._emit = emit
 
     def process(self, element: OperatorInput) -> None:
-        """Pass it on or drop it; what the predicate raises fails the task."""
+        """Pass the element on or drop it; an exception of the predicate fails the task."""
         if not isinstance(element, Record) or self._predicate(element.value):
             self._emit(element)
 
 
 class BufferingSink:
-    """The documentation's example of operator state: a sink that sends so many elements at a time.
+    """The documentation's example of operator state: a sink that sends `threshold` elements at a time. Mutable.
 
-    A `SinkFunction` and a `CheckpointedFunction`. Mutable.
+    A `SinkFunction` and a `CheckpointedFunction`.
 
-    Answers to `BufferingSink` of Flink's "Working with State". Invariant: an element that was taken is sent, or is in
-    the buffer, and the buffer is in every snapshot; after a restore, at whatever parallelism, the instances' buffers
-    are together what the snapshot held (S25).
+    Answers to `BufferingSink` of Flink's "Working with State". Invariant: each element taken was sent or is in the
+    buffer, and every snapshot contains the buffer; after a restore at any parallelism, the buffers of all subtasks
+    together hold what the snapshot held (S25).
     """
 
     def __init__(self, *, threshold: int, send: Callable[[list[Any]], None]) -> None:
@@ -69,19 +67,19 @@ class BufferingSink:
         self._buffered: list[Any] = []
         self._checkpointed: Any = None
 
-    def invoke(self, value: Any, context: SinkContext) -> None:  # noqa: ARG002 - the protocol's
-        """Buffer it; a full buffer is sent. One that a smaller parallelism has overfilled goes as a whole."""
+    def invoke(self, value: Any, context: SinkContext) -> None:  # noqa: ARG002 - part of the protocol
+        """Buffer the value; send a full buffer as a whole, even if a lower parallelism has overfilled it."""
         self._buffered.append(value)
         if len(self._buffered) >= self._threshold:
             sent, self._buffered = self._buffered, []
             self._send(sent)
 
-    def snapshot_state(self, context: FunctionSnapshotContext) -> None:  # noqa: ARG002 - the protocol's
-        """The state is the buffer, and not what it was before (S25)."""
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:  # noqa: ARG002 - part of the protocol
+        """Replace the state by the buffer (S25)."""
         self._checkpointed.update(self._buffered)
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
-        """Register the state on each start; its content counts only after a restore."""
+        """Register the state; read it only after a restore."""
         self._checkpointed = context.operator_state_store.get_list_state(
             ListStateDescriptor(name="buffered-elements")
         )
@@ -90,14 +88,12 @@ class BufferingSink:
 
 
 class CountWindow:
-    """Windows by count: so many records of a key, then the next so many.
+    """Count windows: emits the list of each `size` values of a key. Mutable.
 
-    A `KeyedProcessFunction` that emits the list of each `size` values of a key. Mutable once opened.
-
-    One key for all makes it `countWindowAll`.
+    A `KeyedProcessFunction`. With one key for all records it is `countWindowAll`.
 
     Answers to Flink's `countWindow(size)`: a `GlobalWindow` with a purging `CountTrigger`. Invariant: each record of a
-    key is in exactly one window, in the order of arrival; a window that is not full yet is state, and is never emitted.
+    key is in exactly one window, in order of arrival; an incomplete window is state, and is never emitted.
     """
 
     def __init__(self, *, size: int) -> None:
@@ -107,16 +103,15 @@ class CountWindow:
         self._values: Any = None
 
     def open(self, context: RuntimeContext) -> None:
-        """Register the window under way."""
         self._values = context.get_list_state(ListStateDescriptor(name="window-contents"))
 
     def process_element(
         self,
         value: Any,
-        context: ProcessContext,  # noqa: ARG002 - the protocol's
+        context: ProcessContext,  # noqa: ARG002 - part of the protocol
         out: Collector,
     ) -> None:
-        """Keep the value; the last of a window empties it."""
+        """Keep the value; the last one of a window emits it and clears the state."""
         values = [*self._values.get(), value]
         if len(values) < self._size:
             self._values.add(value)
@@ -126,15 +121,15 @@ class CountWindow:
 
 
 class Rounding(Enum):
-    """What becomes of the rest of a division of integers."""
+    """How a division of integers is rounded."""
 
     TRUNCATE = "towards zero"
-    """As Java's `/`."""
+    """Like Java's `/`."""
     FLOOR = "down"
-    """As Python's `//`."""
+    """Like Python's `//`."""
 
     def quotient(self, total: int, count: int) -> int:
-        """`total` by `count`, which is positive."""
+        """`total` divided by `count`, which must be positive."""
         match self:
             case Rounding.TRUNCATE:
                 return total // count if total >= 0 else -(-total // count)
@@ -143,18 +138,16 @@ class Rounding(Enum):
 
 
 class CountWindowAverage:
-    """The documentation's first example of keyed state: the average of each two values of a key.
+    """The documentation's first example of keyed state: the average of every `threshold` numbers of a key. Mutable.
 
-    A `KeyedProcessFunction` of pairs (key, number). Mutable once opened.
+    A `KeyedProcessFunction` over pairs (key, number), which emits (key, average).
 
-    It emits (key, average) at each `threshold`-th number of a key.
+    Answers to `CountWindowAverage` of Flink's "Working with State". Invariant: for key 1, the input (1,3) (1,5) (1,7)
+    (1,4) (1,2) gives (1,4) after the second and (1,5) after the fourth record, and leaves count 1, sum 2 (S10), with
+    or without failures in between.
 
-    Answers to `CountWindowAverage` of Flink's "Working with State". Invariant: key 1 in (1,3) (1,5) (1,7) (1,4) (1,2)
-    gives (1,4) after the second and (1,5) after the fourth, and leaves count 1, sum 2 (S10), wherever it crashed on the
-    way.
-
-    The three versions of the documentation round differently (V-g): Java's integer division cuts towards zero, Python's
-    example divides in floating point first, which is wrong beyond 2^53. Here the rounding is said, and exact.
+    The documentation's three versions round differently (V-g): Java's integer division truncates; the Python example
+    divides in floating point, which is wrong beyond 2^53. Here the rounding is a parameter, and exact.
     """
 
     def __init__(self, *, threshold: int = 2, rounding: Rounding = Rounding.TRUNCATE) -> None:
@@ -165,7 +158,7 @@ class CountWindowAverage:
         self._sum: ValueState
 
     def open(self, context: RuntimeContext) -> None:
-        """Register count and sum, as one value."""
+        """Register count and sum as one value."""
         self._sum = context.get_state(
             ValueStateDescriptor(name="average", value_type=tuple[int, int], default=(0, 0))
         )
@@ -173,10 +166,10 @@ class CountWindowAverage:
     def process_element(
         self,
         value: tuple[int, int],
-        context: ProcessContext,  # noqa: ARG002 - the protocol's
+        context: ProcessContext,  # noqa: ARG002 - part of the protocol
         out: Collector,
     ) -> None:
-        """Count and add; the state is cleared before the average goes out."""
+        """Update count and sum; clear the state before the average is emitted."""
         key, number = value
         count, total = self._sum.value()
         count, total = count + 1, total + number
@@ -189,46 +182,44 @@ class CountWindowAverage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceContext:
-    """What a source function emits through."""
+    """Through which a source function emits."""
 
     collect: Callable[[Any], None]
     checkpoint_lock: AbstractContextManager[Any]
-    """Nothing of a checkpoint happens while somebody else has it; it can be taken again and again."""
+    """Held by the task during a checkpoint, and reentrant."""
 
 
 class CounterSource:
-    """The documentation's stateful source: it counts, and a checkpoint never splits a count from its emission.
-
-    Emits 0, 1, 2, ... and goes on where its snapshot was. Mutable.
+    """The documentation's stateful source: emits 0, 1, 2, ... and resumes from its snapshot. Mutable.
 
     Answers to `CounterSource` of Flink's "Working with State", a legacy `SourceFunction` whose `run` has a thread of
-    its own while checkpoints run on the task's. Invariant: whoever holds the lock sees as many numbers emitted as the
-    offset says; both change under it, and the task takes it for a snapshot.
+    its own while checkpoints run on the task's. Invariant: under the lock, the offset equals the count of emitted
+    numbers; both change only under the lock, which the task takes for a snapshot.
     """
 
     def __init__(self, *, end: int | None = None) -> None:
-        """With `end` it stops before that number; else when it is cancelled."""
+        """With `end`, stop before that number; otherwise run until `cancel`."""
         self._end = end
         self._offset = 0
         self._is_running = True
         self._state: Any = None
 
     def run(self, context: SourceContext) -> None:
-        """Until the end, or `cancel`."""
+        """Emit until the end, or until `cancel`."""
         while self._is_running and (self._end is None or self._offset < self._end):
-            with context.checkpoint_lock:  # number and offset are one step
+            with context.checkpoint_lock:  # emission and offset change together
                 context.collect(self._offset)
                 self._offset += 1
 
     def cancel(self) -> None:
-        """From any thread; the number under way is still emitted."""
+        """Stop `run`; any thread may call it. A number being emitted is still emitted."""
         self._is_running = False
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
-        """Register the offset, and go on from it after a restore.
+        """Register the offset, and resume from it after a restore.
 
-        A second one is refused, where the documentation's example forgets all but the last: this source has one
-        sequence, so fewer instances than before cannot go on with all of them.
+        More than one offset is refused; the documentation's example keeps only the last. This source has one sequence,
+        so fewer subtasks than before cannot continue all of them.
         """
         self._state = context.operator_state_store.get_list_state(
             ListStateDescriptor(name="state", element_type=int)
@@ -243,6 +234,6 @@ class CounterSource:
             )
         self._offset = offsets[0] if offsets else 0
 
-    def snapshot_state(self, context: FunctionSnapshotContext) -> None:  # noqa: ARG002 - the protocol's
-        """Under the lock."""
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:  # noqa: ARG002 - part of the protocol
+        """The caller holds the lock."""
         self._state.update([self._offset])

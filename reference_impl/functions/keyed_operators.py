@@ -1,8 +1,8 @@
-"""The operators that run a user's function over keyed streams: over one, over two, over one with a broadcast one.
+"""Operators that run a user's function over one or two keyed streams, or a keyed and a broadcast stream.
 
-Answers to Flink's `KeyedProcessOperator`, `KeyedCoProcessOperator` and `CoBroadcastWithKeyedOperator`, and to what they
-inherit, which is here a part of each. Invariant: no call of the function without its key being the current one (S1),
-and a watermark leaves after the timers that it releases (T12).
+Answers to Flink's `KeyedProcessOperator`, `KeyedCoProcessOperator` and `CoBroadcastWithKeyedOperator`, and to their
+common parents. Invariant: the key of the record or timer is selected during each call of the function (S1); a
+watermark is emitted after its timers have fired (T12).
 """
 
 from __future__ import annotations
@@ -51,12 +51,10 @@ __all__ = [
 
 
 class CombinedWatermarkStatus:
-    """The watermark of an operator with several inputs: the least of those that are active.
+    """The watermark of an operator with several inputs: the minimum over the active ones. Mutable.
 
-    Of as many inputs as there are, counted from 0. Mutable.
-
-    Answers to Flink's `IndexedCombinedWatermarkStatus`. Invariant: the combined watermark never falls; an idle input
-    holds nobody back, and while all are idle it stands still.
+    Answers to Flink's `IndexedCombinedWatermarkStatus`. Invariant: the combined watermark never falls; idle inputs do
+    not count, and while all are idle it does not change.
     """
 
     def __init__(self, inputs: int) -> None:
@@ -66,17 +64,17 @@ class CombinedWatermarkStatus:
 
     @property
     def is_idle(self) -> bool:
-        """Whether every input is."""
+        """Whether every input is idle."""
         return all(self._idle)
 
     def update_watermark(self, index: int, timestamp: int) -> bool:
-        """The input's watermark has come, and so it is active; whether the combined one rises."""
+        """Record an input's watermark, which also makes it active; return whether the combined one rises."""
         self._idle[index] = False
         self._watermarks[index] = max(self._watermarks[index], timestamp)
         return self._combine()
 
     def update_status(self, index: int, *, idle: bool) -> bool:
-        """The input falls idle or is active again; whether the combined watermark rises."""
+        """Record that an input becomes idle or active; return whether the combined watermark rises."""
         self._idle[index] = idle
         return self._combine()
 
@@ -90,12 +88,10 @@ class CombinedWatermarkStatus:
 
 
 class SeveralInputs:
-    """The doors of an operator with several inputs: records to their side, one event time for all.
+    """Dispatches the elements of several inputs and combines their watermarks. Inputs count from 0. Mutable.
 
-    One door each, counted from 0. Mutable.
-
-    Answers to what Flink's `AbstractStreamOperator` does in `processWatermark1`, `processWatermarkStatus2` and their
-    like. Invariant: the operator's watermark is the least of its active inputs', and it is idle while all of them are.
+    Answers to `processWatermark1`, `processWatermarkStatus2` and similar methods of Flink's `AbstractStreamOperator`.
+    Invariant: the operator's watermark is the minimum over its active inputs, and it is idle while all of them are.
     """
 
     def __init__(
@@ -105,14 +101,14 @@ class SeveralInputs:
         pass_watermark: PassWatermark,
         emit: Callable[[OperatorInput], None],
     ) -> None:
-        """`take_record`: what to do with a record of each input."""
+        """`take_record` processes a record, one function for each input."""
         self._take_record = take_record
         self._combined = CombinedWatermarkStatus(len(take_record))
         self._pass_watermark = pass_watermark
         self._emit = emit
 
     def process(self, index: int, element: OperatorInput) -> None:
-        """An element of that input; what is neither record, watermark nor status goes on."""
+        """Process an element of input `index`; latency markers and attributes are emitted unchanged."""
         match element:
             case Record():
                 self._take_record[index](element)
@@ -124,12 +120,12 @@ class SeveralInputs:
                 self._emit(element)
 
     def process_watermark(self, index: int, watermark: Watermark) -> None:
-        """It passes if it lets the combined one rise."""
+        """Process the combined watermark if it rises."""
         if self._combined.update_watermark(index, watermark.timestamp):
             self._pass_combined(watermark.position)
 
     def process_watermark_status(self, index: int, status: WatermarkStatus) -> None:
-        """It passes if the operator as a whole falls idle or wakes up; that one input is idle may let time go on."""
+        """Emit the status if the operator as a whole changes; an idle input may also let the watermark rise."""
         was_idle = self._combined.is_idle
         if self._combined.update_status(index, idle=status.idle):
             self._pass_combined(status.position)
@@ -137,7 +133,7 @@ class SeveralInputs:
             self._emit(status)
 
     def _pass_combined(self, position: int | None) -> None:
-        """It has the position of what let it rise."""
+        """Process the combined watermark, with the position of the element that raised it."""
         self._pass_watermark(Watermark(timestamp=self._combined.watermark, position=position))
 
 
@@ -146,13 +142,11 @@ _NOTHING: Mapping[str, ReadOnlyBroadcastState[Any, Any]] = MappingProxyType({})
 
 
 class KeyedFunctionRun:
-    """What the keyed operators do alike: timers to the function, values downstream, life to both.
-
-    One function in one operator. Mutable.
+    """What all keyed operators share: calls of the function, its timers, its state and its output. Mutable.
 
     Answers to the parts of Flink's `AbstractUdfStreamOperator` and `KeyedProcessOperator` that do not depend on the
-    number of inputs. Invariant: no call of the function without its key being the current one (S1), and none by a timer
-    once the operator is closed (T16).
+    number of inputs. Invariant: the key of the record or timer is selected during each call of the function (S1), and
+    no timer calls it after the operator is closed (T16).
     """
 
     def __init__(
@@ -165,7 +159,7 @@ class KeyedFunctionRun:
         runtime_context: RuntimeContext,
         broadcast: Mapping[str, ReadOnlyBroadcastState[Any, Any]] = _NOTHING,
     ) -> None:
-        """`broadcast`: what the function may read by `get_broadcast_state`; may be filled until `open`."""
+        """`broadcast` holds what `get_broadcast_state` returns; it may be filled until `open`."""
         self._function = function
         self._on_timer_of_function = function.on_timer if isinstance(function, OnTimer) else None
         self._state = FunctionState(function)
@@ -178,12 +172,12 @@ class KeyedFunctionRun:
         self._context: ProcessContext | None = None
 
     def initialize_state(self, context: StateInitializationContext) -> None:
-        """Remember where keyed state is; let a function with operator state register it (C45)."""
+        """Keep the store of keyed state, and initialize the function's operator state (C45)."""
         self._keyed_state_store = context.keyed_state_store
         self._state.initialize(context)
 
     def open(self) -> None:
-        """Timers fire from now on, restored ones that are overdue first of all (T15)."""
+        """From now on timers fire; restored ones that are overdue fire first (T15)."""
         service = self._timer_services.get_internal_timer_service(_USER_TIMERS, self)
         self._context = ProcessContext(
             key_context=self._key_context, timer_service=TimerService(service), broadcast=self._broadcast
@@ -192,19 +186,17 @@ class KeyedFunctionRun:
             self._function.open(self._runtime_context.with_keyed_state(self._keyed_state_store))
 
     def snapshot_state(self, context: StateSnapshotContext) -> None:
-        """Of the function; keyed state and timers are saved by whoever holds them."""
+        """Save the function's operator state; keyed state and timers are saved by the state handler."""
         self._state.snapshot(context)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Pass it on."""
         self._state.notify_checkpoint_complete(checkpoint_id)
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """Pass it on."""
         self._state.notify_checkpoint_aborted(checkpoint_id)
 
     def close(self) -> None:
-        """No timer fires after this (T16)."""
+        """No timer fires afterwards (T16)."""
         self._timer_services.close()
         if isinstance(self._function, Closing):
             self._function.close()
@@ -212,16 +204,16 @@ class KeyedFunctionRun:
     def process(
         self, record: Record, key: Any, call: Callable[[Any, ProcessContext, Collector], None]
     ) -> None:
-        """Let `call` see the record, with `key` as the current one."""
+        """Pass the record's value to `call`, with `key` selected."""
         self._key_context.set_current_key(key)
         call(record.value, self._at(record.timestamp, record.position), self._collect)
 
     def on_event_time(self, timer: InternalTimer) -> None:
-        """The timer's key is the current one already."""
+        """The timer's key is already selected."""
         self._on_timer(timer, TimeDomain.EVENT_TIME)
 
     def on_processing_time(self, timer: InternalTimer) -> None:
-        """The timer's key is the current one already."""
+        """The timer's key is already selected."""
         self._on_timer(timer, TimeDomain.PROCESSING_TIME)
 
     def _on_timer(self, timer: InternalTimer, time_domain: TimeDomain) -> None:
@@ -244,45 +236,38 @@ class KeyedFunctionRun:
 
 
 class KeyedFunctionOperator:
-    """The life of an operator with one such run, which has all of it. Mutable, as the run is."""
+    """Forwards the life cycle of an operator to its `KeyedFunctionRun`. Mutable."""
 
     def __init__(self, run: KeyedFunctionRun) -> None:
         self._run = run
 
     def initialize_state(self, context: StateInitializationContext) -> None:
-        """Before `open`."""
         self._run.initialize_state(context)
 
     def open(self) -> None:
-        """Before any element."""
         self._run.open()
 
     def snapshot_state(self, context: StateSnapshotContext) -> None:
-        """The function's own operator state, if it has any."""
         self._run.snapshot_state(context)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Pass it on to the function."""
         self._run.notify_checkpoint_complete(checkpoint_id)
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """Pass it on to the function."""
         self._run.notify_checkpoint_aborted(checkpoint_id)
 
     def close(self) -> None:
-        """After everything."""
         self._run.close()
 
 
 class KeyedProcessOperator(KeyedFunctionOperator):
-    """Runs a function over a keyed stream: sets the key, calls, fires timers, passes watermarks on.
+    """Runs a function over a keyed stream: selects the key, calls the function, fires timers, emits watermarks.
 
-    Mutable. `key_context` is the keyed state backend; whoever made it and `timer_services` saves and restores both.
+    Mutable. `key_context` is the keyed state backend; it and `timer_services` are saved and restored by the state
+    handler. With `executor`, its mail can run between two timers of one watermark (T13).
 
-    With `executor` its mail, a checkpoint's for instance, goes between two timers of one watermark (T13).
-
-    Answers to Flink's `KeyedProcessOperator`. Invariant: a watermark leaves after the timers that it releases (T12),
-    and a record's results leave before whatever came after the record.
+    Answers to Flink's `KeyedProcessOperator`. Invariant: a watermark is emitted after its timers have fired (T12); a
+    record's results are emitted before anything that came after the record.
     """
 
     def __init__(
@@ -311,7 +296,6 @@ class KeyedProcessOperator(KeyedFunctionOperator):
         self._pass_watermark = watermark_emission(timer_services, interrupted_by=executor, emit=emit)
 
     def process(self, element: OperatorInput) -> None:
-        """A record to the function; a watermark to the timers; whatever else streams goes on."""
         match element:
             case Record():
                 self._run.process(element, self._key_of(element.value), self._call)
@@ -322,12 +306,12 @@ class KeyedProcessOperator(KeyedFunctionOperator):
 
 
 class KeyedCoProcessOperator(KeyedFunctionOperator):
-    """Runs a function over two keyed streams that share keys, state and timers.
+    """Runs a function over two keyed streams that share keys, state and timers. Mutable.
 
-    Mutable. As `KeyedProcessOperator`, with a door for each input: `process1` and `process2`.
+    As `KeyedProcessOperator`, with `process1` and `process2` for the inputs.
 
-    Answers to Flink's `KeyedCoProcessOperator`. Invariant: its event time is the lesser of its inputs' (an idle one
-    holds nobody back), and a watermark leaves after the timers that it releases (T12).
+    Answers to Flink's `KeyedCoProcessOperator`. Invariant: its event time is the minimum over its active inputs; a
+    watermark is emitted after its timers have fired (T12).
     """
 
     def __init__(
@@ -359,35 +343,27 @@ class KeyedCoProcessOperator(KeyedFunctionOperator):
         )
 
     def process1(self, element: OperatorInput) -> None:
-        """Of the first input."""
         self._inputs.process(0, element)
 
     def process2(self, element: OperatorInput) -> None:
-        """Of the second input."""
         self._inputs.process(1, element)
 
     def process_element1(self, record: Record) -> None:
-        """A record of the first input."""
         self._process_element(0, record)
 
     def process_element2(self, record: Record) -> None:
-        """A record of the second input."""
         self._process_element(1, record)
 
     def process_watermark1(self, watermark: Watermark) -> None:
-        """A watermark of the first input."""
         self._inputs.process_watermark(0, watermark)
 
     def process_watermark2(self, watermark: Watermark) -> None:
-        """A watermark of the second input."""
         self._inputs.process_watermark(1, watermark)
 
     def process_watermark_status1(self, status: WatermarkStatus) -> None:
-        """The first input falls idle or is active again."""
         self._inputs.process_watermark_status(0, status)
 
     def process_watermark_status2(self, status: WatermarkStatus) -> None:
-        """The second input falls idle or is active again."""
         self._inputs.process_watermark_status(1, status)
 
     def _process_element(self, index: int, record: Record) -> None:
@@ -395,15 +371,16 @@ class KeyedCoProcessOperator(KeyedFunctionOperator):
 
 
 class KeyedBroadcastProcessOperator(KeyedFunctionOperator):
-    """Runs a function over a keyed stream (its first input) and a broadcast one (its second).
+    """Runs a function over a keyed stream, its first input, and a broadcast stream, its second. Mutable.
 
-    Mutable. Parts as of a `KeyedCoProcessOperator`, and the descriptors of what is broadcast.
+    As `KeyedCoProcessOperator`, with the descriptors of the broadcast states.
 
-    Answers to Flink's `CoBroadcastWithKeyedOperator`. Invariant: each subtask keeps a whole copy of each broadcast
-    state in its operator state, and the keyed side has nothing but a view of it (S24).
+    Answers to Flink's `CoBroadcastWithKeyedOperator`. Invariant: each subtask has a full copy of each broadcast state
+    in its operator state, and the keyed side gets only a read-only view (S24).
 
-    Deviation: while a broadcast element is processed no key is current, so keyed state is refused but for
-    `apply_to_keyed_state`; in Flink the key of whichever record came last is left over, and is written to unnoticed.
+    Difference from Flink: while a broadcast element is processed, no key is selected, so keyed state is accessible
+    only through `apply_to_keyed_state`. In Flink the key of the last record stays selected, and can be written to by
+    mistake.
     """
 
     def __init__(
@@ -443,32 +420,29 @@ class KeyedBroadcastProcessOperator(KeyedFunctionOperator):
         )
 
     def initialize_state(self, context: StateInitializationContext) -> None:
-        """Register what is broadcast, on each start."""
+        """Register the broadcast states, at each start."""
         for descriptor in self._descriptors:
             state = context.operator_state_store.get_broadcast_state(descriptor)
             self._states[descriptor.name], self._views[descriptor.name] = state, state.read_only()
         super().initialize_state(context)
 
     def process1(self, element: OperatorInput) -> None:
-        """Of the keyed input."""
         self._inputs.process(0, element)
 
     def process2(self, element: OperatorInput) -> None:
-        """Of the broadcast input."""
         self._inputs.process(1, element)
 
     def process_element(self, record: Record) -> None:
-        """A record of the keyed input."""
         self._run.process(record, self._key_of(record.value), self._function.process_element)
 
     def process_broadcast_element(self, record: Record) -> None:
-        """An element of the broadcast input; it has no key, and that of the last record is none of its business."""
+        """Process a broadcast element with no key selected."""
         self._keys.select_none()
         context = self._context
         context.timestamp, context.position = record.timestamp, record.position
         self._function.process_broadcast_element(record.value, context, self._collect)
 
     def _collect(self, value: Any) -> None:
-        """For a broadcast element."""
+        """Emit a result of a broadcast element."""
         context = self._context
         self._emit(Record(value=value, timestamp=context.timestamp, position=context.position))

@@ -1,8 +1,8 @@
-"""Functions over keyed streams and what each call of one is given: a context, timers, and the key's state.
+"""Functions over keyed streams, and what each call gets: a context, timers, and the state of the current key.
 
 Answers to Flink's `KeyedProcessFunction`, `KeyedCoProcessFunction` and `KeyedBroadcastProcessFunction` with their
-contexts, to `RuntimeContext` and `RichFunction`, and to `SimpleTimerService` and `TimeDomain`. Invariant: each call has
-at most one current key, that of its record or of its timer, and only that key's state and timers are in reach (S1).
+contexts, to `RuntimeContext` and `RichFunction`, and to `SimpleTimerService` and `TimeDomain`. Invariant: each call
+has at most one current key, that of its record or timer, and accesses only that key's state and timers (S1).
 """
 
 from __future__ import annotations
@@ -35,12 +35,9 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeContext:
-    """What a function knows of where it runs, and its door to keyed state.
+    """Argument of a function's `open`: its place among the subtasks, and its access to keyed state.
 
-    Handed to a function's `open`.
-
-    Answers to Flink's `RuntimeContext` and `RichFunction`. Invariant: a state obtained here is that of the current key,
-    whenever it is used (S1).
+    Answers to Flink's `RuntimeContext`. Invariant: a state obtained here is that of the current key at each use (S1).
     """
 
     keyed_state_store: Any = None
@@ -50,27 +47,21 @@ class RuntimeContext:
     max_number_of_parallel_subtasks: int = 128
 
     def with_keyed_state(self, store: Any) -> RuntimeContext:
-        """The same, with the state of the current key."""
         return replace(self, keyed_state_store=store)
 
     def get_state(self, descriptor: Any) -> Any:
-        """One value a key."""
         return self._store().get_state(descriptor)
 
     def get_list_state(self, descriptor: Any) -> Any:
-        """Elements in the order in which they were added."""
         return self._store().get_list_state(descriptor)
 
     def get_reducing_state(self, descriptor: Any) -> Any:
-        """All that was added, reduced to one value."""
         return self._store().get_reducing_state(descriptor)
 
     def get_aggregating_state(self, descriptor: Any) -> Any:
-        """All that was added, in an accumulator."""
         return self._store().get_aggregating_state(descriptor)
 
     def get_map_state(self, descriptor: Any) -> Any:
-        """Values by a key within the key."""
         return self._store().get_map_state(descriptor)
 
     def _store(self) -> Any:
@@ -83,26 +74,24 @@ class RuntimeContext:
 
 @runtime_checkable
 class RichFunction(Protocol):
-    """Wants keyed state, or to know where it runs."""
+    """A function that uses keyed state or its runtime context."""
 
     def open(self, context: RuntimeContext) -> None:
-        """Before any record: register states."""
+        """Register states; called before any record."""
 
 
 class TimeDomain(Enum):
-    """By which time a timer fired."""
+    """The clock by which a timer fired."""
 
     EVENT_TIME = "event time"
     PROCESSING_TIME = "processing time"
 
 
 class TimerService:
-    """Timers as a user's function sees them: of the current key, without a namespace.
+    """A user function's timers: those of the current key, without a namespace.
 
-    A function's view of a service.
-
-    Answers to Flink's `SimpleTimerService` and `TimeDomain`. Invariant: what is registered here fires at the function's
-    `on_timer`, once, with the key that was current when it was registered (T10).
+    Answers to Flink's `SimpleTimerService`. Invariant: a timer registered here calls `on_timer` once, with the key
+    that was current at the registration (T10).
     """
 
     __slots__ = ("_service",)
@@ -112,37 +101,37 @@ class TimerService:
 
     @property
     def current_processing_time(self) -> int:
-        """The present instant (ms)."""
+        """The current time (ms)."""
         return self._service.current_processing_time
 
     @property
     def current_watermark(self) -> int:
-        """The newest; in `on_timer` already the one that released the timer (T12)."""
+        """The current watermark; in `on_timer`, the one that made the timer fire (T12)."""
         return self._service.current_watermark
 
     def register_event_time_timer(self, time: int) -> None:
-        """Once the watermark has reached `time` (ms)."""
+        """Fire when the watermark reaches `time` (ms)."""
         self._service.register_event_time_timer(None, time)
 
     def delete_event_time_timer(self, time: int) -> None:
-        """Of no effect if there is none."""
+        """Without effect if there is no such timer."""
         self._service.delete_event_time_timer(None, time)
 
     def register_processing_time_timer(self, time: int) -> None:
-        """Once the clock has reached `time` (ms)."""
+        """Fire when the clock reaches `time` (ms)."""
         self._service.register_processing_time_timer(None, time)
 
     def delete_processing_time_timer(self, time: int) -> None:
-        """Of no effect if there is none."""
+        """Without effect if there is no such timer."""
         self._service.delete_processing_time_timer(None, time)
 
 
 Collector = Callable[[Any], None]
-"""Emits a value, with the event time of the record or timer at hand."""
+"""Emits a value, with the event time of the current record or timer."""
 
 
 class ProcessContext:
-    """Of the call under way. Mutable: its operator sets it before each; of no use after the call."""
+    """The context of the current call. Mutable: set before each call, valid during it."""
 
     __slots__ = ("_broadcast", "_key_context", "position", "time_domain", "timer_service", "timestamp")
 
@@ -157,11 +146,11 @@ class ProcessContext:
         self._broadcast = broadcast
         self.timer_service = timer_service
         self.timestamp: int | None = None
-        """The event time of the record, or the instant of the timer; None for a record without one."""
+        """The event time of the record, or the time of the timer; None for a record without event time."""
         self.time_domain: TimeDomain | None = None
-        """By which time the timer fired; None for a record."""
+        """The clock by which the timer fired; None for a record."""
         self.position: int | None = None
-        """The record's, carried to what is emitted for it."""
+        """The record's source position, copied to the results."""
 
     @property
     def current_key(self) -> Any:
@@ -169,12 +158,12 @@ class ProcessContext:
         return self._key_context.current_key
 
     def get_broadcast_state(self, descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
-        """What the other side has broadcast, to be read only (S24)."""
+        """A read-only view of a broadcast state (S24)."""
         return broadcast_state(self._broadcast, descriptor)
 
     @property
     def emitted_timestamp(self) -> int | None:
-        """What a value emitted now gets: a timer of processing time says nothing about event time."""
+        """The event time of emitted values; a processing-time timer has none."""
         return None if self.time_domain is TimeDomain.PROCESSING_TIME else self.timestamp
 
 
@@ -182,7 +171,7 @@ S = TypeVar("S")
 
 
 def broadcast_state(states: Mapping[str, S], descriptor: MapStateDescriptor) -> S:
-    """The one that `descriptor` means."""
+    """The state that `descriptor` names."""
     if descriptor.name not in states:
         raise ValueError(
             f"the operator has no broadcast state {descriptor.name!r}, but {sorted(states)};"
@@ -192,68 +181,64 @@ def broadcast_state(states: Mapping[str, S], descriptor: MapStateDescriptor) -> 
 
 
 class KeyedProcessFunction(Protocol):
-    """A function over a keyed stream, or over two: state and timers of the key at hand.
+    """A function over a keyed stream; `OnTimer`, `RichFunction`, `close()` and operator state are optional.
 
-    What is obligatory; `OnTimer`, `RichFunction`, a `close()` and operator state are abilities besides.
-
-    Answers to Flink's `KeyedProcessFunction` and `KeyedCoProcessFunction` with their contexts. Invariant: each call has
-    one current key, that of its record or of its timer, and only that key's state and timers are in reach (S1).
+    Answers to Flink's `KeyedProcessFunction` with its contexts. Invariant: each call has one current key, that of its
+    record or timer, and accesses only that key's state and timers (S1).
     """
 
     def process_element(self, value: Any, context: ProcessContext, out: Collector) -> None:
-        """A record has come."""
+        """Called for each record."""
 
 
 class KeyedCoProcessFunction(Protocol):
-    """The same over two streams that share their keys, and so their state."""
+    """A function over two keyed streams that share keys and state."""
 
     def process_element1(self, value: Any, context: ProcessContext, out: Collector) -> None:
-        """A record of the first stream has come."""
+        """Called for each record of the first stream."""
 
     def process_element2(self, value: Any, context: ProcessContext, out: Collector) -> None:
-        """A record of the second stream has come."""
+        """Called for each record of the second stream."""
 
 
 @runtime_checkable
 class OnTimer(Protocol):
-    """Registers timers."""
+    """A function that registers timers."""
 
     def on_timer(self, timestamp: int, context: ProcessContext, out: Collector) -> None:
-        """A timer that this function registered has fired."""
+        """Called when a timer of this function fires."""
 
 
 class BroadcastContext:
-    """Of a broadcast element: no key, so no timers. Mutable: set before each call, of no use after it."""
+    """The context of a broadcast element, without key and timers. Mutable: set before each call, valid during it."""
 
     def __init__(self, *, states: Mapping[str, BroadcastState[Any, Any]], backend: KeyedStateBackend) -> None:
         self._states = states
         self._backend = backend
         self.timestamp: int | None = None
-        """The event time of the element; None for one without."""
+        """The event time of the element, or None."""
         self.position: int | None = None
-        """The element's, carried to what is emitted for it."""
+        """The element's source position, copied to the results."""
 
     def get_broadcast_state(self, descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
-        """To be read and written."""
+        """A broadcast state, for reading and writing."""
         return broadcast_state(self._states, descriptor)
 
     def apply_to_keyed_state(self, descriptor: StateDescriptor, function: Callable[[Any, Any], None]) -> None:
-        """Call `function` with each key of this subtask that has the state, and the state."""
+        """Call `function` with each key of this subtask that has the state, and with the state."""
         self._backend.apply_to_all_keys(None, descriptor, function)
 
 
 class KeyedBroadcastProcessFunction(Protocol):
-    """A function over a keyed stream and a broadcast one: every subtask sees all of the second, and may act by it.
-
-    What is obligatory; the abilities are those of a `KeyedProcessFunction`.
+    """A function over a keyed and a broadcast stream; the options are those of a `KeyedProcessFunction`.
 
     Answers to Flink's `KeyedBroadcastProcessFunction` with its contexts. Invariant: only the broadcast side writes
-    broadcast state (S24). That all subtasks write the same is the function's promise: it must decide by the element and
-    the state alone, not by the order in which elements of different senders come.
+    broadcast state (S24). The function must ensure that all subtasks write the same: it may use only the element and
+    the state, not the order in which elements of different senders arrive.
     """
 
     def process_element(self, value: Any, context: ProcessContext, out: Collector) -> None:
-        """A record of the keyed stream has come; broadcast state is to be read only."""
+        """Called for each record of the keyed stream; broadcast state is read-only."""
 
     def process_broadcast_element(self, value: Any, context: BroadcastContext, out: Collector) -> None:
-        """An element that every subtask gets has come."""
+        """Called for each broadcast element, in every subtask."""

@@ -1,8 +1,8 @@
-"""A function at the end of the stream, the operator that runs it, and the operator state that a function may keep.
+"""Sink functions, the operator that runs them, and operator state for functions.
 
 Answers to Flink's `SinkFunction`, `StreamSink`, `CheckpointedFunction`, the legacy `ListCheckpointed`, and
-`StreamingFunctionUtils`. Invariant: each record of the stream is given to `invoke` once, in order, on the task's
-thread; a function's state is registered on every start and saved in every checkpoint (S25).
+`StreamingFunctionUtils`. Invariant: `invoke` gets each record once, in order, on the task's thread; a function's state
+is registered at every start and saved in every checkpoint (S25).
 """
 
 from __future__ import annotations
@@ -38,34 +38,32 @@ _LEGACY_STATE = "_default_"
 
 @runtime_checkable
 class CheckpointedFunction(Protocol):
-    """A function that keeps operator state."""
+    """A function with operator state."""
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
-        """On each start: register the states, and read them where `context.is_restored`."""
+        """Called at each start: register the states, and read them if `context.is_restored`."""
 
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
-        """In each checkpoint's synchronous part: bring the states up to date."""
+        """Called in the synchronous part of each checkpoint: update the states."""
 
 
 @runtime_checkable
 class ListCheckpointed(Protocol):
-    """The legacy form: the state is handed over and handed back."""
+    """The legacy form: the function returns its state and gets it back."""
 
     def snapshot_state(self, checkpoint_id: int, timestamp: int) -> Sequence[Any] | None:
-        """The state, in the parts in which it may be redistributed; None is none, as in Flink."""
+        """The state as a list, whose items may be redistributed; None counts as empty, as in Flink."""
 
     def restore_state(self, state: Sequence[Any]) -> None:
-        """What of it has become this instance's; called only after a restore, and not for nothing."""
+        """Called after a restore with this subtask's part of the state."""
 
 
 class FunctionState:
-    """Functions with operator state of their own, and who saves and restores it for them.
+    """Saves and restores the operator state of a function, in either of the two forms, or none. Mutable.
 
-    The state of one function, whichever of the two forms it has, or none. Mutable.
-
-    Answers to Flink's `CheckpointedFunction`, the legacy `ListCheckpointed`, and `StreamingFunctionUtils`. Invariant: a
-    function's state is registered on every start and saved in every checkpoint (S25); what `ListCheckpointed` returns
-    is split evenly at another parallelism, like any list state.
+    Answers to Flink's `CheckpointedFunction`, the legacy `ListCheckpointed`, and `StreamingFunctionUtils`. Invariant:
+    a function's state is registered at every start and saved in every checkpoint (S25); the list of a
+    `ListCheckpointed` is redistributed like any list state.
     """
 
     def __init__(self, function: object) -> None:
@@ -77,7 +75,7 @@ class FunctionState:
         self._legacy: Any = None
 
     def initialize(self, context: FunctionInitializationContext) -> None:
-        """Before `open` (C45); a function that adds to its state at once may have this half alone."""
+        """Called before `open` (C45). A function may have `initialize_state` without `snapshot_state`."""
         match self._function:
             case ListCheckpointed() as function:
                 self._legacy = context.operator_state_store.get_list_state(
@@ -89,7 +87,7 @@ class FunctionState:
                 function.initialize_state(context)
 
     def snapshot(self, context: FunctionSnapshotContext) -> None:
-        """In the synchronous part."""
+        """Called in the synchronous part of a checkpoint."""
         match self._function:
             case ListCheckpointed() as function:
                 state = function.snapshot_state(context.checkpoint_id, context.checkpoint_timestamp)
@@ -98,19 +96,19 @@ class FunctionState:
                 function.snapshot_state(context)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Pass it on to a function that wants to hear it."""
+        """Notify the function if it has that method."""
         if isinstance(self._function, HearsOfComplete):
             self._function.notify_checkpoint_complete(checkpoint_id)
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """Pass it on to a function that wants to hear it."""
+        """Notify the function if it has that method."""
         if isinstance(self._function, HearsOfAborted):
             self._function.notify_checkpoint_aborted(checkpoint_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkContext:
-    """Of the record at hand."""
+    """The time of the current record."""
 
     current_processing_time: int
     current_watermark: int
@@ -119,25 +117,21 @@ class SinkContext:
 
 
 class SinkFunction(Protocol):
-    """A function at the end of the stream.
+    """A function at the end of a stream; `open()`, `finish()`, `close()`, state and notifications are optional.
 
-    What a user writes; `open()`, `finish()` and `close()`, state and notifications are optional.
-
-    Answers to Flink's `SinkFunction` and its `Context`. Invariant: each record of the stream is given to `invoke` once,
-    in order, on the task's thread.
+    Answers to Flink's `SinkFunction` and its `Context`. Invariant: `invoke` gets each record once, in order, on the
+    task's thread.
     """
 
     def invoke(self, value: Any, context: SinkContext) -> None:
-        """A record has come."""
+        """Called for each record."""
 
 
 class StreamSink:
-    """Runs a sink function: the last operator of a chain.
+    """Runs a sink function as the last operator of a chain. Mutable: the current watermark.
 
-    Mutable: knows the newest watermark.
-
-    Answers to Flink's `StreamSink` and `AbstractUdfStreamOperator`. Invariant: the function's state begins before it is
-    opened (C45), and nothing but records, checkpoints and the end reaches it.
+    Answers to Flink's `StreamSink` and `AbstractUdfStreamOperator`. Invariant: the function's state is initialized
+    before the function is opened (C45).
     """
 
     def __init__(self, *, function: SinkFunction, timers: Timers) -> None:
@@ -147,16 +141,13 @@ class StreamSink:
         self._watermark = MIN_WATERMARK
 
     def initialize_state(self, context: StateInitializationContext) -> None:
-        """Before `open`."""
         self._state.initialize(context)
 
     def open(self) -> None:
-        """Before any element."""
         if isinstance(self._function, Opening):
             self._function.open()
 
     def process(self, element: OperatorInput) -> None:
-        """Give a record to the function."""
         match element:
             case Record():
                 self._function.invoke(element.value, self._context_of(element))
@@ -173,23 +164,19 @@ class StreamSink:
         )
 
     def snapshot_state(self, context: StateSnapshotContext) -> None:
-        """In the synchronous part of a checkpoint."""
         self._state.snapshot(context)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Pass it on to the function."""
         self._state.notify_checkpoint_complete(checkpoint_id)
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """Pass it on to the function."""
         self._state.notify_checkpoint_aborted(checkpoint_id)
 
     def finish(self) -> None:
-        """No record will come; a checkpoint may (C18)."""
+        """No record follows; a checkpoint may (C18)."""
         if isinstance(self._function, Finishing):
             self._function.finish()
 
     def close(self) -> None:
-        """After everything, also after a failure."""
         if isinstance(self._function, Closing):
             self._function.close()

@@ -1,7 +1,8 @@
-"""A sink that shows what it wrote once the checkpoint that holds it is complete, and the transactions for it.
+"""The two-phase commit sink, which publishes records when their checkpoint is complete, and its transactions.
 
-Answers to Flink's `TwoPhaseCommitSinkFunction`, its abstract methods and its `TransactionHolder`. Invariant: what is
-visible are the records before the barrier of the last completed checkpoint that the sink has heard of, each once (C43).
+Answers to Flink's `TwoPhaseCommitSinkFunction`, its abstract methods and its `TransactionHolder`. Invariant: the
+visible records are those before the barrier of the last completed checkpoint of which the sink was notified, each once
+(C43).
 """
 
 from __future__ import annotations
@@ -24,60 +25,63 @@ class Transaction(Struct, frozen=True):
     """A transaction and when it began."""
 
     handle: Any
-    """Plain data by which the store knows it, in this process and in the next."""
+    """Plain data by which the store identifies it, also in a later process."""
     began_ms: int
     """By the sink's clock."""
 
 
 class Transactions(Protocol):
-    """What a two-phase sink writes through: transactions that can be made durable before they are made visible.
+    """The store that a two-phase sink writes to: its transactions can be durable before they are visible.
 
-    A store. A class that names this as its parent inherits the two last methods.
+    A subclass inherits the last two methods.
 
     Answers to the abstract methods of Flink's `TwoPhaseCommitSinkFunction` and to its `TransactionHolder`. Invariant:
-    what is pre-committed survives a crash of the writer and shows nothing until it is committed; to commit or abort
-    again what was already committed or aborted changes nothing (C43).
+    a pre-committed transaction survives a crash of the writer and is invisible until committed; repeating a commit or
+    abort has no effect (C43).
     """
 
     def begin_transaction(self) -> Any:
-        """A new one: its handle."""
+        """Begin a transaction and return its handle."""
 
     def invoke(self, handle: Any, value: Any) -> None:
-        """Write `value` in it."""
+        """Write `value` in the transaction."""
 
     def pre_commit(self, handle: Any) -> None:
-        """Make it durable and invisible; nothing more is written in it. What this raises fails the checkpoint."""
+        """Make it durable but not visible; nothing more is written to it. An exception fails the checkpoint."""
 
     def commit(self, handle: Any) -> None:
-        """Make it visible; of no effect if it is. What this raises fails the task, which tries again once restored."""
+        """Make it visible; without effect if it is.
+
+        An exception fails the task, which tries again after its restore.
+        """
 
     def abort(self, handle: Any) -> None:
-        """Let it never become visible; of no effect if it is gone, and not called for what was committed."""
+        """Discard it; without effect if it does not exist. Not called for a committed transaction."""
 
     def recover_and_commit(self, handle: Any) -> None:
-        """As `commit`, of a transaction that an earlier run of the sink pre-committed, and may have committed."""
+        """Commit a transaction that an earlier attempt pre-committed and may have committed."""
         self.commit(handle)
 
     def recover_and_abort(self, handle: Any) -> None:
-        """As `abort`, of a transaction that an earlier run began, and may have pre-committed for a lost checkpoint."""
+        """Abort a transaction that an earlier attempt began and may have pre-committed for a failed checkpoint."""
         self.abort(handle)
 
 
 _LOGGER = getLogger(__name__)
 _SavedTransaction = tuple[Any, int]
 _Saved = tuple[_SavedTransaction | None, list[_SavedTransaction]]
-"""What a snapshot holds: the transaction begun for the next one, and all that wait to be committed."""
+"""The content of a snapshot: the transaction that was begun, and those that wait for their commit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionTimeout:
-    """After which the store forgets a transaction, and what the sink then does."""
+    """When the store drops an open transaction, and how the sink deals with that."""
 
     timeout_ms: int
     warning_ratio: float | None = None
-    """Warn when committing after more than this part of it; None: never."""
+    """Warn on a commit after more than this fraction of the timeout; None for never."""
     ignore_failures: bool = False
-    """Go on after a restore without what has timed out. That is a loss of data, told as such (C44)."""
+    """After a restore, go on without transactions that have timed out. Their data are lost, which is logged (C44)."""
 
     def __post_init__(self) -> None:
         if self.timeout_ms <= 0:
@@ -89,19 +93,20 @@ class TransactionTimeout:
 
 
 class TwoPhaseCommitSinkFunction:
-    """A sink that shows what it wrote once the checkpoint that holds it is complete, and exactly once.
+    """A sink that publishes what it wrote once its checkpoint is complete, exactly once. Mutable.
 
-    A `SinkFunction`, a `CheckpointedFunction` and a `CheckpointListener`. Mutable.
+    A `SinkFunction`, a `CheckpointedFunction` and a `CheckpointListener`.
 
-    Answers to Flink's `TwoPhaseCommitSinkFunction`. Invariant: what is visible are the records before the barrier of
-    the last completed checkpoint that the sink has heard of, each once, whatever crashed in between (C43); and after a
-    restore it is exactly what the restored checkpoint has seen.
+    Answers to Flink's `TwoPhaseCommitSinkFunction`. Invariant: the visible records are those before the barrier of the
+    last completed checkpoint of which the sink was notified, each once, whatever crashed (C43); after a restore they
+    are exactly those before the restored checkpoint.
 
-    A snapshot pre-commits the transaction under way and begins the next; a notification commits what is pending up to
-    its checkpoint. An aborted checkpoint gives up nothing: its data belong to the next that completes (C39).
+    A snapshot pre-commits the current transaction and begins the next. A completed checkpoint commits the pending
+    transactions up to its own. An aborted checkpoint changes nothing: its data belong to the next one that completes
+    (C39).
 
-    Deviations. The store is handed in (`Transactions`) and not inherited. The user context of Flink's third type
-    parameter is left out: whatever a store must know after a restore it puts into its handles.
+    Differences from Flink: the store is passed in (`Transactions`) instead of inherited from. There is no user context
+    (the third type parameter); a store puts what it must know after a restore into its handles.
     """
 
     def __init__(
@@ -112,36 +117,36 @@ class TwoPhaseCommitSinkFunction:
         timeout: TransactionTimeout | None = None,
         warn: Callable[[str], None] = _LOGGER.warning,
     ) -> None:
-        """`now_ms`: a clock that goes on across restores, if there is a `timeout`."""
+        """`now_ms` must go on across restores if there is a `timeout`."""
         self._transactions = transactions
         self._now_ms = now_ms
         self._timeout = timeout
         self._warn = warn
         self._current: Transaction | None = None
         self._pending: dict[int, Transaction] = {}
-        """By the checkpoint that holds it, oldest first."""
+        """By the checkpoint that contains it, oldest first."""
         self._finished = False
         self._state: Any = None
 
     @property
     def pending(self) -> list[int]:
-        """The checkpoints whose transactions wait to be committed."""
+        """The checkpoints whose transactions wait for their commit."""
         return list(self._pending)
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
-        """Commit what the checkpoint holds as pre-committed, abort what was begun after it, begin anew (C42)."""
+        """Commit the restored pre-committed transactions, abort the one begun after them, begin a new one (C42)."""
         self._state = context.operator_state_store.get_list_state(ListStateDescriptor(name="state"))
         if context.is_restored:
             for saved in self._state.get():
                 self._recover(*saved)
         self._current = self._begin()
 
-    def invoke(self, value: Any, context: SinkContext) -> None:  # noqa: ARG002 - the protocol's
-        """Write it in the transaction under way."""
+    def invoke(self, value: Any, context: SinkContext) -> None:  # noqa: ARG002 - part of the protocol
+        """Write the value in the current transaction."""
         self._transactions.invoke(self._under_way().handle, value)
 
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
-        """Pre-commit, keep as pending, begin the next unless there is nothing more to write (C40, FLINK-23473)."""
+        """Pre-commit the current transaction; begin the next unless the input has ended (C40, FLINK-23473)."""
         if self._current is not None:
             self._transactions.pre_commit(self._current.handle)
             self._pending[context.checkpoint_id] = self._current
@@ -149,9 +154,9 @@ class TwoPhaseCommitSinkFunction:
         self._state.update([self._saved()])
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Commit what is pending up to `checkpoint_id`, in order; each is tried, the first error counts (C41).
+        """Commit the pending transactions up to `checkpoint_id` in order; try all, then raise the first error (C41).
 
-        There may be nothing: the notification is late, or meant for an earlier run (C38, FLINK-10377).
+        There may be none, if the notification is late or meant for an earlier attempt (C38, FLINK-10377).
         """
         first: Exception | None = None
         for pending_id in self._committable(checkpoint_id):
@@ -159,7 +164,7 @@ class TwoPhaseCommitSinkFunction:
             try:
                 self._warn_if_almost_timed_out(transaction)
                 self._transactions.commit(transaction.handle)
-            except Exception as error:  # noqa: BLE001 - raised below, once all were tried
+            except Exception as error:  # noqa: BLE001 - raised below, after all were tried
                 if first is None:
                     first = error
                 else:
@@ -168,14 +173,14 @@ class TwoPhaseCommitSinkFunction:
             raise first
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """Nothing: what was pre-committed for it belongs to the next checkpoint that completes (C39)."""
+        """Does nothing: the pre-committed data belong to the next checkpoint that completes (C39)."""
 
     def finish(self) -> None:
-        """No record follows: after the next snapshot nothing is begun any more."""
+        """No record follows: the next snapshot begins no transaction."""
         self._finished = True
 
     def close(self) -> None:
-        """Abort what was not pre-committed; what was waits for whoever restores."""
+        """Abort the current transaction; pre-committed ones stay for the next restore."""
         if self._current is not None:
             current, self._current = self._current, None
             self._transactions.abort(current.handle)
@@ -188,7 +193,7 @@ class TwoPhaseCommitSinkFunction:
         return Transaction(self._transactions.begin_transaction(), self._now_ms())
 
     def _committable(self, checkpoint_id: int) -> list[int]:
-        """A completed checkpoint covers all before it (C38)."""
+        """The pending ones up to `checkpoint_id`: a completed checkpoint covers older ones (C38)."""
         return [pending_id for pending_id in self._pending if pending_id <= checkpoint_id]
 
     def _saved(self) -> _Saved:

@@ -1,7 +1,7 @@
-"""The job around the tasks: who triggers checkpoints, knows which are complete, and hands out what was in them.
+"""The job around the tasks: triggers checkpoints, records which are complete, and assigns their state at a restore.
 
-Answers to `org.apache.flink.runtime.checkpoint`. Invariant: nothing here touches a task but by a message, and any
-message may be lost, late or repeated.
+Answers to `org.apache.flink.runtime.checkpoint`. Invariant: the job reaches its tasks only by messages, each of which
+may be lost, late or repeated.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The checkpoint coordinator: triggers checkpoints, gathers acknowledgements, completes or aborts each.
+"""The checkpoint coordinator: triggers checkpoints, collects acknowledgements, completes or aborts each checkpoint.
 
-Answers to Flink's `CheckpointCoordinator`; its timer and its messages to the tasks are classes of their own. Invariant:
-each checkpoint that was triggered ends once, complete or aborted with a reason; no task hears that one is complete
-before it is durable, and none hears both (C35, C36).
+Answers to Flink's `CheckpointCoordinator`, with its timer and its messages to tasks as classes of their own.
+Invariant: each triggered checkpoint ends once, complete or aborted with a reason; a task is notified of the completion
+only when it is durable, and never of both ends (C35, C36).
 """
 
 from __future__ import annotations
@@ -65,17 +65,15 @@ __all__ = ["CheckpointCoordinator", "CheckpointNotifier", "CheckpointScheduler",
 def call_after_ms(
     loop: asyncio.AbstractEventLoop, delay_ms: int, callback: Callable[[], None]
 ) -> asyncio.Handle | Handle:
-    """Run `callback` on the loop once `delay_ms` has passed."""
+    """Run `callback` on the loop after `delay_ms`."""
     return call_at_ns(loop, clock_of(loop)() + delay_ms * NS_PER_MS, callback)
 
 
 class CheckpointScheduler:
-    """The clock that asks for periodic checkpoints.
-
-    Ticks at a fixed rate. Mutable: started, stopped, put off.
+    """The timer of periodic checkpoints, at a fixed rate. Mutable.
 
     Answers to the `ScheduledTrigger` and the timer of Flink's `CheckpointCoordinator`. Invariant: at most one tick is
-    scheduled; stopped, none is.
+    scheduled, and none after `stop`.
     """
 
     def __init__(
@@ -88,21 +86,19 @@ class CheckpointScheduler:
 
     @property
     def is_started(self) -> bool:
-        """Whether it ticks."""
         return self._next is not None
 
     def start(self, delay_ms: int) -> None:
-        """Tick first after `delay_ms`, then each interval; anew if it ticks already."""
+        """Tick after `delay_ms` and then at each interval; restarts a running timer."""
         self.stop()
         self._next = call_after_ms(self._loop, delay_ms, self._on_tick)
 
     def reschedule(self, delay_ms: int) -> None:
-        """Put the next tick off, or bring it forward; nothing if it does not tick (C33)."""
+        """Move the next tick; without effect if the timer is stopped (C33)."""
         if self.is_started:
             self.start(delay_ms)
 
     def stop(self) -> None:
-        """Tick no more."""
         if self._next is not None:
             self._next.cancel()
             self._next = None
@@ -113,13 +109,13 @@ class CheckpointScheduler:
 
 
 class CheckpointNotifier:
-    """What the coordinator tells the tasks of a checkpoint, and in which order.
+    """Sends the coordinator's messages about a checkpoint to tasks and operator coordinators.
 
-    `send` carries a message to a task, or loses it.
+    `send` delivers a message to a task, or loses it.
 
     Answers to `triggerTasks`, `sendAcknowledgeMessages` and `sendAbortedMessages` of Flink's `CheckpointCoordinator`.
-    Invariant: of one checkpoint a task is told that it completed, or that it was aborted, never both (C39); first the
-    tasks, then the coordinators of operators (C35).
+    Invariant: a task is notified that a checkpoint completed or that it was aborted, never both (C39); tasks are
+    notified before operator coordinators (C35).
     """
 
     def __init__(
@@ -132,12 +128,12 @@ class CheckpointNotifier:
         self._coordinators = coordinators
 
     def trigger(self, plan: CheckpointPlan, metadata: CheckpointMetaData, options: CheckpointOptions) -> None:
-        """Barriers carry it from those that are triggered to the others."""
+        """Trigger the tasks of the plan; barriers reach the others."""
         for task in plan.tasks_to_trigger:
             self._send(task, TriggerCheckpoint(metadata=metadata, options=options))
 
     def complete(self, plan: CheckpointPlan, checkpoint_id: int, *, subsumed_id: int | None) -> None:
-        """It is durable; and `subsumed_id`, with all before it, is no longer kept (C13)."""
+        """Notify the completion, and that `subsumed_id` and older checkpoints are no longer kept (C13)."""
         for task in plan.tasks_to_commit_to:
             self._send(task, NotifyCheckpointComplete(checkpoint_id=checkpoint_id))
             if subsumed_id is not None:
@@ -146,7 +142,7 @@ class CheckpointNotifier:
             coordinator.notify_checkpoint_complete(checkpoint_id)
 
     def aborted(self, plan: CheckpointPlan, checkpoint_id: int, *, latest_completed_id: int) -> None:
-        """It never will be; the latest that is goes with the message, for that one's may have been lost (C14)."""
+        """Notify the abort, with the latest completed checkpoint, whose notification may have been lost (C14)."""
         for task in plan.tasks_to_commit_to:
             self._send(
                 task,
@@ -157,15 +153,15 @@ class CheckpointNotifier:
 
 
 class CheckpointCoordinator:
-    """Triggers checkpoints, gathers what tasks acknowledge, and says when a checkpoint is complete or never will be.
+    """Triggers checkpoints, collects acknowledgements, completes or aborts each checkpoint of one job. Mutable.
 
-    Of one job, on its loop's thread only. Mutable. `executor` runs what prepares a checkpoint, at once or later.
+    Used on its loop's thread only. `executor` runs the preparation of a checkpoint, now or later.
 
-    Answers to Flink's `CheckpointCoordinator`. Invariant: each checkpoint that was triggered ends once, complete or
-    aborted with a reason; no task hears that one is complete before it is durable, and none hears both (C35, C36).
+    Answers to Flink's `CheckpointCoordinator`. Invariant: each triggered checkpoint ends once, complete or aborted
+    with a reason; a task is notified of the completion only when it is durable, and never of both ends (C35, C36).
 
-    Deviations. Nothing is shared between checkpoints, so there is no registry of shared state. A savepoint goes into
-    the store as C37 has it; Flink leaves it to its owner since 1.15.
+    Differences from Flink: checkpoints share no state, so there is no registry of shared state. Savepoints are put
+    into the store, as C37 says; since 1.15, Flink does not.
     """
 
     def __init__(
@@ -184,7 +180,7 @@ class CheckpointCoordinator:
     ) -> None:
         self.store = store
         self.pending_checkpoints: dict[int, PendingCheckpoint] = {}
-        """Under way, by number."""
+        """Checkpoints in progress, by id."""
         self._job_id = job_id
         self._configuration = configuration
         self._loop = loop
@@ -202,7 +198,7 @@ class CheckpointCoordinator:
         self._is_choosing = False
         self._is_shut_down = False
         self._recent: deque[int] = deque(maxlen=RECENT_CHECKPOINTS)
-        """Under way no longer; what still comes for them is late, not unknown."""
+        """Ids of ended checkpoints; messages for them are late, not unknown."""
         self._scheduler = CheckpointScheduler(
             loop=loop, interval_ms=configuration.checkpoint_interval_ms or 1, tick=self._on_tick
         )
@@ -221,18 +217,17 @@ class CheckpointCoordinator:
 
     @property
     def is_periodic_checkpointing_started(self) -> bool:
-        """Whether the clock asks for checkpoints."""
         return self._scheduler.is_started
 
     def start_checkpoint_scheduler(self) -> None:
-        """Let the clock ask for checkpoints, if the job is to have periodic ones."""
+        """Start periodic checkpoints, if they are configured."""
         interval_ms = self._configuration.checkpoint_interval_ms
         if interval_ms is not None and not self._is_shut_down:
             initial_ms = self._configuration.initial_delay_ms
             self._scheduler.start(interval_ms if initial_ms is None else initial_ms)
 
     def stop_checkpoint_scheduler(self) -> None:
-        """Let it not; what is under way or waits is given up."""
+        """Stop periodic checkpoints; abort pending ones and fail waiting requests."""
         self._scheduler.stop()
         self._decider.abort_all(CheckpointFailureReason.CHECKPOINT_COORDINATOR_SUSPEND)
         self.abort_pending_checkpoints(
@@ -242,21 +237,21 @@ class CheckpointCoordinator:
     def trigger_checkpoint(
         self, *, is_periodic: bool = False, is_forced: bool = False
     ) -> Future[CompletedCheckpoint]:
-        """Ask for a checkpoint; the future ends as it does."""
+        """Request a checkpoint; the future ends with it."""
         return self._request(CheckpointProperties(is_forced=is_forced), is_periodic=is_periodic)
 
     def trigger_savepoint(self) -> Future[CompletedCheckpoint]:
-        """Ask for a checkpoint to keep."""
+        """Request a savepoint."""
         return self._request(self._savepoint(SnapshotType.SAVEPOINT))
 
     def trigger_synchronous_savepoint(self, *, terminate: bool) -> Future[CompletedCheckpoint]:
-        """Ask for a savepoint with which the tasks end: as if the input had, or just so (C17)."""
+        """Request a savepoint with which the tasks end, with or without drain (C17)."""
         return self._request(
             self._savepoint(SnapshotType.SAVEPOINT_TERMINATE if terminate else SnapshotType.SAVEPOINT_SUSPEND)
         )
 
     def stop_with_savepoint(self, *, drain: bool) -> Future[CompletedCheckpoint]:
-        """The same, with no periodic checkpoint after it; if it fails, the clock starts again."""
+        """The same, after stopping periodic checkpoints; if it fails, they are started again."""
         was_started = self.is_periodic_checkpointing_started
         self.stop_checkpoint_scheduler()
         savepoint = self.trigger_synchronous_savepoint(terminate=drain)
@@ -269,7 +264,7 @@ class CheckpointCoordinator:
         return savepoint
 
     def shutdown(self) -> None:
-        """Nothing is triggered or completed any more; what is complete stays."""
+        """Trigger and complete nothing any more; completed checkpoints stay."""
         self._is_shut_down = True
         self._scheduler.stop()
         self._decider.abort_all(CheckpointFailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN)
@@ -278,13 +273,13 @@ class CheckpointCoordinator:
         )
 
     def _savepoint(self, snapshot_type: SnapshotType) -> CheckpointProperties:
-        """Forced unless barriers may overtake: then its own would wait behind another's (as in Flink)."""
+        """Forced in jobs with aligned checkpoints, as in Flink."""
         return CheckpointProperties(
             snapshot_type=snapshot_type, is_forced=not self._configuration.is_unaligned
         )
 
     def _on_tick(self) -> None:
-        """Whoever looks for the outcome finds it in the store; a failed one is asked for again at the next tick."""
+        """The outcome is in the store; a failed checkpoint is requested again at the next tick."""
         self.trigger_checkpoint(is_periodic=True)
 
     # ------------------------------------------------------------------------------------------- how one starts
@@ -311,7 +306,7 @@ class CheckpointCoordinator:
         return self._is_triggering or self._is_choosing
 
     def _start_queued(self) -> None:
-        """Start what may; a loop and no recursion, for a thousand may fail one after the other."""
+        """Start waiting requests; a loop instead of recursion, since a thousand may fail in a row."""
         if self._is_busy or self._is_shut_down:
             return
         self._is_choosing = True
@@ -327,7 +322,7 @@ class CheckpointCoordinator:
             self._is_choosing = False
 
     def _start(self, request: CheckpointTriggerRequest) -> None:
-        """Plan it now, begin it when it is prepared; until then no other starts (C32)."""
+        """Compute the plan now, and begin when prepared; no other checkpoint starts meanwhile (C32)."""
         self._is_triggering = True
         try:
             self._check_may_trigger(request)
@@ -359,7 +354,7 @@ class CheckpointCoordinator:
                 self._notifier.trigger(plan, metadata, options)
             finally:
                 self._is_triggering = False
-            if pending.is_fully_acknowledged:  # all have finished: there is nobody to wait for
+            if pending.is_fully_acknowledged:  # all tasks have finished
                 self._complete(pending)
         self._start_queued()
 
@@ -385,7 +380,7 @@ class CheckpointCoordinator:
     def restore_latest_checkpointed_state(
         self, policy: RestorePolicy = RestorePolicy.NEWEST_ONLY
     ) -> RecoveredCheckpoint:
-        """What the job goes back to; whatever was under way is given up first, for nobody goes back to that (C37)."""
+        """The checkpoint from which the job restarts; first aborts pending checkpoints (C37)."""
         self.abort_pending_checkpoints(CheckpointException(CheckpointFailureReason.JOB_FAILURE))
         recovered = read_latest(self.store, policy)
         self._next_id = max(self._next_id, (recovered.checkpoint_id or 0) + 1)
@@ -394,9 +389,9 @@ class CheckpointCoordinator:
     # --------------------------------------------------------------------------------------------- what tasks say
 
     def receive_acknowledge_message(self, message: AcknowledgeCheckpoint) -> bool:
-        """Take a task's part in; whether it was for a checkpoint that is, or not long ago was, under way (C34)."""
+        """Add a task's state; return whether the checkpoint is pending or ended recently (C34)."""
         if message.job_id != self._job_id:
-            return False  # not ours to discard
+            return False  # another job's state
         pending = self.pending_checkpoints.get(message.checkpoint_id)
         if pending is None:
             self._discard_late(message)
@@ -407,13 +402,13 @@ class CheckpointCoordinator:
                 if pending.is_fully_acknowledged:
                     self._complete(pending)
             case TaskAcknowledgeResult.DUPLICATE:
-                pass  # the same message once more: its state is the first one's
+                pass  # a repeated message, with the state of the first one
             case TaskAcknowledgeResult.UNKNOWN | TaskAcknowledgeResult.DISCARDED:
                 self._discard_late(message)
         return True
 
     def receive_decline_message(self, message: DeclineCheckpoint) -> None:
-        """A task will give no part: the checkpoint is aborted, for the task's reason; one that is over stays so."""
+        """Abort the checkpoint for the task's reason, if it is pending."""
         if message.job_id != self._job_id:
             return
         pending = self.pending_checkpoints.get(message.checkpoint_id)
@@ -427,13 +422,13 @@ class CheckpointCoordinator:
         *,
         reason: CheckpointFailureReason = CheckpointFailureReason.TASK_FAILURE,
     ) -> None:
-        """A task is gone: what waits for it is aborted, what it has acknowledged is not (C36)."""
+        """A task has ended: abort the checkpoints that wait for it, but not those it has acknowledged (C36)."""
         failure = CheckpointException(reason, str(task))
         failure.__cause__ = cause
         self._abort_those(lambda pending: pending.is_waiting_for(task), failure)
 
     def abort_pending_checkpoints(self, cause: CheckpointException) -> None:
-        """Give all of them up: the job fails, is restored, or stops."""
+        """Abort all pending checkpoints, because the job fails, is restored, or stops."""
         self._abort_those(lambda _: True, cause)
 
     def _discard_late(self, message: AcknowledgeCheckpoint) -> None:
@@ -445,11 +440,11 @@ class CheckpointCoordinator:
     # --------------------------------------------------------------------------------------------- how one ends
 
     def _complete(self, pending: PendingCheckpoint) -> None:
-        """In the order of C35: durable, no longer pending, the older ones dropped, and only then announced."""
+        """The order of C35: make it durable, remove it from the pending ones, abort older ones, then notify."""
         try:
             completed = pending.finalize_checkpoint(now_ms=now_ms(self._loop))
             subsumed = self.store.add_checkpoint_and_subsume_oldest(completed)
-        except Exception as error:  # noqa: BLE001 - the storage is somebody's: whatever it raises, nothing is durable
+        except Exception as error:  # noqa: BLE001 - any exception of the storage means that nothing is durable
             failure = CheckpointException(CheckpointFailureReason.FINALIZE_CHECKPOINT_FAILURE, str(error))
             failure.__cause__ = error
             self._abort_those(lambda other: other is pending, failure)
@@ -491,7 +486,7 @@ class CheckpointCoordinator:
                     self._abort(pending, cause)
 
     def _abort(self, pending: PendingCheckpoint, cause: CheckpointException) -> None:
-        """What it received is discarded, and whoever takes part is told, with what did complete (C36, C14)."""
+        """Discard what it has received, and notify its tasks, with the latest completed id (C36, C14)."""
         del self.pending_checkpoints[pending.checkpoint_id]
         self._recent.append(pending.checkpoint_id)
         self._notifier.aborted(
@@ -502,7 +497,7 @@ class CheckpointCoordinator:
 
     @contextmanager
     def _starting_later(self) -> Iterator[None]:
-        """Nothing starts while something ends: what is noted last decides whether it may (C32, C33)."""
+        """Start no checkpoint until the block has recorded everything that decides whether one may start (C32, C33)."""
         was_choosing, self._is_choosing = self._is_choosing, True
         try:
             yield

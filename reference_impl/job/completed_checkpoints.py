@@ -1,9 +1,10 @@
-"""Completed checkpoints: what one holds, the store of the latest few, their files and disposal, and recovery.
+"""Completed checkpoints: their content, the store of the latest few, their files, disposal and recovery.
 
-Answers to Flink's `CompletedCheckpoint`, `DefaultCompletedCheckpointStore`, `Checkpoints` and `CheckpointsCleaner`, and
-to the recovery of `DefaultCompletedCheckpointStoreUtils` and `restoreLatestCheckpointedState`. Invariant: the store is
-ordered by number, and a job goes back to the highest that is complete, savepoint or not (C37); to an earlier one only
-where the policy says so, and then the result says it too: what later ones have published already is published again.
+Answers to Flink's `CompletedCheckpoint`, `DefaultCompletedCheckpointStore`, `Checkpoints` and `CheckpointsCleaner`,
+and to the recovery of `DefaultCompletedCheckpointStoreUtils` and `restoreLatestCheckpointedState`. Invariant: the
+store is ordered by id, and a job restarts from the completed checkpoint with the highest id, savepoint or not (C37).
+It uses an older one only if the policy allows it, and the result says so: output of the newer ones is then published
+again.
 """
 
 from __future__ import annotations
@@ -40,38 +41,35 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateHandle:
-    """Names what one task wrote for one checkpoint; discarded once, or referenced by a checkpoint that is kept."""
+    """What one task wrote for one checkpoint; it is discarded once, or a kept checkpoint refers to it."""
 
     checkpoint_id: int
     task: ExecutionAttemptID
     snapshot: TaskStateSnapshot = field(compare=False)
 
     def discard(self) -> None:
-        """Release what has to be released."""
         self.snapshot.discard_state()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorState:
-    """What the subtasks of one operator had."""
+    """The state of all subtasks of one operator."""
 
     operator_id: str
     parallelism: int
     max_parallelism: int
     subtask_states: Mapping[int, OperatorSubtaskState] = field(default_factory=dict)
-    """Of those that had any."""
+    """Of the subtasks that had state."""
     is_fully_finished: bool = False
-    """No subtask runs any more, nor will one after a restore (C19)."""
+    """Whether all subtasks have finished, and none will run after a restore (C19)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletedCheckpoint:
-    """A checkpoint that is complete: what every operator had at one cut through the job.
+    """A completed checkpoint: the state of every operator at one consistent cut through the job.
 
-    The checkpoint of a job.
-
-    Answers to Flink's `CompletedCheckpoint`, `OperatorState` and `FullyFinishedOperatorState`. Invariant: values; they
-    hold all that a restore at any parallelism needs, and nothing of the tasks that made them.
+    Answers to Flink's `CompletedCheckpoint`, `OperatorState` and `FullyFinishedOperatorState`. Invariant: plain values
+    that contain all that a restore at any parallelism needs.
     """
 
     job_id: str
@@ -82,26 +80,24 @@ class CompletedCheckpoint:
     properties: CheckpointProperties
     operator_states: Mapping[str, OperatorState]
     handles: tuple[StateHandle, ...] = ()
-    """What it refers to: discarded with it, not before. None in one that was read back: there all is in its file."""
+    """What it refers to, discarded together with it; empty if it was read from a file, which contains everything."""
 
 
 Executor = Callable[[Callable[[], None]], None]
 """Runs an action, now or later."""
 
 RECENT_CHECKPOINTS = 1_000
-"""So many are remembered: a message that was under way for longer is discarded as it comes."""
+"""This many checkpoints are remembered; state that arrives for an older one is discarded at once."""
 
 
 class CheckpointsCleaner:
-    """Whoever discards what no checkpoint refers to any more, and keeps account of it.
+    """Discards state to which no checkpoint refers, exactly once. Mutable.
 
-    Mutable: knows what is being cleaned, and what was accounted for.
+    Answers to Flink's `CheckpointsCleaner` and to its coordinator's accounting of recent checkpoints. Invariant: what
+    tasks wrote belongs to a pending or completed checkpoint, or is discarded, once (C34).
 
-    Answers to Flink's `CheckpointsCleaner` and to the accounting that its coordinator does with recent checkpoints.
-    Invariant: what tasks wrote is referenced by a pending or completed checkpoint, or is discarded, once (C34).
-
-    Deviation: Flink's messages are not repeated, so there a late acknowledgement is always discarded; here it may be
-    the second copy of one whose state a completed checkpoint refers to, and then nothing is done.
+    Difference from Flink: there, messages are not repeated, so a late acknowledgement's state is always discarded.
+    Here the message may repeat one whose state a completed checkpoint refers to; that state is kept.
     """
 
     def __init__(
@@ -112,15 +108,15 @@ class CheckpointsCleaner:
         self._accounted: dict[int, set[ExecutionAttemptID]] = {}
         self._cleaning = 0
         self.on_cleaned: Callable[[], None] = lambda: None
-        """Told each time that something was cleaned: a request may be waiting for that (C32)."""
+        """Called after each cleaning, for which a request may be waiting (C32)."""
 
     @property
     def number_of_checkpoints_to_clean(self) -> int:
-        """Of those whose cleaning has begun and not ended."""
+        """Checkpoints whose cleaning has begun and not ended."""
         return self._cleaning
 
     def account_for(self, checkpoint_id: int, task: ExecutionAttemptID) -> bool:
-        """Note that a task's state has come, to be kept or discarded; False if it had come before."""
+        """Record that a task's state has arrived; return False if it had arrived before."""
         tasks = self._accounted.setdefault(checkpoint_id, set())
         if len(self._accounted) > RECENT_CHECKPOINTS:
             del self._accounted[min(self._accounted)]
@@ -129,14 +125,14 @@ class CheckpointsCleaner:
         return is_first
 
     def clean_late(self, handle: StateHandle) -> None:
-        """Discard what nobody waits for, unless it is the copy of something that was accounted for."""
+        """Discard late state, unless it is a copy of state that has arrived before."""
         if self.account_for(handle.checkpoint_id, handle.task):
             self._discard(handle)
 
     def clean_checkpoint(
         self, handles: Iterable[StateHandle], *, drop_metadata: Callable[[], None] = lambda: None
     ) -> None:
-        """Discard what a checkpoint that has ended refers to, through the executor; first what refers to it."""
+        """Discard the metadata, then the state of an ended checkpoint, through the executor."""
         self._cleaning += 1
         doomed = tuple(handles)
 
@@ -153,19 +149,18 @@ class CheckpointsCleaner:
 
 
 class CheckpointMetadataStorage(Protocol):
-    """Where completed checkpoints outlive the coordinator."""
+    """Stores completed checkpoints beyond the life of the coordinator."""
 
     def write(self, checkpoint: CompletedCheckpoint) -> None:
-        """When this returns, it is durable; when it raises, nothing of it is left."""
+        """Write durably; if it raises, nothing is left behind."""
 
     def read(self, checkpoint_id: int) -> CompletedCheckpoint:
-        """As it was written; an error that names what is unreadable, if it is."""
+        """The checkpoint as written; raises an error that names what cannot be read."""
 
-    def discard(self, checkpoint_id: int) -> None:
-        """Drop it."""
+    def discard(self, checkpoint_id: int) -> None: ...
 
     def checkpoint_ids(self) -> list[int]:
-        """Of all there are, ascending."""
+        """All stored ids, ascending."""
 
 
 class MemoryCheckpointStorage:
@@ -188,14 +183,12 @@ class MemoryCheckpointStorage:
 
 
 class CompletedCheckpointStore:
-    """The completed checkpoints of a job, of which it keeps the latest few.
+    """The completed checkpoints of a job: the latest `max_retained`, and those that must be kept. Mutable.
 
-    At most `max_retained` checkpoints, besides those that must not go. Mutable; iterates in ascending order.
+    Iterates in ascending order. `checkpoints` were left by an earlier run (`recovered_store`) and are durable.
 
-    `checkpoints`: what an earlier run left (`recovered_store`), durable already.
-
-    Answers to Flink's `DefaultCompletedCheckpointStore` and `CheckpointSubsumeHelper`. Invariant: what is in it is
-    durable; ordered by number, whatever the order of completion: the highest wins (C37).
+    Answers to Flink's `DefaultCompletedCheckpointStore` and `CheckpointSubsumeHelper`. Invariant: its checkpoints are
+    durable, and ordered by id whatever the order of completion (C37).
     """
 
     def __init__(
@@ -219,16 +212,16 @@ class CompletedCheckpointStore:
 
     @property
     def latest_checkpoint(self) -> CompletedCheckpoint | None:
-        """The one with the highest number, savepoint or not (C37)."""
+        """The checkpoint with the highest id, savepoint or not (C37)."""
         return self._checkpoints[-1] if self._checkpoints else None
 
     @property
     def latest_checkpoint_id(self) -> int:
-        """Its number; 0 without any."""
+        """0 if there is none."""
         return self._checkpoints[-1].checkpoint_id if self._checkpoints else 0
 
     def add_checkpoint_and_subsume_oldest(self, checkpoint: CompletedCheckpoint) -> list[CompletedCheckpoint]:
-        """Keep it, durably; those that are no longer kept because of it, ascending, to be cleaned by the caller."""
+        """Store a checkpoint durably; return those that are dropped for it, ascending, for the caller to clean."""
         if any(kept.checkpoint_id == checkpoint.checkpoint_id for kept in self._checkpoints):
             raise WrongState(f"checkpoint {checkpoint.checkpoint_id} is in the store already")
         self.storage.write(checkpoint)
@@ -236,11 +229,11 @@ class CompletedCheckpointStore:
         return self._subsume()
 
     def remove(self, checkpoint_id: int) -> None:
-        """Keep it no longer; what was written of it stays."""
+        """Drop a checkpoint from the store, but not its files."""
         self._checkpoints = [kept for kept in self._checkpoints if kept.checkpoint_id != checkpoint_id]
 
     def _subsume(self) -> list[CompletedCheckpoint]:
-        """The oldest go first; never the latest, nor the latest that is no savepoint: users move and delete those."""
+        """Drop the oldest; never the latest, nor the latest that is no savepoint, since users may delete savepoints."""
         plain = [kept for kept in self._checkpoints if not kept.properties.is_savepoint]
         must_stay = {self._checkpoints[-1].checkpoint_id, *(kept.checkpoint_id for kept in plain[-1:])}
         subsumed: list[CompletedCheckpoint] = []
@@ -254,12 +247,10 @@ class CompletedCheckpointStore:
 
 
 class FileCheckpointStorage:
-    """Completed checkpoints as files, for a coordinator that comes after the one that wrote them.
+    """Completed checkpoints as files, which a later coordinator can read.
 
-    The checkpoints of one job in a folder, which is the only memory that it has.
-
-    Answers to Flink's `Checkpoints` (`storeCheckpointMetadata`, `loadCheckpointMetadata`). Invariant: what is read back
-    is what was written, or an error that names the file, and where it can the operator and its state
+    Answers to Flink's `Checkpoints` (`storeCheckpointMetadata`, `loadCheckpointMetadata`). Invariant: what is read is
+    what was written, or an error that names the file and, where it can, the operator and its state
     (`checkpoints.snapshot_file`).
     """
 
@@ -267,7 +258,7 @@ class FileCheckpointStorage:
         self._files = files
 
     def write(self, checkpoint: CompletedCheckpoint) -> None:
-        """Each operator of each subtask is a section of its own, so that an error can name it."""
+        """Each operator of each subtask is a section of the file, so that an error can name it."""
         self._files.write(
             CompletedSnapshot(
                 job_id=checkpoint.job_id,
@@ -346,15 +337,15 @@ def _subtask_states(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveredCheckpoint:
-    """What the job goes back to; None: to its beginning, for there is no checkpoint."""
+    """The checkpoint from which a job restarts; None if there is none."""
 
     checkpoint: CompletedCheckpoint | None = None
     passed_over: tuple[SnapshotUnreadable, ...] = ()
-    """Later ones that could not be read, the latest first."""
+    """Newer checkpoints that could not be read, newest first."""
 
     @property
     def checkpoint_id(self) -> int | None:
-        """Of what is restored."""
+        """The id of the restored checkpoint, or None."""
         return None if self.checkpoint is None else self.checkpoint.checkpoint_id
 
     def __str__(self) -> str:
@@ -367,9 +358,9 @@ class RecoveredCheckpoint:
 
 
 def read_latest(store: CompletedCheckpointStore, policy: RestorePolicy) -> RecoveredCheckpoint:
-    """Read the highest back. Raises SnapshotUnreadable if the policy allows no earlier one, or none can be read.
+    """Read the newest checkpoint. Raises SnapshotUnreadable if it cannot be read and `policy` allows no older one.
 
-    Those that are passed over leave the store; their files stay for whoever looks.
+    Checkpoints that are skipped leave the store; their files stay.
     """
     passed_over: list[SnapshotUnreadable] = []
     for kept in reversed(list(store)):
@@ -389,14 +380,14 @@ def read_latest(store: CompletedCheckpointStore, policy: RestorePolicy) -> Recov
 def recovered_store(
     storage: CheckpointMetadataStorage, policy: RestorePolicy, *, max_retained: int = 1
 ) -> tuple[CompletedCheckpointStore, tuple[SnapshotUnreadable, ...]]:
-    """The store of a coordinator that begins where another ended, and what it lacks; raises as `read_latest`."""
+    """The store of a coordinator that continues another's work, and what could not be read; raises as `read_latest`."""
     passed_over: list[SnapshotUnreadable] = []
     checkpoints: list[CompletedCheckpoint] = []
     for checkpoint_id in reversed(storage.checkpoint_ids()):
         try:
             checkpoints.append(storage.read(checkpoint_id))
         except SnapshotUnreadable as unreadable:
-            if not checkpoints:  # else it is an old one, of which nobody wants anything
+            if not checkpoints:  # otherwise it is older than a readable one, and not needed
                 _pass_over(unreadable, policy, passed_over)
     if not checkpoints:
         _refuse_if_all_are_unreadable(passed_over)
@@ -413,7 +404,7 @@ def _pass_over(
 
 
 def _refuse_if_all_are_unreadable(passed_over: list[SnapshotUnreadable]) -> None:
-    """To begin anew is no restore: it would publish everything again."""
+    """A new start instead of a restore would publish all output again."""
     if passed_over:
         latest, *others = passed_over
         for other in others:

@@ -1,7 +1,7 @@
 """The job as its coordinator sees it: the current attempt of each subtask, and who takes part in a checkpoint.
 
 Answers to Flink's `ExecutionGraph`, `JobVertex`, `ExecutionJobVertex` and `Execution`, and to its `CheckpointPlan`.
-Invariant: a subtask has one current attempt; what is reported of an earlier one changes nothing.
+Invariant: a subtask has one current attempt; reports about earlier attempts are ignored.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = [
 
 
 class ExecutionState(Enum):
-    """What an attempt is doing."""
+    """The state of an attempt."""
 
     CREATED = "created"
     INITIALIZING = "initializing"
@@ -35,11 +35,11 @@ class ExecutionState(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobVertex:
-    """One chain of operators, run by `parallelism` tasks that each read all tasks of each vertex in `inputs`."""
+    """A chain of operators, run by `parallelism` tasks, each of which reads all tasks of each vertex in `inputs`."""
 
     name: str
     operator_ids: tuple[str, ...]
-    """Head to tail."""
+    """From head to tail."""
     parallelism: int
     max_parallelism: int = 128
     inputs: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class JobVertex:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class ExecutionAttemptID:
-    """One attempt at one subtask of a vertex; no two are ever the same."""
+    """Identifies one attempt of one subtask of a vertex."""
 
     vertex: str
     subtask: int
@@ -65,12 +65,10 @@ class ExecutionAttemptID:
 
 
 class ExecutionGraph:
-    """The job as its coordinator sees it: vertices, their subtasks, and what each is doing.
+    """The vertices of a job and the state of each current attempt. Mutable: updated by reports of tasks.
 
-    The job's vertices, and the state of each current attempt. Mutable: by what tasks report.
-
-    Answers to Flink's `ExecutionGraph`, `JobVertex`, `ExecutionJobVertex` and `Execution`. Invariant: a subtask has one
-    current attempt; what is reported of an earlier one changes nothing.
+    Answers to Flink's `ExecutionGraph`, `JobVertex`, `ExecutionJobVertex` and `Execution`. Invariant: a subtask has
+    one current attempt; reports about earlier attempts are ignored.
     """
 
     def __init__(self, vertices: Iterable[JobVertex]) -> None:
@@ -86,26 +84,26 @@ class ExecutionGraph:
         return iter(list(self._states))
 
     def attempts(self, vertex: str) -> list[ExecutionAttemptID]:
-        """The current attempts at the subtasks of a vertex, in their order."""
+        """The current attempts of a vertex's subtasks, in order."""
         return [attempt for attempt in self._states if attempt.vertex == vertex]
 
     def state(self, attempt: ExecutionAttemptID) -> ExecutionState | None:
-        """What it is doing; None if it is not current."""
+        """The state of a current attempt; None for any other."""
         return self._states.get(attempt)
 
     def is_finished(self, vertex: str) -> bool:
-        """Whether all subtasks of it are."""
+        """Whether all its subtasks have finished."""
         return all(self._states[attempt] is ExecutionState.FINISHED for attempt in self.attempts(vertex))
 
     def update_state(self, attempt: ExecutionAttemptID, state: ExecutionState) -> bool:
-        """What a task reports of itself; False, and nothing changes, if it is not the current attempt."""
+        """Record what a task reports; if it is not a current attempt, ignore it and return False."""
         if attempt not in self._states:
             return False
         self._states[attempt] = state
         return True
 
     def restart(self, vertices: Iterable[JobVertex] | None = None) -> None:
-        """A new attempt at each subtask, of `vertices` if they have changed; nothing counts that old ones report."""
+        """Begin a new attempt of each subtask, of `vertices` if they have changed."""
         self._attempt += 1
         if vertices is not None:
             self.vertices.clear()
@@ -133,32 +131,32 @@ class ExecutionGraph:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointPlan:
-    """Who takes part in a checkpoint: whom to trigger, whom to wait for, whom to tell, and who has finished.
+    """Which tasks are triggered, awaited and notified for a checkpoint, and which have finished.
 
-    Made when a checkpoint is asked for, and checked once more when it starts.
+    It is computed when a checkpoint is requested, and checked again when the checkpoint starts.
 
     Answers to Flink's `CheckpointPlan` and `DefaultCheckpointPlanCalculator`. Invariant: every task that has not
-    finished is waited for, and is reached: it is triggered itself, or reads from one that is.
+    finished is awaited, and is reached: it is triggered, or barriers reach it from a task that is.
     """
 
     tasks_to_trigger: tuple[ExecutionAttemptID, ...]
-    """Those that have no upstream task left that runs: barriers come to the others from them."""
+    """The tasks all of whose upstream tasks have finished; the others get barriers."""
     tasks_to_wait_for: tuple[ExecutionAttemptID, ...]
     tasks_to_commit_to: tuple[ExecutionAttemptID, ...]
-    """Those that hear how it ended."""
+    """The tasks that are notified of the checkpoint's end."""
     finished_tasks: tuple[ExecutionAttemptID, ...] = ()
     fully_finished_vertices: tuple[str, ...] = ()
 
 
 class CheckpointPlanCalculator:
-    """Reads the plan off the execution graph."""
+    """Computes the plan from the execution graph."""
 
     def __init__(self, graph: ExecutionGraph, *, allow_checkpoints_after_tasks_finished: bool = True) -> None:
         self._graph = graph
         self._allow_finished = allow_checkpoints_after_tasks_finished
 
     def calculate_checkpoint_plan(self) -> CheckpointPlan:
-        """Of the tasks as they are now; a CheckpointException if one is neither running nor finished."""
+        """The plan for the current tasks; CheckpointException if one is neither running nor finished."""
         finished = tuple(task for task in self._graph if self._is_finished(task))
         if finished and not self._allow_finished:
             raise CheckpointException(
@@ -179,7 +177,7 @@ class CheckpointPlanCalculator:
         )
 
     def check_still_holds(self, plan: CheckpointPlan) -> None:
-        """A CheckpointException if a task failed, finished or was replaced since (FLINK-22087, FLINK-40482)."""
+        """Raise CheckpointException if a task has failed, finished or been replaced (FLINK-22087, FLINK-40482)."""
         for task in plan.tasks_to_wait_for:
             self._check_runs(task)
 

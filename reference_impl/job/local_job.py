@@ -1,8 +1,8 @@
-"""A whole job in one thread: a coordinator, its tasks, the channels between them, and a way for messages to go wrong.
+"""A whole job in one thread: coordinator, tasks, the channels between them, and messages that may be lost or late.
 
 Answers to Flink's `MiniCluster`, `DefaultScheduler` and `JobMaster`, as far as checkpoints go. Invariant: tasks and
-coordinator share nothing but the messages that `route` lets through, and the storage; a failed task fails the job, and
-a restart restores all tasks from one checkpoint.
+coordinator communicate only by messages that `route` lets through, and by the storage; a failed task fails the job,
+and a restart restores all tasks from one checkpoint.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ from reference_impl.mailbox.loops import VirtualLoop
 __all__ = ["LocalJob", "LocalVertex", "Message", "TaskKilled", "at_once"]
 
 Message = ToTask | AcknowledgeCheckpoint | DeclineCheckpoint
-"""What travels between the coordinator and the tasks."""
+"""A message between coordinator and tasks."""
 
 
-def at_once(message: Message) -> Sequence[int]:  # noqa: ARG001 - other routes look at it
-    """The route of messages that arrive, once and soon."""
+def at_once(message: Message) -> Sequence[int]:  # noqa: ARG001 - other routes use it
+    """The default route: each message arrives once, without delay."""
     return (0,)
 
 
@@ -69,21 +69,22 @@ class LocalVertex:
     vertex: JobVertex
     links: BuildLinks
     selector: Callable[[JobVertex], ChannelSelector] | None = None
-    """Which of its subtasks gets a record; None: it has no inputs."""
+    """Chooses the subtask for a record; None for a vertex without inputs."""
 
     def at(self, parallelism: int) -> LocalVertex:
-        """The same, of so many tasks."""
+        """The same vertex with another parallelism."""
         return replace(self, vertex=replace(self.vertex, parallelism=parallelism))
 
 
 class TaskKilled(OperatorError):
-    """Somebody has ended the process of a task."""
+    """The process of a task was killed."""
 
 
 class LocalJob:
-    """Mutable: started, turned, failed, restarted. `route`: after how many ms a message arrives, once for each.
+    """A job that can be started, run, failed and restarted. Mutable.
 
-    Another job of the same id, vertices and storage goes on where this one was, as after a crash of everything.
+    `route` returns for each message the delays in ms after which a copy arrives. A new job with the same id, vertices
+    and storage continues where this one was, as after a crash of all processes.
     """
 
     def __init__(
@@ -100,9 +101,9 @@ class LocalJob:
     ) -> None:
         self.loop = loop
         self.failure: BaseException | None = None
-        """What ended the present attempt."""
+        """The error that ended the current attempt, or None."""
         self.subtasks: dict[ExecutionAttemptID, LocalSubtask] = {}
-        """Those that are deployed, also when they have finished."""
+        """The deployed subtasks, finished ones included."""
         self.job_id = job_id
         self._vertices = {vertex.vertex.name: vertex for vertex in vertices}
         self._configuration = configuration or CheckpointCoordinatorConfiguration()
@@ -123,26 +124,26 @@ class LocalJob:
     # ------------------------------------------------------------------------------------------------- its life
 
     def start(self) -> RecoveredCheckpoint:
-        """Deploy all tasks, from the latest checkpoint if there is one; the answer says which, and what is unread."""
+        """Deploy all tasks, from the latest checkpoint if there is one; return that, and which could not be read."""
         recovered = self._restore({})
         return replace(recovered, passed_over=(*self._passed_over, *recovered.passed_over))
 
     def restart(self, parallelism: Mapping[str, int] | None = None) -> RecoveredCheckpoint:
-        """The same again, after a failure or instead of going on, with other numbers of tasks if so said.
+        """Cancel all tasks and deploy again, with changed parallelism if given.
 
-        If the checkpoint does not fit them, an error says so, and the job is as it was, but for its tasks.
+        If the checkpoint does not fit, an error is raised, and the job is unchanged except that its tasks are gone.
         """
         self._let_go()
         return self._restore(parallelism or {})
 
     def step(self, attempt: ExecutionAttemptID) -> bool:
-        """Turn one task by one step; whether it did anything. What it raises fails the job."""
+        """Run one step of a task; return whether anything was done. An exception of the task fails the job."""
         subtask = self.subtasks.get(attempt)
         if subtask is None:
             return False
         try:
             has_done_something = subtask.step()
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is why the job has failed
+        except Exception as error:  # noqa: BLE001 - any exception fails the job
             subtask.fail(error)
             self._fail(attempt, error)
             return True
@@ -151,7 +152,10 @@ class LocalJob:
         return has_done_something
 
     def turn(self) -> bool:
-        """One step of each task, and what is due; time passes only if nothing else can happen. Whether anything did."""
+        """One step of each task, and due callbacks; advances time only if there is nothing else.
+
+        Returns whether anything ran.
+        """
         had_something_due = not self.loop.is_idle
         self.loop.run_ready()
         if self._step_each() or had_something_due:
@@ -169,7 +173,7 @@ class LocalJob:
         return has_done_something
 
     def run_until(self, condition: Callable[[], bool], *, max_turns: int = 10_000) -> None:
-        """Turn until `condition` holds, or the job fails, or has finished."""
+        """Run until `condition` holds, the job fails, or it has finished."""
         for _ in range(max_turns):
             if condition() or self.failure is not None or self.has_finished:
                 return
@@ -178,14 +182,14 @@ class LocalJob:
         raise SimulationStuck(self.loop.now_ms(), [f"{max_turns} turns have not been enough"])
 
     def kill(self, attempt: ExecutionAttemptID) -> None:
-        """The process of a task dies: nothing of it is closed, and the job fails."""
+        """Kill the process of a task: nothing is closed, and the job fails."""
         subtask = self.subtasks.pop(attempt)
         subtask.abandon()
         self._fail(attempt, TaskKilled(f"{attempt} was killed"))
 
     @property
     def has_finished(self) -> bool:
-        """Whether all tasks have."""
+        """Whether all tasks have finished."""
         return bool(self.subtasks) and all(subtask.has_finished for subtask in self.subtasks.values())
 
     def _finish(self, attempt: ExecutionAttemptID) -> None:
@@ -204,7 +208,7 @@ class LocalJob:
         self._let_go()
 
     def _let_go(self) -> None:
-        """The others are cancelled, and the clock asks for no checkpoint until all run again."""
+        """Cancel the remaining tasks, and stop periodic checkpoints."""
         self.coordinator.stop_checkpoint_scheduler()
         subtasks, self.subtasks = self.subtasks, {}
         for subtask in subtasks.values():
@@ -233,7 +237,7 @@ class LocalJob:
     def _deploy(
         self, assigned: Mapping[tuple[str, int], TaskStateSnapshot | None], checkpoint_id: int | None
     ) -> None:
-        """Readers are restored before writers, so that what was in flight is in the channels first (M46)."""
+        """Readers are restored before writers, so that restored in-flight data come first in the channels (M46)."""
         network = _Network(self.graph)
         for attempt in self.graph:
             restored = assigned.get((attempt.vertex, attempt.subtask))
@@ -282,7 +286,7 @@ class LocalJob:
     # ------------------------------------------------------------------------------------------------- messages
 
     def send_to_coordinator(self, message: AcknowledgeCheckpoint | DeclineCheckpoint) -> None:
-        """By the route."""
+        """Send along the route."""
         deliver = self._tell_coordinator
         for delay_ms in self._route(message):
             call_after_ms(self.loop, delay_ms, partial(deliver, message))
@@ -298,7 +302,7 @@ class LocalJob:
             call_after_ms(self.loop, delay_ms, partial(self._tell_task, attempt, message))
 
     def _tell_task(self, attempt: ExecutionAttemptID, message: ToTask) -> None:
-        """Of no effect if the task is gone, or has finished."""
+        """Without effect if the task has ended."""
         subtask = self.subtasks.get(attempt)
         if subtask is None or subtask.has_finished:
             return
@@ -315,7 +319,7 @@ class LocalJob:
 
 
 class _Network:
-    """The channels between the tasks of a graph, each with its reader."""
+    """The channels between the tasks of a graph, by reader."""
 
     def __init__(self, graph: ExecutionGraph) -> None:
         self._graph = graph
@@ -332,13 +336,13 @@ class _Network:
         }
 
     def channels_from(self, writer: ExecutionAttemptID, reader: str) -> list[InputChannel]:
-        """Those of the subtasks of `reader`, in their order."""
+        """The channels from `writer` to the subtasks of `reader`, in order."""
         gate = self._graph.vertices[reader].inputs.index(writer.vertex)
         return [self.gates[attempt][gate][writer.subtask] for attempt in self._graph.attempts(reader)]
 
 
 class _Responder:
-    """A task's way to the coordinator."""
+    """Sends a task's answers to the coordinator."""
 
     def __init__(self, job: LocalJob, attempt: ExecutionAttemptID) -> None:
         self._job = job

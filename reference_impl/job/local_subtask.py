@@ -1,7 +1,7 @@
-"""One attempt at one subtask, turned a step at a time, and the writer from its chain into the channels of its readers.
+"""One attempt of one subtask, run step by step, and the writer from its chain into the channels of its readers.
 
-Answers to Flink's `Task` and to what the constructor of `StreamTask` and `OneInputStreamTask.init` build; the writer to
-`ChannelSelectorRecordWriter`. Invariant: no step waits, so that many subtasks share one thread and one virtual loop.
+Answers to Flink's `Task` and to what the constructors of `StreamTask` and `OneInputStreamTask.init` build; the writer
+to `ChannelSelectorRecordWriter`. Invariant: no step waits, so many subtasks can share one thread and one virtual loop.
 """
 
 from __future__ import annotations
@@ -67,30 +67,31 @@ __all__ = [
 ]
 
 ChannelSelector = Callable[[Any], int]
-"""Which channel of a reader gets a record, by its value."""
+"""Chooses a reader's channel for a record, by its value."""
 
 
 def by_key(key_of: Callable[[Any], Any], *, max_parallelism: int, parallelism: int) -> ChannelSelector:
-    """The subtask that owns the key."""
+    """Selects the subtask that owns the record's key group."""
     return lambda value: assign_key_to_parallel_operator(key_of(value), max_parallelism, parallelism)
 
 
 def rebalanced(parallelism: int) -> ChannelSelector:
-    """Each in turn."""
+    """Round robin."""
     turn = cycle(range(parallelism))
     return lambda _value: next(turn)
 
 
 class ChannelRecordWriter:
-    """From the tail of a chain into the channels of whoever reads from it.
+    """Writes from the tail of a chain into the channels of its readers.
 
-    A `RecordWriter`; of each reader it has the channels in the order of the reader's subtasks.
+    Each reader's channels are in the order of the reader's subtasks.
 
-    Answers to Flink's `ChannelSelectorRecordWriter`, `KeyGroupStreamPartitioner` and `RebalancePartitioner`. Invariant:
-    a record goes into one channel of each reader, all else into every channel; a key's records go to the subtask that
-    owns the key (S8).
+    Answers to Flink's `ChannelSelectorRecordWriter`, `KeyGroupStreamPartitioner` and `RebalancePartitioner`.
+    Invariant: a record goes into one channel of each reader, everything else into every channel; a key's records go to
+    the subtask that owns the key (S8).
 
-    A channel's queue lies with its reader (`checkpoints.channels`), so nothing is ever in flight on this side.
+    Each channel queues its elements on the reader's side (`checkpoints.channels`), so nothing is in flight on this
+    side.
     """
 
     is_available: Availability = AVAILABLE
@@ -100,12 +101,14 @@ class ChannelRecordWriter:
         self.all_data_processed = _all(
             [channel.all_data_processed for _, channels in readers for channel in channels]
         )
-        """Whether every reader has read the end of the data. What the last barrier has overtaken is read before the
-        task finishes: a checkpoint after that begins at the readers, and says that nothing came before them (M47, C28).
+        """Ends when every reader has read the end of the data.
+
+        The task waits for this before it finishes: a checkpoint after that starts at the readers and assumes that
+        nothing is in flight before them (M47, C28).
         """
 
     def emit(self, element: OperatorInput) -> None:
-        """A record to whom it concerns, all else to all."""
+        """Write a record to one channel of each reader, anything else to all channels."""
         for select, channels in self._readers:
             if isinstance(element, Record):
                 channels[select(element.value)].put(element)
@@ -114,18 +117,17 @@ class ChannelRecordWriter:
                     channel.put(element)
 
     def broadcast_event(self, event: ChannelEvent, *, is_priority: bool = False) -> None:
-        """To all; whether a barrier overtakes stands in the barrier, and the channel sees to it."""
+        """Write to all channels; a channel lets a barrier overtake if the barrier's options say so."""
         del is_priority
         for _, channels in self._readers:
             for channel in channels:
                 channel.put(event)
 
-    def flush(self) -> None:
-        """Nothing is held back."""
+    def flush(self) -> None: ...
 
 
 def _all(waits: Sequence[Availability]) -> Availability:
-    """What ends with the last of them."""
+    """Ends when the last of them ends."""
     together = Availability(ended=not waits)
 
     def look() -> None:
@@ -138,33 +140,33 @@ def _all(waits: Sequence[Availability]) -> Availability:
 
 
 BuildAround = Callable[..., StreamOperator]
-"""Builds an operator, given its state and, by keyword, what a `StreamOperatorFactory` is given."""
+"""Builds an operator from its state context and the keyword arguments of a `StreamOperatorFactory`."""
 
 BuildLinks = Callable[["SubtaskContext"], Sequence[OperatorLink]]
-"""The operators of a subtask, head to tail; where there are no gates, the head is the input, too."""
+"""Builds the operators of a subtask, from head to tail; without gates, the head is also the input."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubtaskContext:
-    """What a subtask knows of itself when its operators are built."""
+    """What a subtask's operators can use while they are built."""
 
     attempt: ExecutionAttemptID
     vertex: JobVertex
     loop: VirtualLoop
     states: StreamTaskStateInitializer
-    """Makes what keeps its operators' state, restored."""
+    """Creates the restored state backends of its operators."""
 
     @property
     def subtask(self) -> int:
-        """Its number, from 0."""
+        """The subtask's index, from 0."""
         return self.attempt.subtask
 
     def keyed(self, operator_id: str, build: BuildAround) -> OperatorLink:
-        """An operator's place in the chain, built around keyed state and timers."""
+        """The link of an operator with keyed state and timers."""
         return self._link(operator_id, build, self.states.keyed_context_of)
 
     def plain(self, operator_id: str, build: BuildAround) -> OperatorLink:
-        """The same of an operator without keys."""
+        """The link of an operator without keyed state."""
         return self._link(operator_id, build, self.states.context_of)
 
     def _link(
@@ -182,7 +184,7 @@ class SubtaskContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubtaskSurroundings:
-    """What a job hands to its subtask."""
+    """What a job passes to a subtask."""
 
     attempt: ExecutionAttemptID
     vertex: JobVertex
@@ -191,9 +193,9 @@ class SubtaskSurroundings:
     restored: TaskStateSnapshot | None
     restored_checkpoint_id: int | None
     gates: Sequence[Sequence[InputChannel]]
-    """The channels of each input; none of a source."""
+    """The channels of each input; empty for a source."""
     channel_state_writer: ChannelStateWriter
-    """To which the channels tell what is in flight."""
+    """Collects the in-flight data of the channels."""
     record_writer: RecordWriter
     responder: CheckpointResponder
     executor: Executor
@@ -204,18 +206,17 @@ class SubtaskSurroundings:
 
 
 class LocalSubtask:
-    """One attempt at one subtask: a `StreamTask` with all that it needs, turned a step at a time.
+    """One attempt of one subtask: a `StreamTask` with everything that it needs, run step by step. Mutable.
 
-    Mutable: restored, then turned by `step` until it `has_finished`, or let go by `cancel` or `abandon`.
+    After its restore, `step` runs it until `has_finished`; `cancel` or `abandon` end it earlier. The task and its
+    barrier handler call each other through this object.
 
-    Its task and its barrier handler, each of which needs the other, know each other by way of it.
+    Answers to Flink's `Task` and to what the constructors of `StreamTask` and `OneInputStreamTask.init` build.
+    Invariant: no step waits, so many subtasks can share one thread and one virtual loop; an exception of a step fails
+    the attempt.
 
-    Answers to Flink's `Task` and to what the constructor of `StreamTask` and `OneInputStreamTask.init` build.
-    Invariant: no step waits, so that many of them share one thread and one virtual loop, and whatever it raises has
-    failed the attempt.
-
-    Deviation: Flink's task blocks a thread of its own. Here what it would wait for is asked first; only an operator
-    that drains (A66) turns the loop itself.
+    Difference from Flink: Flink's task blocks a thread of its own. Here each wait is checked before, except that an
+    operator that drains (A66) runs the loop itself.
     """
 
     def __init__(self, around: SubtaskSurroundings) -> None:
@@ -255,7 +256,7 @@ class LocalSubtask:
     # ------------------------------------------------------------------------------------------------- its life
 
     def step(self) -> bool:
-        """One mail or one default action, or the end; whether there was any of it."""
+        """Run one mail, one default action, or the end of the task; return whether anything was done."""
         if self.has_finished:
             return False
         if self._has_read_all and self.task.may_end:
@@ -268,16 +269,16 @@ class LocalSubtask:
         return has_done_something
 
     def fail(self, error: BaseException) -> None:
-        """A step has raised `error`: give back what it held."""
+        """Clean up after a step that raised `error`."""
         self.task.clean_up(error)
 
     def cancel(self) -> None:
-        """End it in order: its operators are closed, and what they had open is given back."""
+        """End the attempt, closing its operators."""
         self.task.cancel()
         self.task.clean_up()
 
     def abandon(self) -> None:
-        """As if its process had died: nothing of it is closed. What it has sent is still under way."""
+        """End as if the process had died: nothing is closed, and messages already sent still arrive."""
         self._timers.quiesce()
         for timers in self._chain.timers:
             timers.quiesce()
@@ -342,7 +343,7 @@ class LocalSubtask:
         return processors[0] if len(processors) == 1 else StreamMultipleInputProcessor(processors)
 
     def _build_inputs(self) -> list[StreamTaskInput]:
-        """The channels; of a source the head of its chain, or what says at once that all has been read (C19)."""
+        """The channels; for a source the chain's head, or an input at its end if the task had finished (C19)."""
         if self._gates:
             executor = self._processor.main_mailbox_executor
             return [
@@ -357,7 +358,7 @@ class LocalSubtask:
         return [head]
 
     def _read_channel_state(self) -> None:
-        """What was in flight stands in the channels before anything else (M46)."""
+        """Put restored in-flight elements into the channels first (M46)."""
         head = self._store.restored_state(self._chain.operator_ids[0])
         for handle in (head.input_channel_state or ()) if head is not None else ():
             self._around.gates[handle.info.gate_idx][handle.info.input_channel_idx].recover(handle.elements)
@@ -367,15 +368,15 @@ class LocalSubtask:
     def trigger_checkpoint_on_barrier(
         self, metadata: CheckpointMetaData, options: CheckpointOptions, metrics: CheckpointMetrics
     ) -> None:
-        """The handler to the task."""
+        """Called by the barrier handler."""
         self.task.trigger_checkpoint_on_barrier(metadata, options, metrics)
 
     def abort_checkpoint_on_barrier(self, checkpoint_id: int, exception: CheckpointException) -> None:
-        """The handler to the task."""
+        """Called by the barrier handler."""
         self.task.abort_checkpoint_on_barrier(checkpoint_id, exception)
 
     def inject_barrier(self, barrier: CheckpointBarrier) -> bool:
-        """The task to the handler: all who write to it have finished, so nobody else brings a barrier (V-c)."""
+        """Called by the task: all writers have finished, so no barrier comes from them (V-c)."""
         unfinished = [
             channel.info for gate in self._gates for channel in gate.channels if not channel.is_finished
         ]
@@ -385,13 +386,13 @@ class LocalSubtask:
 
 
 class _FinishedInput:
-    """Of a source that had finished before the restore. Mutable."""
+    """The input of a source that had finished before the restored checkpoint. Mutable."""
 
     is_available = AVAILABLE
 
     def __init__(self) -> None:
         self._words = [DataInputStatus.END_OF_INPUT, DataInputStatus.END_OF_DATA]
 
-    def emit_next(self, output: DataOutput) -> DataInputStatus:  # noqa: ARG002 - the protocol's
-        """The end of the data, then of everything."""
+    def emit_next(self, output: DataOutput) -> DataInputStatus:  # noqa: ARG002 - part of the protocol
+        """END_OF_DATA first, then END_OF_INPUT."""
         return self._words.pop() if len(self._words) > 1 else self._words[0]

@@ -1,9 +1,8 @@
-"""The messages between the coordinator and the tasks, and the settings they carry out: properties and configuration.
+"""The messages between the checkpoint coordinator and the tasks, and the settings behind them.
 
 Answers to Flink's `TriggerCheckpoint`, `AcknowledgeCheckpoint`, `DeclineCheckpoint`,
 `NotifyCheckpointComplete`/`Aborted`/`Subsumed`, `CheckpointProperties` and `CheckpointCoordinatorConfiguration`.
-Invariant: frozen values; whoever receives a message twice, late or for something that is over can tell by what stands
-in it.
+Invariant: messages are frozen values; from its content a receiver can tell whether one is repeated, late or obsolete.
 """
 
 from __future__ import annotations
@@ -36,56 +35,53 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointProperties:
-    """How one checkpoint is treated: whether it may be passed over, and whose its files are.
+    """How one checkpoint is treated: whether it may be subsumed, and who owns its files.
 
-    What a checkpoint was asked for as.
-
-    Answers to Flink's `CheckpointProperties`. Invariant: a savepoint belongs to whoever asked for it; no later
-    checkpoint drops it while it is pending, or discards it once it is complete (C35).
+    Answers to Flink's `CheckpointProperties`. Invariant: a savepoint belongs to the user who requested it; a later
+    checkpoint neither aborts it while it is pending nor discards it when it is complete (C35).
     """
 
     snapshot_type: SnapshotType = SnapshotType.CHECKPOINT
     is_forced: bool = False
-    """Started even where as many as may be are pending (C32)."""
+    """Whether it starts even if the maximum number of checkpoints is pending (C32)."""
 
     @property
     def is_savepoint(self) -> bool:
-        """Whether somebody asked for it, to keep."""
+        """Whether a user requested it, to keep."""
         return self.snapshot_type.is_savepoint
 
     @property
     def can_be_subsumed(self) -> bool:
-        """Whether a later one that completes first ends it (C35)."""
+        """Whether a later checkpoint that completes first aborts it (C35)."""
         return not self.is_savepoint and not self.is_forced
 
     @property
     def discard_subsumed(self) -> bool:
-        """Whether its state goes when the store keeps it no longer."""
+        """Whether its state is discarded when the store drops it."""
         return not self.is_savepoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointCoordinatorConfiguration:
-    """How often, how many, how long, and with which barriers.
+    """The checkpoint settings of one job.
 
-    Of one job.
-
-    Answers to Flink's `CheckpointCoordinatorConfiguration`. Invariant: values that cannot be meant are refused at once.
+    Answers to Flink's `CheckpointCoordinatorConfiguration`. Invariant: impossible values are refused by the
+    constructor.
     """
 
     checkpoint_interval_ms: int | None = None
-    """None: only when somebody asks."""
+    """None for no periodic checkpoints."""
     initial_delay_ms: int | None = None
-    """Before the first periodic one; None: an interval. Flink draws it, we are told it."""
+    """Delay of the first periodic checkpoint; None for one interval. Flink draws it at random."""
     checkpoint_timeout_ms: int = 600_000
     min_pause_between_checkpoints_ms: int = 0
-    """From the completion of one to the start of the next periodic one (C33)."""
+    """From the completion of a checkpoint to the start of the next periodic one (C33)."""
     max_concurrent_checkpoints: int = 1
     max_queued_requests: int = 1_000
     is_exactly_once: bool = True
     is_unaligned: bool = False
     aligned_timeout_ms: int | None = None
-    """With unaligned ones: how long a barrier may wait before it overtakes; None: not at all (C26)."""
+    """For unaligned checkpoints: how long barriers stay aligned first; None for not at all (C26)."""
     allow_checkpoints_after_tasks_finished: bool = True
 
     def __post_init__(self) -> None:
@@ -103,7 +99,7 @@ class CheckpointCoordinatorConfiguration:
             )
 
     def options(self, snapshot_type: SnapshotType) -> CheckpointOptions:
-        """What its barriers carry: a savepoint's are always aligned (C29)."""
+        """The options of a checkpoint's barriers; a savepoint's are always aligned (C29)."""
         if not self.is_exactly_once:
             return CheckpointOptions(snapshot_type=snapshot_type, alignment=AlignmentType.AT_LEAST_ONCE)
         if snapshot_type.is_savepoint or not self.is_unaligned:
@@ -115,7 +111,7 @@ class CheckpointCoordinatorConfiguration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerCheckpoint:
-    """Take your part in it, and send barriers after it."""
+    """Take a snapshot, and send barriers after it."""
 
     metadata: CheckpointMetaData
     options: CheckpointOptions
@@ -123,46 +119,46 @@ class TriggerCheckpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotifyCheckpointComplete:
-    """It is durable."""
+    """The checkpoint is durable."""
 
     checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotifyCheckpointAborted:
-    """It will never complete; the latest that did was another (C14)."""
+    """The checkpoint will never complete; also names the latest completed one (C14)."""
 
     checkpoint_id: int
     latest_completed_id: int = 0
-    """0: none yet."""
+    """0 if there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotifyCheckpointSubsumed:
-    """It and all before it are no longer kept (C13)."""
+    """The checkpoint and all older ones are no longer kept (C13)."""
 
     checkpoint_id: int
 
 
 ToTask = TriggerCheckpoint | NotifyCheckpointComplete | NotifyCheckpointAborted | NotifyCheckpointSubsumed
-"""What a coordinator sends."""
+"""What the coordinator sends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcknowledgeCheckpoint:
-    """The sender's part of it is durable; `state` is where."""
+    """The sender has written its part; `state` refers to it."""
 
     job_id: str
     checkpoint_id: int
     task: ExecutionAttemptID
     state: TaskStateSnapshot | None = None
-    """None: the task has none (C10)."""
+    """None if the task has no state (C10)."""
     metrics: CheckpointMetrics | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclineCheckpoint:
-    """The sender will give no part of it."""
+    """The sender will not deliver its part."""
 
     job_id: str
     checkpoint_id: int

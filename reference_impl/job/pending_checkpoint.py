@@ -1,8 +1,8 @@
-"""A checkpoint from request to end: when it may start, who has acknowledged, and what it says of finished tasks.
+"""A checkpoint from its request to its end: when it may start, which tasks have acknowledged, and finished tasks.
 
 Answers to Flink's `CheckpointRequestDecider`, `PendingCheckpoint`, the finished half of `DefaultCheckpointPlan` and
-`VertexFinishedStateChecker`. Invariant: every request is chosen once, or fails once with a reason, and a checkpoint
-that was begun ends once, complete or aborted (C34).
+`VertexFinishedStateChecker`. Invariant: every request is chosen once or fails once with a reason; a checkpoint that
+was started ends once, complete or aborted (C34).
 """
 
 from __future__ import annotations
@@ -34,34 +34,33 @@ __all__ = [
 ]
 
 MAX_QUEUED_REQUESTS = 1_000
-"""More are refused (C33)."""
+"""Further requests are refused (C33)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CheckpointTriggerRequest:
-    """Somebody, or the clock, asks for a checkpoint; compared by identity."""
+    """A request for a checkpoint, by a user or by the periodic schedule. Compared by identity."""
 
     properties: CheckpointProperties
     timestamp_ms: int
     is_periodic: bool = False
     on_completion: Future[CompletedCheckpoint] = field(default_factory=Future)
-    """Ends as the checkpoint does, with a CheckpointException if it fails."""
+    """Ends with the checkpoint; CheckpointException if it fails."""
 
     @property
     def urgency(self) -> tuple[bool, bool, bool, int]:
-        """The least first: savepoints, forced ones, those that somebody asked for; among equals the oldest (C32)."""
+        """Sort key: savepoints first, then forced, then user requests; among equals the oldest first (C32)."""
         properties = self.properties
         return (not properties.is_savepoint, not properties.is_forced, self.is_periodic, self.timestamp_ms)
 
     def fail(self, reason: CheckpointFailureReason, detail: str = "") -> None:
-        """It will not start."""
         end_request(self.on_completion, CheckpointException(reason, detail))
 
 
 def end_request(
     future: Future[CompletedCheckpoint], outcome: CompletedCheckpoint | CheckpointException
 ) -> None:
-    """Tell whoever asked for a checkpoint what came of it, unless they want to know no longer."""
+    """Set the outcome of a request, unless its future was cancelled."""
     if not future.set_running_or_notify_cancel():
         return
     if isinstance(outcome, CheckpointException):
@@ -71,12 +70,10 @@ def end_request(
 
 
 class CheckpointRequestDecider:
-    """Which of the checkpoints that were asked for starts next, and which never will.
+    """Queues requests, and decides which starts next and which fails. Mutable; `len` counts waiting requests.
 
-    The queue of requests, and the rules that let the first of it start. Mutable; `len` is the number waiting.
-
-    Answers to Flink's `CheckpointRequestDecider` and its `CheckpointTriggerRequest`. Invariant: every request is chosen
-    once, or fails once with a reason; none is forgotten.
+    Answers to Flink's `CheckpointRequestDecider` and its `CheckpointTriggerRequest`. Invariant: every request is
+    chosen once, or fails once with a reason.
     """
 
     def __init__(
@@ -106,7 +103,7 @@ class CheckpointRequestDecider:
     def choose_request_to_execute(
         self, request: CheckpointTriggerRequest, *, is_triggering: bool, last_completion_ms: int | None
     ) -> CheckpointTriggerRequest | None:
-        """Take `request` in, and say what may start now: it, another, or nothing."""
+        """Queue `request`, and return the request that may start now, if any."""
         if len(self._queue) >= self._max_queued and not self._queue[-1][-1].is_periodic:
             request.fail(CheckpointFailureReason.TOO_MANY_CHECKPOINT_REQUESTS, f"{len(self._queue)} wait")
             return None
@@ -122,7 +119,7 @@ class CheckpointRequestDecider:
     def choose_queued_request_to_execute(
         self, *, is_triggering: bool, last_completion_ms: int | None
     ) -> CheckpointTriggerRequest | None:
-        """What may start now (C32); a periodic one that is too early fails instead (C33)."""
+        """The request that may start now (C32); a periodic one that comes too early fails (C33)."""
         if is_triggering or not self._queue or self._cleaning() > self._max_concurrent:
             return None
         first = self._queue[0][-1]
@@ -139,7 +136,7 @@ class CheckpointRequestDecider:
         return self._take()
 
     def abort_all(self, reason: CheckpointFailureReason) -> None:
-        """None of them will start."""
+        """Fail all waiting requests."""
         queue, self._queue = self._queue, []
         for _, _, request in queue:
             request.fail(reason)
@@ -156,14 +153,12 @@ Acknowledged = Mapping[ExecutionAttemptID, TaskStateSnapshot | None]
 def operator_states_of(
     plan: CheckpointPlan, vertices: Mapping[str, JobVertex], acknowledged: Acknowledged
 ) -> dict[str, OperatorState]:
-    """What a checkpoint says of tasks that had finished by then: which is fully, and which must not be partly.
-
-    What a checkpoint holds of each operator, by its id; StateError if it must not be (C19).
+    """What a checkpoint holds of each operator, by id; StateError if finished tasks would leave gaps in it (C19).
 
     Answers to the finished half of Flink's `DefaultCheckpointPlan` and to its `VertexFinishedStateChecker`. Invariant:
-    a vertex that finished in part never completes a checkpoint with union list state: the elements of those that
-    finished would be missing from everybody's union after a restore (C19, FLINK-21080). Broadcast state needs no such
-    rule: whoever still reports has a whole copy (S22, FLINK-23475).
+    with union list state, a vertex of which only some tasks have finished completes no checkpoint: after a restore,
+    the elements of the finished ones would be missing from every union (C19, FLINK-21080). Broadcast state needs no
+    such rule: each remaining task has a full copy (S22, FLINK-23475).
     """
     states: dict[str, OperatorState] = {}
     for vertex in vertices.values():
@@ -183,7 +178,7 @@ def operator_states_of(
 
 
 def check_inputs_of_finished(vertices: Mapping[str, JobVertex], states: Mapping[str, OperatorState]) -> None:
-    """A vertex that the checkpoint says has finished reads only such as have: else its records would find nobody."""
+    """Refuse a vertex that had finished but reads one that had not: records would have no receiver."""
     finished = {
         vertex.name
         for vertex in vertices.values()
@@ -239,7 +234,7 @@ def _finished_subtasks(plan: CheckpointPlan, vertex: JobVertex) -> list[int]:
 
 
 class TaskAcknowledgeResult(Enum):
-    """What became of an acknowledgement (C34)."""
+    """The result of an acknowledgement (C34)."""
 
     SUCCESS = "success"
     DUPLICATE = "the task had acknowledged already"
@@ -248,13 +243,11 @@ class TaskAcknowledgeResult(Enum):
 
 
 class PendingCheckpoint:
-    """A checkpoint under way: who has acknowledged, and what they wrote.
-
-    Mutable: by what tasks acknowledge, until it is finalized or aborted.
+    """A checkpoint in progress: which tasks have acknowledged, and their state. Mutable until completed or aborted.
 
     Answers to Flink's `PendingCheckpoint` and its `TaskAcknowledgeResult`. Invariant: it ends once, complete or
-    aborted; until then each acknowledged state is here, afterwards with the completed checkpoint or with whoever
-    discards it (C34).
+    aborted; until then it holds each acknowledged state, which then passes to the completed checkpoint or is discarded
+    by the caller (C34).
     """
 
     def __init__(
@@ -275,7 +268,7 @@ class PendingCheckpoint:
         self.properties = properties
         self.on_completion = on_completion
         self.on_disposed = on_disposed
-        """Told once, when it ends; whoever asked for it may have stopped listening long before."""
+        """Called once, when it ends, even if the future of the request was cancelled."""
         self._job_id = job_id
         self._vertices = dict(vertices)
         self._waiting = dict.fromkeys(plan.tasks_to_wait_for)
@@ -284,22 +277,22 @@ class PendingCheckpoint:
 
     @property
     def is_disposed(self) -> bool:
-        """Whether it has ended, one way or the other."""
+        """Whether it has ended, complete or aborted."""
         return self._is_disposed
 
     @property
     def is_fully_acknowledged(self) -> bool:
-        """Whether nobody is waited for any more."""
+        """Whether all tasks have acknowledged."""
         return not self._waiting and not self._is_disposed
 
     @property
     def acknowledged(self) -> tuple[ExecutionAttemptID, ...]:
-        """Those that have, in the order in which they did."""
+        """The tasks that have acknowledged, in that order."""
         return tuple(self._acknowledged)
 
     @property
     def handles(self) -> tuple[StateHandle, ...]:
-        """What was received; of a task without state nothing (C10)."""
+        """The acknowledged states; tasks without state have none (C10)."""
         return tuple(
             StateHandle(checkpoint_id=self.checkpoint_id, task=task, snapshot=snapshot)
             for task, snapshot in self._acknowledged.items()
@@ -307,13 +300,13 @@ class PendingCheckpoint:
         )
 
     def is_waiting_for(self, task: ExecutionAttemptID) -> bool:
-        """Whether it has yet to acknowledge."""
+        """Whether the task has yet to acknowledge."""
         return task in self._waiting
 
     def acknowledge_task(
         self, task: ExecutionAttemptID, snapshot: TaskStateSnapshot | None
     ) -> TaskAcknowledgeResult:
-        """Take in a task's part; unless the answer is SUCCESS, it stays the caller's."""
+        """Add a task's state; unless the result is SUCCESS, the caller keeps the state."""
         if self._is_disposed:
             return TaskAcknowledgeResult.DISCARDED
         if task in self._acknowledged:
@@ -325,9 +318,9 @@ class PendingCheckpoint:
         return TaskAcknowledgeResult.SUCCESS
 
     def finalize_checkpoint(self, *, now_ms: int) -> CompletedCheckpoint:
-        """What it came to, not yet durable; it stays pending until `mark_completed` (C35).
+        """The completed checkpoint, not yet durable; the pending one stays until `mark_completed` (C35).
 
-        Raises StateError where the union of a state would have gaps (C19).
+        Raises StateError if union state would have gaps (C19).
         """
         if not self.is_fully_acknowledged:
             raise WrongState(
@@ -344,12 +337,12 @@ class PendingCheckpoint:
         )
 
     def mark_completed(self, completed: CompletedCheckpoint) -> None:
-        """It is durable; whoever asked for it hears so."""
+        """The checkpoint is durable: end, with success for the requester."""
         self._dispose()
         end_request(self.on_completion, completed)
 
     def abort(self, cause: CheckpointException) -> None:
-        """It will not complete; whoever asked for it hears why. Its handles are the caller's to discard (C36)."""
+        """End, with `cause` for the requester; the caller discards the handles (C36)."""
         self._dispose()
         end_request(self.on_completion, cause)
 

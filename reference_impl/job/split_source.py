@@ -1,8 +1,8 @@
-"""A source that reads splits: logs that outlive every task, each read by one subtask at a time.
+"""A source that reads splits: logs that outlive the tasks, each read by one subtask at a time.
 
-Answers to Flink's `SourceOperator` and `SplitEnumerator`, reduced to splits that are all known at the start. Invariant:
-a split and how far it was read are one item of split list state, so at any parallelism each split has one reader, who
-goes on where the checkpoint was (S20).
+Answers to Flink's `SourceOperator` and `SplitEnumerator`, for splits that are all known at the start. Invariant: a
+split and its read position are one item of split list state, so at any parallelism each split has one reader, which
+resumes from the checkpoint (S20).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from reference_impl.task.stream_operator import Emit
 __all__ = ["SPLITS", "Split", "SplitSource"]
 
 SPLITS = "splits"
-"""The list state's name."""
+"""The name of the list state."""
 
 
 class Split:
-    """Values that are appended by whoever makes them, until `end`. Mutable."""
+    """A log of values that can be appended until `end`. Mutable."""
 
     def __init__(self, *values: Any) -> None:
         self.values = list(values)
@@ -33,12 +33,11 @@ class Split:
         self._change = Availability()
 
     def append(self, *values: Any) -> None:
-        """More to read."""
         self.values.extend(values)
         self._tell()
 
     def end(self) -> None:
-        """Nothing follows."""
+        """No value follows."""
         self.has_ended = True
         self._tell()
 
@@ -53,7 +52,7 @@ class Split:
 
 
 class SplitSource:
-    """Head of a chain and its input at once. Mutable: reads its splits in turn."""
+    """The head of a chain and its input in one. Mutable: reads its splits in turn."""
 
     def __init__(self, *, splits: Mapping[str, Split], subtask: int, parallelism: int, emit: Emit) -> None:
         self._splits = splits
@@ -67,7 +66,7 @@ class SplitSource:
         self._waiting = AVAILABLE
 
     def initialize_state(self, context: StateInitializationContext) -> None:
-        """The splits that were restored; without a checkpoint, its share of all."""
+        """The restored splits; without a checkpoint, this subtask's share of all splits."""
         self._state = context.operator_state_store.get_list_state(ListStateDescriptor(name=SPLITS))
         if context.is_restored:
             self._positions = dict(self._state.get())
@@ -75,21 +74,20 @@ class SplitSource:
             mine = list(self._splits)[self._subtask :: self._parallelism]
             self._positions = dict.fromkeys(mine, 0)
 
-    def snapshot_state(self, context: StateSnapshotContext) -> None:  # noqa: ARG002 - the protocol's
-        """How far each split was read."""
+    def snapshot_state(self, context: StateSnapshotContext) -> None:  # noqa: ARG002 - part of the protocol
+        """Save the position in each split."""
         self._state.update([[name, position] for name, position in self._positions.items()])
 
     def process(self, element: OperatorInput) -> None:
-        """What was read goes on."""
         self._emit(element)
 
     @property
     def is_available(self) -> Availability:
-        """Whether a split has something, or all have ended."""
+        """Whether a split has values, or all have ended."""
         return self._waiting
 
     def emit_next(self, output: DataOutput) -> DataInputStatus:
-        """The next value of the split whose turn it is."""
+        """Read the next value, one split after the other."""
         if self._has_ended:
             return DataInputStatus.END_OF_INPUT
         if self._stopped is None:
@@ -105,12 +103,12 @@ class SplitSource:
         return DataInputStatus.END_OF_DATA if is_drained else DataInputStatus.STOPPED
 
     def stop(self, mode: StopMode) -> None:
-        """End here, before the splits do (C17)."""
+        """End now, before the splits do (C17)."""
         self._stopped = mode
         self._wake()
 
     def _read(self, name: str, position: int, output: DataOutput) -> None:
-        del self._positions[name]  # behind the others: it has had its turn
+        del self._positions[name]  # moves the split to the end of the order
         self._positions[name] = position + 1
         output.emit(Record(value=self._splits[name].values[position]))
 

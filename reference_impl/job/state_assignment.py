@@ -1,11 +1,11 @@
-"""Gives what a checkpoint holds to the subtasks of the job as it is now, at whatever parallelism.
+"""Assigns the state of a checkpoint to the subtasks of the job, at any parallelism.
 
-Answers to Flink's `StateAssignmentOperation`. Invariant: each key group, with its keys and timers, goes to the one
-subtask that owns it (S9); each item of split state to one subtask, of union state to all, and of broadcast state a
-copy to each (S20, S22). What was in flight belongs to its channel, and so to its parallelism.
+Answers to Flink's `StateAssignmentOperation`. Invariant: each key group, with its keys and timers, goes to the subtask
+that owns it (S9); each item of split list state goes to one subtask, each of union state to all, and a copy of
+broadcast state to each (S20, S22). In-flight data belong to their channel, and so to a parallelism.
 
-Deviation: Flink can hand records in flight to another number of channels; here that is refused (FLINK-31963 shows what
-it takes): take a savepoint, or let the barriers be aligned, before the parallelism is changed.
+Difference from Flink: Flink can redistribute in-flight data to another number of channels; here that is refused
+(FLINK-31963 shows the difficulty). Take a savepoint, or use aligned barriers, before changing the parallelism.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _NOTHING = OperatorSubtaskState()
 
 
 class StateAssignmentOperation:
-    """Of one checkpoint, to `vertices`."""
+    """Assigns one checkpoint to `vertices`."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class StateAssignmentOperation:
         self._allow_non_restored_state = allow_non_restored_state
 
     def assign_states(self) -> dict[tuple[str, int], TaskStateSnapshot | None]:
-        """For each vertex and subtask what it restores, None for nothing; StateError if it does not fit (S8)."""
+        """For each vertex and subtask the state that it restores, or None; StateError if it does not fit (S8)."""
         self._check_nothing_is_lost()
         check_inputs_of_finished(self._vertices, self._checkpoint.operator_states)
         assigned: dict[tuple[str, int], TaskStateSnapshot | None] = {}
@@ -141,7 +141,7 @@ class StateAssignmentOperation:
 
 
 def _redistributed(state: OperatorState, vertex: JobVertex) -> list[OperatorSubtaskState]:
-    """What each new subtask gets of one operator's."""
+    """The state of one operator for each new subtask."""
     old = [state.subtask_states.get(subtask, _NOTHING) for subtask in range(state.parallelism)]
     managed = _repartitioned(state, [mine.managed_operator_state for mine in old], vertex.parallelism)
     raw = _repartitioned(state, [_as_list_state(mine.raw_operator_state) for mine in old], vertex.parallelism)
@@ -153,7 +153,7 @@ def _redistributed(state: OperatorState, vertex: JobVertex) -> list[OperatorSubt
         )
         new.append(
             replace(
-                _NOTHING if is_rescaled else old[subtask],  # what was in flight stays where it was
+                _NOTHING if is_rescaled else old[subtask],  # in-flight data stay with their subtask
                 managed_operator_state=managed[subtask],
                 raw_operator_state=_as_items(raw[subtask]),
                 managed_keyed_state=_keyed_state(state, [mine.managed_keyed_state for mine in old], owned),
@@ -171,7 +171,7 @@ def _repartitioned(
 
 
 def _as_list_state(items: Sequence[Any] | None) -> OperatorStateHandle | None:
-    """What an operator itself wrote, as a list: split as one."""
+    """Raw operator state as a list state, so that it is split like one."""
     if items is None:
         return None
     partitions = OperatorStatePartitions(mode=Mode.SPLIT_DISTRIBUTE, items=tuple(items))
@@ -185,7 +185,7 @@ def _as_items(handle: OperatorStateHandle | None) -> tuple[Any, ...] | None:
 def _keyed_state(
     state: OperatorState, handles: Sequence[KeyedStateHandle | None], owned: KeyGroupRange
 ) -> KeyedStateHandle | None:
-    """One handle of the key groups that a subtask owns, which several had before it."""
+    """One handle with the key groups that a subtask owns, from the handles of all old subtasks."""
     parts = [part for handle in handles if handle is not None and (part := handle.intersection(owned))]
     if not parts:
         return None
@@ -205,7 +205,7 @@ def _keyed_state(
 
 
 def _timers(handles: Sequence[TimersHandle | None], owned: KeyGroupRange) -> TimersHandle | None:
-    """The same for timers."""
+    """The timers of the key groups that a subtask owns, from the handles of all old subtasks."""
     services: dict[str, dict[int, KeyGroupTimers]] = {}
     for handle in handles:
         for name, groups in (handle.services if handle is not None else {}).items():

@@ -1,7 +1,7 @@
-"""Whether something can be used now: an availability that others wait for, and the status that an input answers with.
+"""Availability, on which callers wait, and the status with which an input answers a request for data.
 
 Answers to Flink's `AvailabilityProvider` with its futures, and to `DataInputStatus`. Invariant: each wait ends exactly
-once (A14), and each status has exactly one answer of the task (M41).
+once (A14), and the task has exactly one reaction to each status (M41).
 """
 
 from __future__ import annotations
@@ -13,12 +13,10 @@ __all__ = ["AVAILABLE", "Availability", "DataInputStatus"]
 
 
 class Availability:
-    """Whether something can be used now, and who is told when it can again.
+    """One period in which something is unavailable, or the state of being available. Mutable: ends once.
 
-    One period of being unavailable, or none. Mutable: ends once.
-
-    Answers to Flink's `AvailabilityProvider` and its futures. Invariant: a wait that began while something was
-    unavailable ends exactly once, when it becomes available; one that is over already ends at once (A14).
+    Answers to the futures of Flink's `AvailabilityProvider`. Invariant: a callback registered during the period is
+    called exactly once, at its end; one registered later is called at once (A14).
     """
 
     __slots__ = ("_ended", "_waiting")
@@ -31,14 +29,14 @@ class Availability:
         return self._ended
 
     def then(self, callback: Callable[[], None]) -> None:
-        """Call `callback` when the period ends; at once if it has ended."""
+        """Call `callback` when the period ends, or now if it has ended."""
         if self._ended:
             callback()
         else:
             self._waiting.append(callback)
 
     def end(self) -> None:
-        """Available again: tell who waits, in the order in which they asked."""
+        """End the period and call the callbacks in the order of their registration."""
         self._ended = True
         waiting, self._waiting = self._waiting, []
         for callback in waiting:
@@ -46,16 +44,13 @@ class Availability:
 
 
 AVAILABLE = Availability(ended=True)
-"""The availability of what is available: nothing is there to wait for."""
+"""Always available: there is nothing to wait for."""
 
 
 class DataInputStatus(Enum):
-    """What an input says of itself after it was asked for one element.
+    """What an input answers when the task asks it for one element.
 
-    The states of an input.
-
-    Answers to Flink's `DataInputStatus`. Invariant: each status has exactly one answer of the task (M41), and it is
-    below both who says it and who acts on it.
+    Answers to Flink's `DataInputStatus`. The task has exactly one reaction to each status (M41).
     """
 
     MORE_AVAILABLE = "more is there"

@@ -1,8 +1,8 @@
-"""Event loops, on real and on virtual time: the only module that builds them, and the operator's one door to time.
+"""Event loops on real and on virtual time. Only this module builds loops, and only through a loop is time read.
 
-Answers to the thread of Flink's mailbox, to its `ProcessingTimeService`'s clock and to `TestProcessingTimeService`.
-Invariant: nothing in `reference_impl` reads a clock but through the loop that it was handed, so a loop with another
-clock (`VirtualLoop`) is another time for everything at once.
+Answers to the thread of Flink's mailbox, the clock of its `ProcessingTimeService`, and `TestProcessingTimeService`.
+Invariant: `reference_impl` reads time only from the loop that it was given, so with a `VirtualLoop` all of it runs in
+virtual time.
 """
 
 from __future__ import annotations
@@ -39,17 +39,15 @@ __all__ = [
 ]
 
 _DESCRIPTOR_MAX = 1023
-"""The largest that `select` can wait for."""
+"""The largest file descriptor that `select` accepts."""
 
 
 def fine_selector() -> selectors.BaseSelector:
-    """A selector that wakes when it was asked to, and not up to a millisecond later.
+    """A selector whose waits are precise to microseconds, on Linux.
 
-    The finest that this system has.
-
-    Python's epoll rounds a wait up to whole milliseconds: of a request of 5 ms that is a fifth. `select` on the epoll's
-    own descriptor waits in microseconds. There is no such class in Flink, whose timers have threads. Invariant: it
-    never wakes early, and finds the same events.
+    Python's epoll rounds waits up to whole milliseconds, a fifth of a request that takes 5 ms. `select` on epoll's own
+    descriptor waits precisely. It never wakes early, and finds the same events. Flink's timers have threads and need
+    no such class.
     """
     return _FineEpollSelector() if sys.platform == "linux" else selectors.DefaultSelector()
 
@@ -65,11 +63,11 @@ if sys.platform == "linux":
 
 
 Pick = Callable[[int], int]
-"""A pure scheduling choice: of so many callbacks that are ready, the index of the one to run next."""
+"""Scheduling choice, a pure function: from the number of ready callbacks to the index of the one to run next."""
 
 
 class Handle(Struct, eq=False):
-    """A callback that is to run, unless it is cancelled. Mutable."""
+    """A scheduled callback that can be cancelled. Mutable."""
 
     callback: Callable[..., Any]
     args: tuple[Any, ...]
@@ -78,31 +76,29 @@ class Handle(Struct, eq=False):
     gone: bool = False
 
     def cancel(self) -> None:
-        """Do not run."""
         self.gone = True
 
     def cancelled(self) -> bool:
-        """Whether it was cancelled."""
         return self.gone
 
     def when(self) -> float:
-        """The loop's time, in s, at which it is due."""
+        """The due time in seconds, as asyncio counts."""
         return self.when_ms / 1000
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """An event loop in virtual time: the clock stands while anything can run, and jumps when nothing can.
+    """An event loop in virtual time: the clock stands still while anything can run, else jumps to the next timer.
 
-    Turned like any other loop. Mutable. Raises `SimulationStuck` where a real loop would wait for ever.
+    Mutable. Raises `SimulationStuck` where a real loop would wait for ever. It supports asyncio's futures, tasks and
+    timers, but no files, no sockets and no other threads.
 
-    Answers to Flink's `TestProcessingTimeService`, and to what a deterministic simulator calls its scheduler. It is an
-    asyncio loop as far as futures, tasks and timers go; it has no files, no sockets and one thread. Invariant: what
-    runs, and in which order, depends on what was asked of the loop and on `pick`, on nothing else; time is a whole
-    number of milliseconds. Why not asyncio's own loop: decision 14.
+    Answers to Flink's `TestProcessingTimeService`. Invariant: what runs, and in which order, depends only on what was
+    scheduled and on `pick`; time is a whole number of milliseconds. Decision 14 says why asyncio's own loop does not
+    do.
     """
 
     def __init__(self, *, start_ms: int = 0, pick: Pick | None = None) -> None:
-        # Without the parent's constructor, whose selector, clock and signals have no place here.
+        # Skips the parent's constructor, which sets up a selector, a clock and signals.
         self._now_ms = start_ms
         self._pick = pick
         self._thread = get_ident()
@@ -114,24 +110,22 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._closed = False
         self._raised: BaseException | None = None
         self.had_tasks = False
-        """Whether a task was ever made, so that one may be left over."""
+        """Whether a task was ever created, and so may have to be cancelled at the end."""
 
     # ------------------------------------------------------------------------------------------- time
 
     def now_ms(self) -> int:
-        """Milliseconds of virtual time."""
         return self._now_ms
 
     def now_ns(self) -> int:
-        """The same in nanoseconds, in which timers count."""
         return self._now_ms * 1_000_000
 
     def time(self) -> float:
-        """The same in seconds, for asyncio."""
+        """Virtual time in seconds, as asyncio expects."""
         return self._now_ms / 1000
 
     def next_due_ms(self) -> int | None:
-        """When the next timer is due; None without any."""
+        """Due time of the next timer, or None."""
         timers = self._timers
         while timers and timers[0][2].gone:
             heappop(timers)
@@ -139,11 +133,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is ready to run at this instant."""
+        """Whether no callback is ready."""
         return not self._ready
 
     def advance(self, to_ms: int) -> None:
-        """Let the clock stand at `to_ms`; what falls due by then is ready, in order of time and registration."""
+        """Set the clock to `to_ms`, and make timers due by then ready, in order of due time and registration."""
         timers = self._timers
         while timers and timers[0][0] <= to_ms:
             handle = heappop(timers)[2]
@@ -153,10 +147,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     # --------------------------------------------------------------------------------------- callbacks
 
-    def call_soon(  # type: ignore[override]  # a leaner handle, with the same methods
+    def call_soon(  # type: ignore[override]  # returns a smaller handle with the same methods
         self, callback: Callable[..., Any], *args: Any, context: Context | None = None
     ) -> Handle:
-        """Run `callback` in the next turn."""
         if self._closed:
             raise RuntimeError("the virtual loop is closed")
         handle = Handle(callback, args, context)
@@ -166,7 +159,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_soon_threadsafe(  # type: ignore[override]
         self, callback: Callable[..., Any], *args: Any, context: Context | None = None
     ) -> Handle:
-        """As `call_soon`: virtual time has one thread, for the others' time would be another."""
+        """As `call_soon`; refuses other threads, since what they do takes real time."""
         if get_ident() != self._thread:
             raise WrongState("a foreign thread cannot enter virtual time; use a real loop")
         return self.call_soon(callback, *args, context=context)
@@ -174,7 +167,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
     ) -> Handle:
-        """Run `callback` once `delay` seconds, rounded to whole ms, have passed."""
+        """Run `callback` after `delay` seconds, rounded to milliseconds."""
         return self._schedule(self._now_ms + round(delay * 1000), Handle(callback, args, context))
 
     def call_at(  # type: ignore[override]
@@ -184,7 +177,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self._schedule(round(when * 1000), Handle(callback, args, context))
 
     def call_at_ms(self, when_ms: int, callback: Callable[..., Any], *args: Any) -> Handle:
-        """As `call_at`, exact at any size: seconds in floating point are not."""
+        """As `call_at`, without the rounding of seconds in floating point."""
         return self._schedule(when_ms, Handle(callback, args, None))
 
     def _schedule(self, when_ms: int, handle: Handle) -> Handle:
@@ -198,8 +191,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
     # ------------------------------------------------------------------------------------------ turning
 
     def run_forever(self) -> None:
-        """Turn until `stop`; stopped before it runs, it turns once, as asyncio's does."""
-        outer = asyncio._get_running_loop()  # noqa: SLF001 - public by name, for whoever writes a loop
+        """Run turns until `stop`; if stopped before, run one turn, as asyncio does."""
+        outer = asyncio._get_running_loop()  # noqa: SLF001 - meant for authors of loops
         asyncio._set_running_loop(self)  # noqa: SLF001
         try:
             self._turn_until_stopped()
@@ -222,11 +215,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self._stopping = self._running = False
 
     def _turn(self) -> None:
-        """Run what is ready now, not what that makes ready; if nothing is, let time pass first."""
+        """Run the callbacks that are ready now; if there are none, advance to the next timer first."""
         if self._ready or self._stopping:
-            self.advance(
-                self._now_ms
-            )  # what is due at this very instant: as asyncio's, a turn never leaves it
+            self.advance(self._now_ms)  # makes timers that are due now ready, as asyncio does in each turn
         else:
             due_ms = self.next_due_ms()
             if due_ms is None:
@@ -235,7 +226,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.run_ready()
 
     def run_ready(self) -> None:
-        """Run what is ready now, and let no time pass: for whoever turns the loop by hand."""
+        """Run the callbacks that are ready now, without advancing the clock."""
         ready = self._ready
         for left in range(len(ready), 0, -1):
             if self._pick is not None and left > 1:
@@ -252,19 +243,17 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return sorted(f"task {task.get_name()} in {task.get_coro()!r}" for task in asyncio.all_tasks(self))
 
     def stop(self) -> None:
-        """Leave `run_forever` after this turn."""
+        """Leave `run_forever` after the current turn."""
         self._stopping = True
 
     def run_until_complete(self, future: Any) -> Any:
-        """Turn until `future`, a coroutine or a future, is done; its result."""
+        """Run until `future`, a coroutine or a future, is done, and return its result."""
         awaited = asyncio.ensure_future(future, loop=self)
         awaited.add_done_callback(self._stop_for)
         try:
             self.run_forever()
         finally:
-            awaited.remove_done_callback(
-                self._stop_for
-            )  # else it would stop a later run, once it is cancelled
+            awaited.remove_done_callback(self._stop_for)  # a later cancel must not stop a later run
         if not awaited.done():
             raise RuntimeError("the virtual loop was stopped before what it ran for was done")
         return awaited.result()
@@ -275,15 +264,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
     # --------------------------------------------------------------------------------------------- life
 
     def is_running(self) -> bool:
-        """Whether it turns."""
         return self._running
 
     def is_closed(self) -> bool:
-        """Whether it is closed."""
         return self._closed
 
     def close(self) -> None:
-        """Drop what waits; nothing runs any more."""
+        """Drop pending callbacks and timers, and refuse new ones."""
         if self._running:
             raise RuntimeError("the virtual loop is running; stop it before it is closed")
         self._closed = True
@@ -291,41 +278,39 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._timers.clear()
 
     async def shutdown_asyncgens(self) -> None:
-        """Nothing: generators are closed by whoever opened them."""
+        """Does nothing: callers close the asynchronous generators that they open."""
 
     def create_future(self) -> asyncio.Future[Any]:
-        """A future of this loop."""
         return asyncio.Future(loop=self)
 
     def create_task(  # type: ignore[override]
         self, coro: Coroutine[Any, Any, Any] | AsyncGenerator[Any, Any], **options: Any
     ) -> asyncio.Task[Any]:
-        """A task of this loop, named in the order of creation unless it has a name."""
+        """Create a task; unnamed tasks are numbered in the order of creation."""
         self.had_tasks = True
         self._numbers += 1
         options["name"] = options.get("name") or f"{self._numbers}"
         return asyncio.Task(coro, loop=self, **options)  # type: ignore[arg-type]
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """What asyncio would only log ends the run: nothing goes wrong in silence here."""
+        """End the run with the error, which asyncio would only log."""
         error = context.get("exception")
         self._raised = error or RuntimeError(str(context.get("message", context)))
         self.stop()
 
     def get_debug(self) -> bool:
-        """Never."""
         return False
 
 
 NS_PER_MS = 1_000_000
 
 CANCELLATION_LIMIT_S = 5.0
-"""How long a closing loop waits for the tasks that it cancelled; one that does not end is left."""
+"""A closing loop waits this long for cancelled tasks to end, then gives them up."""
 
 
 @contextmanager
 def real_loop() -> Iterator[asyncio.AbstractEventLoop]:
-    """An asyncio loop on real time; on leaving, leftover tasks are cancelled and the loop is closed."""
+    """An asyncio loop on real time; on exit, remaining tasks are cancelled and the loop is closed."""
     loop = asyncio.SelectorEventLoop(fine_selector())
     try:
         yield loop
@@ -339,7 +324,10 @@ def real_loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 @contextmanager
 def virtual_loop(*, start_ms: int = 0, pick: Pick | None = None) -> Iterator[VirtualLoop]:
-    """A loop on virtual time, which passes only while everything waits; `pick` chooses what runs next."""
+    """A loop on virtual time; `pick` chooses which ready callback runs next.
+
+    On exit, remaining tasks are cancelled.
+    """
     loop = VirtualLoop(start_ms=start_ms, pick=pick)
     try:
         yield loop
@@ -352,7 +340,7 @@ def virtual_loop(*, start_ms: int = 0, pick: Pick | None = None) -> Iterator[Vir
 
 
 def clock_of(loop: asyncio.AbstractEventLoop) -> Callable[[], int]:
-    """The loop's time in nanoseconds, to be asked often: without the detour by way of floating point."""
+    """A fast function that returns the loop's time in nanoseconds."""
     return loop.now_ns if isinstance(loop, VirtualLoop) else monotonic_ns
 
 

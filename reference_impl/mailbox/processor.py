@@ -1,12 +1,11 @@
-"""The loop of a task: all mail first, then the default action once, and so on.
+"""The mailbox loop of a task: run all mail, then the default action once, and repeat.
 
-Answers to Flink's `MailboxProcessor` with its `MailboxDefaultAction.Suspension` and `PeriodTimer`. Invariant:
-mail and default action run on one thread, one at a time, and every mail visible at the top of a turn runs
-before the next default action (M31); with the default action suspended and no mail, the loop waits and does
-not spin (M30).
+Answers to Flink's `MailboxProcessor`, `MailboxDefaultAction.Suspension` and `PeriodTimer`. Invariant: mail and default
+action run on one thread, one at a time; all mail visible at the start of a turn runs before the next default action
+(M31); while the default action is suspended and there is no mail, the loop waits without spinning (M30).
 
-Deviations. A suspension starts and ends its period itself, on the task's thread; in Flink a wrapper around it
-does, on whichever thread resumes. Latency of mail is not measured (M40): no reader here asks for it.
+Differences from Flink: a suspension starts and ends its `PeriodTimer` itself, on the task's thread; in Flink a wrapper
+does so, on the thread that resumes. The latency of mail is not measured (M40).
 """
 
 from __future__ import annotations
@@ -27,35 +26,35 @@ from reference_impl.mailbox.mailbox import (
 __all__ = ["EVENT_LOOP_TURN_EVERY", "MailboxProcessor", "PeriodTimer", "Suspension"]
 
 EVENT_LOOP_TURN_EVERY = 128
-"""Turns after which the event loop gets one of its own.
+"""After this many turns the event loop gets a turn, even if the default action never waits.
 
-Flink's timers and clients have threads of their own; here they would starve behind a default action that
-never has to wait. A turn of the event loop costs as much as some three records.
+Flink's timers and clients have threads of their own; here they share the task's thread. A turn of the event loop costs
+about as much as three records.
 """
 
 
 class PeriodTimer:
-    """Adds up how long the default action rested for one reason: idle, or back pressure (M39). Mutable."""
+    """Measures how long the default action was suspended, for lack of input or for back pressure (M39). Mutable."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._time = loop.time
         self._began_s: float | None = None
         self.total_us = 0
-        """Of the periods that have ended."""
+        """Sum of the periods that have ended."""
 
     def start(self) -> None:
-        """A period begins now, whether or not one was under way."""
+        """Begin a period, whether or not one is running."""
         self._began_s = self._time()
 
     def end(self) -> None:
-        """The period ends; of no effect if none is under way."""
+        """End the running period, if there is one."""
         if self._began_s is not None:
             self.total_us += round((self._time() - self._began_s) * 1_000_000)
             self._began_s = None
 
 
 class Suspension:
-    """The default action rests until `resume`, which is idempotent and may come from any thread (M36)."""
+    """Suspends the default action until `resume`, which is idempotent; any thread may call it (M36)."""
 
     __slots__ = ("_resume", "period")
 
@@ -64,26 +63,26 @@ class Suspension:
         self.period = period
 
     def resume(self) -> None:
-        """Let the default action run again; a stale suspension never ends a newer one."""
+        """Resume the default action, unless a newer suspension has replaced this one."""
         self._resume(self)
 
 
 class MailboxProcessor:
-    """Runs a mailbox's mail and a default action. Mutable; can be run again after `suspend`."""
+    """Runs a mailbox's mail and a default action. Mutable; after `suspend` it can run again."""
 
     def __init__(self, mailbox: Mailbox) -> None:
         self.mailbox = mailbox
         self._control = MailboxExecutor(mailbox, MAX_PRIORITY, urgent=True)
         self._running = True
-        """False for ever once all actions are finished (M28)."""
+        """False once `all_actions_completed` has taken effect (M28)."""
         self._suspension: Suspension | None = None
         self.suspended = False
-        """No further mail or default action in this run."""
+        """Whether to leave the loop before the next mail or default action."""
         self.mails_run = 0
-        """By this loop; what an operator runs in a yield is not among them (M40)."""
+        """Mails run by this loop; mails run by an operator's yields are not counted (M40)."""
 
     def run_mailbox_loop(self, default_action: Callable[[], None]) -> None:
-        """Until `suspend` or `all_actions_completed`. What a mail or the default action raises comes out here."""
+        """Run until `suspend` or `all_actions_completed`; exceptions of mail and default action propagate."""
         self._enter()
         run_batch = self.mailbox.run_batch
         while True:
@@ -98,18 +97,18 @@ class MailboxProcessor:
             self.mailbox.let_loop_turn()
 
     def run_mailbox_step(self, default_action: Callable[[], None]) -> bool:
-        """One mail or, if there is none, one default action; whether there was either (M32)."""
+        """Run one mail or, if there is none, one default action; return whether anything ran (M32)."""
         self._enter()
         return self._run_one_mail() or self._run_available(default_action)
 
     def run_single_mailbox_loop(self, default_action: Callable[[], None]) -> None:
-        """At most one mail and one default action; waits for neither (M32)."""
+        """Run at most one mail and one default action, without waiting (M32)."""
         self._enter()
         self._run_one_mail()
         self._run_available(default_action)
 
     def _enter(self) -> None:
-        """Nothing runs in a finished loop (M33), nor on a foreign thread, nor in a mailbox that ends (M29)."""
+        """Refuse other threads and a mailbox that is not open (M29); a finished loop runs nothing (M33)."""
         if not self.mailbox.on_task_thread():
             raise WrongState("run the mailbox loop: only the mailbox's own thread may do that")
         if self.mailbox.state is not MailboxState.OPEN:
@@ -117,7 +116,7 @@ class MailboxProcessor:
         self.suspended = not self._running
 
     def _rest(self) -> None:
-        """Mail only, while the default action cannot run: what is there, then whatever comes (M30)."""
+        """The default action is suspended: run the mail that is there, then wait for more (M30)."""
         self._end_period()
         self.mailbox.run_batch(self)
         self._restart_period()
@@ -140,7 +139,7 @@ class MailboxProcessor:
         return True
 
     def _run_burst(self, mail: Deliverable) -> None:
-        """A mail whose time counts neither as idle nor as back pressure (M39)."""
+        """Run a mail; its time counts neither as idle nor as back-pressured (M39)."""
         self._end_period()
         self.mails_run += 1
         mail.action()
@@ -151,12 +150,12 @@ class MailboxProcessor:
             self._suspension.period.end()
 
     def _restart_period(self) -> None:
-        """Unless a mail has resumed the default action."""
+        """Restart the period, unless the mail has resumed the default action."""
         if self._suspension is not None and self._suspension.period is not None:
             self._suspension.period.start()
 
     def is_idle(self) -> bool:
-        """Whether nothing will happen until mail comes: the default action rests, no mail, and open (M27)."""
+        """Whether nothing can happen until mail arrives: default action suspended, no mail, mailbox open (M27)."""
         return (
             self._suspension is not None
             and not self.mailbox.has_mail()
@@ -166,24 +165,22 @@ class MailboxProcessor:
     # ------------------------------------------------------------------------------------- its mailbox
 
     def mailbox_executor(self, priority: int, *, urgent: bool = False) -> MailboxExecutor:
-        """The mailbox through that priority."""
         return MailboxExecutor(self.mailbox, priority, urgent=urgent)
 
     @property
     def main_mailbox_executor(self) -> MailboxExecutor:
-        """For mail that no operator's yield may run: it waits for the loop itself (M7)."""
+        """An executor for mail that no operator's yield runs, only the loop (M7)."""
         return MailboxExecutor(self.mailbox, MIN_PRIORITY)
 
     def has_mail(self) -> bool:
-        """Whether mail waits; on the task's thread only."""
         return self.mailbox.has_mail()
 
     # -------------------------------------------------------------------------------------- suspending
 
     def suspend_default_action(self, period: PeriodTimer | None = None) -> Suspension:
-        """No default action until the returned suspension is resumed; on the task's thread only (M36).
+        """Run no default action until the returned suspension is resumed; call it on the task's thread (M36).
 
-        `period` runs meanwhile, but not while mail does (M39).
+        `period` measures the time of the suspension, without the time in which mail runs (M39).
         """
         if not self.mailbox.on_task_thread() or self._suspension is not None:
             raise WrongState("suspend_default_action: on the task's thread only, and not twice")
@@ -192,7 +189,7 @@ class MailboxProcessor:
         return self._suspension
 
     def _resume(self, suspension: Suspension) -> None:
-        """At once where that is seen at once; else as mail, for a parked take must wake."""
+        """Take effect at once on the task's thread; otherwise by control mail, which also wakes a parked take."""
 
         def clear() -> None:
             if self._suspension is suspension:
@@ -207,11 +204,11 @@ class MailboxProcessor:
     # ----------------------------------------------------------------------------------------- control
 
     def suspend(self) -> None:
-        """Leave `run_mailbox_loop` before the next mail or default action; it may be run again (M33)."""
+        """Leave `run_mailbox_loop` before the next mail or default action; it can be run again (M33)."""
         self.send_control_mail(self._leave, "suspend the mailbox loop")
 
     def all_actions_completed(self) -> None:
-        """Leave `run_mailbox_loop` for good: run again, it returns at once (M33)."""
+        """Leave `run_mailbox_loop` for good: later calls return at once (M33)."""
 
         def end() -> None:
             self._running = False
@@ -223,14 +220,14 @@ class MailboxProcessor:
         self.suspended = True
 
     def send_control_mail(self, action: Callable[[], None], what: str) -> None:
-        """Nothing if the mailbox is no longer open: there is no loop left to control (M34)."""
+        """Enqueue urgent mail; do nothing if the mailbox is no longer open (M34)."""
         try:
             self._control.execute(action, what)
         except MailboxClosed:
             return
 
     def report_throwable(self, error: BaseException) -> None:
-        """Have the loop raise `error`, ahead of other mail; from any thread, but not once it is closed (M35)."""
+        """Make the loop raise `error` before it runs other mail; any thread may call it (M35)."""
 
         def rethrow() -> None:
             raise error
@@ -243,22 +240,22 @@ class MailboxProcessor:
     # ------------------------------------------------------------------------------------------ its end
 
     def prepare_close(self) -> None:
-        """Take in no more mail (M37)."""
+        """Refuse further mail (M37)."""
         self.mailbox.quiesce()
 
     def drain(self) -> None:
-        """Run the mails that are there now, not those that they put (M38)."""
+        """Run the mails that are in the mailbox now, but not those that they put (M38)."""
         for mail in self.mailbox.drain():
             self.mails_run += 1
             mail.action()
 
     def close(self) -> None:
-        """Close the mailbox and cancel each mail that was not run; all are tried, the first error counts (M37)."""
+        """Close the mailbox and cancel each mail that was not run; raise the first error at the end (M37)."""
         first: Exception | None = None
         for mail in self.mailbox.close():
             try:
                 mail.try_cancel()
-            except Exception as error:  # noqa: BLE001 - raised below, once all were tried
+            except Exception as error:  # noqa: BLE001 - raised below, after all were tried
                 if first is None:
                     first = error
                 else:

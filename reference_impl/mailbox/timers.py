@@ -1,11 +1,11 @@
-"""Processing-time timers whose callbacks arrive as mail.
+"""Processing-time timers whose callbacks run as mail.
 
-Answers to Flink's `ProcessingTimeService`. Invariant: the loop only puts the mail; the callback runs on the
-task's thread, between two other mails (T2). Timers fire in the order of their instants, and at one instant in
-the order of registration.
+Answers to Flink's `ProcessingTimeService`. Invariant: the event loop only puts the mail; the callback runs on the
+task's thread, between two other mails (T2). Timers fire in the order of their due times; those due at the same time
+fire in the order of registration.
 
-Deviation: a timer is due when its delay has passed and not one millisecond later (T1): the delay is counted on
-the clock's own nanoseconds, so it never fires early. The same rule holds in virtual time (A49, T9; decision 13).
+Difference from Flink: a timer fires when its delay has passed, not one millisecond later (T1). The delay is counted in
+the clock's nanoseconds, so no timer fires early. The same holds in virtual time (A49, T9; decision 13).
 """
 
 from __future__ import annotations
@@ -26,40 +26,40 @@ from reference_impl.mailbox.mailbox import MailboxExecutor
 __all__ = ["Expiring", "PeriodicTimer", "Timeouts", "Timer", "Timers", "cancel"]
 
 Timer = list[Any]
-"""[instant in ns, number, callback]; no callback once it has fired or was cancelled.
+"""[due time in ns, number, callback]; the callback is None after the timer has fired or was cancelled.
 
-A list and no class, for each record has one, and it lies in the heap as it is.
+A list and not a class, since each record has one and the heap compares it directly.
 """
 
 _NEVER_REST = -1
-"""Of timeouts that were quiesced: each one more is dropped at once (T6)."""
+"""The value of `_attend_at` after `clear`: timeouts added later are dropped at once (T6)."""
 _SMALL = 64
-"""A heap of so many timers is not searched for cancelled ones."""
+"""Heaps of up to this many timers are not searched for cancelled ones."""
 
 
 def cancel(timer: Timer) -> None:
-    """Let it not fire; without effect on one that has fired: its mail, if still waiting, runs (T3).
+    """Prevent the timer from firing; if it has fired, its mail still runs (T3).
 
-    It stays in the heap until it is due, or until the dead are the most.
+    The entry stays in the heap until it is due, or until `_purge` removes it.
     """
     timer[2] = None
 
 
 class Expiring(Protocol):
-    """Something that ends by itself, or is told that its time is up."""
+    """Something that either gets its results in time or is timed out."""
 
     @property
     def results(self) -> object | None:
-        """None until it has ended."""
+        """None until the results are there, after which no timeout is due."""
 
     def time_out(self) -> None:
-        """The mail of its timer."""
+        """Called as mail when the delay has passed."""
 
 
 class Timeouts:
-    """The timers of many things with one delay: a queue, in which to end is to be cancelled. Mutable.
+    """Timers with one delay: a FIFO queue, since they fall due in the order in which they were added. Mutable.
 
-    The fast path of `Timers.register`, once a record: nothing is sorted, and nothing is done at the end.
+    The fast path of `Timers.register`, used for each record: nothing is sorted, and completion needs no cancel.
     """
 
     def __init__(self, timers: Timers, delay_ms: int) -> None:
@@ -69,14 +69,14 @@ class Timeouts:
         self._number = timers.number
         self._waiting: deque[tuple[int, int, Expiring]] = deque()
         self._attend_at = 0
-        """With more of them waiting there is something to do: wake the loop for the first, or drop the ended."""
+        """Above this length `add` drops completed entries and wakes the loop for the first pending one."""
 
     def __len__(self) -> int:
-        """Those that have not ended."""
+        """The number of entries without results."""
         return sum(expiring.results is None for _, _, expiring in self._waiting)
 
     def add(self, expiring: Expiring) -> None:
-        """Call its `time_out` as mail once the delay has passed, unless it has ended by then."""
+        """Call `expiring.time_out` as mail once the delay has passed, unless it has results by then."""
         waiting = self._waiting
         instant_ns = self._now_ns() + self._delay_ns
         waiting.append((instant_ns, self._number(), expiring))
@@ -84,14 +84,14 @@ class Timeouts:
             self._attend()
 
     def next_ns(self) -> float:
-        """The earliest instant of those that have not ended; never, without any."""
+        """The due time of the first entry without results, or infinity."""
         waiting = self._waiting
         while waiting and waiting[0][2].results is not None:
             waiting.popleft()
         return waiting[0][0] if waiting else inf
 
     def take_due(self, now_ns: int) -> list[Timer]:
-        """Those whose time is up, as timers."""
+        """Remove and return the entries that are due, as timers."""
         waiting, due = self._waiting, list[Timer]()
         while waiting and (waiting[0][0] <= now_ns or waiting[0][2].results is not None):
             instant_ns, number, expiring = waiting.popleft()
@@ -101,12 +101,15 @@ class Timeouts:
         return due
 
     def clear(self) -> None:
-        """Cancel all, and whatever is still added."""
+        """Cancel all timers, and drop those added later."""
         self._waiting.clear()
         self._attend_at = _NEVER_REST
 
     def _attend(self) -> None:
-        """What is looked at here is looked at again when there are twice as many: O(1) each."""
+        """Drop completed entries.
+
+        The next look is at twice the remaining length, so the cost per entry is constant.
+        """
         if self._attend_at == _NEVER_REST:
             self._waiting.clear()
             return
@@ -122,14 +125,14 @@ class Timeouts:
 
 
 class Timers:
-    """The timers of one task. Mutable; `len` is the number of those neither fired nor cancelled."""
+    """The timers of one task. Mutable; `len` counts those that have neither fired nor been cancelled."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, executor: MailboxExecutor) -> None:
         self._loop = loop
         self._executor = executor
         self.now_ns = clock_of(loop)
         self.number = count().__next__
-        """Of the next timer, of whatever kind: what orders those of one instant."""
+        """Returns the next number, shared by both kinds of timers; it orders timers that are due at the same time."""
         self._heap: list[Timer] = []
         self._timeouts: list[Timeouts] = []
         self._purge_at = _SMALL
@@ -138,15 +141,13 @@ class Timers:
         self._quiesced = False
 
     def __len__(self) -> int:
-        """The pending timers, counted."""
         return sum(timer[2] is not None for timer in self._heap) + sum(map(len, self._timeouts))
 
     def now_ms(self) -> int:
-        """The present instant."""
         return self.now_ns() // NS_PER_MS
 
     def next_due_ms(self) -> int | None:
-        """When the next pending timer is due; None without any. The loop may wake earlier, for one long cancelled."""
+        """Due time of the next pending timer, or None. The loop may wake earlier than that, for a cancelled timer."""
         heap = self._heap
         while heap and heap[0][2] is None:
             heappop(heap)
@@ -154,7 +155,7 @@ class Timers:
         return None if next_ns == inf else int(next_ns) // NS_PER_MS
 
     def register(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
-        """Run `callback` as mail once `delay_ms` has passed; never, if the service is quiesced (T6)."""
+        """Run `callback` as mail once `delay_ms` has passed; after `quiesce`, never (T6)."""
         if delay_ms < 0:
             raise ValueError(f"a timer's delay is {delay_ms} ms; give 0 or more")
         if self._quiesced:
@@ -169,7 +170,7 @@ class Timers:
         return timer
 
     def timeouts(self, delay_ms: int) -> Timeouts:
-        """Timers of that delay for things that end by themselves."""
+        """Timers with that delay, for many objects."""
         timeouts = Timeouts(self, delay_ms)
         self._timeouts.append(timeouts)
         return timeouts
@@ -177,17 +178,17 @@ class Timers:
     def register_fixed_rate(
         self, callback: Callable[[int], None], *, delay_ms: int, period_ms: int
     ) -> PeriodicTimer:
-        """Run `callback` with its instant: after `delay_ms`, then each `period_ms`, however late each is (T8)."""
+        """Call `callback` with its due time after `delay_ms`, then every `period_ms`, even if calls are late (T8)."""
         return PeriodicTimer(self, callback, delay_ms=delay_ms, period_ms=period_ms, from_end=False)
 
     def register_fixed_delay(
         self, callback: Callable[[int], None], *, delay_ms: int, period_ms: int
     ) -> PeriodicTimer:
-        """Run `callback` with its instant: after `delay_ms`, then each time `period_ms` after its end (T8)."""
+        """Call `callback` with its due time after `delay_ms`, then `period_ms` after each call has ended (T8)."""
         return PeriodicTimer(self, callback, delay_ms=delay_ms, period_ms=period_ms, from_end=True)
 
     def quiesce(self) -> None:
-        """Cancel what is pending and let nothing new fire; mail already put still runs (T6, T7)."""
+        """Cancel pending timers and ignore new ones; mail that was already put still runs (T6, T7)."""
         self._quiesced = True
         for timer in self._heap:
             cancel(timer)
@@ -197,13 +198,16 @@ class Timers:
         self._disarm()
 
     def _purge(self) -> None:
-        """Drop the cancelled ones, and do not look again before there are twice as many: O(1) a timer."""
+        """Drop cancelled timers.
+
+        The next purge is at twice the remaining length, so the cost per timer is constant.
+        """
         self._heap[:] = [timer for timer in self._heap if timer[2] is not None]
         heapify(self._heap)
         self._purge_at = 2 * len(self._heap) + _SMALL
 
     def wake_at(self, instant_ns: int) -> None:
-        """See to it that the loop looks after the timers at that instant: one callback of it serves them all."""
+        """Make the loop call `_fire_due` at that time, if it would not already do so earlier."""
         if instant_ns < self._armed_ns and not self._quiesced:
             self._disarm()
             self._armed_ns = instant_ns
@@ -222,7 +226,7 @@ class Timers:
             due += timeouts.take_due(now_ns)
         for timer in sorted(due):
             callback, timer[2] = timer[2], None
-            with suppress(MailboxClosed):  # the task is going down: not a failure of it (T5)
+            with suppress(MailboxClosed):  # the task is ending, which is no failure (T5)
                 self._executor.execute(callback, "timer")
 
     def _take_due(self, now_ns: int) -> list[Timer]:
@@ -237,7 +241,7 @@ class Timers:
 
 
 class PeriodicTimer:
-    """A timer that registers itself again in its own mail. Mutable: until it is cancelled."""
+    """A timer that registers itself again when its mail runs. Mutable."""
 
     def __init__(
         self,
@@ -260,13 +264,13 @@ class PeriodicTimer:
         self._timer: Timer | None = timers.register(delay_ms, self._fire)
 
     def cancel(self) -> None:
-        """Fire no more; a mail that waits already still runs, as the last (T3)."""
+        """Stop firing; a mail that was already put still runs (T3)."""
         if self._timer is not None:
             cancel(self._timer)
             self._timer = None
 
     def _fire(self) -> None:
-        """The callback gets the instant that was meant, and not the present one."""
+        """Call the callback with the time at which it was due, and register the next call."""
         self._callback(self._instant_ms)
         from_ms = self._timers.now_ms() if self._from_end else self._instant_ms
         self._instant_ms = from_ms + self._period_ms

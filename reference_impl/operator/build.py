@@ -1,7 +1,7 @@
-"""The entry points: an operator for each mode, with or without retry.
+"""Functions that build the operator, for each output mode, with or without retry.
 
-Answers to Flink's `AsyncDataStream` and `AsyncWaitOperatorFactory`. Invariant: what cannot work is refused
-here, by the name of what is wrong, and not when the first record comes (A2, A3, A5).
+Answers to Flink's `AsyncDataStream` and `AsyncWaitOperatorFactory`. Invariant: arguments that cannot work
+raise an error that names them here, not at the first record (A2, A3, A5).
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ __all__ = [
 ]
 
 DEFAULT_CAPACITY = 100
-"""Elements in the queue at most, unless said otherwise (A1)."""
+"""Default limit of elements in the queue (A1)."""
 
 Mode = Literal["ordered", "unordered"]
 
 
 class PlainParts(TypedDict):
-    """What an operator needs besides its queue."""
+    """Arguments of an operator without retry, except mode and capacity."""
 
     function: AsyncFunction
     timeout_ms: int
-    """0: none."""
+    """0 means no timeout."""
     executor: MailboxExecutor
     timers: Timers
     emit: Callable[[OperatorInput], None]
@@ -55,13 +55,13 @@ class PlainParts(TypedDict):
     probe: NotRequired[Probe | None]
     quirks: NotRequired[Quirks]
     copy_value: NotRequired[Callable[[Any], Any] | None]
-    """Where whoever gives records uses them again (object reuse): how to copy a value (A27, A29)."""
+    """Copies a record's value; needed if the sender reuses its objects (A27, A29)."""
     downstream: NotRequired[Callable[[], Availability] | None]
-    """Whether who gets what is emitted has room; without it, it always has (A33)."""
+    """Whether the next operator can take output; without it, output is never held back (A33)."""
 
 
 class Parts(PlainParts):
-    """The same with retry."""
+    """Arguments of an operator, with or without retry."""
 
     retry: NotRequired[RetryStrategy]
 
@@ -69,36 +69,35 @@ class Parts(PlainParts):
 class BuildOperator(Protocol):
     """Builds an operator: the one of this module, or a variant of it with a planted defect."""
 
-    def __call__(self, *, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> AsyncWaitOperator:
-        """An operator of that mode and capacity."""
+    def __call__(self, *, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> AsyncWaitOperator: ...
 
 
 def ordered_wait(*, capacity: int = DEFAULT_CAPACITY, **parts: Unpack[PlainParts]) -> AsyncWaitOperator:
-    """Results leave in the order of their inputs."""
+    """Results are emitted in the order of their input records."""
     return build_operator(mode="ordered", capacity=capacity, **parts)
 
 
 def unordered_wait(*, capacity: int = DEFAULT_CAPACITY, **parts: Unpack[PlainParts]) -> AsyncWaitOperator:
-    """Results leave as they come, but never across a watermark."""
+    """Results are emitted in the order of completion, but never across a watermark."""
     return build_operator(mode="unordered", capacity=capacity, **parts)
 
 
 def ordered_wait_with_retry(
     *, retry: RetryStrategy, capacity: int = DEFAULT_CAPACITY, **parts: Unpack[PlainParts]
 ) -> AsyncWaitOperator:
-    """As `ordered_wait`, and what `retry` does not welcome is asked for again."""
+    """As `ordered_wait`; outcomes that `retry` rejects lead to another call."""
     return build_operator(mode="ordered", capacity=capacity, retry=retry, **parts)
 
 
 def unordered_wait_with_retry(
     *, retry: RetryStrategy, capacity: int = DEFAULT_CAPACITY, **parts: Unpack[PlainParts]
 ) -> AsyncWaitOperator:
-    """As `unordered_wait`, and what `retry` does not welcome is asked for again."""
+    """As `unordered_wait`; outcomes that `retry` rejects lead to another call."""
     return build_operator(mode="unordered", capacity=capacity, retry=retry, **parts)
 
 
 def build_operator(*, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> AsyncWaitOperator:
-    """The operator of that mode. Raises ValueError, by the name of the field, for what cannot work."""
+    """An operator in that mode. Raises a ValueError that names the argument which cannot work."""
     return operator_around(queue_for(mode, capacity), **parts)
 
 
@@ -108,7 +107,7 @@ def operator_around(
     kind: type[AsyncWaitOperator] = AsyncWaitOperator,
     **parts: Unpack[Parts],
 ) -> AsyncWaitOperator:
-    """An operator of that kind with that queue."""
+    """An operator of class `kind` with `queue`."""
     timeout_ms, retry = checked_timeout_ms(parts["timeout_ms"]), parts.get("retry", NO_RETRY)
     if retry is not NO_RETRY and timeout_ms == 0:
         raise ValueError(
@@ -131,18 +130,18 @@ def operator_around(
 
 
 def checked_timeout_ms(timeout_ms: int) -> int:
-    """`timeout_ms`, if an operator can have it."""
+    """`timeout_ms`, or ValueError if it is not a whole number of at least 0."""
     if type(timeout_ms) is not int or timeout_ms < 0:
         raise ValueError(f"the timeout_ms is {timeout_ms!r}; give a whole number, 0 for no timeout")
     return timeout_ms
 
 
 def queue_for(mode: Mode, capacity: int) -> ElementQueue:
-    """An empty queue of that mode."""
+    """An empty queue for that output mode."""
     match mode:
         case "ordered":
             return OrderedQueue(capacity)
         case "unordered":
             return UnorderedQueue(capacity)
-        case _:  # a name from a file or a command line: the type does not hold it off
+        case _:  # reached when the name comes from a file or a command line
             raise ValueError(f"no output mode {mode!r}; there are 'ordered' and 'unordered'")

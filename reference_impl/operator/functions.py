@@ -1,8 +1,8 @@
-"""The user's function: one asynchronous call for each record, answered through a handle.
+"""The user's function: it begins one asynchronous call for each record and reports the outcome to a handle.
 
-Answers to Flink's `AsyncFunction`. Three forms: this one, with a handle that any thread may use; an `async def`
-(`from_coroutine`); a blocking function on threads (`from_blocking`). Invariant: `invoke` and `timeout` run on the
-task's thread, one at a time (A6).
+Answers to Flink's `AsyncFunction`. There are three forms: a class with `invoke`, whose handle any thread may
+use; an `async def` (`from_coroutine`); a blocking function that runs on threads (`from_blocking`). Invariant:
+`invoke` and `timeout` run on the task's thread, one at a time (A6).
 """
 
 from __future__ import annotations
@@ -35,44 +35,44 @@ __all__ = [
 
 
 class AsyncFunction(Protocol):
-    """What the operator calls; a class that names this as its parent inherits the default `timeout`."""
+    """The function that the operator calls; a subclass inherits the default `timeout`, which fails the record."""
 
     def invoke(self, value: Any, handle: ResultHandle) -> None:
-        """Begin the call for `value` and return; `handle` takes the outcome, at any time, from any thread."""
+        """Begin the call and return. `handle` accepts the outcome at any time, from any thread."""
 
-    def timeout(self, value: Any, handle: ResultHandle) -> None:  # noqa: ARG002 - an override's
-        """No outcome came in time: give one. A handle left alone keeps its slot for ever (A46)."""
+    def timeout(self, value: Any, handle: ResultHandle) -> None:  # noqa: ARG002 - for overrides
+        """Report an outcome in place of the late call. If none is reported, the slot is never freed (A46)."""
         handle.fail(CallTimedOut())
 
 
 class Opening(Protocol):
-    """An `AsyncFunction` that wants to know when it begins."""
+    """An `AsyncFunction` with an `open` method."""
 
     def open(self) -> None:
-        """Acquire what the function needs; called once, before any record, restored ones included (A61)."""
+        """Acquire resources; called once, before any record, restored ones included (A61)."""
 
 
 class Closing(Protocol):
-    """An `AsyncFunction` that wants to know when it is over."""
+    """An `AsyncFunction` with a `close` method."""
 
     def close(self) -> None:
-        """Release what the function holds; called once, also after a failure (A69)."""
+        """Release resources; called once, also after a failure (A69)."""
 
 
 def open_function(function: AsyncFunction) -> None:
-    """Tell it, if it is an `Opening`, that it begins."""
+    """Call `function.open` if it exists."""
     if (begin := getattr(function, "open", None)) is not None:
         begin()
 
 
 def close_function(function: AsyncFunction) -> None:
-    """Tell it, if it is a `Closing`, that it is over."""
+    """Call `function.close` if it exists."""
     if (end := getattr(function, "close", None)) is not None:
         end()
 
 
 def begin_call(function: AsyncFunction, value: Any, handle: ResultHandle) -> None:
-    """Call `invoke`; what it raises instead of giving it to the handle fails the task (A34)."""
+    """Call `invoke`; an exception that it raises fails the task (A34)."""
     try:
         function.invoke(value, handle)
     except Exception as raised:
@@ -80,7 +80,7 @@ def begin_call(function: AsyncFunction, value: Any, handle: ResultHandle) -> Non
 
 
 def ask_for_substitute(function: AsyncFunction, value: Any, handle: ResultHandle) -> None:
-    """Call `timeout` (A43); what it raises fails the task (A47)."""
+    """Call `timeout` (A43); an exception that it raises fails the task (A47)."""
     try:
         function.timeout(value, handle)
     except Exception as raised:
@@ -88,11 +88,11 @@ def ask_for_substitute(function: AsyncFunction, value: Any, handle: ResultHandle
 
 
 OnTimeout = Literal["fail"] | Callable[[Any], list[Any]]
-"""What a lifted function answers to a record's timeout: a failure, or what this makes of the value."""
+"""What a wrapped function does on a record's timeout: "fail", or complete with the results of this callable."""
 
 
 def answer_timeout(on_timeout: OnTimeout, value: Any, handle: ResultHandle) -> None:
-    """Give `handle` that answer."""
+    """Report to `handle` what `on_timeout` says."""
     if on_timeout == "fail":
         handle.fail(CallTimedOut())
     else:
@@ -100,7 +100,7 @@ def answer_timeout(on_timeout: OnTimeout, value: Any, handle: ResultHandle) -> N
 
 
 def answer_with(call: asyncio.Future[list[Any]] | Future[list[Any]], handle: ResultHandle) -> None:
-    """End `handle` as `call` ended: with its results, its error, its cancellation, or for want of a list."""
+    """Report the outcome of `call`: its results, its error, its cancellation, or that its results are no list."""
     try:
         error = call.exception()
     except (asyncio.CancelledError, CancelledError) as cancelled:
@@ -121,27 +121,26 @@ def from_blocking(
     threads: int,
     on_timeout: OnTimeout = "fail",
 ) -> AsyncFunction:
-    """The user's function as a blocking one, on a bounded pool of threads.
+    """An `AsyncFunction` that runs the blocking `fn(value) -> list` for each record, on at most `threads` threads.
 
-    Lift `fn(value) -> list`: one call of `fn` for each record, in at most `threads` threads.
+    On a record's timeout the handle gets an outcome at once, but the call goes on and keeps its thread: a
+    thread cannot be cancelled. Calls that wait for a thread are queued in the pool, at most as many as the
+    operator has in flight.
 
-    A record's timeout is answered at once, but its call runs on and keeps its thread: a thread cannot be cancelled.
-    Calls that have not begun wait in the pool, at most as many as the operator has in flight.
-
-    Answers to the executor that Flink's users put behind `asyncInvoke` where their client blocks. Invariant: `fn` runs
-    in at most `threads` threads at once and nowhere near the task's; its outcome enters as any foreign thread's.
+    Answers to the executor that Flink users put behind `asyncInvoke` for a blocking client. Invariant: `fn`
+    never runs on the task's thread.
     """
     if type(threads) is not int or threads < 1:
         raise ValueError(f"threads is {threads!r}; give a whole number, 1 or more")
     if isinstance(loop, VirtualLoop):
-        raise ValueError(  # noqa: TRY004 - the loop is of the right type, and still no use
+        raise ValueError(  # noqa: TRY004 - a loop of the right type that cannot be used here
             "a blocking function takes real time; use a real loop, or an `async def`",
         )
     return _LiftedBlocking(fn=fn, threads=threads, on_timeout=on_timeout)
 
 
 class _LiftedBlocking:
-    """Gives each call to the pool. Mutable."""
+    """Submits each call to a thread pool. Mutable."""
 
     def __init__(self, *, fn: Callable[[Any], list[Any]], threads: int, on_timeout: OnTimeout) -> None:
         self._fn = fn
@@ -149,15 +148,13 @@ class _LiftedBlocking:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="lookup")
 
     def invoke(self, value: Any, handle: ResultHandle) -> None:
-        """Queue the call."""
         self._pool.submit(self._fn, value).add_done_callback(partial(answer_with, handle=handle))
 
     def timeout(self, value: Any, handle: ResultHandle) -> None:
-        """Answer for the call, which runs on."""
         answer_timeout(self._on_timeout, value, handle)
 
     def close(self) -> None:
-        """Drop what has not begun; what has, ends by itself and is not heard."""
+        """Drop calls that have not begun; running ones end by themselves, and their outcome is ignored."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
@@ -170,22 +167,19 @@ def from_coroutine(
     loop: asyncio.AbstractEventLoop,
     on_timeout: OnTimeout = "fail",
 ) -> AsyncFunction:
-    """The user's function as an `async def`: one task of the loop for each call.
+    """An `AsyncFunction` that runs `async def fn(value) -> list` for each record, as a task of `loop`.
 
-    Lift `async def fn(value) -> list`: one task of `loop` for each record.
+    On a record's timeout the handle is failed, or completed with `on_timeout(value)`; then the task is
+    cancelled. Cancelling releases what the task holds; whether its request took effect is unknown.
 
-    On a record's timeout the handle is failed, or completed with `on_timeout(value)`; then the record's task is
-    cancelled, for nobody will hear what it returns. Cancelling frees what it holds, no more: whether its request took
-    effect is unknown.
-
-    Answers to the door of PyFlink's async functions. Invariant: a lifted coroutine always ends its handle, however it
-    ends itself: by returning, raising, or being cancelled before its first step (B9).
+    Answers to PyFlink's async functions. Invariant: the handle always gets an outcome, whether the coroutine
+    returns, raises, or is cancelled before its first step (B9).
     """
     return _LiftedCoroutine(fn=fn, loop=loop, on_timeout=on_timeout)
 
 
 class _LiftedCoroutine:
-    """Runs a task for each call. Mutable: it holds them, for the loop does so only weakly."""
+    """Starts a task for each call. Mutable; it keeps references, since the loop refers to its tasks only weakly."""
 
     def __init__(self, *, fn: Lookup, loop: asyncio.AbstractEventLoop, on_timeout: OnTimeout) -> None:
         self._fn = fn
@@ -193,29 +187,27 @@ class _LiftedCoroutine:
         self._on_timeout = on_timeout
         self._running: dict[asyncio.Task[list[Any]], None] = {}
         self._latest: dict[object, asyncio.Task[list[Any]]] = {}
-        """Each record's last attempt, to be cancelled by its timeout."""
+        """The task of each record's last attempt, which the record's timeout cancels."""
 
     def invoke(self, value: Any, handle: ResultHandle) -> None:
-        """Start the task of this call."""
         task = self._loop.create_task(self._fn(value))
         self._running[task] = None
         self._latest[handle.record_key] = task
         task.add_done_callback(partial(self._ended, handle))
 
     def timeout(self, value: Any, handle: ResultHandle) -> None:
-        """Answer for the task, then cancel it."""
+        """Report an outcome, then cancel the task."""
         answer_timeout(self._on_timeout, value, handle)
         task = self._latest.get(handle.record_key)
         if task is not None:
             task.cancel()
 
     def close(self) -> None:
-        """Cancel what still runs."""
         for task in list(self._running):
             task.cancel()
 
     def _ended(self, handle: ResultHandle, task: asyncio.Task[list[Any]]) -> None:
-        """As a done callback and not inside the coroutine: one cancelled before its first step never runs."""
+        """A done callback, since a coroutine that is cancelled before its first step runs no code of its own."""
         del self._running[task]
         if self._latest.get(handle.record_key) is task:
             del self._latest[handle.record_key]

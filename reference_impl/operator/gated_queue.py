@@ -1,7 +1,7 @@
-"""A queue that emits only while whoever gets its results has room.
+"""A queue that emits only while the next operator can take output.
 
-Answers to the soft back pressure of Flink's operator (FLINK-39835). Invariant: while there is no room downstream
-nothing leaves, and exactly one emission is asked for when there is again (A33).
+Answers to the soft back pressure of Flink's operator (FLINK-39835). Invariant: nothing is emitted while
+downstream is unavailable, and exactly one emission is scheduled when it becomes available again (A33).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["GatedQueue"]
 
 
 class GatedQueue:
-    """`queue` behind `downstream`; `resume` is called when a held emission can go on. Mutable."""
+    """Wraps `queue`; calls `resume` when `downstream` becomes available after an emission was held back. Mutable."""
 
     def __init__(
         self, queue: ElementQueue, *, downstream: Callable[[], Availability], resume: Callable[[], None]
@@ -30,16 +30,14 @@ class GatedQueue:
 
     @property
     def room(self) -> Availability:
-        """Whether there is a slot."""
         return self._queue.room
 
     @property
     def has_completed(self) -> bool:
-        """Whether something could leave, were there room for it."""
+        """Whether an entry is complete, even if it is held back."""
         return self._queue.has_completed
 
     def emit_completed(self, emit: Emit) -> bool:
-        """One entry, if there is room downstream; else later."""
         downstream = self._downstream()
         if downstream:
             return self._queue.emit_completed(emit)

@@ -1,7 +1,7 @@
-"""The probe: what the operator tells an observer about its calls and their outcomes.
+"""The probe: an observer to which the operator reports its calls and their outcomes.
 
-There is no such class in Flink, whose operator has no metrics of its own (A92). Invariant: a probe is
-told before the effect is visible, and never changes what the operator does.
+Flink has no such class, and its operator has no metrics of its own (A92). Invariant: a report precedes the
+visible effect of what it reports, and never changes what the operator does.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["Ending", "Probe"]
 
 
 class Ending(StrEnum):
-    """How one attempt of a record's external call ended, as the operator accepted it."""
+    """How one attempt of a record's call ended, as the operator accepted it."""
 
     OK = "ok"
     FAIL = "fail"
@@ -24,10 +24,10 @@ class Ending(StrEnum):
 
 
 class Probe(Protocol):
-    """Told of each call and each accepted outcome, on the task's thread."""
+    """Receives each call and each accepted outcome, on the task's thread."""
 
     def called(self, record: Record, *, attempt: int) -> None:
-        """The user function is about to be invoked for `record`, the `attempt`-th time (1, 2, ...)."""
+        """The function is about to be invoked for `record`; the first attempt is 1."""
 
     def settled(
         self,
@@ -39,4 +39,4 @@ class Probe(Protocol):
         results: Sequence[Any] | None = None,
         error: BaseException | None = None,
     ) -> None:
-        """An outcome was accepted: `results` of an `ok` or a `timeout`, or the `error` it failed with."""
+        """An outcome was accepted: the `results` of OK or TIMEOUT, or the `error` of a failure."""

@@ -1,8 +1,8 @@
-"""The operator's queues, ordered and unordered: what is in flight, and in which order it may leave.
+"""The operator's queues, ordered and unordered: which elements are in flight, and which may be emitted next.
 
 Answers to Flink's `StreamElementQueue`, `StreamElementQueueEntry`, `OrderedStreamElementQueue` and
-`UnorderedStreamElementQueue`. Invariant: an element that was put keeps its slot, and is listed by iteration, until its
-results are handed to `emit` (A11, A12).
+`UnorderedStreamElementQueue`. Invariant: an element keeps its slot, and iteration yields it, from `try_put` until its
+results are passed to `emit` (A11, A12).
 """
 
 from __future__ import annotations
@@ -21,24 +21,23 @@ Emit = Callable[[QueueElement], None]
 
 
 class ElementQueue(Protocol):
-    """At most `capacity` elements, watermarks included (A8); iterates over the elements put in (A12)."""
+    """Holds at most `capacity` elements, watermarks included (A8); iteration yields them in replay order (A12)."""
 
     @property
     def has_completed(self) -> bool:
-        """Whether `emit_completed` would emit (A10)."""
+        """Whether `emit_completed` would emit something (A10)."""
 
     @property
     def room(self) -> Availability:
-        """Whether there is a slot, and the wait for one (A14)."""
+        """Whether a slot is free; if not, a caller can wait on it (A14)."""
 
     def try_put(self, entry: Entry) -> bool:
-        """Take `entry` in; False and no change if the queue is full (A7)."""
+        """Append `entry`; if the queue is full, change nothing and return False (A7)."""
 
     def emit_completed(self, emit: Emit) -> bool:
-        """Emit the results of one entry, or nothing if none may leave; whether one more may (A10)."""
+        """Emit one entry if one may leave; return whether another may leave now (A10)."""
 
-    def entries(self) -> Iterator[Entry]:
-        """All entries, in the order in which a restore must replay them."""
+    def entries(self) -> Iterator[Entry]: ...
 
     def __iter__(self) -> Iterator[QueueElement]: ...
 
@@ -46,37 +45,27 @@ class ElementQueue(Protocol):
 
 
 class Entry:
-    """An element's place in a queue. Mutable: gets its results once; a watermark is born with none (A13).
-
-    What calls the function for a record is built on it (`reference_impl.operator.result`), so that each record needs
-    one object for its place, its handle and its outcome.
-    """
+    """An element in a queue. Mutable: a record's entry is completed with results; a watermark's needs none (A13)."""
 
     __slots__ = ("element", "on_complete", "results")
 
     def __init__(self, element: QueueElement) -> None:
+        if not isinstance(element, Record | Watermark | WatermarkStatus):
+            raise TypeError(f"Cannot enqueue {element!r}; a queue holds records, watermarks and their status")
         self.element = element
-        self.results: Sequence[Any] | None = None
-        self.on_complete: Callable[[Entry], None] | None = None
-        """Set by a queue that must know when an entry is complete."""
-        if type(element) is not Record:
-            if not isinstance(element, Watermark | WatermarkStatus):
-                raise TypeError(
-                    f"Cannot enqueue {element!r}; a queue holds records, watermarks and their status"
-                )
-            self.results = ()
+        self.results: Sequence[Any] | None = None if type(element) is Record else ()
+        self.on_complete: Callable[[Entry], None] | None = None  # called once, at the first completion
 
     def complete_with(self, results: Sequence[Any]) -> None:
-        """Set the results; again before emission, replace them (A24)."""
+        """Set the results; a second call before emission replaces them (A24)."""
         if type(self.element) is not Record:
             raise WrongState(f"{self.element} needs no results; only a record's entry is completed")
-        is_first = self.results is None
-        self.results = results
+        is_first, self.results = self.results is None, results
         if is_first and self.on_complete is not None:
             self.on_complete(self)
 
     def emit_to(self, emit: Emit) -> None:
-        """A watermark as it came; a record's results in order, with its timestamp (A39, A40)."""
+        """Emit a watermark unchanged, or a record's results in order, each with its timestamp (A39, A40)."""
         element, results = self.element, self.results
         assert results is not None, f"{element} is emitted before it is complete"
         if type(element) is not Record:
@@ -87,38 +76,31 @@ class Entry:
 
 
 def checked_capacity(capacity: int) -> int:
-    """`capacity`, if a queue can have it (A2)."""
+    """`capacity`, or ValueError if no queue can have it (A2)."""
     if type(capacity) is not int or capacity <= 0:
         raise ValueError(f"the capacity is {capacity!r}; give a whole number, 1 or more")
     return capacity
 
 
 class OrderedQueue:
-    """The ordered queue: first in, first out, for records and watermarks alike.
+    """First in, first out, for records and watermarks alike. Mutable.
 
-    A queue whose slow head holds back all behind it (A17). Mutable.
-
-    Answers to Flink's `OrderedStreamElementQueue`. Invariant: only the head is ever emitted, so the order of output is
-    the order of arrival, whatever the order of completion (A15, A16).
+    Answers to Flink's `OrderedStreamElementQueue`. Invariant: only the head is emitted, so the order of output is the
+    order of arrival (A15, A16), and a slow head holds back everything behind it (A17).
     """
 
     def __init__(self, capacity: int) -> None:
         self._capacity = checked_capacity(capacity)
         self._entries: deque[Entry] = deque()
-        self._wait: Availability | None = None
-        """Somebody waits for a slot."""
+        self._room = AVAILABLE
 
     @property
     def room(self) -> Availability:
-        """Whether there is a slot."""
-        if len(self._entries) < self._capacity:
-            return AVAILABLE
-        if self._wait is None:
-            self._wait = Availability()
-        return self._wait
+        if len(self._entries) == self._capacity and self._room is AVAILABLE:
+            self._room = Availability()  # ends when an entry leaves
+        return self._room
 
     def try_put(self, entry: Entry) -> bool:
-        """Behind all others, if there is room."""
         if len(self._entries) == self._capacity:
             return False
         self._entries.append(entry)
@@ -126,28 +108,19 @@ class OrderedQueue:
 
     @property
     def has_completed(self) -> bool:
-        """Whether the head is done."""
         return bool(self._entries) and self._entries[0].results is not None
 
     def emit_completed(self, emit: Emit) -> bool:
-        """The head, if it is done."""
         entries = self._entries
         if not entries or entries[0].results is None:
             return False
-        entry = entries.popleft()
-        element = entry.element
-        if type(element) is Record:  # `Entry.emit_to`, without the call: once a record
-            for value in entry.results or ():
-                emit(Record(value=value, timestamp=element.timestamp))
-        else:
-            emit(element)
-        if self._wait is not None:
-            wait, self._wait = self._wait, None
-            wait.end()
+        entries.popleft().emit_to(emit)
+        if self._room is not AVAILABLE:
+            room, self._room = self._room, AVAILABLE
+            room.end()
         return bool(entries) and entries[0].results is not None
 
     def entries(self) -> Iterator[Entry]:
-        """In order of arrival."""
         return iter(self._entries)
 
     def __iter__(self) -> Iterator[QueueElement]:
@@ -158,35 +131,27 @@ class OrderedQueue:
 
 
 class UnorderedQueue:
-    """The unordered queue: records leave as they complete, but no record ever passes a watermark.
+    """Records are emitted in order of completion, but never across a watermark. Mutable.
 
-    A queue in which only watermarks keep their place. Mutable.
-
-    Answers to Flink's `UnorderedStreamElementQueue`. The queue is a row of segments; a watermark is a segment of its
-    own, the records between two watermarks are one (A18, A19). Invariant: only the first segment emits, so each
-    watermark leaves after every record before it and before every record behind it (A20).
-
-    Refinement: a segment lists its entries in order of arrival; Flink's lists a hash set (A25).
+    Answers to Flink's `UnorderedStreamElementQueue`. The queue is a row of segments: each watermark is a segment, and
+    so are the records between two watermarks (A18, A19). Invariant: only the first segment emits, so a watermark is
+    emitted after all records that arrived before it, and before all that arrived after it (A20). A segment iterates in
+    order of arrival, unlike Flink's, which keeps a hash set (A25).
     """
 
     def __init__(self, capacity: int) -> None:
         self._capacity = checked_capacity(capacity)
         self._segments: deque[_Segment] = deque([_Segment()])
         self._size = 0
-        self._wait: Availability | None = None
-        """Somebody waits for a slot."""
+        self._room = AVAILABLE
 
     @property
     def room(self) -> Availability:
-        """Whether there is a slot."""
-        if self._size < self._capacity:
-            return AVAILABLE
-        if self._wait is None:
-            self._wait = Availability()
-        return self._wait
+        if self._size == self._capacity and self._room is AVAILABLE:
+            self._room = Availability()  # ends when an entry leaves
+        return self._room
 
     def try_put(self, entry: Entry) -> bool:
-        """Behind all others, if there is room."""
         if self._size == self._capacity:
             return False
         self._size += 1
@@ -197,7 +162,7 @@ class UnorderedQueue:
         return True
 
     def _put_watermark(self, entry: Entry) -> None:
-        """Into the last segment if that is empty, else into its own; behind it a fresh one (A19)."""
+        """Use the last segment if it is empty, else a new one; append an empty one for later records (A19)."""
         if self._segments[-1].members:
             self._segments.append(_Segment())
         self._segments[-1].add(entry)
@@ -206,27 +171,24 @@ class UnorderedQueue:
 
     @property
     def has_completed(self) -> bool:
-        """Whether the first segment has an entry that is done."""
         return bool(self._segments[0].completed)
 
     def emit_completed(self, emit: Emit) -> bool:
-        """The first segment's earliest completed entry, if there is one."""
         first = self._segments[0]
         if not first.completed:
             return False
         entry = first.completed.popleft()
         del first.members[entry]
         self._size -= 1
-        if not first.members and len(self._segments) > 1:  # one always remains, for later records (A22)
+        if not first.members and len(self._segments) > 1:  # the last segment stays, for later records (A22)
             self._segments.popleft()
         entry.emit_to(emit)
-        if self._wait is not None:
-            wait, self._wait = self._wait, None
-            wait.end()
+        if self._room is not AVAILABLE:
+            room, self._room = self._room, AVAILABLE
+            room.end()
         return bool(self._segments[0].completed)
 
     def entries(self) -> Iterator[Entry]:
-        """In order of arrival, segment after segment."""
         return (entry for segment in self._segments for entry in segment.members)
 
     def __iter__(self) -> Iterator[QueueElement]:
@@ -237,15 +199,13 @@ class UnorderedQueue:
 
 
 class _Segment:
-    """Entries that may leave in any order. Mutable."""
+    """Entries that may be emitted in any order. Mutable."""
 
     __slots__ = ("completed", "members")
 
     def __init__(self) -> None:
-        self.members: dict[Entry, None] = {}
-        """All of them, in order of arrival."""
-        self.completed: deque[Entry] = deque()
-        """Those that may leave, in the order in which their completions were processed (A21)."""
+        self.members: dict[Entry, None] = {}  # in order of arrival
+        self.completed: deque[Entry] = deque()  # in the order in which completions were processed (A21)
 
     def add(self, entry: Entry) -> None:
         self.members[entry] = None

@@ -1,9 +1,9 @@
-"""Retries: the strategies that decide whether and when a call is made again, and the attempts of one record.
+"""Retry: the strategies that decide whether and when to call again, and the attempts of one record.
 
-Answers to Flink's `AsyncRetryStrategy`, `AsyncRetryPredicate`, `AsyncRetryStrategies` and `RetryPredicates`, and to
-`AsyncWaitOperator.RetryableResultHandlerDelegator`. Invariant: a delay is a function of the strategy and the attempt
-alone, so records never feel each other's failures (A82, FLINK-33698); `SharedBackoff` is the quirk that breaks this,
-and is used by its profile only.
+Answers to Flink's `AsyncRetryStrategy`, `AsyncRetryPredicate`, `AsyncRetryStrategies`, `RetryPredicates` and
+`AsyncWaitOperator.RetryableResultHandlerDelegator`. Invariant: a delay depends only on the strategy and the
+attempt number, so a failure of one record never delays another (A82, FLINK-33698). `SharedBackoff` breaks
+this on purpose, as Flink 2.3.0 does; only the quirk `backoff_is_shared` uses it.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ __all__ = [
     "any_error",
     "empty_result",
     "error_of",
+    "may_retry",
+    "strategy_for",
 ]
 
 ResultPredicate = Callable[[Sequence[Any]], bool]
@@ -46,41 +48,41 @@ ErrorPredicate = Callable[[BaseException], bool]
 
 
 class RetryStrategy(Protocol):
-    """When to call again. A predicate that is None lets every outcome of its kind be final (A74)."""
+    """Decides whether and when to call again. Where a predicate is None, such outcomes are final (A74)."""
 
     @property
     def on_result(self) -> ResultPredicate | None:
-        """Whether these results are no answer."""
+        """Whether these results should be discarded and the call repeated."""
 
     @property
     def on_error(self) -> ErrorPredicate | None:
         """Whether this error is worth another call."""
 
     def can_retry(self, attempt: int) -> bool:
-        """Whether another call may follow the `attempt`-th (1, 2, ...)."""
+        """Whether another call may follow attempt number `attempt`; the first is 1."""
 
     def backoff_ms(self, attempt: int) -> int:
-        """How long to wait after the `attempt`-th."""
+        """The delay after attempt number `attempt`."""
 
 
 def empty_result(results: Sequence[Any]) -> bool:
-    """No results at all (A83)."""
+    """Predicate: the call returned no results (A83)."""
     return not results
 
 
 def any_error(error: BaseException) -> bool:
-    """Whatever went wrong (A83)."""
+    """Predicate: the call failed, with any error (A83)."""
     return isinstance(error, BaseException)
 
 
 def error_of(*kinds: type[BaseException]) -> ErrorPredicate:
-    """The error itself is one of `kinds`; its causes do not count (A83)."""
+    """Predicate: the error is an instance of one of `kinds`; its causes are not examined (A83)."""
     return lambda error: isinstance(error, kinds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _NoRetry:
-    """One call, and that is it (A84)."""
+    """Never calls again (A84)."""
 
     on_result: None = None
     on_error: None = None
@@ -95,12 +97,12 @@ class _NoRetry:
 
 
 NO_RETRY: RetryStrategy = _NoRetry()
-"""The strategy of an operator that has none; compared by identity (A4)."""
+"""The strategy of an operator without retry; compared by identity (A4)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixedDelay:
-    """At most `max_retries` more calls, each `delay_ms` after the outcome before it."""
+    """Up to `max_retries` more calls, each `delay_ms` after the previous outcome."""
 
     max_retries: int
     delay_ms: int
@@ -111,7 +113,7 @@ class FixedDelay:
         _check_positive(self, "max_retries", "delay_ms")
 
     def can_retry(self, attempt: int) -> bool:
-        return attempt <= self.max_retries  # it counts retries, so one call more than that (A73)
+        return attempt <= self.max_retries  # retries, so one call more than that (A73)
 
     def backoff_ms(self, attempt: int) -> int:
         del attempt
@@ -120,7 +122,7 @@ class FixedDelay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExponentialBackoff:
-    """At most `max_retries` more calls; each waits `multiplier` times as long, but `max_ms` at most."""
+    """Up to `max_retries` more calls; each delay is `multiplier` times the last, up to `max_ms`."""
 
     max_retries: int
     initial_ms: int
@@ -146,7 +148,7 @@ class ExponentialBackoff:
 
 
 class SharedBackoff:
-    """The quirk of A82: one last delay for all records of the subtask. Mutable."""
+    """An exponential backoff with one current delay for all records of the subtask (A82). Mutable."""
 
     def __init__(self, strategy: ExponentialBackoff) -> None:
         self._strategy = strategy
@@ -156,7 +158,7 @@ class SharedBackoff:
         self.can_retry = strategy.can_retry
 
     def backoff_ms(self, attempt: int) -> int:
-        """The last delay of any record, multiplied and rounded down; anybody's first failure resets it."""
+        """Multiply the current delay and round it down; a first failure of any record resets it."""
         strategy = self._strategy
         if attempt <= 1:
             self._last_ms = strategy.initial_ms
@@ -168,6 +170,18 @@ class SharedBackoff:
         return self._last_ms
 
 
+def may_retry(strategy: RetryStrategy) -> bool:
+    """Whether any outcome can lead to another call; without a predicate none can."""
+    return strategy is not NO_RETRY and (strategy.on_result is not None or strategy.on_error is not None)
+
+
+def strategy_for(strategy: RetryStrategy, quirks: Quirks) -> RetryStrategy:
+    """`strategy`, or its `SharedBackoff` if `quirks` asks for one."""
+    if quirks.backoff_is_shared and isinstance(strategy, ExponentialBackoff):
+        return SharedBackoff(strategy)
+    return strategy
+
+
 def _check_positive(strategy: FixedDelay | ExponentialBackoff, *names: str) -> None:
     for name in names:
         value = getattr(strategy, name)
@@ -176,11 +190,11 @@ def _check_positive(strategy: FixedDelay | ExponentialBackoff, *names: str) -> N
 
 
 _HANDLER = 0
-"""The number of the attempt that is none: the timeout handler's."""
+"""The attempt number in the handle that is given to the function's `timeout`."""
 
 
 class Retrying(Protocol):
-    """What the attempts of one operator share."""
+    """What the attempts of one operator share: the operator itself."""
 
     function: AsyncFunction
     strategy: RetryStrategy
@@ -190,63 +204,59 @@ class Retrying(Protocol):
     timeout_ms: int
     probe: Probe | None
     ended: bool
-    """Whether the input has ended: no outcome is judged any more (A85)."""
+    """Whether the input has ended; outcomes are then final without being judged (A85)."""
     last_calls: dict[Attempts, None]
-    """Whom the end of input calls once more: in `strict`, those in backoff; in order of registration."""
+    """Records that `end_input` calls once more, in order of registration; in `strict`, those in backoff."""
 
-    def announce(self, record: Record, attempt: int) -> None:
-        """Tell the probe of a call."""
+    def announce(self, record: Record, attempt: int) -> None: ...
 
 
 class JudgedSettlement(Settlement):
-    """A settlement whose outcome has been judged, and the probe told."""
+    """The settlement of a record with retry; its `Attempts` judge outcomes and report them to the probe."""
 
     __slots__ = ("attempts",)
 
     attempts: Attempts
 
     def time_out(self) -> None:
-        """The timer of all attempts (A79)."""
         self.attempts.time_out()
 
     def tell(self, *_: object, **__: object) -> None:
-        """Nothing more."""
+        """Does nothing: `Attempts` has reported the outcome already."""
 
 
 class Attempts(Struct, eq=False):
-    """A record's attempts: an outcome is judged before it counts, and the call is made again if it is no good.
+    """The attempts of one record: each outcome is judged, and settles the record or leads to another call. Mutable.
 
-    The attempts of one record. Mutable.
+    Answers to Flink's `AsyncWaitOperator.RetryableResultHandlerDelegator`. Invariant: while a record waits for its
+    next attempt, its entry stays incomplete in the queue (A77), so snapshots contain it; one timeout covers all
+    attempts (A79), and leads to an outcome whatever the attempts do (A80, A81).
 
-    Answers to Flink's `AsyncWaitOperator.RetryableResultHandlerDelegator`. Invariant: while a record waits for its next
-    attempt its entry stays incomplete in the queue (A77), so a snapshot holds it; one timeout covers all its attempts
-    (A79), and leads to an outcome from every state (A80, A81).
-
-    Where Flink 2.3.0 does otherwise, `quirks` says so by name. As there, an outcome costs two mails: one judges it, and
-    a final one settles the record in the next. Readings where the statements leave a choice: decision 17.
+    Where Flink 2.3.0 differs, a field of `quirks` reproduces it. As in Flink, an outcome takes two mails: the first
+    judges it, the second settles the record. Decision 17 says how ambiguous statements were read.
     """
 
     shared: Retrying
     settlement: JudgedSettlement
     began_ms: int
     number: int = 1
-    """Of the attempt that runs, or that ran last (A72)."""
+    """Number of the current or last attempt (A72)."""
     awaiting: bool = False
-    """Whether an outcome was judged and no attempt has begun since: others are dropped (A76)."""
+    """True from the judgement of an outcome to the next attempt; other outcomes are dropped then (A76)."""
     timed_out: bool = False
     answered: bool = False
-    """Whether the timeout handler gave an outcome, which is final then (A80)."""
+    """Whether the function's `timeout` gave an outcome, which is then final (A80)."""
     backoff: Timer | None = None
 
     def begin(self) -> None:
-        """The first attempt; the timeout counts from here (A79)."""
+        """Start the timer and make the first call (A79)."""
         self.settlement.attempts = self
         self.shared.announce(self.settlement.element, self.number)
         self.shared.timeouts.add(self.settlement)
         self._invoke()
 
     def last_call(self) -> None:
-        """At the end of input: do not wait out the backoff (A85)."""
+        """Called at the end of input: call again now instead of after the backoff (A85)."""
         self._cancel_backoff()
         if not self.shared.quirks.last_calls_follow_registration:
             self.awaiting = False
@@ -255,7 +265,6 @@ class Attempts(Struct, eq=False):
     def accept(
         self, handle: _AttemptHandle, results: Sequence[Any] | None, error: BaseException | None
     ) -> None:
-        """An outcome, on the task's thread."""
         if not self.shared.ended:
             handle.post(partial(self._judge, handle, results, error), "judge an outcome")
             return
@@ -265,10 +274,10 @@ class Attempts(Struct, eq=False):
         self._settle(handle, results, error)
 
     def accept_supplied(self, handle: _AttemptHandle, supplier: Supplier) -> None:
-        """The mail of a supplier; one that raises is an attempt that failed (A42)."""
+        """Run as mail; if `supplier` raises, the attempt has failed (A42)."""
         try:
             results = checked_results(supplier())
-        except Exception as raised:  # noqa: BLE001 - whatever it is, it is judged
+        except Exception as raised:  # noqa: BLE001 - judged like any other failure
             self._judge(handle, None, raised)
         else:
             self._judge(handle, results, None)
@@ -286,7 +295,7 @@ class Attempts(Struct, eq=False):
             self._settle(handle, results, error)
 
     def _is_stale(self, handle: _AttemptHandle) -> bool:
-        """Whether the outcome has been overtaken by a later attempt, or by the timeout handler's."""
+        """Whether a later attempt has begun, or `timeout` has given an outcome, before this outcome came."""
         quirks = self.shared.quirks
         if handle.attempt == _HANDLER:
             return False
@@ -297,7 +306,7 @@ class Attempts(Struct, eq=False):
     def _is_to_be_retried(
         self, handle: _AttemptHandle, results: Sequence[Any] | None, error: BaseException | None
     ) -> bool:
-        """A72. The comparison with the timeout is Flink's: at exactly the timeout it has not passed."""
+        """Rule A72. At exactly the timeout, the timeout has not passed yet, as in Flink."""
         shared = self.shared
         if handle.attempt == _HANDLER and not shared.quirks.timeout_outcome_is_judged:
             return False
@@ -324,7 +333,7 @@ class Attempts(Struct, eq=False):
             self.shared.last_calls[self] = None
 
     def _retry(self) -> None:
-        """The backoff timer's mail (A78). One that a timeout has overtaken begins nothing."""
+        """Run as the backoff timer's mail (A78); does nothing if a timeout came first."""
         quirks = self.shared.quirks
         if self.settlement.owner.closed or not self.awaiting:
             return
@@ -336,7 +345,7 @@ class Attempts(Struct, eq=False):
         self._call_again()
 
     def time_out(self) -> None:
-        """The timer's mail: no further attempt, and the handler's word is the last (A80)."""
+        """Run as the timer's mail: no further attempt; the outcome that `timeout` gives is final (A80)."""
         if self.settlement.outcome is not None or self.settlement.owner.closed:
             return
         self._cancel_backoff()
@@ -374,7 +383,7 @@ class Attempts(Struct, eq=False):
             cancel(self.backoff)
 
     def _ask(self, callback: str, ask: Callable[[], Any]) -> Any:
-        """The strategy is the user's: what it raises fails the task, at once (A87)."""
+        """Call a method of the user's strategy; an exception that it raises fails the task at once (A87)."""
         try:
             return ask()
         except Exception as raised:
@@ -402,7 +411,7 @@ class Attempts(Struct, eq=False):
 
 
 class _AttemptHandle(Struct, eq=False):
-    """One attempt's door, or the timeout handler's. Mutable: what comes through it first counts (A36, A76)."""
+    """Handle of one attempt, or of the function's `timeout`. Mutable; only its first use counts (A36, A76)."""
 
     attempts: Attempts
     attempt: int
@@ -410,12 +419,10 @@ class _AttemptHandle(Struct, eq=False):
 
     @property
     def record_key(self) -> object:
-        """The attempts together."""
         return self.attempts
 
     @property
     def done(self) -> bool:
-        """Whether the record has its outcome."""
         return self.attempts.settlement.done
 
     def complete(self, results: Sequence[Any]) -> None:
@@ -429,7 +436,7 @@ class _AttemptHandle(Struct, eq=False):
         self._use(partial(self.post, accept, "judge what a supplier gives"))
 
     def post(self, action: Callable[[], None], what: str) -> None:
-        """Run `action` as mail, if the task still has any."""
+        """Enqueue `action` as mail, unless the mailbox is closed."""
         self.attempts.settlement.post(action, what)
 
     def _use(self, accept: Callable[[], None]) -> None:

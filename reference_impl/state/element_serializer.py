@@ -1,7 +1,7 @@
-"""Stream elements as plain tuples, for whoever keeps them in state, and back.
+"""Converts stream elements to plain tuples that can be stored in state, and back.
 
-Answers to Flink's `StreamElementSerializer`. Invariant: an element comes back equal, the record's value as its state's
-serializer gives it back; a kind that is not known is refused and never guessed (A61).
+Answers to Flink's `StreamElementSerializer`. Invariant: an element comes back equal, its value as the state's
+serializer decodes it; an unknown kind of element is refused (A61).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def to_state(element: OperatorInput) -> tuple[Any, ...]:
 
 
 def from_state(item: Any) -> OperatorInput:
-    """The element that became `item`. Raises WrongState for what never was one (A61)."""
+    """The element from such a tuple. Raises WrongState for anything else (A61)."""
     match item:
         case ("record", value, (int() | None) as timestamp, (int() | None) as position):
             return Record(value=value, timestamp=timestamp, position=position)
@@ -54,7 +54,7 @@ def from_state(item: Any) -> OperatorInput:
 
 
 def queue_element_from(item: Any) -> QueueElement:
-    """The same for what an operator's queue held: what passes a queue by is an illegal state there (A61)."""
+    """The same for a queued element; refuses latency markers and attributes, which are never queued (A61)."""
     element = from_state(item)
     if isinstance(element, LatencyMarker | RecordAttributes):
         raise WrongState(f"{element!r} is never queued; the state was written by something else (A61)")

@@ -1,7 +1,7 @@
-"""What a snapshot of an operator's state leaves behind, keyed state and operator state, as values for a file.
+"""What a snapshot of keyed state and of operator state consists of: values that can be written to a file.
 
 Answers to Flink's `KeyGroupsStateHandle`, `StateMetaInfoSnapshot` and `OperatorStateHandle`. Invariant: a handle is
-complete in itself and shares nothing with the state that it was taken of (S23).
+complete by itself and shares no object with the state from which it was taken (S23).
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ __all__ = [
 ]
 
 StoredItems = bytes | list[bytes] | dict[Identity, bytes | None]
-"""What one entry holds: a value, the elements of a list, the entries of a map; each encoded by its serializer."""
+"""The content of one entry: a value, list elements or map entries, each encoded by its serializer."""
 
 Block = bytes
 """Some entries of one state and one key group, encoded."""
 
 
 class StateMetaInfo(Struct, frozen=True, kw_only=True):
-    """What is to be known of a state to read it, or to refuse to."""
+    """What must be known of a state to read it or to refuse it."""
 
     kind: str
     schema: Schema
-    """Of a value, an element, an accumulator, a value of a map."""
+    """Schema of a value, list element, accumulator, or map value."""
     key_schema: Schema | None = None
-    """Of a key of a map."""
+    """Schema of a map key."""
 
     @property
     def without_stamps(self) -> StateMetaInfo:
-        """The same without a time to live."""
+        """The same without time to live."""
         schema = self.schema.parts[0] if self.schema.kind == "ttl" else self.schema
         return msgspec.structs.replace(self, schema=schema)
 
@@ -59,13 +59,10 @@ class StateMetaInfo(Struct, frozen=True, kw_only=True):
 
 
 class KeyedStateHandle(Struct, frozen=True, kw_only=True):
-    """The keyed state of one subtask at one checkpoint, as a value that can be written to a file.
+    """The keyed state of one subtask in one checkpoint.
 
-    Which key groups it speaks of, which states there are, and their entries by key group and name.
-
-    Answers to Flink's `KeyGroupsStateHandle` and `StateMetaInfoSnapshot`. Invariant: it is complete in itself: who
-    knows nothing of the operator can cut it by key groups, and carry a state whose types it does not know to the next
-    snapshot.
+    Answers to Flink's `KeyGroupsStateHandle` and `StateMetaInfoSnapshot`. Invariant: it can be split by key group, and
+    a state of unknown types can be carried to the next snapshot, without knowledge of the operator.
     """
 
     key_group_range: KeyGroupRange
@@ -73,10 +70,10 @@ class KeyedStateHandle(Struct, frozen=True, kw_only=True):
     key_schema: Schema = ANY
     states: dict[str, StateMetaInfo]
     key_groups: dict[int, dict[str, list[Block]]]
-    """A key group in which nothing lies is left out."""
+    """By key group, then by state name; empty key groups are left out."""
 
     def intersection(self, key_group_range: KeyGroupRange) -> KeyedStateHandle | None:
-        """What it says of those key groups; None if it speaks of none of them."""
+        """The part for those key groups; None if there is none."""
         common = self.key_group_range.intersection(key_group_range)
         if not len(common):
             return None
@@ -84,7 +81,7 @@ class KeyedStateHandle(Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, key_group_range=common, key_groups=kept)
 
     def entries(self, name: str) -> Iterator[tuple[Any, Any, StoredItems]]:
-        """The key, the namespace and what is stored, of each entry of a state."""
+        """Key, namespace and value of each entry of a state."""
         for blocks in self.key_groups.values():
             for block in blocks.get(name, ()):
                 for key, items in decode_block(block):
@@ -93,7 +90,7 @@ class KeyedStateHandle(Struct, frozen=True, kw_only=True):
 
 
 def encode_block(chunk: Chunk, kind: str, transform: Any = None) -> Block | None:
-    """The entries of a chunk that `transform`, if there is one, leaves; None if it leaves none."""
+    """Encode the entries of a chunk, filtered by `transform`; None if none remain."""
     entries = chunk.entries
     if kind in _SEVERAL:
         entries = {key: cell.items for key, cell in entries.items()}
@@ -103,30 +100,30 @@ def encode_block(chunk: Chunk, kind: str, transform: Any = None) -> Block | None
 
 
 def decode_block(block: Block) -> Iterable[tuple[EntryKey, Any]]:
-    """The entries of a block."""
+    """The entries of a block, with their keys."""
     entries: dict[EntryKey, Any] = _decode(block)
     return entries.items()
 
 
 _SEVERAL = frozenset({"list", "map"})
-"""The kinds of state that have more than one value a key."""
+"""The kinds of state that store more than one value per key."""
 _encode = msgpack.Encoder().encode
 _decode = msgpack.Decoder().decode
 
 
 Item = bytes | tuple[bytes, bytes]
-"""An element, or of broadcast state an entry: its key and its value. Encoded by the state's serializers."""
+"""A list element, or a broadcast entry as a pair of key and value; encoded by the state's serializers."""
 
 
 class Mode(Enum):
-    """How a state's items find the subtasks of the next run (S18)."""
+    """How a state's items are assigned to the subtasks of the next run (S18)."""
 
     SPLIT_DISTRIBUTE = "split"
     """Each item goes to one subtask (S20)."""
     UNION = "union"
-    """Every subtask gets all items of all (S22)."""
+    """Every subtask gets all items (S22)."""
     BROADCAST = "broadcast"
-    """Every subtask has a copy of the same, and gets one (S22)."""
+    """Every subtask has the same content and gets one copy (S22)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,22 +132,20 @@ class OperatorStatePartitions:
 
     mode: Mode
     schema: Schema = ANY
-    """By which its elements, or values, can be read (S2)."""
+    """Schema of list elements or map values (S2)."""
     key_schema: Schema | None = None
-    """By which the keys of broadcast state can be read."""
+    """Schema of broadcast keys."""
     items: tuple[Item, ...] = ()
-    """In their order."""
+    """In order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorStateHandle:
-    """What a snapshot of operator state leaves behind, as plain values.
+    """What one subtask wrote of its operator state; a subtask without state writes no handle (S18).
 
-    What one subtask wrote of all its operator state; one without state writes none at all (S18).
-
-    Answers to Flink's `OperatorStateHandle`, its `StateMetaInfo` and its `Mode`. Invariant: a handle is a value that
-    shares nothing with the state it was taken of (S23). Each item is whole by itself, so a list can be cut between any
-    two of them: there are no offsets into one file that a compression could shift (FLINK-33863).
+    Answers to Flink's `OperatorStateHandle`, its `StateMetaInfo` and its `Mode`. Invariant: it shares no object with
+    the state from which it was taken (S23). Items are separate values, so a list can be split between any two of them;
+    there are no offsets into a file, which compression would shift (FLINK-33863).
     """
 
     states: Mapping[str, OperatorStatePartitions] = field(default_factory=dict)

@@ -1,8 +1,8 @@
-"""The timer services of one keyed operator, by name, and how a watermark passes them: at once, or mail by mail.
+"""The timer services of one keyed operator, by name, and the processing of a watermark with many timers.
 
-Answers to Flink's `InternalTimeServiceManagerImpl`, `MailboxWatermarkProcessor`, and to `processWatermark` of
-`AbstractStreamOperator` with its two ways. Invariant: the timers that a watermark releases fire before it leaves (T12,
-T13), and a timer belongs to the subtask that owns its key's key group (T15).
+Answers to Flink's `InternalTimeServiceManagerImpl`, `MailboxWatermarkProcessor`, and to the two variants of
+`processWatermark` in `AbstractStreamOperator`. Invariant: a watermark is emitted after its timers have fired (T12,
+T13); a timer belongs to the subtask that owns the key group of its key (T15).
 """
 
 from __future__ import annotations
@@ -40,12 +40,11 @@ PassWatermark = Callable[[Watermark], None]
 def watermark_emission(
     timer_services: InternalTimerServices, *, interrupted_by: MailboxExecutor | None, emit: PassWatermark
 ) -> PassWatermark:
-    """How a watermark passes an operator with timers: at once, or mail by mail.
+    """The function that processes a watermark: fires its timers, then emits it.
 
-    What to do with a watermark; with `interrupted_by` its mail goes between two timers.
+    With `interrupted_by`, that executor's mail can run between two timers.
 
-    Answers to `processWatermark` of Flink's `AbstractStreamOperator` with its two ways. Invariant: in both, the timers
-    that a watermark releases fire before it leaves (T12, T13).
+    Answers to the two variants of `processWatermark` in Flink's `AbstractStreamOperator`.
     """
     if interrupted_by is not None:
         processor = MailboxWatermarkProcessor(timers=timer_services, executor=interrupted_by, emit=emit)
@@ -59,30 +58,28 @@ def watermark_emission(
 
 
 class AdvancingTimers(Protocol):
-    """All the event-time timers of one operator."""
+    """All event-time timers of one operator."""
 
     @property
     def reached_watermark(self) -> int:
         """The highest watermark whose timers have all fired; `MIN_WATERMARK` before the first."""
 
     def try_advance_watermark(self, timestamp: int, should_stop: Callable[[], bool]) -> bool:
-        """Fire the timers up to `timestamp` until `should_stop`; whether it came to the end (T13)."""
+        """Fire timers up to `timestamp` until `should_stop`; return whether all have fired (T13)."""
 
 
 class MailboxWatermarkProcessor:
-    """A watermark passes once its timers have fired, and lets mail through between two of them.
+    """Emits a watermark after its timers have fired, and lets mail run between two timers. Mutable.
 
-    Of one operator. Mutable: holds the newest watermark until its timers have fired.
+    Answers to Flink's `MailboxWatermarkProcessor`. Invariant: a watermark is emitted only after every timer up to it
+    has fired, so what a timer emits never comes after it; at most one continuation is in the mailbox (T13). So a
+    watermark with thousands of timers does not delay a barrier (FLINK-20217).
 
-    Answers to Flink's `MailboxWatermarkProcessor`. Invariant: a watermark leaves only when every timer up to it has
-    fired, so that nothing a timer emits comes behind it; and at most one continuation waits in the mailbox (T13).
-    Thousands of timers that one watermark releases therefore hold up no barrier (FLINK-20217).
-
-    The continuation is deferrable: an operator that yields while it waits for room downstream must not run it, or it
-    would put itself back for ever (FLINK-35528); who finishes runs deferrable mail too, and loses no timer
+    The continuation is deferrable mail: an operator that yields while it waits for room downstream must not run it, or
+    it would enqueue itself again for ever (FLINK-35528). `finish` runs deferrable mail too and loses no timer
     (FLINK-39481).
 
-    Deviation: a watermark that passed before its continuation ran is not emitted again by that.
+    Difference from Flink: a watermark that was emitted before its continuation ran is not emitted again.
     """
 
     def __init__(
@@ -93,7 +90,7 @@ class MailboxWatermarkProcessor:
         emit: Callable[[Watermark], None],
         intermediate_watermarks: bool = False,
     ) -> None:
-        """With `intermediate_watermarks` downstream hears how far an interrupted advance has come (FLINK-40101)."""
+        """With `intermediate_watermarks`, an interrupted advance emits how far it has come (FLINK-40101)."""
         self._timers = timers
         self._executor = executor
         self._continuations = executor.deferring()
@@ -110,10 +107,9 @@ class MailboxWatermarkProcessor:
         return self._pending is not None
 
     def emit_watermark_inside_mailbox(self, watermark: Watermark) -> None:
-        """Fire its timers as far as mail allows, now or in a continuation, and then let it pass.
+        """Fire its timers as far as mail allows, now and in continuations, then emit it.
 
-        A watermark that still waits is overtaken: only the highest passes. One that is behind what came before counts
-        as that, as in Flink: time never goes back.
+        A newer watermark replaces one that is still waiting. A lower one counts as the highest so far, as in Flink.
         """
         if self._highest is None or watermark.timestamp >= self._highest.timestamp:
             self._highest = watermark
@@ -147,25 +143,22 @@ class MailboxWatermarkProcessor:
 
 
 _SLICE = 64
-"""So many timers are sorted between two looks at the mailbox: some tens of microseconds."""
+"""This many timers are sorted between two chances for mail, which takes some tens of microseconds."""
 _Copies = dict[str, tuple[list[InternalTimer], list[InternalTimer]]]
-"""By the service's name: the timers of event time, and those of processing time."""
+"""By service name: the event-time timers and the processing-time timers."""
 
 
 class InternalTimerServices:
-    """The timer services of one keyed operator, by name: they advance, are saved and are restored together.
+    """The timer services of one operator of one subtask, by name; advanced, saved and restored together. Mutable.
 
-    Of one operator of one subtask. Mutable.
+    Answers to Flink's `InternalTimeServiceManagerImpl`. Invariant: a timer belongs to the subtask that owns the key
+    group of its key; a restore takes the timers of its own key groups from all handles (T15).
 
-    Answers to Flink's `InternalTimeServiceManagerImpl`. Invariant: a timer belongs to the subtask that owns its key's
-    key group, so a restore takes what lies in its own range and nothing else, whatever it is handed (T15).
-
-    What is restored for a service that nobody has asked for yet is kept, and is in the next snapshot: its timers fire
-    once somebody has.
+    Timers restored for a service that was not requested yet are kept and saved again; they fire after the request.
     """
 
     service_kind = InternalTimerService
-    """A planted defect has another."""
+    """Planted defects replace it."""
 
     def __init__(
         self,
@@ -182,34 +175,37 @@ class InternalTimerServices:
         self._services: dict[str, InternalTimerService] = {}
 
     def get_internal_timer_service(self, name: str, triggerable: Triggerable) -> InternalTimerService:
-        """The one called `name`; from now on its timers fire at `triggerable`."""
+        """The service with that name; its timers call `triggerable` from now on."""
         service = self._service(name)
         service.start(triggerable)
         return service
 
     def close(self) -> None:
-        """No timer of the operator fires any more (T16)."""
+        """Stop all timers of the operator (T16)."""
         for service in self._services.values():
             service.close()
 
     @property
     def reached_watermark(self) -> int:
-        """The highest watermark whose timers have all fired, in every service."""
+        """The highest watermark whose timers have fired in every service."""
         return min((service.reached_watermark for service in self._services.values()), default=MIN_WATERMARK)
 
     def advance_watermark(self, timestamp: int) -> None:
-        """Fire every event-time timer up to `timestamp`, one service after the other (T12)."""
+        """Fire all event-time timers up to `timestamp`, one service after the other (T12)."""
         for service in self._services.values():
             service.advance_watermark(timestamp)
 
     def try_advance_watermark(self, timestamp: int, should_stop: Callable[[], bool]) -> bool:
-        """The same until `should_stop`, but one timer at least; whether it came to the end (T13)."""
+        """Fire timers until `should_stop`, but at least one; return whether all have fired (T13)."""
         return all(
             service.try_advance_watermark(timestamp, should_stop) for service in self._services.values()
         )
 
     def snapshot(self) -> SnapshotFuture[TimersHandle | None]:
-        """The timers as they are now; sorted by key group in the asynchronous part. None without any (C10)."""
+        """Copy the timers now; the asynchronous part sorts them by key group.
+
+        The result is None without timers (C10).
+        """
         copies = {
             name: (service.event_time_timers(), service.processing_time_timers())
             for name, service in self._services.items()
@@ -217,7 +213,7 @@ class InternalTimerServices:
         return SnapshotFuture(self._sort(copies))
 
     def restore(self, handles: Iterable[TimersHandle]) -> None:
-        """Take over what of `handles` is this subtask's; before the services are asked for."""
+        """Take the timers of this subtask from `handles`; called before services are requested."""
         for handle in handles:
             for name, groups in handle.services.items():
                 for key_group, timers in groups.items():
@@ -225,7 +221,7 @@ class InternalTimerServices:
                         _restore(self._service(name), timers)
 
     def _is_ours(self, key_group: int, handle: TimersHandle) -> bool:
-        """Whichever subtask had it: only the key group counts."""
+        """Only the key group decides, not the subtask that had it."""
         del handle
         return key_group in self._key_group_range
 
@@ -237,7 +233,7 @@ class InternalTimerServices:
         return service
 
     def _sort(self, copies: _Copies) -> Generator[None, None, TimersHandle | None]:
-        """In slices: sorting takes far longer than copying did."""
+        """Sort in slices, since sorting takes much longer than copying."""
         services = dict[str, dict[int, KeyGroupTimers]]()
         for name, (event_time, processing_time) in copies.items():
             groups = dict[int, KeyGroupTimers]()

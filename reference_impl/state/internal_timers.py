@@ -1,8 +1,8 @@
-"""The timers of a keyed operator under one name, in event and processing time, with their heap and snapshot.
+"""The timers of a keyed operator under one service name: event time, processing time, their heap and their snapshot.
 
 Answers to Flink's `InternalTimerServiceImpl`, `TimerHeapInternalTimer`, `HeapPriorityQueueSet` and
-`InternalTimersSnapshot`. Invariant: a timer is the triple of its instant, key and namespace; two equal triples are one
-timer (T10), and it fires once, with its key as the current one, unless it is deleted first.
+`InternalTimersSnapshot`. Invariant: a timer is a triple of time, key and namespace; equal triples are one timer (T10),
+which fires once, with its key selected, unless it is deleted before.
 """
 
 from __future__ import annotations
@@ -32,12 +32,9 @@ __all__ = [
 
 
 class InternalTimer(Struct, frozen=True):
-    """A timer of one key, and who is told that its time has come.
+    """A timer at `timestamp` (ms) for `key` in `namespace`, such as a window; None is the default namespace.
 
-    At `timestamp` (ms), for `key`, in `namespace` (a window, for instance; None where there is none).
-
-    Answers to Flink's `TimerHeapInternalTimer`, `Triggerable` and `KeyContext`. Invariant: a timer is the triple of its
-    instant, key and namespace; two equal triples are one timer (T10).
+    Answers to Flink's `TimerHeapInternalTimer`. Invariant: equal triples are one timer (T10).
     """
 
     timestamp: int
@@ -46,7 +43,7 @@ class InternalTimer(Struct, frozen=True):
 
 
 class Triggerable(Protocol):
-    """The operator whose timers they are; the timer's key is the current one during each call."""
+    """The operator whose timers fire; the timer's key is selected during each call."""
 
     def on_event_time(self, timer: InternalTimer) -> None:
         """The watermark has reached the timer."""
@@ -56,49 +53,47 @@ class Triggerable(Protocol):
 
 
 class KeyContext(Protocol):
-    """Which key is the current one: the keyed state backend."""
+    """Holds the current key; implemented by the keyed state backend."""
 
     @property
     def current_key(self) -> Any:
-        """The key whose record or timer is being processed; None before the first (S1)."""
+        """The key of the record or timer being processed; None before the first (S1)."""
 
-    def set_current_key(self, key: Any) -> None:
-        """From now on `key` is the current one."""
+    def set_current_key(self, key: Any) -> None: ...
 
 
 _SMALL = 64
-"""A heap of so many entries is not searched for removed ones."""
+"""A heap of up to this many entries is not searched for removed timers."""
 _TimerIdentity = tuple[int, Identity, Identity | None]
 _Entry = tuple[int, int, InternalTimer, _TimerIdentity]
-"""Instant and number, by which entries are sorted; the timer, and what tells it from others."""
+"""Time and number, by which entries are sorted, then the timer and its identity."""
 
 
 class TimerHeap:
-    """Timers by their instant, each of them once.
+    """A set of timers, sorted by time. Mutable.
 
-    Mutable. A removed timer stays in the heap until it is the first, or until the removed are the most.
+    A removed timer stays in the heap until it comes first, or until most entries are removed timers.
 
     Answers to Flink's `HeapPriorityQueueSet`. Invariant: a set (T10) whose first element is the earliest timer; timers
-    of one instant come in the order in which they were added, where Flink promises none. Keys are told apart as in
-    keyed state: by value and type, so that 1 and True have timers of their own.
+    with the same time come in the order in which they were added, which Flink does not promise. Keys differ by value
+    and type, as in keyed state: 1 and True have separate timers.
     """
 
     def __init__(self) -> None:
         self._timers: dict[_TimerIdentity, InternalTimer] = {}
-        """By what tells them apart; an entry of the heap whose timer is not here is a leftover."""
+        """By identity; a heap entry whose timer is not in here is obsolete."""
         self._heap: list[_Entry] = []
         self._number = count().__next__
 
     def __len__(self) -> int:
-        """The timers, counted."""
         return len(self._timers)
 
     def __iter__(self) -> Iterator[InternalTimer]:
-        """The timers, in the order in which they were added."""
+        """In the order in which they were added."""
         return iter(self._timers.values())
 
     def add(self, timer: InternalTimer) -> bool:
-        """Whether it is new."""
+        """Return whether the timer is new."""
         identity = _identity_of(timer)
         if identity in self._timers:
             return False
@@ -107,7 +102,7 @@ class TimerHeap:
         return True
 
     def remove(self, timer: InternalTimer) -> bool:
-        """Whether it was there."""
+        """Return whether the timer existed."""
         if self._timers.pop(_identity_of(timer), None) is None:
             return False
         if len(self._heap) > 2 * len(self._timers) + _SMALL:
@@ -115,14 +110,14 @@ class TimerHeap:
         return True
 
     def peek(self) -> InternalTimer | None:
-        """The earliest; None without any."""
+        """The earliest timer, or None."""
         heap, timers = self._heap, self._timers
         while heap and timers.get(heap[0][3]) is not heap[0][2]:
             heappop(heap)
         return heap[0][2] if heap else None
 
     def pop_until(self, instant_ms: int) -> InternalTimer | None:
-        """Take out the earliest, if it is due at `instant_ms`."""
+        """Remove and return the earliest timer if it is due at `instant_ms`."""
         timer = self.peek()
         if timer is None or timer.timestamp > instant_ms:
             return None
@@ -130,7 +125,10 @@ class TimerHeap:
         return timer
 
     def _purge(self) -> None:
-        """Drop the leftovers, and do not look again before there are as many anew: O(1) a timer."""
+        """Drop obsolete entries.
+
+        `remove` calls it when they outnumber the timers, so the cost per timer is constant.
+        """
         timers = self._timers
         self._heap = [entry for entry in self._heap if timers.get(entry[3]) is entry[2]]
         heapify(self._heap)
@@ -142,69 +140,65 @@ def _identity_of(timer: InternalTimer) -> _TimerIdentity:
 
 
 class SavedTimer(Struct, frozen=True, array_like=True):
-    """A timer as a snapshot holds it; its key and namespace as their identities: an int, a str or bytes."""
+    """A timer as a snapshot holds it; key and namespace are stored as identities: int, str or bytes."""
 
     timestamp: int
     key: Any
-    """Not declared as what it is: msgspec reads no union of str and bytes, and msgpack tells them apart without."""
+    """Declared as Any, since msgspec accepts no union of str and bytes; msgpack itself distinguishes them."""
     namespace: Any
-    """None: there is none."""
+    """None is the default namespace."""
 
     @classmethod
     def of(cls, timer: InternalTimer) -> SavedTimer:
-        """What is saved of `timer`."""
         namespace = None if timer.namespace is None else identity_of(timer.namespace)
         return cls(timer.timestamp, identity_of(timer.key), namespace)
 
     def restored(self) -> InternalTimer:
-        """The timer that was saved."""
         namespace = None if self.namespace is None else value_of(self.namespace)
         return InternalTimer(self.timestamp, value_of(self.key), namespace)
 
 
 class KeyGroupTimers(Struct, frozen=True, kw_only=True):
-    """Those of one service and one key group."""
+    """The timers of one service and one key group."""
 
     event_time: list[SavedTimer]
     processing_time: list[SavedTimer]
 
 
 class TimersHandle(Struct, frozen=True, kw_only=True):
-    """What a snapshot holds of an operator's timers: by service and by key group.
+    """The timers of one operator in one subtask, which owned `key_group_range`, by service and key group.
 
-    Those of one subtask, which owned `key_group_range`.
-
-    Answers to Flink's `InternalTimersSnapshot` and `InternalTimerServiceSerializationProxy`, which lie in the raw keyed
-    state. Invariant: a value of plain data that can be split and joined by key group, so that at another parallelism
-    each timer has exactly one owner (T15). Timers lie in it in the order in which they were registered.
+    Answers to Flink's `InternalTimersSnapshot` and `InternalTimerServiceSerializationProxy`, which are stored as raw
+    keyed state. Invariant: plain data that can be split and joined by key group, so each timer has exactly one owner
+    at any parallelism (T15). Timers are in the order of their registration.
     """
 
     key_group_range: KeyGroupRange
     services: dict[str, dict[int, KeyGroupTimers]]
-    """By the service's name, then by key group; only what has a timer is there."""
+    """By service name, then by key group; without empty ones."""
 
 
 MIN_WATERMARK = -(2**63)
-"""Before the first watermark: behind every event time, as in Flink."""
+"""The watermark before the first one, below every event time, as in Flink."""
 
 
 class InternalTimerService:
-    """The timers of a keyed operator under one name, in event time and in processing time.
+    """The timers of a keyed operator under one name, in event time and processing time. Mutable.
 
-    Mutable. Built without a `Triggerable` it only keeps what was restored, until `start`.
+    Before `start` it only stores timers.
 
-    Answers to Flink's `InternalTimerServiceImpl`. Invariant: a registered timer fires once, with its key as the current
-    one, unless it is deleted first; two registrations of one key, namespace and instant are one timer (T10).
+    Answers to Flink's `InternalTimerServiceImpl`. Invariant: a registered timer fires once, with its key selected,
+    unless it is deleted before; registering the same key, namespace and time twice makes one timer (T10).
 
-    Processing-time instants are those of the `Timers` handed in. Who restores elsewhere hands in timers whose instants
-    mean the same there. A timer fires when its instant is reached, not one millisecond later (decision 13).
+    Processing times are those of the given `Timers`; a restore must use timers whose clock is comparable. A timer
+    fires when its time is reached, not one millisecond later (decision 13).
 
-    Deviation: the late firing of a timer of the clock that was replaced by an earlier one (T3) does not count as the
-    firing of its successor; in Flink it does, and two are armed for a while.
+    Difference from Flink: when an earlier timer has replaced the armed one (T3), and the replaced one still fires,
+    that does not count as the firing of its successor; in Flink it does, and two are armed for a while.
     """
 
     heap_kind = TimerHeap
-    """A planted defect has another."""
+    """Planted defects replace it."""
 
     def __init__(self, *, timers: Timers, key_context: KeyContext) -> None:
         self._timers = timers
@@ -213,12 +207,12 @@ class InternalTimerService:
         self._event_time = self.heap_kind()
         self._processing_time = self.heap_kind()
         self._armed: Timer | None = None
-        """The one timer of the clock: that of the earliest processing-time timer (T11)."""
+        """The armed timer of the task's `Timers`: for the earliest processing-time timer (T11)."""
         self._watermark = MIN_WATERMARK
         self._closed = False
 
     def start(self, target: Triggerable) -> None:
-        """From now on timers fire, at `target`; those of processing time that are overdue do so at once (T15)."""
+        """Let timers fire at `target` from now on; overdue processing-time timers fire at once (T15)."""
         if self._target is None:
             self._target = target
             self._arm()
@@ -226,11 +220,10 @@ class InternalTimerService:
 
     @property
     def is_started(self) -> bool:
-        """Whether somebody is there to be told."""
         return self._target is not None
 
     def close(self) -> None:
-        """No timer fires any more, not even one whose mail waits already (T16)."""
+        """Stop all timers, including those whose mail is waiting (T16)."""
         self._closed = True
         self._disarm()
 
@@ -238,34 +231,34 @@ class InternalTimerService:
 
     @property
     def current_processing_time(self) -> int:
-        """The present instant (ms)."""
+        """The current time (ms)."""
         return self._timers.now_ms()
 
     @property
     def current_watermark(self) -> int:
-        """The newest; `MIN_WATERMARK` before the first."""
+        """The current watermark; `MIN_WATERMARK` before the first."""
         return self._watermark
 
     @property
     def num_event_time_timers(self) -> int:
-        """Those that wait, of all keys."""
+        """Pending timers over all keys."""
         return len(self._event_time)
 
     @property
     def num_processing_time_timers(self) -> int:
-        """Those that wait, of all keys."""
+        """Pending timers over all keys."""
         return len(self._processing_time)
 
     def register_event_time_timer(self, namespace: Any, time: int) -> None:
-        """Fire for the current key once the watermark has reached `time` (ms); late ones at the next watermark."""
+        """Fire for the current key when the watermark reaches `time` (ms); if it has, at the next watermark."""
         self._event_time.add(self._timer_at(namespace, time))
 
     def delete_event_time_timer(self, namespace: Any, time: int) -> None:
-        """Of no effect if there is none."""
+        """Without effect if there is no such timer."""
         self._event_time.remove(self._timer_at(namespace, time))
 
     def register_processing_time_timer(self, namespace: Any, time: int) -> None:
-        """Fire for the current key once the clock has reached `time` (ms); at once, but as mail, if it has."""
+        """Fire for the current key when the clock reaches `time` (ms); if it has, as mail at once."""
         timer = self._timer_at(namespace, time)
         before = self._processing_time.peek()
         if self._processing_time.add(timer) and (before is None or time < before.timestamp):
@@ -273,19 +266,19 @@ class InternalTimerService:
             self._arm()
 
     def delete_processing_time_timer(self, namespace: Any, time: int) -> None:
-        """Of no effect if there is none; the clock's timer stays and finds nothing to do."""
+        """Without effect if there is no such timer; the armed timer stays and will find nothing due."""
         self._processing_time.remove(self._timer_at(namespace, time))
 
     def for_each_event_time_timer(self, consume: Callable[[Any, int], None]) -> None:
-        """Call `consume` with each one's namespace and instant, its key being the current one."""
+        """Call `consume` with namespace and time of each timer, with its key selected."""
         self._for_each(self._event_time, consume)
 
     def for_each_processing_time_timer(self, consume: Callable[[Any, int], None]) -> None:
-        """Call `consume` with each one's namespace and instant, its key being the current one."""
+        """Call `consume` with namespace and time of each timer, with its key selected."""
         self._for_each(self._processing_time, consume)
 
     def _for_each(self, heap: TimerHeap, consume: Callable[[Any, int], None]) -> None:
-        """In the order of registration; `consume` may register and delete. The last key stays the current one."""
+        """In order of registration; `consume` may register and delete timers. The last key stays selected."""
         for timer in list(heap):
             self._key_context.set_current_key(timer.key)
             consume(timer.namespace, timer.timestamp)
@@ -302,18 +295,18 @@ class InternalTimerService:
 
     @property
     def reached_watermark(self) -> int:
-        """The highest watermark whose timers have all fired; behind the current one while an advance rests."""
+        """The highest watermark whose timers have all fired; below the current one while an advance is interrupted."""
         head = self._event_time.peek()
         return self._watermark if head is None else min(self._watermark, head.timestamp - 1)
 
     def advance_watermark(self, time: int) -> None:
-        """Fire every timer up to `time` (ms), in the order of their instants (T12)."""
+        """Fire all timers up to `time` (ms), in order of time (T12)."""
         self.try_advance_watermark(time, _never)
 
     def try_advance_watermark(self, time: int, should_stop: Callable[[], bool]) -> bool:
-        """As `advance_watermark` until `should_stop`, but fire one at least, so that each call leads on (T13).
+        """Fire timers until `should_stop`, but at least one, so that each call makes progress (T13).
 
-        Whether it was left alone to the end. Between two calls a snapshot holds what has not fired (T14).
+        Return whether all have fired. Between two calls, a snapshot holds the timers that have not fired (T14).
         """
         self._watermark = time
         if self._target is None:
@@ -325,7 +318,7 @@ class InternalTimerService:
         return True
 
     def _pop_until(self, time: int, heap: TimerHeap) -> InternalTimer | None:
-        """Take out what is due, and select its key: before the callback, which may register it anew (T11)."""
+        """Remove the next due timer and select its key, before the callback, which may register it again (T11)."""
         timer = heap.pop_until(time)
         if timer is not None:
             self._key_context.set_current_key(timer.key)
@@ -350,7 +343,7 @@ class InternalTimerService:
             self._armed = None
 
     def _on_clock(self, time: int, armed: Timer) -> None:
-        """Fire what is due at `time`, then arm for the earliest that is left, unless a callback did (T11)."""
+        """Fire what is due at `time`, then arm the earliest remaining timer, unless a callback has (T11)."""
         if self._armed is armed:
             self._armed = None
         if self._target is None:
@@ -363,15 +356,13 @@ class InternalTimerService:
     # ------------------------------------------------------------------------------------------------- snapshot
 
     def event_time_timers(self) -> list[InternalTimer]:
-        """A copy, for a snapshot."""
         return list(self._event_time)
 
     def processing_time_timers(self) -> list[InternalTimer]:
-        """A copy, for a snapshot."""
         return list(self._processing_time)
 
     def restore(self, *, event_time: list[InternalTimer], processing_time: list[InternalTimer]) -> None:
-        """Add what a snapshot held, before `start`."""
+        """Add the timers of a snapshot; called before `start`."""
         for timer in event_time:
             self._event_time.add(timer)
         for timer in processing_time:

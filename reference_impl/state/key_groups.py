@@ -1,9 +1,9 @@
-"""Keys: what tells two apart, the hash of one, the key group it lies in and who owns that, and which one is current.
+"""Keys: their identity and hash, their key groups and the subtasks that own those, and the current key.
 
 Answers to Flink's `KeyGroupRange`, `KeyGroupRangeAssignment`, `MathUtils.murmurHash` and `InternalKeyContext`, and to
-Java's `equals` and `hashCode` of the types that Flink keys by. Invariant: at any parallelism from 1 to the maximum the
-ranges of the subtasks follow each other without gap or overlap, and the owner of a key group is the one subtask whose
-range has it (S8).
+Java's `equals` and `hashCode` for the types that Flink keys by. Invariant: at any parallelism from 1 to the maximum,
+the ranges of the subtasks cover all key groups without gap or overlap, and the owner of a key group is the subtask
+whose range contains it (S8).
 """
 
 from __future__ import annotations
@@ -43,45 +43,42 @@ __all__ = [
 ]
 
 Identity = int | str | bytes
-"""An int or a string stands for itself, and bytes for any other plain value."""
+"""An int or a str is its own identity; other plain values have bytes."""
 
 SPREAD_BITS = 16
-"""Of what `spread_of` gives."""
+"""The number of bits that `spread_of` returns."""
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
-"""Ints beyond are no plain ones to msgpack, in which snapshots are written."""
+"""The range of integers that msgpack, in which snapshots are written, encodes as signed."""
 _GOLDEN_RATIO = 0x9E37_79B9_7F4A_7C15
-"""Of 2^64: multiples of it lie evenly spread."""
+"""A fraction of 2^64 whose multiples are evenly spread."""
 _NAN = float("nan")
 
 _plain = PlainSerializer()
 
 
 def identity_of(value: Any) -> Identity:
-    """What tells a key, a namespace or a key of a map from every other: by value and by type.
+    """Identifies a key, a namespace or a map key by value and type; TypeError if `value` is not plain.
 
-    The identity of `value`; TypeError if it is no plain value.
-
-    Answers to what Java's `equals` gives Flink for nothing. To Python 1, 1.0 and True are one key of a dict; here they
-    are three. Invariant: two identities are equal if and only if the values are equal and of the same type at every
-    depth, and then so in every process.
+    Answers to Java's `equals`. In a Python dict 1, 1.0 and True are one key; here they are three. Invariant: two
+    identities are equal if and only if the values are equal and have the same type at every depth, in every process.
     """
     kind = type(value)
     if kind is str or (kind is int and _INT_MIN <= value <= _INT_MAX):
         return value  # type: ignore[no-any-return]  # looked at just now
-    if kind is float and value != value:  # noqa: PLR0124  # what a NaN is known by; to Flink all are one
+    if kind is float and value != value:  # noqa: PLR0124  # true for NaN only; Flink treats all NaN as one
         return _plain.encode(_NAN)
     return _plain.encode(value)
 
 
 def value_of(identity: Identity) -> Any:
-    """The value whose identity it is."""
+    """The value with that identity."""
     return _plain.decode(identity) if type(identity) is bytes else identity
 
 
 def spread_of(identity: Identity) -> int:
-    """Sixteen bits that differ for most identities: which part of its key group it lies in.
+    """Sixteen bits that differ for most identities and place it within its key group.
 
-    UnicodeEncodeError for a string that no snapshot could hold.
+    Raises UnicodeEncodeError for a string that a snapshot could not hold.
     """
     if type(identity) is int:
         return identity * _GOLDEN_RATIO >> 48 & 0xFFFF
@@ -90,7 +87,7 @@ def spread_of(identity: Identity) -> int:
 
 
 HashableKey = None | bool | int | float | str | bytes | tuple["HashableKey", ...]
-"""What a key may be made of."""
+"""What a key may consist of."""
 
 _WORD = 0xFFFF_FFFF
 _SIGN = 0x8000_0000
@@ -101,26 +98,23 @@ _NAN_BITS = 0x7FF8_0000_0000_0000
 
 
 def java_hash(key: HashableKey) -> int:
-    """The hash of a key: typed, the same in every process, the one that Flink's Java keys have.
+    """The signed 32-bit hash that Flink's Java key has, the same in every process; TypeError for what cannot be a key.
 
-    The signed 32-bit hash of `key`; TypeError for what cannot be a key.
+    Answers to `hashCode` of the Java types that Flink keys by. Invariant: it depends only on the key's value and type,
+    never on Python's salted `hash`; equal keys of the same type have equal hashes (S8).
 
-    Answers to `hashCode` of the Java types that Flink keys by, and to Flink's `MathUtils.murmurHash`. Invariant: it
-    depends on the key's value and type alone, never on Python's own salted `hash`; equal typed keys have equal hashes
-    (S8).
+    The hash by type:
 
-    What the hash of each type is:
-
-        None     0, as `Objects.hashCode`; only inside a tuple, for a key itself is never None
+        None     0, as `Objects.hashCode`; only inside a tuple, since a key itself is never None
         bool     1231 or 1237, as `Boolean`
-        int      as `Integer` where it fits one, else as `Long`, else as `BigInteger`
-        float    as `Double`: 1.0 is another key than 1, 0.0 another than -0.0, and all NaN are one
+        int      as `Integer` if it fits, else as `Long`, else as `BigInteger`
+        float    as `Double`: 1.0 differs from 1, 0.0 from -0.0, and all NaN are equal
         str      as `String`, over UTF-16 code units
         bytes    as `Arrays.hashCode(byte[])`
-        tuple    as Flink's `Tuple2`...: 31 times what came before plus the next; a named tuple is a tuple
+        tuple    as Flink's `Tuple2`...: 31 times the hash so far plus the next; named tuples too
 
-    Deviation: a negative int of Python hashes as a Java `Integer`, although a Flink job may have declared it a `Long`;
-    of those that are not negative both hashes agree, and so do those that no `Integer` holds.
+    Difference from Flink: a negative int hashes as a Java `Integer`, even where a Flink job would declare it `Long`.
+    For other ints both hashes agree, or only `Long` can hold them.
     """
     return _signed(_hash(key))
 
@@ -140,13 +134,11 @@ def murmur_hash(code: int) -> int:
     code ^= code >> 16
     if code < _SIGN:
         return code
-    return (
-        0 if code == _SIGN else (1 << 32) - code
-    )  # as Math.abs, but for the one number that has no negative
+    return 0 if code == _SIGN else (1 << 32) - code  # `Math.abs`, except for the minimum
 
 
 def _hash(key: HashableKey) -> int:
-    """Any representative, modulo 2^32, of the hash."""
+    """The hash modulo 2^32."""
     match key:
         case None:
             return 0
@@ -157,7 +149,7 @@ def _hash(key: HashableKey) -> int:
         case str():
             return _hash_of_str(key)
         case float():
-            return _folded(_NAN_BITS if key != key else _bits(key))  # noqa: PLR0124  # what a NaN is known by
+            return _folded(_NAN_BITS if key != key else _bits(key))  # noqa: PLR0124  # true for NaN only
         case bytes():
             return reduce(lambda code, byte: 31 * code + byte - (byte >> 7 << 8) & _WORD, key, 1)
         case tuple():
@@ -195,7 +187,7 @@ def _bits(number: float) -> int:
 
 
 def _folded(bits: int) -> int:
-    """64 bits in 32."""
+    """Fold 64 bits into 32, as Java does."""
     return (bits ^ bits >> 32) & _WORD
 
 
@@ -205,14 +197,14 @@ def _signed(code: int) -> int:
 
 
 DEFAULT_LOWER_BOUND_MAX_PARALLELISM = 1 << 7
-"""What small jobs have as their maximum, so that they can grow."""
+"""The least default for the maximum parallelism, so that small jobs can grow."""
 UPPER_BOUND_MAX_PARALLELISM = 1 << 15
-"""No job has more key groups."""
+"""The highest number of key groups."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyGroupRange:
-    """The key groups from `start` to `end`, both among them; none if `end` is `start` - 1."""
+    """The key groups from `start` to `end`, inclusive; empty if `end` is `start` - 1."""
 
     start: int
     end: int
@@ -236,7 +228,7 @@ class KeyGroupRange:
         return f"[{self.start}, {self.end}]"
 
     def intersection(self, other: KeyGroupRange) -> KeyGroupRange:
-        """What both have; it may be none."""
+        """The common key groups, possibly none."""
         start = max(self.start, other.start)
         return KeyGroupRange(start=start, end=max(min(self.end, other.end), start - 1))
 
@@ -254,7 +246,7 @@ def compute_key_group_for_key_hash(key_hash: int, max_parallelism: int) -> int:
 
 
 def assign_key_to_parallel_operator(key: HashableKey, max_parallelism: int, parallelism: int) -> int:
-    """The index of the subtask that gets the records of `key`."""
+    """The index of the subtask that processes the records of `key`."""
     key_group = assign_to_key_group(key, max_parallelism)
     return compute_operator_index_for_key_group(max_parallelism, parallelism, key_group)
 
@@ -270,7 +262,7 @@ def compute_operator_index_for_key_group(max_parallelism: int, parallelism: int,
 def compute_key_group_range_for_operator_index(
     max_parallelism: int, parallelism: int, operator_index: int
 ) -> KeyGroupRange:
-    """The key groups that the subtask with that index owns; never none, for there are as many as subtasks."""
+    """The key groups of the subtask with that index; never empty, as there are at least as many as subtasks."""
     check_parallelism(max_parallelism, parallelism)
     if not 0 <= operator_index < parallelism:
         raise ValueError(f"there is no subtask {operator_index}; they are 0 to {parallelism - 1}")
@@ -280,7 +272,7 @@ def compute_key_group_range_for_operator_index(
 
 
 def compute_default_max_parallelism(parallelism: int) -> int:
-    """The maximum of an operator that names none: half as much again as it has, as a power of two, within bounds."""
+    """The default maximum for that parallelism: 1.5 times as much, rounded up to a power of two, within bounds."""
     check_parallelism(UPPER_BOUND_MAX_PARALLELISM, parallelism)
     half_as_much_again = parallelism + parallelism // 2
     power_of_two = 1 << (half_as_much_again - 1).bit_length()
@@ -288,7 +280,7 @@ def compute_default_max_parallelism(parallelism: int) -> int:
 
 
 def check_parallelism(max_parallelism: int, parallelism: int = 1, *, operator: str | None = None) -> None:
-    """ValueError, naming the operator, unless 1 <= parallelism <= max_parallelism <= 32768."""
+    """Raise ValueError, naming the operator, unless 1 <= parallelism <= max_parallelism <= 32768."""
     whose = "" if operator is None else f"operator {operator!r}: "
     if not 1 <= max_parallelism <= UPPER_BOUND_MAX_PARALLELISM:
         raise ValueError(
@@ -302,16 +294,14 @@ def check_parallelism(max_parallelism: int, parallelism: int = 1, *, operator: s
 
 
 _REMEMBERED_KEYS = 1 << 17
-"""Of so many keys the place is known without hashing them again: some 20 MB at most."""
+"""Positions of this many keys are cached, in some 20 MB at most."""
 
 
 class InternalKeyContext:
-    """Which key the state is about at present.
+    """The current key of one operator and its position. Mutable: each record selects its key.
 
-    The current key of one operator, and where it lies. Mutable: each record selects its own.
-
-    Answers to Flink's `InternalKeyContext`. Invariant: the current key lies in the key groups of this subtask; a key of
-    another subtask is refused when it is selected, before any state is touched (S1, S8).
+    Answers to Flink's `InternalKeyContext`. Invariant: the current key is in this subtask's key groups; another
+    subtask's key is refused when it is selected, before any state is accessed (S1, S8).
     """
 
     def __init__(
@@ -328,18 +318,18 @@ class InternalKeyContext:
         self.max_parallelism = max_parallelism
         self.key_serializer = serializer_for(key_type)
         self.current_key: HashableKey = None
-        """None: no key is selected."""
+        """None if no key is selected."""
         self.identity: Identity = b""
-        """Of the current key."""
+        """Identity of the current key."""
         self.position: int | None = None
-        """The current key's key group, counted from the first of ours, followed by its spread; None without a key."""
+        """The key's group, counted from this subtask's first, followed by its spread; None without a key."""
         self.on_key_selected: list[Callable[[], None]] = []
-        """Called after each selection of a key, as a clean-up that goes by records wants it (S16)."""
+        """Called after each selection of a key, for clean-up that runs with each record (S16)."""
         self._placed = lru_cache(maxsize=_REMEMBERED_KEYS)(self._place)
-        """Only of ints and strings, which differ by more than type."""
+        """Used for ints and strings only, whose cache keys cannot be confused with other types."""
 
     def set_current_key(self, key: HashableKey) -> None:
-        """Let the state be about `key` from now on; StateError if it is none, or another subtask's."""
+        """Select the key of the following accesses; StateError if it is no key, or another subtask's."""
         kind = type(key)
         self.identity, self.position = (self._placed if kind is int or kind is str else self._place)(key)
         self.current_key = key
@@ -348,12 +338,12 @@ class InternalKeyContext:
                 selected()
 
     def select_none(self) -> None:
-        """From now on there is no current key, so an access is refused (S1)."""
+        """Select no key; state accesses are then refused (S1)."""
         self.current_key, self.identity, self.position = None, b"", None
 
     @contextmanager
     def selection_kept(self) -> Iterator[None]:
-        """Select the present key again at the end, or none if none is."""
+        """Restore the current selection at the end of the block."""
         before = self.current_key, self.identity, self.position
         try:
             yield
@@ -361,19 +351,18 @@ class InternalKeyContext:
             self.current_key, self.identity, self.position = before
 
     def place(self, key: HashableKey) -> tuple[Identity, int]:
-        """The identity and the position of a key of ours."""
+        """The identity and position of a key of this subtask."""
         kind = type(key)
         return self._placed(key) if kind is int or kind is str else self._place(key)
 
     @property
     def current_key_group(self) -> int:
-        """The key group of the current key."""
         if self.position is None:
             raise self.no_key()
         return self.key_group_range.start + (self.position >> SPREAD_BITS)
 
     def no_key(self, state: str | None = None) -> StateError:
-        """What is said to whoever wants state without having selected a key."""
+        """The error for a state access without a selected key."""
         return StateError(
             "no key is set, so there is no state to speak of; this method belongs into a keyed context,"
             " behind set_current_key(key)",
@@ -382,7 +371,7 @@ class InternalKeyContext:
         )
 
     def position_of(self, identity: Identity, key_group: int) -> int:
-        """Where a key lies, in a state's map: the order of positions is that of key groups first."""
+        """The position of a key in a state's map; positions are ordered by key group."""
         return (key_group - self.key_group_range.start) << SPREAD_BITS | spread_of(identity)
 
     def _place(self, key: HashableKey) -> tuple[Identity, int]:

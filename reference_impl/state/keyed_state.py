@@ -1,8 +1,8 @@
-"""The kinds of keyed state but the map: value, list, reducing and aggregating, and what all kinds have in common.
+"""The kinds of keyed state except the map: value, list, reducing and aggregating.
 
-Answers to Flink's `State`, `InternalKvState`, `ValueState`, `ListState`, `ReducingState`, `AggregatingState` with the
-`Heap...` class of each, and what `HeapKeyedStateBackend` makes of descriptors. Invariant: one kind of descriptor, one
-class of state, with a time to live or without.
+Answers to Flink's `State`, `InternalKvState`, `ValueState`, `ListState`, `ReducingState`, `AggregatingState` and their
+`Heap...` classes, and to the creation of states in `HeapKeyedStateBackend`. Invariant: each kind of descriptor has one
+class of state, with or without TTL.
 """
 
 from __future__ import annotations
@@ -38,23 +38,22 @@ __all__ = [
 
 
 class KeyedState(Protocol):
-    """A state, set to a namespace."""
+    """Any keyed state; accesses concern the current key and the namespace that was set."""
 
     table: StateTable
 
     @property
     def current_namespace(self) -> Any:
-        """The namespace that the next access is about."""
+        """The namespace of the next access."""
 
-    def set_current_namespace(self, namespace: Any) -> None:
-        """Let accesses be about `namespace` from now on."""
+    def set_current_namespace(self, namespace: Any) -> None: ...
 
     def clear(self) -> None:
-        """Let nothing be stored for the current key and namespace."""
+        """Remove what is stored for the current key and namespace."""
 
 
 def create_state(descriptor: StateDescriptor, serializer: TypeSerializer, table: StateTable) -> KeyedState:
-    """The state that `descriptor` asks for, over `table`, its values stored by `serializer`."""
+    """The state that `descriptor` requests, over `table`; `serializer` stores its values."""
     match descriptor:
         case ValueStateDescriptor():
             return ValueState(descriptor, serializer, table)
@@ -69,18 +68,16 @@ def create_state(descriptor: StateDescriptor, serializer: TypeSerializer, table:
 
 
 def meta_of(descriptor: StateDescriptor, serializer: TypeSerializer) -> StateMetaInfo:
-    """What a snapshot is to say of the state whose values `serializer` stores."""
+    """The metadata that snapshots hold for a state whose values `serializer` stores."""
     key_schema = descriptor.key_serializer.schema if isinstance(descriptor, MapStateDescriptor) else None
     return StateMetaInfo(kind=descriptor.kind, schema=serializer.schema, key_schema=key_schema)
 
 
 class ValueState:
-    """One value of the current key.
+    """One value per key. Mutable.
 
-    The state that a `ValueStateDescriptor` asks for. Mutable.
-
-    Answers to Flink's `ValueState` and `HeapValueState`. Invariant: what is read is a copy of what was last written,
-    and of the default if nothing was; changing it changes nothing until it is written (S3).
+    Answers to Flink's `ValueState` and `HeapValueState`. Invariant: a read returns a copy of the last value written,
+    or of the default; changing the copy changes nothing until it is written (S3).
     """
 
     def __init__(
@@ -94,22 +91,20 @@ class ValueState:
 
     @property
     def current_namespace(self) -> Any:
-        """The namespace that the next access is about."""
         return self._entry.namespace
 
     def set_current_namespace(self, namespace: Any) -> None:
-        """Let accesses be about `namespace` from now on."""
         self._entry.namespace = namespace
 
     def value(self) -> Any:
-        """The value; the default if there is none."""
+        """The value, or the default if there is none."""
         data = self._entry.get()
         if data is None:
             data = self._default
         return None if data is None else self._serializer.decode(data)
 
     def update(self, value: Any) -> None:
-        """Replace the value; None is no value, so it clears (S3)."""
+        """Replace the value; None clears (S3)."""
         if value is None:
             self._entry.remove()
             return
@@ -120,7 +115,6 @@ class ValueState:
         self._entry.put(data)
 
     def clear(self) -> None:
-        """Let there be no value."""
         self._entry.remove()
 
     def _encoded_default(self, default: Any) -> bytes | None:
@@ -131,12 +125,10 @@ class ValueState:
 
 
 class ListState:
-    """Elements of the current key, in the order in which they were added.
+    """Elements per key, in the order in which they were added. Mutable.
 
-    The state that a `ListStateDescriptor` asks for. Mutable.
-
-    Answers to Flink's `ListState` and `HeapListState`. Invariant: there is an entry if and only if there is an element;
-    a refused element or list changes nothing (S4).
+    Answers to Flink's `ListState` and `HeapListState`. Invariant: there is an entry if and only if there is an
+    element; a refused element or list changes nothing (S4).
     """
 
     def __init__(
@@ -149,15 +141,13 @@ class ListState:
 
     @property
     def current_namespace(self) -> Any:
-        """The namespace that the next access is about."""
         return self._entry.namespace
 
     def set_current_namespace(self, namespace: Any) -> None:
-        """Let accesses be about `namespace` from now on."""
         self._entry.namespace = namespace
 
     def get(self) -> list[Any]:
-        """Copies of the elements; an empty list if there are none, never None."""
+        """Copies of the elements; an empty list if there are none."""
         cell: Cell[list[bytes]] | None = self._entry.get()
         return [] if cell is None else list(map(self._serializer.decode, cell.items))
 
@@ -166,19 +156,18 @@ class ListState:
         self._append([self._encoded(element)])
 
     def add_all(self, elements: Iterable[Any]) -> None:
-        """Append elements, all or none; without any, nothing changes."""
+        """Append all elements, or none if one is refused."""
         self._append(self._all_encoded(elements))
 
     def update(self, elements: Iterable[Any]) -> None:
-        """Replace the elements; without any, there are none."""
+        """Replace all elements."""
         self._entry.put_items(self._all_encoded(elements))
 
     def clear(self) -> None:
-        """Let there be no elements."""
         self._entry.remove()
 
     def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
-        """Append the elements of the sources to those of the target; the sources are empty afterwards (S7)."""
+        """Append the elements of the sources to the target's, and remove the sources (S7)."""
         self._entry.merge(target, sources, self._merged)
 
     def _merged(self, cells: list[Cell[list[bytes]]]) -> Cell[list[bytes]]:
@@ -206,12 +195,10 @@ class ListState:
 
 
 class MergingState:
-    """One accumulator of the current key, into which whatever is added goes: what reducing and aggregating state share.
+    """One accumulator per key, the common part of reducing and aggregating state. Mutable.
 
-    An entry that `merge` makes one of two. Mutable.
-
-    Answers to Flink's `AbstractHeapMergingState`. Invariant: what is stored is replaced whole or not at all; if a
-    function of the user raises, it is what it was (S5).
+    Answers to Flink's `AbstractHeapMergingState`. Invariant: if a function of the user raises, the stored value is
+    unchanged (S5).
     """
 
     def __init__(
@@ -224,28 +211,25 @@ class MergingState:
 
     @property
     def current_namespace(self) -> Any:
-        """The namespace that the next access is about."""
         return self._entry.namespace
 
     def set_current_namespace(self, namespace: Any) -> None:
-        """Let accesses be about `namespace` from now on."""
         self._entry.namespace = namespace
 
     def clear(self) -> None:
-        """Let nothing have been added."""
         self._entry.remove()
 
     def get_internal(self) -> Any:
-        """What is stored; None if nothing was added."""
+        """The stored accumulator, or None."""
         data = self._entry.get()
         return None if data is None else self._serializer.decode(data)
 
     def update_internal(self, stored: Any) -> None:
-        """Replace what is stored."""
+        """Replace the stored accumulator."""
         self._entry.put(self._encoded(stored))
 
     def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
-        """Merge what the sources hold into the target; the sources are empty afterwards (S7)."""
+        """Merge the sources into the target, and remove the sources (S7)."""
         self._entry.merge(target, sources, self._merged)
 
     def _merged(self, stored: list[bytes]) -> bytes:
@@ -259,12 +243,10 @@ class MergingState:
 
 
 class ReducingState(MergingState):
-    """One value of the current key, to which each value added is reduced.
+    """One value per key, combined with each value that is added. Mutable.
 
-    The state that a `ReducingStateDescriptor` asks for. Mutable.
-
-    Answers to Flink's `ReducingState` and `HeapReducingState`. Invariant: the value is what the function makes of all
-    that was added, in order; if the function raises, it is what it was (S5).
+    Answers to Flink's `ReducingState` and `HeapReducingState`. Invariant: the value is the reduction of all values
+    added, in order; if the function raises, it is unchanged (S5).
     """
 
     def __init__(
@@ -274,11 +256,11 @@ class ReducingState(MergingState):
         self.descriptor = descriptor
 
     def get(self) -> Any:
-        """The value; None if nothing was added."""
+        """The value, or None."""
         return self.get_internal()
 
     def add(self, value: Any) -> None:
-        """Reduce the old value and `value` to one; None clears, as in Flink."""
+        """Combine the value with `value`; None clears, as in Flink."""
         if value is None:
             self.clear()
             return
@@ -287,12 +269,10 @@ class ReducingState(MergingState):
 
 
 class AggregatingState(MergingState):
-    """An accumulator of the current key, into which values are gathered, and what it comes to.
+    """An accumulator per key, to which values are added. Mutable.
 
-    The state that an `AggregatingStateDescriptor` asks for. Mutable.
-
-    Answers to Flink's `AggregatingState` and `HeapAggregatingState`. Invariant: only the accumulator is stored, never a
-    value added or a result; if the function raises, it is what it was, for it was given a copy (S5).
+    Answers to Flink's `AggregatingState` and `HeapAggregatingState`. Invariant: only the accumulator is stored. The
+    function gets a copy of it, so if the function raises, the stored one is unchanged (S5).
     """
 
     def __init__(
@@ -303,12 +283,12 @@ class AggregatingState(MergingState):
         self._aggregate = descriptor.aggregate
 
     def get(self) -> Any:
-        """The result; None if nothing was added."""
+        """The result, or None if nothing was added."""
         data = self._entry.get()
         return None if data is None else self._aggregate.get_result(self._serializer.decode(data))
 
     def add(self, value: Any) -> None:
-        """Gather `value`; None clears, as in Flink."""
+        """Add `value` to the accumulator; None clears, as in Flink."""
         if value is None:
             self.clear()
             return
@@ -318,5 +298,5 @@ class AggregatingState(MergingState):
         self.update_internal(self._aggregate.add(value, accumulator))
 
     def _merge_accumulators(self, into: Any, other: Any) -> Any:
-        """Looked up only when namespaces are merged: a function that is never merged needs none."""
+        """Looks up `merge` only when namespaces are merged: functions without it can be used otherwise."""
         return self._aggregate.merge(into, other)

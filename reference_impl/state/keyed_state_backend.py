@@ -1,11 +1,11 @@
 """The keyed state of one subtask of an operator: its states by name, its current key, its snapshots.
 
-Answers to Flink's `AbstractKeyedStateBackend` and `HeapKeyedStateBackend`. Invariant: every access is about the current
-key (S1); a snapshot is the state as it was when `snapshot` returned, complete, with the states that nobody has
-registered (S9); what is restored are exactly the key groups of this subtask.
+Answers to Flink's `AbstractKeyedStateBackend` and `HeapKeyedStateBackend`. Invariant: each access concerns the current
+key (S1); a snapshot is the complete state at the moment when `snapshot` returned, including states that no operator
+has registered (S9); a restore takes exactly the key groups of this subtask.
 
-What `snapshot` does at once is to copy a directory, some microseconds for each thousand keys; the rest is in the future
-that it returns, a slice for each few hundred keys.
+`snapshot` itself only copies directories, which takes some microseconds for each thousand keys; the returned future
+encodes the entries, some hundred keys in each slice.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["KeyedStateBackend"]
 
 
 class KeyedStateBackend:
-    """Made for one subtask, restored once at most, then used on the task's thread only. Mutable."""
+    """Created for one subtask, restored at most once, used on the task's thread. Mutable."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class KeyedStateBackend:
         create_with_ttl: CreateWithTtl = create_state_with_ttl,
         create_state_map: CreateStateMap = CopyOnWriteStateMap,
     ) -> None:
-        """`now_ms` is the clock of states with a time to live; without any such state none is needed."""
+        """`now_ms` is the clock for states with a time to live; without such states it is not needed."""
         whole = KeyGroupRange(start=0, end=max(max_parallelism - 1, 0))
         self.operator = operator
         self.context = InternalKeyContext(
@@ -52,19 +52,19 @@ class KeyedStateBackend:
             key_type=key_type,
         )
         self.set_current_key = self.context.set_current_key
-        """Let accesses be about a key from now on; StateError if it is another subtask's, or can be no key."""
+        """Select the key of the following accesses; StateError if another subtask owns it or it cannot be a key."""
         self._registry = KeyedStateRegistry(
             self.context, now_ms, create_with_ttl=create_with_ttl, create_state_map=create_state_map
         )
 
     @property
     def current_key(self) -> HashableKey:
-        """The key that the next access is about; None before the first."""
+        """The key of the next access; None before the first selection."""
         return self.context.current_key
 
     @property
     def current_key_group(self) -> int:
-        """The key group of the current key; StateError without one."""
+        """The key group of the current key; StateError without a key."""
         return self.context.current_key_group
 
     @property
@@ -79,37 +79,38 @@ class KeyedStateBackend:
 
     @property
     def num_keyed_state_entries(self) -> int:
-        """How many entries there are, in all states, keys and namespaces; counted."""
+        """The number of entries over all states, keys and namespaces; counts them."""
         return sum(map(len, self._registry.tables.values()))
 
     @property
     def compactions(self) -> list[Compaction]:
-        """Of the states whose time to live has one; whoever owns the task runs those that are due (S16)."""
+        """The compactions of states with TTL; the task runs those that are due (S16)."""
         found = [table.compaction for table in self._registry.tables.values()]
         return [compaction for compaction in found if compaction is not None]
 
     def get_partitioned_state(self, namespace: Any, descriptor: StateDescriptor) -> Any:
-        """The state that `descriptor` asks for, set to `namespace`; None for the one of who has none."""
+        """The state that `descriptor` requests, set to `namespace`; None is the default namespace."""
         state = self.get_or_create_keyed_state(descriptor)
         state.set_current_namespace(namespace)
         return state
 
     def get_or_create_keyed_state(self, descriptor: StateDescriptor) -> Any:
-        """The one state of that name; what was restored under it is read from here on (S2, C45).
+        """The state with that name, with its restored content (S2, C45).
 
-        StateMigrationException if it was of another kind, or of a type that cannot be read as the one asked for.
+        StateMigrationException if the restored state is of another kind, or its type cannot be read as the requested
+        one.
         """
         return self._registry.state(descriptor)
 
     def get_keys(self, state: str, namespace: Any = None) -> Iterator[Any]:
-        """The keys that have something in a state; also while entries come and go."""
+        """The keys that have an entry in a state; entries may be added and removed during the iteration."""
         table = self._registry.tables.get(state)
         return iter(()) if table is None else table.keys(namespace)
 
     def apply_to_all_keys(
         self, namespace: Any, descriptor: StateDescriptor, function: Callable[[Any, Any], None]
     ) -> None:
-        """Call `function` with each key and the state, which is about that key then; it may change that."""
+        """Call `function` with each key and the state, with that key selected; it may change the state."""
         state = self.get_partitioned_state(namespace, descriptor)
         with self.context.selection_kept():
             for key in tuple(self.get_keys(descriptor.name, namespace)):
@@ -118,16 +119,16 @@ class KeyedStateBackend:
 
     def snapshot(
         self,
-        checkpoint_id: int,  # noqa: ARG002  # the protocol's: a backend that shares files names them by it
-        timestamp: int = 0,  # noqa: ARG002  # as above
-        options: CheckpointOptions | None = None,  # noqa: ARG002  # as above: nothing here differs by it
+        checkpoint_id: int,  # noqa: ARG002  # part of the protocol; a backend that shares files names them by it
+        timestamp: int = 0,  # noqa: ARG002  # part of the protocol
+        options: CheckpointOptions | None = None,  # noqa: ARG002  # part of the protocol
     ) -> SnapshotFuture[KeyedStateHandle | None]:
-        """Keep all states as they are now; the future writes them down, and comes to None if they are empty (C10)."""
+        """Capture all states; the future encodes them. Its result is None if they are empty (C10)."""
         tables = {name: table.snapshot() for name, table in self._registry.tables.items()}
         return SnapshotFuture(self._write(tables))
 
     def restore(self, handles: Iterable[KeyedStateHandle | None]) -> None:
-        """Take in the key groups that are ours of all that the subtasks of before have left, before any access."""
+        """Take this subtask's key groups from the handles of all former subtasks; called before any access."""
         if self._registry.tables:
             raise WrongState(f"operator {self.operator!r} has state already; restore() comes first, and once")
         restored: dict[int, None] = {}
@@ -137,7 +138,7 @@ class KeyedStateBackend:
                 self._restore(handle, restored)
 
     def dispose(self) -> None:
-        """Let go of all states; nothing can be asked of this backend afterwards."""
+        """Drop all states; later accesses fail."""
         self._registry.dispose()
 
     def _write(self, tables: dict[str, StateTableSnapshot]) -> Generator[None, None, KeyedStateHandle | None]:
@@ -149,7 +150,7 @@ class KeyedStateBackend:
                     written[name] = blocks
             if written:
                 key_groups[key_group] = written
-            yield  # an empty key group takes its time too, and there may be thousands
+            yield  # empty key groups take time too, and there may be thousands
         if not key_groups:
             return None
         return KeyedStateHandle(

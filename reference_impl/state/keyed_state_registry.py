@@ -1,7 +1,7 @@
-"""The states of a backend by name: what was restored, what has been asked for since, and the migration between the two.
+"""The states of a keyed backend by name: restored ones, requested ones, and the migration from one to the other.
 
 Answers to the registration part of Flink's `AbstractKeyedStateBackend` and `HeapKeyedStateBackend`, and to
-`StateSerializerProvider`. Invariant: a name has one table and, once it is registered, one state object over it (S2).
+`StateSerializerProvider`. Invariant: a name has one table and, once requested, one state object over it (S2).
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ __all__ = ["CreateStateMap", "KeyedStateRegistry", "migrate"]
 
 
 def migrate(table: StateTable, meta: StateMetaInfo, serializer: TypeSerializer) -> None:
-    """Lets what was restored be read as what is registered now, if it can be.
+    """Make restored values readable as the registered type, rewriting them if necessary.
 
-    Rewrite the values of `table` as `serializer` has them, where need be; StateMigrationException if they cannot.
+    Raises StateMigrationException if they cannot be read.
 
-    Answers to Flink's `StateSerializerProvider` and `AbstractKeyedStateBackend`'s check at registration. Invariant:
-    after it the table's values are all of the new type; if they cannot be, nothing has changed (S2).
+    Answers to Flink's `StateSerializerProvider` and to the check of `AbstractKeyedStateBackend` at registration.
+    Invariant: afterwards all values of the table have the new type; on an error nothing has changed (S2).
     """
     old = table.meta
     match _compatibility(new=meta, old=old):
@@ -47,19 +47,19 @@ def migrate(table: StateTable, meta: StateMetaInfo, serializer: TypeSerializer) 
 
 
 def _compatibility(*, new: StateMetaInfo, old: StateMetaInfo) -> Compatibility:
-    """Its kind and the type of a map's keys cannot change."""
+    """The kind of state and the type of a map's keys cannot change."""
     if (new.kind, new.key_schema) != (old.kind, old.key_schema):
         return Compatibility.INCOMPATIBLE
     return compatibility(new=new.schema, old=old.schema)
 
 
 def _migrated(data: bytes | None, serializer: TypeSerializer, old: Schema) -> bytes | None:
-    """A value of a map may be None; where the new ones have stamps, it gets one like the others."""
+    """A value inside a map may be None; if new values have timestamps, it gets one too."""
     if data is not None:
         return serializer.migrate(data, old)
     if serializer.schema.kind == "ttl" and old.kind != "ttl":
         stamped = serializer.migrate(_NONE, old)
-        serializer.decode(stamped)  # or else it would be refused when it is read (S6)
+        serializer.decode(stamped)  # raises here what a read would raise (S6)
         return stamped
     return None
 
@@ -76,17 +76,15 @@ _NONE = msgspec.msgpack.encode(None)
 
 
 CreateStateMap = Callable[[int], CopyOnWriteStateMap]
-"""Makes the map of one state, for so many key groups."""
+"""Creates the map of one state, for that number of key groups."""
 
 
 class KeyedStateRegistry:
-    """The states of a backend by name: what was restored, and what has been asked for since.
-
-    Of one backend. Mutable: grows.
+    """The states of one keyed backend by name, restored or requested. Mutable: grows.
 
     Answers to the registration part of Flink's `AbstractKeyedStateBackend` and `HeapKeyedStateBackend`. Invariant: a
-    name has one table and, once it is registered, one state object over it; whoever asks for the name again gets that
-    object, or an error if what is asked for is something else (S2).
+    name has one table and, once requested, one state object over it; a second request returns that object, or raises
+    if it asks for something else (S2).
     """
 
     def __init__(
@@ -98,7 +96,7 @@ class KeyedStateRegistry:
         create_state_map: CreateStateMap = CopyOnWriteStateMap,
     ) -> None:
         self.tables: dict[str, StateTable] = {}
-        """Of each name, whether restored or registered."""
+        """By name, restored or requested."""
         self._context = context
         self._now_ms = now_ms
         self._create_with_ttl = create_with_ttl
@@ -107,7 +105,7 @@ class KeyedStateRegistry:
         self._registered: dict[str, tuple[StateDescriptor, KeyedState]] = {}
 
     def state(self, descriptor: StateDescriptor) -> KeyedState:
-        """The one state of that name, registered now if it has not been before."""
+        """The state with that name; created at the first request."""
         first, state = self._registered.get(getattr(descriptor, "name", ""), (None, None))
         if state is None:
             state = self._create(descriptor)
@@ -117,7 +115,7 @@ class KeyedStateRegistry:
         return state
 
     def table(self, name: str, meta: StateMetaInfo) -> StateTable:
-        """The table of that name; a new one, as `meta` says, if there is none."""
+        """The table with that name; created from `meta` if there is none."""
         table = self.tables.get(name)
         if self._is_disposed:
             raise WrongState(
@@ -130,13 +128,13 @@ class KeyedStateRegistry:
         return table
 
     def dispose(self) -> None:
-        """Forget all states, and refuse to make new ones."""
+        """Forget all states, and refuse to create new ones."""
         self.tables.clear()
         self._registered.clear()
         self._is_disposed = True
 
     def _create(self, descriptor: StateDescriptor) -> KeyedState:
-        """With stamps or without, as the descriptor wants it."""
+        """Create the state, with or without TTL."""
         serializer = self._serializer_of(descriptor)
         if descriptor.ttl is None or not descriptor.ttl.is_enabled:
             return self._create_plain(descriptor, serializer)
@@ -144,7 +142,7 @@ class KeyedStateRegistry:
         return self._create_with_ttl(descriptor, create_state=self._create_plain, now_ms=now_ms)
 
     def _create_plain(self, descriptor: StateDescriptor, serializer: TypeSerializer) -> KeyedState:
-        """A state whose values are what `serializer` says, be they stamped or not."""
+        """Create a state whose values `serializer` stores."""
         meta = meta_of(descriptor, serializer)
         table = self.table(descriptor.name, meta)
         if table.meta != meta:
@@ -167,7 +165,7 @@ class KeyedStateRegistry:
         return serializer
 
     def _refuse_another(self, descriptor: StateDescriptor) -> None:
-        """Unless what is asked for by a name is what is registered under it."""
+        """Raise unless the descriptor asks for the same as the one that was registered."""
         meta = meta_of(descriptor, self._serializer_of(descriptor))
         registered = self.tables[descriptor.name].meta
         if meta != registered.without_stamps:

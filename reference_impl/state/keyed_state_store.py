@@ -1,7 +1,7 @@
-"""What a user's function asks for its state: by kind, without namespaces.
+"""The interface through which a user's function requests keyed state, by kind and without namespaces.
 
-Answers to Flink's `KeyedStateStore` and `DefaultKeyedStateStore`. Invariant: it hands out states of the one namespace
-that all functions without windows share; which key they are about is settled by whoever selects the key (S1).
+Answers to Flink's `KeyedStateStore` and `DefaultKeyedStateStore`. Invariant: all states have the default namespace;
+the operator selects the key (S1).
 """
 
 from __future__ import annotations
@@ -32,40 +32,35 @@ __all__ = ["KeyedStateStore"]
 
 
 class KeyedStateStore:
-    """A door to `backend`."""
+    """Requests states from `backend`."""
 
     def __init__(self, backend: KeyedStateBackend) -> None:
         self._backend = backend
 
     def get_state(self, descriptor: ValueStateDescriptor) -> ValueState | TtlValueState:
-        """One value a key."""
         state: ValueState | TtlValueState = self._state(descriptor, ValueStateDescriptor)
         return state
 
     def get_list_state(self, descriptor: ListStateDescriptor) -> ListState | TtlListState:
-        """Elements in the order in which they were added."""
         state: ListState | TtlListState = self._state(descriptor, ListStateDescriptor)
         return state
 
     def get_reducing_state(self, descriptor: ReducingStateDescriptor) -> ReducingState | TtlReducingState:
-        """One value, to which each value added is reduced."""
         state: ReducingState | TtlReducingState = self._state(descriptor, ReducingStateDescriptor)
         return state
 
     def get_aggregating_state(
         self, descriptor: AggregatingStateDescriptor
     ) -> AggregatingState | TtlAggregatingState:
-        """An accumulator, into which values are gathered."""
         state: AggregatingState | TtlAggregatingState = self._state(descriptor, AggregatingStateDescriptor)
         return state
 
     def get_map_state(self, descriptor: MapStateDescriptor) -> MapState | TtlMapState:
-        """Values by keys of the user's."""
         state: MapState | TtlMapState = self._state(descriptor, MapStateDescriptor)
         return state
 
     def _state(self, descriptor: StateDescriptor, kind: type[StateDescriptor]) -> Any:
-        """Of what the method promises, so that another kind is refused here and not at its first use."""
+        """Refuse a descriptor of another kind here instead of at its first use."""
         if not isinstance(descriptor, kind):
             raise StateError(
                 f"a {type(descriptor).__name__} does not say what is wanted; give a {kind.__name__}",

@@ -1,7 +1,7 @@
-"""Values of the current key, by keys of the user's.
+"""Map state: values per key, under keys of the user's own.
 
 Answers to Flink's `MapState` and `HeapMapState`. Invariant: something is stored if and only if there is an entry; a
-view or an iterator goes on speaking of the key and the namespace for which it was asked for (S6).
+view or iterator keeps the key and namespace with which it was created (S6).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from reference_impl.state.state_table import KeyedEntry, StateTable
 __all__ = ["MapEntries", "MapIterator", "MapState", "MapView"]
 
 _Project = Callable[[Identity, bytes | None], Any]
-"""What an iterator gives of an entry: its key, its value or both."""
+"""What an iterator returns for an entry: key, value or both."""
 
 
 class MapState:
-    """The state that a `MapStateDescriptor` asks for. Mutable. Keys differ by type too: 1 is not True."""
+    """A map per key. Mutable. Map keys differ by type too: 1 is not True."""
 
     def __init__(self, descriptor: MapStateDescriptor, serializer: TypeSerializer, table: StateTable) -> None:
         self.descriptor = descriptor
@@ -38,65 +38,60 @@ class MapState:
 
     @property
     def current_namespace(self) -> Any:
-        """The namespace that the next access is about."""
         return self._entry.namespace
 
     def set_current_namespace(self, namespace: Any) -> None:
-        """Let accesses be about `namespace` from now on."""
         self._entry.namespace = namespace
 
     def get(self, key: Any) -> Any:
-        """A copy of the value; None if there is none, or if it is None."""
+        """A copy of the value; None if there is none or it is None."""
         return self._decoded(self._items().get(self._identity(key)))
 
     def contains(self, key: Any) -> bool:
-        """Whether there is an entry, be its value None."""
+        """Whether there is an entry, even with the value None."""
         return self._identity(key) in self._items()
 
     def is_empty(self) -> bool:
-        """Whether there is no entry."""
         return not self._items()
 
     def put(self, key: Any, value: Any) -> None:
-        """Enter a value, in place of the one before; it may be None."""
+        """Replace the value, which may be None."""
         self._put({self._identity_to_write(key): self._encoded(value)})
 
     def put_all(self, values: Mapping[Any, Any]) -> None:
-        """Enter values, all or none."""
+        """Put all entries, or none if one is refused."""
         if values is None:
             raise self._entry.refusal("None is no mapping; give an empty one, or clear()")
         self._put({self._identity_to_write(key): self._encoded(value) for key, value in values.items()})
 
     def remove(self, key: Any) -> None:
-        """Let there be no such entry."""
         self.entries_here().remove(self._identity(key))
 
     def clear(self) -> None:
-        """Let there be no entries."""
         self._entry.remove()
 
     def entries(self) -> MapView:
-        """Pairs of key and value, in the order in which the keys were entered."""
+        """Pairs of key and value, in the order in which the keys were first put."""
         return self._view(lambda key, data: (self._key_of(key), self._decoded(data)))
 
     def keys(self) -> MapView:
-        """The keys, in the order in which they were entered."""
+        """The keys, in the order in which they were first put."""
         return self._view(lambda key, _: self._key_of(key))
 
     def values(self) -> MapView:
-        """The values, in the order in which their keys were entered."""
+        """The values, in the order in which their keys were first put."""
         return self._view(lambda _, data: self._decoded(data))
 
     def iterator(self) -> MapIterator:
-        """Goes once over the entries, and can remove the one it has just given."""
+        """An iterator over the entries that can remove the one it returned last."""
         return iter(self.entries())
 
     def entries_here(self) -> MapEntries:
-        """The entries of the current key and namespace, as they are stored; also when others are current."""
+        """The stored entries of the current key and namespace; still the same ones after another key is selected."""
         return MapEntries(self.table.map, self._entry.place())
 
     def key_of(self, identity: Identity) -> Any:
-        """The key of the user's under which an entry is stored."""
+        """The user's key with that identity."""
         return self._key_of(identity)
 
     def _view(self, project: _Project) -> MapView:
@@ -129,7 +124,7 @@ class MapState:
             raise self._refusal(error) from None
 
     def _identity_to_write(self, key: Any) -> Identity:
-        """Of a key that is looked at more closely, for what lies in the state must be of its type."""
+        """The identity of a key to be stored, after a check of its type."""
         try:
             self._keys.encode(key)
         except UNENCODABLE as error:
@@ -141,7 +136,7 @@ class MapState:
 
 
 class MapEntries:
-    """What a map holds under one key and namespace, whatever is selected later. Mutable: it is the state itself."""
+    """The map stored under one key and namespace, whatever is selected later. Mutable: it changes the state itself."""
 
     def __init__(self, state_map: CopyOnWriteStateMap, place: tuple[int, EntryKey]) -> None:
         self._map = state_map
@@ -149,18 +144,18 @@ class MapEntries:
 
     @property
     def items(self) -> dict[Identity, bytes | None]:
-        """The values by the identities of their keys; not to be changed, and to be asked for anew after each change."""
+        """The encoded values by key identity; must not be changed, and must be read again after each change."""
         cell: Cell[dict[Identity, bytes | None]] | None = self._map.get(*self._place)
         return {} if cell is None else cell.items
 
     def replace(self, identity: Identity, data: bytes) -> None:
-        """Let an entry that is there hold something else."""
+        """Replace the value of an existing entry."""
         cell = self._map.cell_to_write(*self._place)
         assert cell is not None
         cell.items[identity] = data
 
     def remove(self, identity: Identity) -> None:
-        """Remove an entry, and with the last one all that is stored under the key (FLINK-21413)."""
+        """Remove an entry; with the last one, remove the whole map (FLINK-21413)."""
         if identity not in self.items:
             return
         cell = self._map.cell_to_write(*self._place)
@@ -171,7 +166,7 @@ class MapEntries:
 
 
 class MapView:
-    """What a map holds at the time when somebody looks: each iteration begins anew, each length is counted."""
+    """A live view of a map: each iteration starts anew, each length is counted anew."""
 
     def __init__(self, entries: MapEntries, project: _Project) -> None:
         self._entries = entries
@@ -185,9 +180,9 @@ class MapView:
 
 
 class MapIterator:
-    """Goes once over what a map holds. Mutable.
+    """Iterates once over a map. Mutable.
 
-    What is entered while it goes is not met, what is removed is not met any more, a changed value is met as it is then.
+    Entries put during the iteration are not visited, removed ones neither; a changed value appears as it is then.
     """
 
     def __init__(self, entries: MapEntries, project: _Project) -> None:
@@ -196,7 +191,7 @@ class MapIterator:
         self._ahead = iter(tuple(entries.items))
         self._next: Identity | None = None
         self._last: Identity | None = None
-        """What `remove` is about: the entry given last, whatever has been looked at since (FLINK-10267)."""
+        """The entry returned last, which `remove` removes even after `has_next` (FLINK-10267)."""
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -209,7 +204,7 @@ class MapIterator:
         return self._project(self._last, self._entries.items[self._last])
 
     def has_next(self) -> bool:
-        """Whether there is one more; to ask changes nothing."""
+        """Whether there is a further entry; changes nothing."""
         items = self._entries.items
         while self._next is None or self._next not in items:
             self._next = next(self._ahead, None)
@@ -218,7 +213,7 @@ class MapIterator:
         return True
 
     def remove(self) -> None:
-        """Remove the entry given last from the state; WrongState before the first, and a second time."""
+        """Remove the entry returned last; WrongState before the first one, and on a second call."""
         if self._last is None:
             raise WrongState("there is no entry to remove: call next() first, and remove() once for each")
         self._entries.remove(self._last)

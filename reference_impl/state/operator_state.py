@@ -1,7 +1,7 @@
-"""The operator state of one subtask: the backend that keeps it by name, and its two kinds, lists and broadcast maps.
+"""The operator state of one subtask: a backend with named states of two kinds, lists and broadcast maps.
 
-Answers to Flink's `DefaultOperatorStateBackend`, `PartitionableListState` and `HeapBroadcastState`. Invariant: the name
-is the state: under one name there is one object with one mode (S18).
+Answers to Flink's `DefaultOperatorStateBackend`, `PartitionableListState` and `HeapBroadcastState`. Invariant: under
+one name there is one object with one mode (S18).
 """
 
 from __future__ import annotations
@@ -28,14 +28,10 @@ T = TypeVar("T")
 
 
 class PartitionableListState(Generic[T]):
-    """Operator state that is a list: its elements may be given to other subtasks one by one.
+    """Operator state that is a list; its elements are redistributed when the parallelism changes. Mutable.
 
-    One list of one operator's subtask, split or united when it comes to another parallelism. Mutable.
-
-    `len` is the number of its elements.
-
-    Answers to Flink's `PartitionableListState`. Invariant: an element is encoded when it is added and decoded when it
-    is read, so nobody who holds one can change the state through it, and a snapshot need only copy references (S23).
+    Answers to Flink's `PartitionableListState`. Invariant: elements are encoded when they are added and decoded when
+    they are read, so no caller can change the state through an element, and a snapshot only copies references (S23).
     """
 
     def __init__(
@@ -57,28 +53,27 @@ class PartitionableListState(Generic[T]):
         return len(self._items)
 
     def get(self) -> list[T]:
-        """All elements in their order; a list of the caller's own, empty if there are none (S4)."""
+        """All elements in order, as a new list (S4)."""
         decode = self.serializer.decode
         return [decode(item) for item in self._items]
 
     def add(self, value: T) -> None:
-        """Put it behind the others."""
+        """Append an element."""
         self._items.append(self._encoded(value))
 
     def add_all(self, values: Iterable[T]) -> None:
-        """Put all behind the others, or none of them if one is missing (S4)."""
+        """Append all elements, or none if one is refused (S4)."""
         self._items += self._all_encoded(values)
 
     def update(self, values: Iterable[T]) -> None:
-        """These instead of the others, or the others still if one is missing (S4)."""
+        """Replace all elements; if one is refused, nothing changes (S4)."""
         self._items = self._all_encoded(values)
 
     def clear(self) -> None:
-        """No elements."""
         self._items = []
 
     def partitions(self) -> OperatorStatePartitions:
-        """What a snapshot taken now keeps (S23)."""
+        """The content for a snapshot (S23)."""
         return OperatorStatePartitions(
             mode=self.mode, schema=self.serializer.schema, items=tuple(self._items)
         )
@@ -105,20 +100,20 @@ V = TypeVar("V")
 
 
 class BroadcastState(Generic[K, V]):
-    """Operator state that is the same in every subtask: a map, written by what is broadcast to all of them.
+    """Operator state that is the same in every subtask: a map, written by elements that are broadcast. Mutable.
 
-    One subtask's copy, as the side sees it that all subtasks receive. Mutable; `len` is the number of entries.
+    This object is one subtask's copy, for the side of the operator that receives the broadcast.
 
-    Answers to Flink's `BroadcastState`, `ReadOnlyBroadcastState` and `HeapBroadcastState`. Invariant: only the side
-    that every subtask receives in full can write; the keyed side, of which each subtask sees a part, has a view that
-    cannot, or the copies would diverge (S24). Values are encoded when they are put and decoded when they are read: who
-    changes what was read changes a copy.
+    Answers to Flink's `BroadcastState`, `ReadOnlyBroadcastState` and `HeapBroadcastState`. Invariant: only the
+    broadcast side, which every subtask receives in full, can write; the keyed side gets a read-only view, or the
+    copies would diverge (S24). Values are encoded when they are put and decoded when they are read, so changing what
+    was read changes a copy.
 
-    It lies in memory, each subtask checkpoints its own copy, and no subtask knows another's. As long as each applies
-    the same updates, and they depend neither on the order among elements nor on anything a subtask has for itself, the
-    copies are equal; nobody checks that at run time, a property of the tests does.
+    Each subtask checkpoints its own copy and does not know the others. The copies are equal as long as all subtasks
+    apply the same updates, and these depend neither on the order of elements nor on anything local. Nothing checks
+    that at run time; a property-based test does.
 
-    Deviation: entries keep the order in which their keys were first put; who depends on it is wrong in Flink (S24).
+    Difference from Flink: entries keep the order in which their keys were first put; Flink promises no order (S24).
     """
 
     mode = Mode.BROADCAST
@@ -137,57 +132,53 @@ class BroadcastState(Generic[K, V]):
         self._operator = operator
         self._name = name
         self._values: dict[bytes, bytes] = dict(item for item in items if isinstance(item, tuple))
-        """By the encoded key, so that 1, 1.0 and True are three, and a list can be one."""
+        """By encoded key, so that 1, 1.0 and True differ, and a list can be a key."""
 
     def __len__(self) -> int:
         return len(self._values)
 
     def get(self, key: K) -> V | None:
-        """The value of `key`, a copy; None without one."""
+        """A copy of the value of `key`, or None."""
         value = self._values.get(self._encoded(self.key_serializer, key))
         return None if value is None else self.serializer.decode(value)
 
     def contains(self, key: K) -> bool:
-        """Whether `key` has a value."""
         return self._encoded(self.key_serializer, key) in self._values
 
     def entries(self) -> list[tuple[K, V]]:
-        """Each key with its value, as they were when this was called; a list of the caller's own."""
+        """All keys and values at the time of the call, as a new list."""
         key_of, value_of = self.key_serializer.decode, self.serializer.decode
         return [(key_of(key), value_of(value)) for key, value in self._values.items()]
 
     immutable_entries = entries
-    """Flink's name for a reader's; what one does to a pair, or to what is in it, is done to a copy."""
+    """Flink's name for the reader's method; changes to the result affect only copies."""
 
     def iterator(self) -> Iterator[tuple[K, V]]:
-        """Goes once over the entries."""
         return iter(self.entries())
 
     def put(self, key: K, value: V) -> None:
-        """Let `key` have this value."""
         self.put_all([(key, value)])
 
     def put_all(self, entries: Mapping[K, V] | Iterable[tuple[K, V]]) -> None:
-        """Let each key have its value, or none of them if one is missing or of another type."""
+        """Put all entries, or none if one is refused."""
         pairs = entries.items() if isinstance(entries, Mapping) else entries
         self._values.update(
             [(self._encoded(self.key_serializer, k), self._encoded(self.serializer, v)) for k, v in pairs]
         )
 
     def remove(self, key: K) -> None:
-        """Let `key` have none; without effect if it has none."""
+        """Without effect if there is no such key."""
         self._values.pop(self._encoded(self.key_serializer, key), None)
 
     def clear(self) -> None:
-        """No entries."""
         self._values.clear()
 
     def read_only(self) -> ReadOnlyBroadcastState[K, V]:
-        """For the keyed side."""
+        """The view for the keyed side."""
         return ReadOnlyBroadcastState(self)
 
     def partitions(self) -> OperatorStatePartitions:
-        """What a snapshot taken now keeps (S23)."""
+        """The content for a snapshot (S23)."""
         return OperatorStatePartitions(
             mode=self.mode,
             schema=self.serializer.schema,
@@ -203,7 +194,7 @@ class BroadcastState(Generic[K, V]):
 
 
 class ReadOnlyBroadcastState(Generic[K, V]):
-    """A live view without any way to write (S24)."""
+    """A live view without methods that write (S24)."""
 
     def __init__(self, state: BroadcastState[K, V]) -> None:
         self.get = state.get
@@ -216,13 +207,10 @@ S = TypeVar("S", bound=_State)
 
 
 class OperatorStateBackend:
-    """The operator state of one subtask: lists and broadcast maps by name, snapshot and restored together.
+    """The operator state of one subtask: lists and broadcast maps by name, saved and restored together. Mutable.
 
-    Of one subtask of `operator`. Mutable.
-
-    Answers to Flink's `OperatorStateBackend` and `DefaultOperatorStateBackend`. Invariant: the name is the state. Under
-    one name there is one object with one mode (S18), and what was restored under a name that nobody asks for is in the
-    next snapshot all the same, unread.
+    Answers to Flink's `OperatorStateBackend` and `DefaultOperatorStateBackend`. Invariant: under one name there is one
+    object with one mode (S18). A restored state that no operator requests is in the next snapshot, unchanged.
     """
 
     def __init__(self, *, operator: str) -> None:
@@ -232,24 +220,24 @@ class OperatorStateBackend:
 
     @property
     def registered_state_names(self) -> list[str]:
-        """Of the lists that somebody has asked for or that were restored."""
+        """Names of the list states that were requested or restored."""
         return [name for name, mode in self._modes().items() if mode is not Mode.BROADCAST]
 
     @property
     def registered_broadcast_state_names(self) -> list[str]:
-        """Of the broadcast states that somebody has asked for or that were restored."""
+        """Names of the broadcast states that were requested or restored."""
         return [name for name, mode in self._modes().items() if mode is Mode.BROADCAST]
 
     def get_list_state(self, descriptor: ListStateDescriptor) -> PartitionableListState[Any]:
-        """A list that is split when the parallelism changes (S20)."""
+        """A list that is split among the subtasks when the parallelism changes (S20)."""
         return self._list_state(descriptor, Mode.SPLIT_DISTRIBUTE)
 
     def get_union_list_state(self, descriptor: ListStateDescriptor) -> PartitionableListState[Any]:
-        """A list of which every subtask gets everybody's elements at a restore; take out what is not yours (S25)."""
+        """A list whose elements every subtask gets at a restore; it must drop those of others (S25)."""
         return self._list_state(descriptor, Mode.UNION)
 
     def get_broadcast_state(self, descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
-        """A map that is the same in all subtasks; give the keyed side its `read_only()` view (S24)."""
+        """A map that is the same in all subtasks; pass the keyed side its `read_only()` view (S24)."""
         self._refuse_other_kind(descriptor, MapStateDescriptor)
 
         def create(items: tuple[Item, ...]) -> BroadcastState[Any, Any]:
@@ -265,25 +253,24 @@ class OperatorStateBackend:
 
     def snapshot(
         self,
-        checkpoint_id: int,  # noqa: ARG002  # all backends are asked alike; this one writes the same for each
+        checkpoint_id: int,  # noqa: ARG002  # part of the backends' protocol
         timestamp: int,  # noqa: ARG002
         options: CheckpointOptions,  # noqa: ARG002
     ) -> SnapshotFuture[OperatorStateHandle | None]:
-        """What there is now, copied now; None if there is no state at all (S18, S23, FLINK-5985)."""
+        """Copy the current content; the result is None if there is no state (S18, S23, FLINK-5985)."""
         copies = {**self._restored, **{name: state.partitions() for name, state in self._states.items()}}
         if not copies:
             return SnapshotFuture.of(None)
         return SnapshotFuture.calling(lambda: OperatorStateHandle(states=copies))
 
     def restore(self, handle: OperatorStateHandle | None) -> None:
-        """Begin with what `handle` holds; before anybody asks for a state."""
+        """Start with the content of `handle`; called before states are requested."""
         if self._states:
             asked = ", ".join(map(repr, self._states))
             raise StateError(f"states were asked for before the restore: {asked}", operator=self._operator)
         self._restored = dict(handle.states) if handle else {}
 
     def dispose(self) -> None:
-        """Forget everything."""
         self._states.clear()
         self._restored.clear()
 
@@ -328,7 +315,7 @@ class OperatorStateBackend:
     def _serializers_of(
         self, descriptor: ListStateDescriptor | MapStateDescriptor
     ) -> tuple[TypeSerializer, TypeSerializer | None]:
-        """Of the elements or values, and of a map's keys."""
+        """The serializers of elements or values, and of a map's keys."""
         try:
             serializer = descriptor.serializer
             keys = descriptor.key_serializer if isinstance(descriptor, MapStateDescriptor) else None
@@ -368,7 +355,7 @@ class OperatorStateBackend:
         serializer: TypeSerializer,
         key_serializer: TypeSerializer | None,
     ) -> tuple[Item, ...]:
-        """The restored items as `serializer` writes them (S2); keys are never migrated, as in Flink."""
+        """The restored items, migrated for `serializer` if necessary (S2); keys are never migrated, as in Flink."""
         migrate = self._migration(name, restored.schema, serializer)
         if key_serializer is None:
             return tuple(migrate(item) for item in restored.items if isinstance(item, bytes))

@@ -1,11 +1,11 @@
-"""Gives the operator state of so many subtasks to another number of subtasks.
+"""Redistributes operator state when the number of subtasks changes.
 
-Answers to Flink's `RoundRobinOperatorStateRepartitioner`. Invariant: what the new subtasks get of a split state is,
-together, what the old ones wrote, and over all split states no subtask has more than one item above another (S21).
+Answers to Flink's `RoundRobinOperatorStateRepartitioner`. Invariant: the new subtasks together get exactly the items
+of a split state that the old ones wrote, and over all split states no subtask gets more than one item more than
+another (S21).
 
-Deviation: the order is fixed, where Flink has the order of a hash. Items keep the order of the old subtasks and,
-in each their own; names come in the order in which the subtasks, read from the first on, wrote them. The caller
-needs no `old_parallelism`: there is one handle, or None, for each old subtask.
+Difference from Flink: the order is defined, where Flink's is that of a hash map. Items keep the order of the old
+subtasks and their order in each; names are handled in the order in which the subtasks, from the first on, wrote them.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from reference_impl.state.handles import (
 __all__ = ["RoundRobinOperatorStateRepartitioner", "refuse_union_finished_in_part"]
 
 _Written = dict[str, list[OperatorStatePartitions]]
-"""Of each name what the subtasks wrote that have it, in the order of the subtasks."""
+"""For each name, what the subtasks wrote, in the order of the subtasks."""
 _Given = list[dict[str, OperatorStatePartitions]]
-"""For each new subtask what it gets."""
+"""For each new subtask, what it gets."""
 
 
 class RoundRobinOperatorStateRepartitioner:
-    """Of one operator. Holds nothing else; what it does of each mode can be replaced."""
+    """Redistributes the state of one operator; planted defects override the method of a mode."""
 
     def __init__(self, *, operator: str = "of the task") -> None:
         self._operator = operator
@@ -37,7 +37,7 @@ class RoundRobinOperatorStateRepartitioner:
     def repartition_state(
         self, previous: Sequence[OperatorStateHandle | None], old_parallelism: int, new_parallelism: int
     ) -> list[OperatorStateHandle | None]:
-        """For each new subtask what it restores; None for one that gets nothing, as for one that had nothing."""
+        """For each new subtask, the handle that it restores, or None."""
         if len(previous) != old_parallelism:
             raise ValueError(
                 f"{len(previous)} handles for {old_parallelism} old subtasks; give one for each in their order, or None"
@@ -55,7 +55,7 @@ class RoundRobinOperatorStateRepartitioner:
         return [OperatorStateHandle(states=states) if states else None for states in given]
 
     def keep(self, previous: Sequence[OperatorStateHandle | None], written: _Written, given: _Given) -> None:
-        """At the same parallelism: each its own, and a copy for those without one (S19, FLINK-23475)."""
+        """Same parallelism: give back each subtask's state, and supply lacking broadcast copies (S19, FLINK-23475)."""
         for states, handle in zip(given, previous, strict=True):
             for name, partitions in handle.states.items() if handle else ():
                 if partitions.mode is not Mode.UNION:
@@ -64,7 +64,7 @@ class RoundRobinOperatorStateRepartitioner:
         self.broadcast({name: of for name, of in copies.items() if len(_reported(of)) < len(previous)}, given)
 
     def split(self, written: _Written, given: _Given) -> None:
-        """Contiguous parts, and one name's rest ends where the next one's begins (S20)."""
+        """Give contiguous parts to the subtasks; where one name's remainder ends, the next name's begins (S20)."""
         parallelism, start = len(given), 0
         for name, partitions in _of_mode(Mode.SPLIT_DISTRIBUTE, written).items():
             whole = self._joined(name, partitions)
@@ -76,14 +76,14 @@ class RoundRobinOperatorStateRepartitioner:
             start = (start + len(items) % parallelism) % parallelism
 
     def unite(self, written: _Written, given: _Given) -> None:
-        """Everybody gets all (S22); who wants only its part takes it out (S25)."""
+        """Every subtask gets all items (S22) and must drop those of others (S25)."""
         for name, partitions in _of_mode(Mode.UNION, written).items():
             united = self._joined(name, partitions)
             for states in given:
                 states[name] = united
 
     def _joined(self, name: str, partitions: Sequence[OperatorStatePartitions]) -> OperatorStatePartitions:
-        """The items of all; StateError if they are not of one type, for then nobody could read them (S2)."""
+        """The items of all subtasks; StateError if their types differ, since no subtask could read them all (S2)."""
         holding = _reported(partitions) or partitions
         types = list(dict.fromkeys(str(one.schema) for one in holding if one.schema != holding[0].schema))
         if types:
@@ -96,7 +96,7 @@ class RoundRobinOperatorStateRepartitioner:
         return replace(holding[0], items=tuple(item for one in holding for item in one.items))
 
     def broadcast(self, copies: _Written, given: _Given) -> None:
-        """The copies go round, of those that have reported one (S22)."""
+        """Assign the copies round robin, skipping empty ones (S22)."""
         for name, partitions in copies.items():
             reported = _reported(partitions) or partitions
             for subtask, states in enumerate(given):
@@ -106,9 +106,9 @@ class RoundRobinOperatorStateRepartitioner:
 def refuse_union_finished_in_part(
     operator: str, previous: Sequence[OperatorStateHandle | None], finished: Sequence[bool]
 ) -> None:
-    """Raise if some subtasks have finished, others not, and one of these has union state.
+    """Raise StateError if some subtasks have finished, others have not, and one of these has union state.
 
-    The finished ones wrote nothing, so what they held would be missing from the union (C19, FLINK-21080).
+    The finished ones wrote nothing, so their elements would be missing from the union (C19, FLINK-21080).
     """
     if all(finished) or not any(finished):
         return
@@ -148,5 +148,5 @@ def _shares(items: int, parallelism: int) -> Iterator[int]:
 
 
 def _reported(partitions: Sequence[OperatorStatePartitions]) -> list[OperatorStatePartitions]:
-    """Those that hold something."""
+    """Those that hold items."""
     return [one for one in partitions if one.items]

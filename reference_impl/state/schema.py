@@ -1,7 +1,7 @@
-"""What the stored values of a state are, said in plain data, so that a snapshot can carry it.
+"""The schema of a state's values: a description in plain data that a snapshot can contain.
 
-Answers to Flink's `TypeSerializerSnapshot` and `TypeSerializerSchemaCompatibility`. Invariant: two types with equal
-schemas store equal values as equal bytes; what `compatibility` calls incompatible is never read as the other (S2).
+Answers to Flink's `TypeSerializerSnapshot` and `TypeSerializerSchemaCompatibility`. Invariant: types with equal
+schemas store equal values as equal bytes; values are never read with an incompatible schema (S2).
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ __all__ = ["ANY", "Compatibility", "Schema", "compatibility", "schema_of", "ttl_
 
 
 class Compatibility(Enum):
-    """Whether what was stored under one schema can be read under another."""
+    """Whether values stored with one schema can be read with another."""
 
     AS_IS = "as is"
     AFTER_MIGRATION = "after migration"
-    """Once it has been rewritten."""
+    """Readable once they have been rewritten."""
     INCOMPATIBLE = "incompatible"
 
 
 class Schema(Struct, frozen=True, kw_only=True):
-    """A type: its kind, its name if it is a user's, and what it is made of."""
+    """A type: its kind, its name if it is user-defined, and the schemas of its parts."""
 
     kind: str
     name: str = ""
     parts: tuple[Schema, ...] = ()
     fields: tuple[str, ...] = ()
-    """Of a record: the names of its parts."""
+    """For a record: the names of its parts."""
     optional: tuple[str, ...] = ()
-    """Of a record: the fields that have a default."""
+    """For a record: the names of fields with a default."""
 
     def __str__(self) -> str:
         if self.kind == "nullable":
@@ -45,30 +45,31 @@ class Schema(Struct, frozen=True, kw_only=True):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Its own kind and those of all that it is made of."""
+        """Its own kind and those of all its parts."""
         return (self.kind, *(kind for part in self.parts for kind in part.kinds))
 
 
 ANY = Schema(kind="any")
-"""Of whoever declares nothing: any value that a `PlainSerializer` knows."""
+"""The schema of undeclared types: any value that `PlainSerializer` accepts."""
 
 
 def schema_of(declared: Any) -> Schema:
-    """The schema of a type annotation; TypeError for one whose values cannot be stored."""
+    """The schema of a type annotation; TypeError if its values cannot be stored."""
     if declared is Any:
         return ANY
     return _schema(inspect.type_info(declared), ())
 
 
 def ttl_of(schema: Schema) -> Schema:
-    """The schema of values that are stored with the instant of their last access (S11)."""
+    """The schema of values that are stored with the time of their last access (S11)."""
     return Schema(kind="ttl", parts=(schema,))
 
 
 def compatibility(*, new: Schema, old: Schema) -> Compatibility:
-    """How what was stored as `old` can be read as `new`.
+    """Whether values stored as `old` can be read as `new`.
 
-    An int may become a float, null be allowed, a record change fields, and a time to live come and go (S17).
+    An int may become a float, null may become allowed, a record may change fields, TTL may be switched on and off
+    (S17).
     """
     if new == old:
         return Compatibility.AS_IS
@@ -82,7 +83,7 @@ def compatibility(*, new: Schema, old: Schema) -> Compatibility:
 
 
 def _compatibility_of_changed(new: Schema, old: Schema) -> Compatibility:
-    """Of two that differ and are declared in full."""
+    """For two schemas that differ and contain no Any."""
     if (old.kind, new.kind) == ("int", "float"):
         return Compatibility.AFTER_MIGRATION
     if new.kind == "nullable":
@@ -99,14 +100,14 @@ def _compatibility_of_changed(new: Schema, old: Schema) -> Compatibility:
 
 
 def _compatibility_of_stamped(new: Schema, old: Schema) -> Compatibility:
-    """As that of the values; where one has a stamp and the other none, after migration at best."""
+    """The compatibility of the values; if only one side has timestamps, at best after migration."""
     new_value, old_value = (schema.parts[0] if schema.kind == "ttl" else schema for schema in (new, old))
     found = compatibility(new=new_value, old=old_value)
     return found if new.kind == old.kind else _migrated(found)
 
 
 def _compatibility_of_records(new: Schema, old: Schema) -> Compatibility:
-    """Fields may go, and come if they have a default; those that stay are compatible each."""
+    """Fields may be removed, and added if they have a default; the common ones must be compatible."""
     was = dict(zip(old.fields, old.parts, strict=True))
     if any(field not in was and field not in new.optional for field in new.fields):
         return Compatibility.INCOMPATIBLE
@@ -115,13 +116,13 @@ def _compatibility_of_records(new: Schema, old: Schema) -> Compatibility:
 
 
 def _worst(found: Any) -> Compatibility:
-    """Of those found; as is, if none."""
+    """The worst of them; AS_IS if there are none."""
     order = list(Compatibility)
     return max(found, key=order.index, default=Compatibility.AS_IS)
 
 
 def _migrated(found: Compatibility) -> Compatibility:
-    """At least that: something around it has changed."""
+    """`found`, but at best AFTER_MIGRATION."""
     return _worst([found, Compatibility.AFTER_MIGRATION])
 
 
@@ -149,7 +150,7 @@ _OF_ITEMS: dict[type[inspect.Type], str] = {
 
 
 def _schema(info: inspect.Type, around: tuple[type, ...]) -> Schema:
-    """Of what msgspec says of the type; `around` are the records it lies in, for one may hold itself."""
+    """Convert msgspec's description; `around` holds the enclosing records, since a record may contain itself."""
     if (kind := _SCALARS.get(type(info))) is not None:
         return Schema(kind=kind)
     match info:
@@ -202,4 +203,4 @@ def _schema_of_record(
     )
     if not is_array:
         return schema
-    return msgspec.structs.replace(schema, kind="array record")  # its fields are known by their places
+    return msgspec.structs.replace(schema, kind="array record")  # its fields are identified by position

@@ -1,8 +1,8 @@
-"""How the values of a state become bytes and values again: of declared types, and of any plain value.
+"""Serializers for the values of a state: of declared types, and of any plain value.
 
-Answers to Flink's `TypeSerializer` and `KryoSerializer`. Invariant: what is encoded can be decoded, so a value of
-another type than was declared is refused when it is written, not when it is read after a restore; decoding makes a new
-value each time, so nobody shares one with the state (S3).
+Answers to Flink's `TypeSerializer` and `KryoSerializer`. Invariant: whatever is encoded can be decoded, so a value of
+the wrong type is refused when it is written, not when it is read after a restore; decoding creates a new value each
+time, so no caller shares an object with the state (S3).
 """
 
 from __future__ import annotations
@@ -26,27 +26,26 @@ __all__ = [
 ]
 
 UNENCODABLE = (TypeError, OverflowError, UnicodeEncodeError)
-"""What `encode` may raise: for another type, an int beyond 64 bits where one is declared, half a surrogate pair."""
+"""What `encode` may raise: for a wrong type, an int beyond 64 bits, or a string with half a surrogate pair."""
 
 
 class TypeSerializer(Protocol):
-    """One declared type."""
+    """Serializes one declared type."""
 
     @property
-    def schema(self) -> Schema:
-        """What it is, for the snapshot."""
+    def schema(self) -> Schema: ...
 
     def encode(self, value: Any) -> bytes:
-        """The value as bytes; one of `UNENCODABLE` if it is of another type."""
+        """Raises one of `UNENCODABLE` for a value of another type."""
 
     def decode(self, data: bytes) -> Any:
-        """A new value, equal to the one encoded."""
+        """A new value, equal to the encoded one."""
 
     def compatibility_with(self, old: Schema) -> Compatibility:
-        """How it could read what was stored as `old`."""
+        """Whether it can read what was stored as `old`."""
 
     def migrate(self, data: bytes, old: Schema) -> bytes:
-        """What was stored as `old` in our form, where they are compatible after migration."""
+        """Rewrite what was stored as `old`, which must be compatible after migration."""
 
 
 _SCALARS = {"bool": bool, "int": int, "str": str, "bytes": bytes}
@@ -54,7 +53,7 @@ _RECORDS = frozenset({"record", "array record"})
 
 
 def serializer_for(declared: Any) -> TypeSerializer:
-    """The serializer of a type annotation; of plain values where it says Any, and nothing of a user's own types."""
+    """The serializer for a type annotation; `PlainSerializer` if it contains Any but no user-defined type."""
     schema = schema_of(declared)
     kinds = schema.kinds
     if "any" in kinds and _RECORDS.isdisjoint(kinds):
@@ -65,7 +64,10 @@ def serializer_for(declared: Any) -> TypeSerializer:
 
 
 class TypedSerializer:
-    """A composed type, by msgspec. What a record declares as Any comes back as msgpack has it: a tuple as a list."""
+    """Any composed type, through msgspec.
+
+    A part declared as Any is decoded as msgpack does: a tuple becomes a list.
+    """
 
     def __init__(self, declared: Any, schema: Schema) -> None:
         self.schema = schema
@@ -74,7 +76,7 @@ class TypedSerializer:
         self.decode: Callable[[bytes], Any] = msgpack.Decoder(declared).decode
 
     def encode(self, value: Any) -> bytes:
-        """Read back at once: an encoder writes whatever it is given."""
+        """Decodes at once what it has encoded, since msgspec's encoder does not check types."""
         data = self._encode(value)
         try:
             self.decode(data)
@@ -83,17 +85,16 @@ class TypedSerializer:
         return data
 
     def compatibility_with(self, old: Schema) -> Compatibility:
-        """How it could read what was stored as `old`."""
         return compatibility(new=self.schema, old=old)
 
     def migrate(self, data: bytes, old: Schema) -> bytes:
-        """Read as the new type, which `compatibility` has found possible, and written again."""
+        """Decode as the new type and encode again."""
         value, _ = unstamped(data, old)
         return self._encode(self.decode(value))
 
 
 class ScalarSerializer:
-    """A type whose values are of exactly one class, so that there is nothing to read back."""
+    """A type whose values all have exactly one class, so an encoded value need not be decoded to be checked."""
 
     def __init__(self, kind: type, schema: Schema) -> None:
         self.schema = schema
@@ -102,61 +103,57 @@ class ScalarSerializer:
         self.decode: Callable[[bytes], Any] = msgpack.Decoder(kind).decode
 
     def encode(self, value: Any) -> bytes:
-        """TypeError also for a bool where an int was declared."""
+        """Raises TypeError also for a bool where an int was declared."""
         if type(value) is not self._kind:
             raise TypeError(f"{value!r} is no {self.schema}")
         return self._encode(value)
 
     def compatibility_with(self, old: Schema) -> Compatibility:
-        """How it could read what was stored as `old`."""
         return compatibility(new=self.schema, old=old)
 
     def migrate(self, data: bytes, old: Schema) -> bytes:
-        """Nothing widens to one of these but itself."""
+        """Only removes the timestamp: no other type can become one of these."""
         value, _ = unstamped(data, old)
         return value
 
 
 _TUPLE, _SET, _FROZENSET, _BIG_INT, _DICT = range(1, 6)
-"""The kinds that msgpack has no form of its own for."""
+"""Extension codes for the types that msgpack does not have."""
 _AS_THEY_ARE = frozenset({type(None), bool, float, str, bytes})
 _INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
-"""What msgpack has a form for."""
+"""The range of msgpack's integers."""
 
 
 class PlainSerializer:
-    """Any plain value as bytes, and back with its very type: for states that declare none.
+    """Any plain value, with its exact type restored: for states that declare no type.
 
-    None, bool, int of any size, float, str, bytes, and list, tuple, dict, set, frozenset of them.
+    Plain values are None, bool, int of any size, float, str, bytes, and list, tuple, dict, set, frozenset of them.
 
-    Answers to Flink's `KryoSerializer`, the one for whatever has no other. Invariant: a value comes back equal and of
-    the same type at every depth, a tuple a tuple, True not 1; equal sets are equal bytes in every process. Nothing is
-    ever executed in reading it, as pickle would.
+    Answers to Flink's `KryoSerializer`, which serves types without a serializer of their own. Invariant: a decoded
+    value is equal and has the same type at every depth, a tuple stays a tuple and True is not 1; equal sets have equal
+    bytes in every process. Reading executes no code, unlike pickle.
     """
 
     def __init__(self, schema: Schema = ANY) -> None:
         self.schema = schema
 
     def encode(self, value: Any) -> bytes:
-        """TypeError for what is not plain."""
+        """Raises TypeError for anything but plain values."""
         return _encode(_packed(value))
 
     def decode(self, data: bytes) -> Any:
-        """What was encoded."""
         return _decode(data)
 
     def compatibility_with(self, old: Schema) -> Compatibility:
-        """How it could read what was stored as `old`."""
         return compatibility(new=self.schema, old=old)
 
     def migrate(self, data: bytes, old: Schema) -> bytes:
-        """What was stored as `old`, in our form."""
         value, _ = unstamped(data, old)
         return value
 
 
 def _packed(value: Any) -> Any:
-    """The value in msgpack's own kinds."""
+    """The value in types that msgpack has."""
     kind = type(value)
     if kind in _AS_THEY_ARE:
         return value

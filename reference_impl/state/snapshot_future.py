@@ -1,8 +1,8 @@
-"""The asynchronous part of a snapshot: begun in the synchronous one, run later, in one go or slice by slice.
+"""The asynchronous part of a snapshot, which runs later, at once or in slices.
 
-Answers to the `RunnableFuture<SnapshotResult>` that Flink's state backends return from `snapshot` and to its
-`DoneFuture`. Invariant: it ends once, with a result, an error or cancelled, and holds nothing then; whatever
-the state became in the meantime, the result is what it was when the future was made (C7, S9, S23).
+Answers to the `RunnableFuture<SnapshotResult>` that Flink's state backends return from `snapshot`, and to
+`DoneFuture`. Invariant: it ends once, with a result, an error or cancelled. Whatever happens to the state meanwhile,
+the result is the state at the time when the future was created (C7, S9, S23).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ T = TypeVar("T")
 
 
 class SnapshotFuture(Generic[T]):
-    """Runs `slices` to their end; what the generator returns is the result. Mutable.
+    """Runs the generator `slices` to its end; its return value is the result. Mutable.
 
-    On the task's thread a mailbox interleaves `run_slice` with its mail; on another thread `run` does all at once,
-    and `cancel` may come from anywhere meanwhile (C12): the slice in progress is the last one then.
+    On the task's thread, `run_slice` can alternate with mail; on another thread, `run` does everything. `cancel` may
+    be called on any thread (C12); a slice that is running is finished first.
     """
 
     def __init__(self, slices: Generator[None, None, T]) -> None:
@@ -34,38 +34,37 @@ class SnapshotFuture(Generic[T]):
 
     @classmethod
     def of(cls, value: T) -> SnapshotFuture[T]:
-        """One that has ended already: there was nothing to do later."""
+        """A future that has already ended with `value`."""
         future = cls(_returning(lambda: value))
         future.run()
         return future
 
     @classmethod
     def calling(cls, work: Callable[[], T]) -> SnapshotFuture[T]:
-        """One whose whole asynchronous part is `work`, in a single slice."""
+        """A future whose only slice calls `work`."""
         return cls(_returning(work))
 
     @property
     def is_done(self) -> bool:
-        """Whether it has ended, in whatever way."""
+        """Whether it has ended: with a result, an error or cancelled."""
         return self._is_cancelled or self._error is not None or bool(self._results)
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether it was ended from outside."""
         return self._is_cancelled
 
     @property
     def written(self) -> T | None:
-        """What it came to, also if it was cancelled meanwhile, for whoever discards it (C8); None if to nothing yet."""
+        """The result, even after a cancellation, so that it can be discarded (C8); None if there is none."""
         return self._results[0] if self._results else None
 
     def run(self) -> None:
-        """Run what is left of it; without effect on one that has ended."""
+        """Run all remaining slices; without effect if it has ended."""
         while not self.run_slice():
             pass
 
     def run_slice(self) -> bool:
-        """Run a little of it, some tens of microseconds if its maker kept to that, and say whether it has ended."""
+        """Run one slice, which should take some tens of microseconds; return whether the future has ended."""
         with self._turn:
             if not self.is_done:
                 self._advance()
@@ -74,7 +73,7 @@ class SnapshotFuture(Generic[T]):
         return self.is_done
 
     def cancel(self) -> None:
-        """End it without a result; without effect on one that has ended. A slice in progress is still finished."""
+        """End without a result; without effect if it has ended. A running slice is finished first."""
         if self.is_done:
             return
         self._is_cancelled = True
@@ -85,7 +84,7 @@ class SnapshotFuture(Generic[T]):
                 self._turn.release()
 
     def result(self) -> T:
-        """What it came to; raises the error that ended it, and WrongState if nothing has yet."""
+        """The result; raises the error that ended it, or WrongState if it has not ended."""
         if self._is_cancelled:
             raise SnapshotCancelled("the snapshot was cancelled, so it has no result")
         if self._error is not None:
@@ -99,7 +98,7 @@ class SnapshotFuture(Generic[T]):
             next(self._slices)
         except StopIteration as end:
             self._results.append(end.value)
-        except Exception as error:  # noqa: BLE001  # kept for whoever asks for the result (C9)
+        except Exception as error:  # noqa: BLE001  # raised again by `result` (C9)
             self._error = error
 
 

@@ -1,7 +1,7 @@
-"""What an operator asks for when it wants a state: its kind, its name, the types in it.
+"""Describes a state that an operator requests: its kind, name and types.
 
-Answers to Flink's `StateDescriptor` family. Invariant: a state is known by its name alone; the descriptor that asks
-for a name again must mean the same kind of state and types that can be read as the new ones (S2).
+Answers to Flink's `StateDescriptor` family. Invariant: a state is identified by its name alone; a later descriptor
+with that name must have the same kind, and types that can read the old values (S2).
 """
 
 from __future__ import annotations
@@ -25,28 +25,27 @@ __all__ = [
 ]
 
 ReduceFunction = Callable[[Any, Any], Any]
-"""Makes one value of the old one and the one added; changes neither."""
+"""Combines the old value and an added one, without changing either."""
 
 
 class AggregateFunction(Protocol):
-    """Gathers values in an accumulator of another type."""
+    """Collects values in an accumulator of another type."""
 
     def create_accumulator(self) -> Any:
-        """The accumulator of nothing."""
+        """An empty accumulator."""
 
     def add(self, value: Any, accumulator: Any) -> Any:
-        """The accumulator with `value` in it; it may be the one given, changed."""
+        """The accumulator with `value` added; may change and return its argument."""
 
-    def get_result(self, accumulator: Any) -> Any:
-        """What it comes to."""
+    def get_result(self, accumulator: Any) -> Any: ...
 
     def merge(self, a: Any, b: Any) -> Any:
-        """One accumulator of two; either may be changed."""
+        """One accumulator from two; may change either."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueStateDescriptor:
-    """One value; `default` for who has none yet, a new copy for each read (S3)."""
+    """One value per key; reads without a value return a copy of `default` (S3)."""
 
     kind: ClassVar[str] = "value"
     name: str
@@ -56,7 +55,6 @@ class ValueStateDescriptor:
 
     @property
     def serializer(self) -> TypeSerializer:
-        """Of the value."""
         return serializer_for(self.value_type)
 
 
@@ -71,13 +69,12 @@ class ListStateDescriptor:
 
     @property
     def serializer(self) -> TypeSerializer:
-        """Of an element."""
         return serializer_for(self.element_type)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReducingStateDescriptor:
-    """One value, to which each value added is reduced."""
+    """One value per key, combined with each value that is added."""
 
     kind: ClassVar[str] = "reducing"
     name: str
@@ -87,13 +84,12 @@ class ReducingStateDescriptor:
 
     @property
     def serializer(self) -> TypeSerializer:
-        """Of the value."""
         return serializer_for(self.value_type)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AggregatingStateDescriptor:
-    """An accumulator, into which values are gathered."""
+    """One accumulator per key, to which values are added."""
 
     kind: ClassVar[str] = "aggregating"
     name: str
@@ -103,13 +99,12 @@ class AggregatingStateDescriptor:
 
     @property
     def serializer(self) -> TypeSerializer:
-        """Of the accumulator."""
         return serializer_for(self.accumulator_type)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapStateDescriptor:
-    """Values by keys of the user's, within the current key."""
+    """A map per key."""
 
     kind: ClassVar[str] = "map"
     name: str
@@ -119,12 +114,10 @@ class MapStateDescriptor:
 
     @property
     def key_serializer(self) -> TypeSerializer:
-        """Of a key of the map."""
         return serializer_for(self.key_type)
 
     @property
     def serializer(self) -> TypeSerializer:
-        """Of a value of the map."""
         return serializer_for(self.value_type)
 
 
@@ -135,4 +128,4 @@ StateDescriptor = (
     | AggregatingStateDescriptor
     | MapStateDescriptor
 )
-"""Whatever can be asked for."""
+"""Any descriptor."""

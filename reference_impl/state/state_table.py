@@ -1,7 +1,7 @@
-"""One state of all keys: what is known of it, and its entries.
+"""The table of one keyed state: its metadata and its entries for all keys.
 
-Answers to Flink's `StateTable`. Invariant: there is one table for each name, from the restore on; a state that nobody
-has registered yet has one too, and its entries go into the next snapshot as they came (S9).
+Answers to Flink's `StateTable`. Invariant: there is one table for each name, from the restore on. A restored state
+that no operator has registered has a table too, and the next snapshot contains its entries unchanged (S9).
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from reference_impl.state.key_groups import Identity, InternalKeyContext, identi
 __all__ = ["Change", "Compaction", "KeyedEntry", "SnapshotTransformer", "StateTable", "StateTableSnapshot"]
 
 Change = Callable[[Any], Any]
-"""Makes one stored value of another; both are bytes, or None, which only a map can hold."""
+"""Maps a stored value to its replacement; both are bytes, or None, which occurs only inside maps."""
 
 SnapshotTransformer = Callable[[StoredItems], StoredItems | None]
-"""What of an entry goes into a snapshot; it must not change what it is given. None: nothing of it (S16)."""
+"""Filters an entry for a snapshot without changing it; None leaves the entry out (S16)."""
 
 
 class Compaction(Protocol):
-    """A pass over all entries that cleans up, as a time to live may have one (S16)."""
+    """A clean-up pass over all entries, which a state with a time to live may have (S16)."""
 
     @property
     def is_due(self) -> bool:
-        """Whether the last one began a whole period ago."""
+        """Whether a full period has passed since the last pass began."""
 
     def compact(self) -> Generator[None, None, int]:
-        """Look at every entry, a slice a step; gives back how many of them it cleaned."""
+        """Visit all entries, one slice for each step; returns how many were cleaned."""
 
 
 class StateTable:
@@ -60,29 +60,27 @@ class StateTable:
         self.compaction: Compaction | None = None
 
     def __len__(self) -> int:
-        """The number of entries, counted."""
+        """The number of entries; counts them."""
         return len(self.map)
 
     def get(self, key: Any, namespace: Any) -> StoredItems | None:
-        """What is stored under a key and a namespace; None if nothing is."""
+        """The value stored for `key` and `namespace`, or None."""
         position, entry_key = self._place(key, namespace)
         found: StoredItems | None = _items(self.map.get(position, entry_key))
         return found
 
     def put(self, key: Any, namespace: Any, items: StoredItems) -> None:
-        """Store it, in place of what was."""
         position, entry_key = self._place(key, namespace)
         self.map.put(position, entry_key, self._stored(items))
 
     def remove(self, key: Any, namespace: Any) -> None:
-        """Let nothing be stored there."""
         position, entry_key = self._place(key, namespace)
         self.map.remove(position, entry_key)
 
     def lazy_entries(self) -> Iterator[tuple[Any, Any, StoredItems]]:
-        """The key, the namespace and what is stored, of each entry; also while entries come, change and go.
+        """Key, namespace and value of each entry; entries may be added, changed and removed during the iteration.
 
-        What comes meanwhile may be among them or not; what was changed may come as it was, or as it is.
+        An entry added meanwhile may or may not appear; a changed one appears in its old or its new form.
         """
         for chunk in self.map.chunks():
             for entry_key, stored in list(chunk.entries.items()):
@@ -90,7 +88,7 @@ class StateTable:
                 yield key, namespace, _items(stored)
 
     def keys(self, namespace: Any) -> Iterator[Any]:
-        """The keys that have something under that namespace; also while entries come and go."""
+        """The keys with an entry in that namespace; entries may be added and removed during the iteration."""
         wanted = None if namespace is None else identity_of(namespace)
         for chunk in self.map.chunks():
             for entry_key in list(chunk.entries):
@@ -99,11 +97,11 @@ class StateTable:
                     yield value_of(identity)
 
     def rewrite(self, change: Change) -> None:
-        """Replace each stored value: a migration (S2)."""
+        """Replace each stored value, for a migration (S2)."""
         self.map.rewrite(lambda stored: self._changed(stored, change))
 
     def restore(self, key_group: int, blocks: Iterable[Block]) -> None:
-        """Take in what a snapshot says of one of our key groups."""
+        """Add the entries that a snapshot holds for one of this subtask's key groups."""
         state_map, position_of = self.map, self.context.position_of
         for block in blocks:
             for key, items in decode_block(block):
@@ -111,7 +109,7 @@ class StateTable:
                 state_map.put(position_of(identity, key_group), key, self._stored(items))  # type: ignore[arg-type]
 
     def snapshot(self) -> StateTableSnapshot:
-        """Keep what is, to be read later, on whatever thread."""
+        """Capture the current entries; the snapshot can be read later, on any thread."""
         return StateTableSnapshot(self.meta, self.map.snapshot(), self.snapshot_transformer)
 
     def _place(self, key: Any, namespace: Any) -> tuple[int, EntryKey]:
@@ -133,7 +131,7 @@ class StateTable:
 
 
 class StateTableSnapshot:
-    """A table as it was, to be read once. Mutable: it lets go of what has been read."""
+    """A table as it was at one moment; can be read once. Mutable: releases what has been read."""
 
     def __init__(
         self, meta: StateMetaInfo, state_map: StateMapSnapshot, transform: SnapshotTransformer | None
@@ -143,7 +141,7 @@ class StateTableSnapshot:
         self._transform = transform
 
     def blocks(self, key_group_offset: int) -> Generator[None, None, list[Block]]:
-        """The entries of a key group, a chunk at a time."""
+        """Encode the entries of one key group, one chunk for each step."""
         blocks = []
         for chunk in self._map.chunks_of(key_group_offset):
             if chunk.entries:
@@ -154,7 +152,7 @@ class StateTableSnapshot:
 
 
 class KeyedEntry:
-    """The entry of the current key, and of one namespace, in a table. Mutable: the namespace is chosen."""
+    """The entry of the current key and one namespace in a table. Mutable: the namespace can be changed."""
 
     def __init__(self, table: StateTable) -> None:
         self.table = table
@@ -164,7 +162,7 @@ class KeyedEntry:
 
     @property
     def namespace(self) -> Any:
-        """None: the one that all have who know of none."""
+        """None stands for the default namespace."""
         return None if self._namespace is None else value_of(self._namespace)
 
     @namespace.setter
@@ -172,7 +170,7 @@ class KeyedEntry:
         self._namespace = None if namespace is None else identity_of(namespace)
 
     def get(self) -> Any:
-        """What is stored, bytes or a cell not to be changed; None if nothing is."""
+        """The stored bytes or cell, which the caller must not change; None if there is none."""
         context, state_map = self._context, self._map
         position = context.position
         if position is None:
@@ -183,7 +181,7 @@ class KeyedEntry:
         return entries.get((self._namespace, context.identity))
 
     def put(self, stored: Stored) -> None:
-        """Store it; spelt out here, for each record does it."""
+        """Store a value. The steps of `CopyOnWriteStateMap.put` are inlined, since this runs for each record."""
         context, state_map = self._context, self._map
         position = context.position
         if position is None:
@@ -200,24 +198,24 @@ class KeyedEntry:
             state_map.split_full(position)
 
     def remove(self) -> Any:
-        """What was stored, and is no more; None if nothing was."""
+        """Remove and return the stored value; None if there was none."""
         return self._map.remove(*self.place())
 
     def put_items(self, items: list[bytes] | dict[Identity, bytes | None]) -> None:
-        """Store several values; without any, nothing."""
+        """Store a list or map; an empty one removes the entry."""
         if items:
             self.put(Cell(self._map.version, items))
         else:
             self.remove()
 
     def cell_to_write(self) -> Cell[Any] | None:
-        """The cell, to be changed; None if there is none."""
+        """The cell, for the caller to change; None if there is none."""
         return self._map.cell_to_write(*self.place())
 
     def merge(self, target: Any, sources: Iterable[Any], combine: Callable[[list[Any]], Stored]) -> None:
-        """Store under the namespace `target` what is made of it and of `sources`, which are empty afterwards (S7).
+        """Combine what is stored under `target` and `sources`, store it under `target`, and remove the sources (S7).
 
-        If `combine` raises, nothing has changed. It is given what is there, the target's first.
+        `combine` gets the stored values, the target's first. If it raises, nothing changes.
         """
         selected = self._namespace
         try:
@@ -233,7 +231,7 @@ class KeyedEntry:
             self._namespace = selected
 
     def place(self) -> tuple[int, EntryKey]:
-        """The entry itself, whatever key is selected later."""
+        """Position and key of the current entry, which stay valid when another key is selected."""
         context = self._context
         if context.position is None:
             raise context.no_key(self.table.name)
@@ -241,7 +239,7 @@ class KeyedEntry:
         return context.position, identity if self._namespace is None else (self._namespace, identity)
 
     def _found_under(self, namespaces: Iterable[Any]) -> dict[Identity | None, Any]:
-        """What is stored under each that has something."""
+        """The stored values, by namespace, of those namespaces that have one."""
         found = {}
         for namespace in namespaces:
             self.namespace = namespace
@@ -250,17 +248,17 @@ class KeyedEntry:
         return found
 
     def refusal(self, problem: object) -> StateError:
-        """What is said to whoever gave what the state cannot hold."""
+        """The error for a value that the state cannot hold."""
         return StateError(str(problem), operator=self._context.operator, state=self.table.name)
 
 
 def _items(stored: Any) -> Any:
-    """What a cell holds, or the value itself."""
+    """The content of a cell, or the value itself."""
     return stored.items if type(stored) is Cell else stored
 
 
 def _key_of(entry_key: EntryKey) -> tuple[Any, Any]:
-    """The namespace and the key."""
+    """Namespace and key."""
     if type(entry_key) is tuple:
         return value_of(entry_key[0]), value_of(entry_key[1])
     return None, value_of(entry_key)  # type: ignore[arg-type]  # no tuple by now

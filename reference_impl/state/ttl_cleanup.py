@@ -1,7 +1,7 @@
-"""What takes expired values out of a state that nobody reads: in snapshots, at each access, or in the background.
+"""Removes expired values that are never read: from snapshots, at each access, or in the background.
 
 Answers to Flink's `TtlStateSnapshotTransformer`, `TtlIncrementalCleanup` and `RocksDbTtlCompactFiltersManager`.
-Invariant: each decides on what is stored at that moment, and takes away nothing that lives (S16).
+Invariant: each decides on the value that is stored at that moment, and removes nothing that has not expired (S16).
 """
 
 from __future__ import annotations
@@ -29,15 +29,12 @@ __all__ = [
 
 
 class TtlStateSnapshotTransformer:
-    """Takes what has expired out of a stored value, whatever the kind of state.
+    """Returns the unexpired part of a stored value, of any kind of state; None if all has expired (S16).
 
-    A filter of stored values; called with one, it gives what lives of it, None for nothing (S16).
+    A stored value is bytes, a list of bytes or a dict of bytes, each with its timestamp in front.
 
-    Stored is one value, a list of values or a dict of them, each in bytes with its stamp in front.
-
-    Answers to Flink's `TtlStateSnapshotTransformer` and to `getUnexpiredOrNull`. Invariant: it looks at the stamps
-    alone and changes nothing: what it gives back is new where something had to go, and the very same object where
-    nothing had.
+    Answers to Flink's `TtlStateSnapshotTransformer` and to `getUnexpiredOrNull`. Invariant: it looks only at
+    timestamps and changes nothing. If nothing has expired, it returns its argument itself.
     """
 
     def __init__(self, time_to_live_ms: int, now_ms: Callable[[], int]) -> None:
@@ -64,17 +61,14 @@ class TtlStateSnapshotTransformer:
 
 
 Living = Callable[[Any], Any]
-"""What lives of a stored value: None for nothing, the same object for all of it."""
+"""Returns the unexpired part of a stored value: None if all has expired, the same object if nothing has."""
 
 
 class TtlIncrementalCleanup:
-    """Cleans up a little at each access: a walk over all entries that each access takes some steps of.
+    """Visits some entries at each access to a state and removes what has expired. Mutable: its position in the walk.
 
-    Of one state. Mutable: it knows how far it has come, and begins anew at the end.
-
-    Answers to Flink's `TtlIncrementalCleanup`. Invariant: it decides on what is stored at that moment. What the walk
-    shows may be old by then, and an update in between must not be lost; and without accesses there is no clean-up
-    (S16).
+    Answers to Flink's `TtlIncrementalCleanup`. Invariant: it decides on what is stored at that moment, since the walk
+    may show an older value, and an update in between must not be lost. Without accesses nothing is cleaned (S16).
     """
 
     def __init__(self, *, table: StateTable, living: Living, cleanup_size: int) -> None:
@@ -84,7 +78,7 @@ class TtlIncrementalCleanup:
         self._walk: Iterator[tuple[Any, Any, Any]] = iter(())
 
     def state_accessed(self) -> None:
-        """Look at the next entries."""
+        """Visit the next entries; after the last one, start again."""
         step = list(islice(self._walk, self._cleanup_size))
         if not step:
             self._walk = self._table.lazy_entries()
@@ -94,9 +88,9 @@ class TtlIncrementalCleanup:
 
 
 def clean_entry(table: StateTable, entry: tuple[Any, Any, Any], living: Living) -> bool:
-    """Take out of an entry what has expired, the entry itself if that is all, and say whether there was something."""
+    """Remove what has expired from an entry, or the whole entry; return whether anything was removed."""
     key, namespace, shown = entry
-    if living(shown) is shown:  # the rule; what came meanwhile is younger, so there is nothing to look up
+    if living(shown) is shown:  # the common case: nothing to remove
         return False
     stored = table.get(key, namespace)
     left = None if stored is None else living(stored)
@@ -110,16 +104,15 @@ def clean_entry(table: StateTable, entry: tuple[Any, Any, Any], living: Living) 
 
 
 class TtlCompactionFilter:
-    """Cleans up in the background: a pass over all entries, in slices between which others may run.
+    """Removes expired values in the background: a pass over all entries, in slices.
 
-    Of one state. Mutable: it knows when its last pass began.
+    Mutable: the start of the last pass.
 
-    Answers to the compaction filter that Flink gives RocksDB (`RocksDbTtlCompactFiltersManager`). Invariant: it takes
-    away nothing that lives. It looks at the clock once for so many entries; an instant that has aged a little finds
-    less to be expired, and never more (S16).
+    Answers to the compaction filter that Flink gives RocksDB (`RocksDbTtlCompactFiltersManager`). Invariant: it
+    removes nothing that has not expired. It reads the clock once for many entries; a slightly old time finds fewer
+    expired values, never more (S16).
 
-    Deviation: there are no files that are merged some time or other, so a pass is started: by whoever owns the state's
-    task, where `is_due` says that the period is over, or by hand.
+    Difference from Flink: there are no files to be merged, so the task starts a pass when `is_due`, or a caller does.
     """
 
     def __init__(
@@ -138,11 +131,11 @@ class TtlCompactionFilter:
 
     @property
     def is_due(self) -> bool:
-        """Whether the last pass began a whole period ago."""
+        """Whether a full period has passed since the last pass began."""
         return self._time.current_timestamp - self._began_ms >= self._strategy.periodic_compaction_ms
 
     def compact(self) -> Generator[None, None, int]:
-        """Look at every entry, a slice a step; gives back how many of them it cleaned."""
+        """Visit all entries, one slice for each step; returns how many were cleaned."""
         self._began_ms = now_ms = self._time.current_timestamp
         cleaned = 0
 
@@ -162,12 +155,10 @@ _LOOK_EVERY_MS = 60_000
 
 
 class TtlBackgroundCompaction:
-    """Runs the compactions of a task's states when they are due, between other mail.
+    """Runs the compactions of a task's states when they are due, between other mail. Mutable: a timer, until `close`.
 
-    Of one task, whose `compactions` are asked for at each look. Mutable: a timer, until `close`.
-
-    Answers to the threads in which RocksDB compacts for Flink; here it is the task's own. Invariant: a slice is one
-    mail, and the next one is put behind what waits by then, so a pass over however many entries holds nothing up (M13).
+    Answers to the threads in which RocksDB compacts for Flink; here it is the task's thread. Invariant: each slice is
+    one mail, and the next is enqueued after the mail that is waiting then, so a long pass delays nothing (M13).
     """
 
     def __init__(
@@ -183,7 +174,7 @@ class TtlBackgroundCompaction:
         self._timer = timers.register_fixed_delay(self._look, delay_ms=look_every_ms, period_ms=look_every_ms)
 
     def close(self) -> None:
-        """Begin no other pass; the mail of one that has begun still runs."""
+        """Begin no further pass; a running one goes on while its mail can run."""
         self._timer.cancel()
 
     def _look(self, _: int) -> None:
@@ -192,6 +183,6 @@ class TtlBackgroundCompaction:
                 self._go_on(compaction.compact())
 
     def _go_on(self, slices: Iterator[None]) -> None:
-        with suppress(StopIteration, MailboxClosed):  # it is through, or the task is going down
+        with suppress(StopIteration, MailboxClosed):  # the pass has ended, or the task is ending
             next(slices)
             self._executor.execute(partial(self._go_on, slices), "compaction of expired state")

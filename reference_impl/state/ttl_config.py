@@ -1,7 +1,7 @@
-"""How long a state's values live, by which clock, what renews them, who sees the expired, and who cleans them up.
+"""Configures the expiry of a state's values: time to live, clock, refresh, visibility and clean-up.
 
-Answers to Flink's `StateTtlConfig` with its enums, and to `TtlTimeProvider`. Invariant: it is configuration and no
-state, so it is in no checkpoint: what is configured now counts for stamps of old (S17).
+Answers to Flink's `StateTtlConfig` with its enums, and to `TtlTimeProvider`. Invariant: the configuration is not part
+of a checkpoint; the current one applies to restored timestamps (S17).
 """
 
 from __future__ import annotations
@@ -27,36 +27,36 @@ _DAY_MS = 24 * 60 * 60 * 1000
 
 
 class UpdateType(Enum):
-    """What stamps a value anew (S12)."""
+    """What refreshes the timestamp of a value (S12)."""
 
     DISABLED = "never expires"
-    """No stamps at all: the state is as it would be without a configuration."""
+    """Values have no timestamps, as in a state without TTL."""
     ON_CREATE_AND_WRITE = "writes"
     ON_READ_AND_WRITE = "writes, and reads of what has not expired"
 
 
 class StateVisibility(Enum):
-    """What a reader gets of the expired (S13)."""
+    """Whether a reader may see an expired value (S13)."""
 
     NEVER_RETURN_EXPIRED = "never"
     RETURN_EXPIRED_IF_NOT_CLEANED_UP = "as long as nobody has cleaned it up"
-    """Reading is cleaning up, so it is got once; of a list as long as others in it live (S14)."""
+    """Reading cleans up, so an expired value is seen once; in a list, as long as other elements live (S14)."""
 
 
 class TtlTimeCharacteristic(Enum):
-    """Which time counts; there is one (S11)."""
+    """The clock; there is only one (S11)."""
 
     PROCESSING_TIME = "processing time"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncrementalCleanup:
-    """Each access to the state looks at some more of its entries."""
+    """Each access to the state visits some further entries."""
 
     cleanup_size: int = 5
-    """So many."""
+    """The number of entries per visit."""
     run_cleanup_for_every_record: bool = False
-    """And each change of the current key does too, whether or not the state is then accessed."""
+    """Whether selecting a key also visits entries, even if the state is not accessed."""
 
     def __post_init__(self) -> None:
         if self.cleanup_size < 1:
@@ -67,12 +67,12 @@ class IncrementalCleanup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionFilterCleanup:
-    """A pass over all entries in the background."""
+    """A background pass over all entries."""
 
     query_time_after_num_entries: int = 1000
-    """For so many entries one look at the clock has to do."""
+    """The clock is read once for this many entries."""
     periodic_compaction_ms: int = 30 * _DAY_MS
-    """After which a pass is due."""
+    """The time between the starts of two passes."""
 
     def __post_init__(self) -> None:
         if self.query_time_after_num_entries < 1 or self.periodic_compaction_ms < 1:
@@ -84,18 +84,18 @@ class CompactionFilterCleanup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupStrategies:
-    """Who cleans up besides the reader that finds something expired, which always does (S16)."""
+    """What cleans up besides a read that finds an expired value, which always does (S16)."""
 
     full_snapshot: bool = False
-    """Leave the expired out of a snapshot; the state itself keeps it."""
+    """Leave expired values out of snapshots; the state keeps them."""
     incremental: IncrementalCleanup | None = None
     compaction_filter: CompactionFilterCleanup | None = None
     in_background: bool = True
-    """With neither of these two: whether there is an incremental one all the same."""
+    """If neither of the two is set: whether to clean up incrementally anyway."""
 
     @property
     def incremental_in_force(self) -> IncrementalCleanup | None:
-        """As configured, or else as in the background."""
+        """The configured strategy, or the default one in the background."""
         if self.incremental is not None:
             return self.incremental
         return IncrementalCleanup() if self.in_background and self.compaction_filter is None else None
@@ -103,15 +103,15 @@ class CleanupStrategies:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateTtlConfig:
-    """How long a state's values live, what renews them, who sees the expired, and who cleans them up.
+    """How long the values of one state live, what refreshes them, who sees expired ones, and what cleans up.
 
-    Of one state; its descriptor has it as `ttl`.
+    A descriptor holds it as `ttl`.
 
-    Answers to Flink's `StateTtlConfig` and its enums. Invariant: it is configuration and no state, so it is in no
-    checkpoint: what is configured now counts for stamps of old (S17).
+    Answers to Flink's `StateTtlConfig` and its enums. Invariant: the configuration is not part of a checkpoint; the
+    current one applies to restored timestamps (S17).
 
-    Deviation: keyword arguments instead of a builder. RocksDB's compaction filter is here a pass over the state in
-    memory, which whoever owns the task starts (`ttl_cleanup.py`).
+    Differences from Flink: keyword arguments instead of a builder; in place of RocksDB's compaction filter, a pass
+    over the state in memory that the task starts (`ttl_cleanup.py`).
     """
 
     time_to_live_ms: int
@@ -128,26 +128,23 @@ class StateTtlConfig:
 
     @property
     def is_enabled(self) -> bool:
-        """Whether values are stamped."""
+        """Whether values have timestamps."""
         return self.update_type is not UpdateType.DISABLED
 
 
 TIME_MAX_MS = 2**63 - 1
-"""A value that would live beyond it lives until then (S11)."""
+"""The expiry time of values that would live longer than it (S11)."""
 
 
 class TtlTimeProvider:
-    """Which instant it is for those who ask whether a value has expired.
+    """The clock by which the values of one state expire. Mutable: the last time at which it found one expired.
 
-    Time for one state. Mutable: it remembers the last instant at which something of it had expired.
+    Answers to Flink's `TtlTimeProvider`. Invariant: a value that was found expired stays expired while the process
+    runs: the time never goes back behind the moment of that finding.
 
-    Answers to Flink's `TtlTimeProvider`. Invariant: what has once been found expired stays so, while this runs: from
-    then on the time is never earlier than the instant at which it was found.
-
-    Flink takes the system's clock as it is. When that is set back, an element that a reader was already refused comes
-    back, if nothing has cleaned it up in between: of a list nothing does (S14). Here it does not. A clock that goes
-    back makes what is alive live longer and never shorter, and nothing is resurrected before it was found dead. The
-    memory is that of one run: after a restore the clock of the new one counts, against the old stamps (S17).
+    Flink uses the system clock as it is. When that is set back, a list element that a reader no longer saw comes back
+    unless it was cleaned up (S14). Here it does not. A clock that is set back only lets values live longer. After a
+    restore, the new process starts from its own clock and the old timestamps (S17).
     """
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
@@ -156,11 +153,11 @@ class TtlTimeProvider:
 
     @property
     def current_timestamp(self) -> int:
-        """The present instant (ms)."""
+        """The current time (ms)."""
         return max(self._now_ms(), self._not_before_ms)
 
     def has_passed(self, last_access_ms: int, time_to_live_ms: int) -> bool:
-        """Whether a value of that stamp has expired, said to somebody who will count on it."""
+        """Whether a value with that timestamp has expired; if so, remember the time."""
         now_ms = self.current_timestamp
         has_expired = expires_at(last_access_ms, time_to_live_ms) <= now_ms
         if has_expired:
@@ -169,5 +166,5 @@ class TtlTimeProvider:
 
 
 def expires_at(last_access_ms: int, time_to_live_ms: int) -> int:
-    """The first instant at which it is expired (S11)."""
+    """The first moment at which the value has expired (S11)."""
     return min(last_access_ms + time_to_live_ms, TIME_MAX_MS)

@@ -1,7 +1,7 @@
-"""Makes a state whose values have a life: one of values with stamps, their serializer, and around it what a user sees.
+"""Creates a state whose values expire: an inner state of timestamped values, and the wrapper that users see.
 
-Answers to Flink's `TtlStateFactory` and its `TtlSerializer`. Invariant: what cleans up is set up anew with each run,
-from the configuration that counts now, also for what was restored: nothing of it is in a checkpoint (S17, FLINK-40354).
+Answers to Flink's `TtlStateFactory` and its `TtlSerializer`. Invariant: clean-up is set up at each start from the
+current configuration, also for restored state; no checkpoint contains it (S17, FLINK-40354).
 """
 
 from __future__ import annotations
@@ -50,13 +50,14 @@ __all__ = [
 
 
 class TtlSerializer:
-    """Stores values with the instant of their last access, and migrates to and from those without.
+    """Serializes values with the time of their last access, and migrates values from and to states without it.
 
-    `inner` for the value, eight bytes for the stamp.
+    `inner` serializes the value; the timestamp takes eight bytes.
 
-    Answers to Flink's `TtlStateFactory.TtlSerializer` and to what migrates state when TTL is switched on or off
-    (FLINK-32955, FLINK-35780, FLINK-37294). Invariant: a stamp is made up only where there was none: switched on, all
-    is as if accessed at the migration; with TTL before and after, the stamps stay, whatever the durations (S17).
+    Answers to Flink's `TtlStateFactory.TtlSerializer` and to the migration when TTL is switched on or off
+    (FLINK-32955, FLINK-35780, FLINK-37294). Invariant: a timestamp is invented only where there was none: when TTL is
+    switched on, values count as accessed at the migration. With TTL before and after, timestamps stay, whatever the
+    durations (S17).
     """
 
     def __init__(self, inner: TypeSerializer, now_ms: Callable[[], int]) -> None:
@@ -65,19 +66,18 @@ class TtlSerializer:
         self._now_ms = now_ms
 
     def encode(self, value: TtlValue) -> bytes:
-        """TypeError if the value itself is of another type than `inner` takes."""
+        """Raises TypeError if `inner` does not accept the value."""
         return stamped(self._inner.encode(value.value), value.last_access_ms)
 
     def decode(self, data: bytes) -> TtlValue:
-        """A new value, equal to the one encoded."""
         return TtlValue(self._inner.decode(unstamped(data, self.schema)[0]), last_access_of(data))
 
     def compatibility_with(self, old: Schema) -> Compatibility:
-        """As that of the values; without stamps before, after migration at best."""
+        """The compatibility of the values; if they had no timestamps before, at best after migration."""
         return compatibility(new=self.schema, old=old)
 
     def migrate(self, data: bytes, old: Schema) -> bytes:
-        """The old stamp if there was one, else the present instant."""
+        """Keep the old timestamp if there was one, else use the current time."""
         last_access_ms = last_access_of(data) if old.kind == "ttl" else self._now_ms()
         value, schema = unstamped(data, old)
         return stamped(self._inner.migrate(value, schema), last_access_ms)
@@ -85,27 +85,27 @@ class TtlSerializer:
 
 TtlState = TtlValueState | TtlListState | TtlMapState | TtlReducingState | TtlAggregatingState
 CreateState = Callable[[StateDescriptor, TypeSerializer], Any]
-"""Makes the inner state that a descriptor asks for, over the table of that name."""
+"""Creates the inner state of a descriptor, over the table with its name."""
 
 
 class CreateWithTtl(Protocol):
-    """What a backend calls for a state whose values have a life."""
+    """Called by a backend to create a state with a time to live."""
 
     def __call__(
         self, descriptor: StateDescriptor, *, create_state: CreateState, now_ms: Callable[[], int]
     ) -> TtlState:
-        """The state that it asks for; `create_state` makes what lies beneath, at the time that `now_ms` says."""
+        """`create_state` creates the inner state; `now_ms` is the clock."""
 
 
 def create_state_with_ttl(
     descriptor: StateDescriptor, *, create_state: CreateState, now_ms: Callable[[], int]
 ) -> TtlState:
-    """The state that `descriptor` asks for, whose `ttl` says that its values have a life."""
+    """The state that `descriptor` requests; its `ttl` must be enabled."""
     return TtlStateFactory(create_state=create_state, now_ms=now_ms).create(descriptor)
 
 
 class TtlStateFactory:
-    """For the states of one backend; another `decorator` makes other rules."""
+    """Creates the states of one backend; planted defects pass another `decorator`."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class TtlStateFactory:
         self._decorator = decorator
 
     def create(self, descriptor: StateDescriptor) -> TtlState:
-        """The state that it asks for, cleaned up as its configuration says."""
+        """The state with its clean-up, as the configuration says."""
         config = descriptor.ttl
         if config is None or not config.is_enabled:
             raise ValueError(f"state {descriptor.name!r} has no time to live; create it as it is")
@@ -142,7 +142,7 @@ class TtlStateFactory:
 
 
 def _of_stamped(descriptor: StateDescriptor, ttl: TtlDecorator) -> StateDescriptor:
-    """What the inner state is to be: of values with stamps, and without a life or a default (S15)."""
+    """The descriptor of the inner state, which holds timestamped values and has neither TTL nor a default (S15)."""
     match descriptor:
         case ValueStateDescriptor():
             return replace(descriptor, default=None, ttl=None)
@@ -154,7 +154,7 @@ def _of_stamped(descriptor: StateDescriptor, ttl: TtlDecorator) -> StateDescript
 
 
 def _cleaned_up(table: StateTable, config: StateTtlConfig, time: TtlTimeProvider) -> Callable[[], None]:
-    """Set up who cleans the table up, and give back what each access is to call."""
+    """Set up the clean-up of `table`; return the function that each access must call."""
     strategies = config.cleanup_strategies
     living = TtlStateSnapshotTransformer(config.time_to_live_ms, lambda: time.current_timestamp)
     table.snapshot_transformer = living if strategies.full_snapshot else None
@@ -175,4 +175,4 @@ def _cleaned_up(table: StateTable, config: StateTtlConfig, time: TtlTimeProvider
 
 
 def _nothing() -> None:
-    """Nobody cleans up at an access."""
+    """Default: nothing is cleaned up at an access."""

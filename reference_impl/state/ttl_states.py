@@ -1,8 +1,8 @@
-"""The five kinds of keyed state whose values have a life, and the rules of stamping and reading that they share.
+"""The five kinds of keyed state whose values expire, and their common rules for timestamps and reads.
 
 Answers to Flink's `AbstractTtlDecorator`, `AbstractTtlState`, `TtlValueState`, `TtlListState`, `TtlMapState`,
-`TtlReducingState` and `TtlAggregatingState`. Invariant: a read of an expired value never stamps it anew; it takes it
-away, whether or not it shows it once more (S12, S13).
+`TtlReducingState` and `TtlAggregatingState`. Invariant: a read never refreshes an expired value; it removes the value,
+whether or not it still returns it (S12, S13).
 """
 
 from __future__ import annotations
@@ -51,12 +51,10 @@ __all__ = [
 
 
 class TtlDecorator:
-    """What all states with a time to live have in common: stamping, and what a read does.
+    """The rules of one state's TTL configuration: timestamps, and what a read does.
 
-    The rules of one state's configuration, in its subtask's time.
-
-    Answers to Flink's `AbstractTtlDecorator`, as a collaborator of the states instead of their parent. Invariant: a
-    read of an expired value never stamps it anew; it takes it away, whether or not it shows it once more (S12, S13).
+    Answers to Flink's `AbstractTtlDecorator`; the states use it instead of inheriting from it. Invariant: a read never
+    refreshes an expired value; it removes the value, whether or not it still returns it (S12, S13).
     """
 
     def __init__(self, config: StateTtlConfig, time: TtlTimeProvider) -> None:
@@ -66,15 +64,15 @@ class TtlDecorator:
         self._time = time
 
     def stamped(self, value: Any) -> TtlValue:
-        """The value as written now."""
+        """The value with the current time."""
         return TtlValue(value, self._time.current_timestamp)
 
     def has_expired(self, last_access_ms: int) -> bool:
-        """Whether who reads it is to find it expired (S11)."""
+        """Whether a value with that timestamp has expired for a reader (S11)."""
         return self._time.has_passed(last_access_ms, self._time_to_live_ms)
 
     def shown(self, value: TtlValue | None) -> TtlValue | None:
-        """The value if a reader may see it."""
+        """The value if a reader may see it, else None."""
         if value is None or (not self.returns_expired and self.has_expired(value.last_access_ms)):
             return None
         return value
@@ -82,7 +80,7 @@ class TtlDecorator:
     def read(
         self, value: TtlValue | None, *, update: Callable[[TtlValue], None], clear: Callable[[], None]
     ) -> TtlValue | None:
-        """The value if the reader may see it; stamped anew or taken away first, as its age and the rules want it."""
+        """The value if a reader may see it, else None; first refresh it, or remove it if it has expired."""
         if value is None:
             return None
         if self.has_expired(value.last_access_ms):
@@ -99,12 +97,12 @@ M = TypeVar("M", bound=ListState | ReducingState | AggregatingState)
 
 
 class TtlKeyedState(Generic[D, S]):
-    """What the states with a time to live have in common: each is around a state of values with stamps.
+    """Common part of the states with a time to live; wraps a state of timestamped values. Mutable.
 
-    Around `inner`; `accessed` is called before each access. Mutable.
+    `accessed` is called before each access.
 
-    Answers to Flink's `AbstractTtlState`. Invariant: what is not about values, such as the namespace, is the inner
-    state's own business.
+    Answers to Flink's `AbstractTtlState`. Invariant: the inner state handles everything but the values, such as the
+    namespace.
     """
 
     def __init__(self, descriptor: D, inner: S, ttl: TtlDecorator, accessed: Callable[[], None]) -> None:
@@ -118,12 +116,12 @@ class TtlKeyedState(Generic[D, S]):
 
     @property
     def current_namespace(self) -> Any:
-        """The namespace that the next access is about."""
+        """The namespace of the next access."""
         return self._inner.current_namespace
 
 
 class TtlMergingState(TtlKeyedState[D, M]):
-    """One whose namespaces can be merged (S7). Mutable."""
+    """A state whose namespaces can be merged (S7). Mutable."""
 
     def __init__(self, descriptor: D, inner: M, ttl: TtlDecorator, accessed: Callable[[], None]) -> None:
         super().__init__(descriptor, inner, ttl, accessed)
@@ -131,41 +129,36 @@ class TtlMergingState(TtlKeyedState[D, M]):
 
 
 class TtlValueState(TtlKeyedState[ValueStateDescriptor, ValueState]):
-    """One value of the current key, for a while.
+    """A `ValueState` whose value expires. Mutable.
 
-    Around a `ValueState` of values with stamps. Mutable.
-
-    Answers to Flink's `TtlValueState`. Invariant: an expired value is there for one read at most (S13), and a default
-    is never there (S15).
+    Answers to Flink's `TtlValueState`. Invariant: an expired value is returned at most once (S13); there is no default
+    value (S15).
     """
 
     def value(self) -> Any:
-        """The value; None if there is none, or none any more."""
+        """The value; None if there is none or it has expired."""
         self._accessed()
         found = self._ttl.read(self._inner.value(), update=self._inner.update, clear=self._inner.clear)
         return None if found is None else found.value
 
     def update(self, value: Any) -> None:
-        """Replace the value, whose life begins; None clears (S3)."""
+        """Replace the value and its timestamp; None clears (S3)."""
         self._accessed()
         self._inner.update(None if value is None else self._ttl.stamped(value))
 
 
 class TtlListState(TtlMergingState[ListStateDescriptor, ListState]):
-    """Elements of the current key, each for a while.
+    """A `ListState` whose elements expire, each with its own timestamp. Mutable.
 
-    Around a `ListState` of elements with stamps. Mutable.
+    Answers to Flink's `TtlListState`. Invariant: a read leaves out expired elements but does not rewrite the list,
+    which would be expensive (FLINK-30088); when all have expired, it removes the entry (S14, FLINK-21413).
 
-    Answers to Flink's `TtlListState`. Invariant: each element has its own stamp. A read leaves the expired out and the
-    list as it is, for rewriting it each time is dear (FLINK-30088); only when none lives is the entry taken away, key
-    and all (S14, FLINK-21413).
-
-    Deviation: a read goes through the whole list at once, where Flink's goes as far as its caller iterates. What reads
-    refresh, they write: that leaves out the expired for good.
+    Difference from Flink: a read visits the whole list at once, not only as far as the caller iterates. A read that
+    refreshes timestamps writes the list without the expired elements.
     """
 
     def get(self) -> list[Any]:
-        """Copies of the elements that may be shown; an empty list if there are none, never None."""
+        """Copies of the elements that may be seen; an empty list if there are none."""
         self._accessed()
         elements: list[TtlValue] = self._inner.get()
         living = [element for element in elements if not self._ttl.has_expired(element.last_access_ms)]
@@ -180,12 +173,12 @@ class TtlListState(TtlMergingState[ListStateDescriptor, ListState]):
         self.add_all([element])
 
     def add_all(self, elements: Iterable[Any]) -> None:
-        """Append elements, all or none; without any, nothing changes."""
+        """Append all elements, or none if one is refused."""
         self._accessed()
         self._inner.add_all(self._all_stamped(elements))
 
     def update(self, elements: Iterable[Any]) -> None:
-        """Replace the elements; without any, there are none."""
+        """Replace all elements."""
         self._accessed()
         self._inner.update(self._all_stamped(elements))
 
@@ -200,21 +193,20 @@ class TtlListState(TtlMergingState[ListStateDescriptor, ListState]):
 
 
 _Project = Callable[[Identity, Any], Any]
-"""What an iterator gives of an entry: its key, its value or both."""
+"""What an iterator returns for an entry: key, value or both."""
 
 
 class TtlMapState(TtlKeyedState[MapStateDescriptor, MapState]):
-    """Values of the current key by keys of the user's, each for a while.
+    """A `MapState` whose entries expire, each with its own timestamp. Mutable.
 
-    Around a `MapState` of values with stamps, which `serializer` reads and writes. Mutable.
+    `serializer` reads and writes the timestamped values.
 
-    Answers to Flink's `TtlMapState`. Invariant: each entry has its own stamp, and whoever meets an expired one, by its
-    key or in a view, takes it away; with the last entry goes all that is stored under the key (S14, FLINK-21413). A
-    view goes on speaking of the key and the namespace for which it was asked for.
+    Answers to Flink's `TtlMapState`. Invariant: each access that finds an expired entry, by its key or in a view,
+    removes it; removing the last one removes the whole map (S14, FLINK-21413). A view keeps the key and namespace with
+    which it was created.
 
-    Deviation: `remove` of an iterator is about the entry given last also when `has_next` has been asked since, as in a
-    map without a time to live (FLINK-10267); Flink's refuses. `is_empty` and the length of a view count without
-    touching.
+    Differences from Flink: an iterator's `remove` concerns the entry returned last even if `has_next` was called
+    since, as in a map without TTL (FLINK-10267); Flink refuses. `is_empty` and the length of a view count as no read.
     """
 
     def __init__(
@@ -230,52 +222,50 @@ class TtlMapState(TtlKeyedState[MapStateDescriptor, MapState]):
         self._serializer = serializer
 
     def get(self, key: Any) -> Any:
-        """A copy of the value; None if there is none, or none any more, or if it is None."""
+        """A copy of the value; None if there is none, if it has expired, or if it is None."""
         found = self._read(key)
         return None if found is None else found.value
 
     def contains(self, key: Any) -> bool:
-        """Whether there is an entry that may be shown, be its value None; to ask is to read."""
+        """Whether there is an entry that may be seen, even with the value None; counts as a read."""
         return self._read(key) is not None
 
     def is_empty(self) -> bool:
-        """Whether there is no entry that may be shown."""
+        """Whether there is no entry that may be seen."""
         self._accessed()
         return not len(self._view(lambda key, _: key))
 
     def put(self, key: Any, value: Any) -> None:
-        """Enter a value, whose life begins."""
         self._accessed()
         self._inner.put(key, self._ttl.stamped(value))
 
     def put_all(self, values: Mapping[Any, Any]) -> None:
-        """Enter values, all or none."""
+        """Put all entries, or none if one is refused."""
         self._accessed()
         stamped = self._ttl.stamped
         self._inner.put_all(values and {key: stamped(value) for key, value in values.items()})
 
     def remove(self, key: Any) -> None:
-        """Let there be no such entry."""
         self._accessed()
         self._inner.remove(key)
 
     def entries(self) -> TtlMapView:
-        """Pairs of key and value, in the order in which the keys were entered."""
+        """Pairs of key and value, in the order in which the keys were first put."""
         self._accessed()
         return self._view(lambda key, value: (self._inner.key_of(key), value))
 
     def keys(self) -> TtlMapView:
-        """The keys, in the order in which they were entered."""
+        """The keys, in the order in which they were first put."""
         self._accessed()
         return self._view(lambda key, _: self._inner.key_of(key))
 
     def values(self) -> TtlMapView:
-        """The values, in the order in which their keys were entered."""
+        """The values, in the order in which their keys were first put."""
         self._accessed()
         return self._view(lambda _, value: value)
 
     def iterator(self) -> TtlMapIterator:
-        """Goes once over the entries, and can remove the one it has just given."""
+        """An iterator over the entries that can remove the one it returned last."""
         return iter(self.entries())
 
     def _read(self, key: Any) -> TtlValue | None:
@@ -290,7 +280,7 @@ class TtlMapState(TtlKeyedState[MapStateDescriptor, MapState]):
 
 
 class TtlMapView:
-    """What a map shows at the time when somebody looks: each iteration begins anew, each length is counted."""
+    """A live view of a map: each iteration starts anew, each length is counted anew."""
 
     def __init__(
         self, entries: MapEntries, ttl: TtlDecorator, serializer: TypeSerializer, project: _Project
@@ -311,7 +301,7 @@ class TtlMapView:
 
 
 class TtlMapIterator:
-    """Goes once over what a map shows; each entry it comes by is read. Mutable."""
+    """Iterates once over a map; each entry that it passes counts as read. Mutable."""
 
     def __init__(
         self, entries: MapEntries, ttl: TtlDecorator, serializer: TypeSerializer, project: _Project
@@ -335,7 +325,7 @@ class TtlMapIterator:
         return self._project(self._last, found.value)
 
     def has_next(self) -> bool:
-        """Whether there is one more; to ask reads it."""
+        """Whether there is a further entry; reads that entry."""
         while self._next is None:
             identity = next(self._ahead, None)
             if identity is None:
@@ -345,7 +335,7 @@ class TtlMapIterator:
         return True
 
     def remove(self) -> None:
-        """Remove the entry given last from the state; WrongState before the first, and a second time."""
+        """Remove the entry returned last; WrongState before the first one, and on a second call."""
         if self._last is None:
             raise WrongState("there is no entry to remove: call next() first, and remove() once for each")
         self._entries.remove(self._last)
@@ -361,7 +351,7 @@ class TtlMapIterator:
 
 
 class TtlReduceFunction:
-    """`reduce` for values with stamps; what it makes is stamped anew."""
+    """Applies `reduce` to timestamped values; the result gets the current time."""
 
     def __init__(self, reduce: ReduceFunction, ttl: TtlDecorator) -> None:
         self._reduce = reduce
@@ -374,80 +364,75 @@ class TtlReduceFunction:
                 return self._ttl.stamped(self._reduce(first, second))
             case [only]:
                 return self._ttl.stamped(only)
-        return old  # both have expired, as when namespaces are merged; so has this then
+        return old  # both have expired, as can happen when namespaces are merged; so the result has too
 
 
 class TtlReducingState(TtlMergingState[ReducingStateDescriptor, ReducingState]):
-    """One value of the current key, to which each value added is reduced, for a while.
+    """A `ReducingState` whose value expires. Mutable.
 
-    Around a `ReducingState` of values with stamps. Mutable.
-
-    Answers to Flink's `TtlReducingState` and `TtlReduceFunction`. Invariant: what has expired and is not shown takes no
-    part: the next value added is a first one again (S15).
+    Answers to Flink's `TtlReducingState` and `TtlReduceFunction`. Invariant: an expired value that may not be seen
+    takes no part: the next value added counts as the first (S15).
     """
 
     def get(self) -> Any:
-        """The value; None if nothing was added, or nothing that still lives."""
+        """The value; None if there is none or it has expired."""
         self._accessed()
         inner = self._inner
         found = self._ttl.read(inner.get_internal(), update=inner.update_internal, clear=inner.clear)
         return None if found is None else found.value
 
     def add(self, value: Any) -> None:
-        """Reduce what still lives and `value` to one, whose life begins; None clears, as in Flink."""
+        """Combine the value with `value` and set the timestamp; None clears, as in Flink."""
         self._accessed()
         self._inner.add(None if value is None else self._ttl.stamped(value))
 
 
 class TtlAggregateFunction:
-    """`aggregate` for accumulators with stamps; what it makes is stamped anew."""
+    """Applies `aggregate` to timestamped accumulators; the result gets the current time."""
 
     def __init__(self, aggregate: AggregateFunction, ttl: TtlDecorator) -> None:
         self._aggregate = aggregate
         self._ttl = ttl
 
     def create_accumulator(self) -> TtlValue:
-        """The accumulator of nothing."""
         return self._ttl.stamped(self._aggregate.create_accumulator())
 
     def add(self, value: Any, accumulator: TtlValue) -> TtlValue:
-        """The accumulator with `value` in it, or a new one if it has expired."""
+        """The accumulator with `value`; a new one if it has expired."""
         shown = self._ttl.shown(accumulator)
         into = self._aggregate.create_accumulator() if shown is None else shown.value
         return self._ttl.stamped(self._aggregate.add(value, into))
 
     def get_result(self, accumulator: TtlValue) -> Any:
-        """What it comes to, of whatever age it is."""
+        """The result, even of an expired accumulator."""
         return self._aggregate.get_result(accumulator.value)
 
     def merge(self, a: TtlValue, b: TtlValue) -> TtlValue:
-        """One of those that live."""
+        """Merge those that have not expired."""
         shown = [one.value for one in (self._ttl.shown(a), self._ttl.shown(b)) if one is not None]
         match shown:
             case [first, second]:
                 return self._ttl.stamped(self._aggregate.merge(first, second))
             case [only]:
                 return self._ttl.stamped(only)
-        return a  # both have expired; so has this then
+        return a  # both have expired, so the result has too
 
 
 class TtlAggregatingState(TtlMergingState[AggregatingStateDescriptor, AggregatingState]):
-    """An accumulator of the current key, into which values are gathered, for a while.
+    """An `AggregatingState` whose accumulator expires. Mutable.
 
-    Around an `AggregatingState` of accumulators with stamps. Mutable.
-
-    Answers to Flink's `TtlAggregatingState` and `TtlAggregateFunction`. Invariant: what has expired and is not shown
-    takes no part: the next value added goes into a new accumulator (S15).
+    Answers to Flink's `TtlAggregatingState` and `TtlAggregateFunction`. Invariant: an expired accumulator that may not
+    be seen takes no part: the next value added starts a new one (S15).
     """
 
     def get(self) -> Any:
-        """What the accumulator comes to; None if nothing was added, or nothing that still lives."""
+        """The result; None if there is no accumulator or it has expired."""
         self._accessed()
         inner = self._inner
         found = self._ttl.read(inner.get_internal(), update=inner.update_internal, clear=inner.clear)
         return None if found is None else self.descriptor.aggregate.get_result(found.value)
 
     def add(self, value: Any) -> None:
-        """Gather `value` in what still lives, whose life begins anew; None clears, as in Flink."""
+        """Add `value` and set the timestamp; None clears, as in Flink."""
         self._accessed()
         self._inner.add(value)

@@ -1,7 +1,7 @@
-"""A value with the instant of its last access, and how the two are stored.
+"""A value with the time of its last access, and how the two are stored.
 
-Answers to Flink's `TtlValue`. Invariant: the stamp stands in front, in eight bytes, so that whether a value has expired
-can be told, and the stamp taken off or put on, without decoding the value (S11, S17).
+Answers to Flink's `TtlValue`. Invariant: the timestamp is the first eight bytes, so it can be read, added and removed
+without decoding the value (S11, S17).
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ _STAMP_BYTES = 8
 
 
 class TtlValue(Struct, frozen=True):
-    """What a state with a time to live holds."""
+    """A value of a state with a time to live."""
 
     value: Any
     last_access_ms: int
 
 
 def stamped(data: bytes, last_access_ms: int) -> bytes:
-    """An encoded value, with its stamp."""
+    """Put the timestamp in front of an encoded value."""
     return last_access_ms.to_bytes(_STAMP_BYTES, "big", signed=True) + data
 
 
 def last_access_of(data: bytes) -> int:
-    """The stamp of a stored value that has one (ms)."""
+    """The timestamp of a stored value (ms)."""
     return int.from_bytes(data[:_STAMP_BYTES], "big", signed=True)
 
 
 def unstamped(data: bytes, schema: Schema) -> tuple[bytes, Schema]:
-    """A stored value and its schema without the stamp, if it has one."""
+    """The value and schema without timestamp, if they have one."""
     if schema.kind != "ttl":
         return data, schema
     return data[_STAMP_BYTES:], schema.parts[0]

@@ -1,7 +1,7 @@
-"""An asynchronous operator, of whatever design, as the last link of a chain; its state is its elements.
+"""Puts an asynchronous operator at the end of a chain; its state is the elements in its queue.
 
 Answers to an `AsyncWaitOperatorFactory` with a `StreamOperatorStateHandler`. Invariant: a snapshot holds the elements
-as they are, not serialised, so that whoever stores the checkpoint writes each of them once.
+unserialised; the code that stores the checkpoint serialises each of them once.
 """
 
 from __future__ import annotations
@@ -23,30 +23,29 @@ __all__ = ["AsyncOperator", "BuildAsyncOperator", "Fed", "PatientlyFed", "async_
 
 
 class AsyncOperator(Protocol):
-    """What every design has."""
+    """The methods that every implementation of the operator has."""
 
     @property
     def room(self) -> Availability:
         """Whether an element would be admitted at once (A33)."""
 
     def open(self, restored: Iterable[QueueElement] = ()) -> None:
-        """Replay a snapshot (A61)."""
+        """Process the elements of a snapshot again (A61)."""
 
     def process(self, element: OperatorInput) -> None:
-        """Take an element in (A27)."""
+        """Admit an element (A27)."""
 
     def snapshot(self) -> Sequence[QueueElement]:
-        """What has not left (A56)."""
+        """The elements whose results were not emitted (A56)."""
 
     def end_input(self) -> None:
-        """Drain (A66)."""
+        """Return when everything was emitted (A66)."""
 
-    def close(self) -> None:
-        """Release what it holds."""
+    def close(self) -> None: ...
 
 
 class BuildAsyncOperator(Protocol):
-    """Builds the operator that calls, in its place of the chain."""
+    """Builds the operator at its place in the chain."""
 
     def __call__(
         self,
@@ -55,14 +54,14 @@ class BuildAsyncOperator(Protocol):
         timers: Timers,
         emit: Callable[[OperatorInput], None],
         fail: Callable[[BaseException], None],
-    ) -> AsyncOperator:
-        """The operator."""
+    ) -> AsyncOperator: ...
 
 
 class PatientlyFed:
-    """The operator, fed though its queue is full: it waits inside `process`, and mail runs meanwhile. Mutable.
+    """Wraps an operator that is fed even when its queue is full; `process` then runs mail until a slot is free.
 
-    The queue of Flink before FLINK-39835. `entering` is what waits for a slot; it belongs to a snapshot (FLINK-7949).
+    Mutable. This is Flink's behaviour before FLINK-39835. `entering` holds the element that waits for a slot; a
+    snapshot must contain it (FLINK-7949).
     """
 
     def __init__(self, operator: AsyncOperator, restored: Iterable[QueueElement]) -> None:
@@ -72,27 +71,23 @@ class PatientlyFed:
         self.snapshot = operator.snapshot
 
     def open(self) -> None:
-        """Replay."""
         restored, self._restored = self._restored, ()
         self._operator.open(restored)
 
     def process(self, element: OperatorInput) -> None:
-        """It may wait here."""
         self.entering = (element,)
         self._operator.process(element)
         self.entering = ()
 
     def end_input(self) -> None:
-        """Drain."""
         self._operator.end_input()
 
     def close(self) -> None:
-        """Release what it holds."""
         self._operator.close()
 
 
 class Fed:
-    """The operator, fed only while it has room."""
+    """Wraps an operator that is fed only while it has room."""
 
     entering = ()
 
@@ -103,7 +98,6 @@ class Fed:
         self.snapshot = operator.snapshot
 
     def open(self) -> None:
-        """Replay."""
         restored, self._restored = self._restored, ()
         self._operator.open(restored)
 
@@ -113,11 +107,9 @@ class Fed:
         return self._operator.room
 
     def end_input(self) -> None:
-        """Drain."""
         self._operator.end_input()
 
     def close(self) -> None:
-        """Release what it holds."""
         self._operator.close()
 
 
@@ -129,11 +121,11 @@ def async_link(
     is_hard: bool,
     blocked: Callable[[tuple[Any, ...]], tuple[Any, ...]],
 ) -> OperatorLink:
-    """The link. `is_hard`: fed without room; `blocked`: what a snapshot holds of the element that waits for a slot."""
+    """Build the link. `is_hard` feeds a full queue; `blocked` gives what a snapshot holds of the waiting element."""
     kind = PatientlyFed if is_hard else Fed
 
     def built(*, downstream: Callable[[], Availability] | None, **parts: Any) -> Fed | PatientlyFed:
-        if downstream is not None:  # not every design knows it
+        if downstream is not None:  # not every implementation has this parameter
             parts["downstream"] = downstream
         return kind(build(**parts), restored)
 
@@ -143,7 +135,7 @@ def async_link(
 
 
 class _ElementState:
-    """An `OperatorStateHandler`: the elements are the state, and were replayed by `open`."""
+    """An `OperatorStateHandler` whose state is the operator's elements; `open` restores them."""
 
     def __init__(self, operator: Fed | PatientlyFed, timers: Timers, *, blocked: Any) -> None:
         del timers
@@ -151,24 +143,20 @@ class _ElementState:
         self._blocked = blocked
 
     def initialize_operator_state(self, operator: Any) -> None:
-        """See `open`."""
+        """Does nothing: the operator's `open` restores the elements."""
 
     def snapshot_state(
         self, operator: Any, metadata: CheckpointMetaData, options: CheckpointOptions
     ) -> OperatorSnapshotFutures:
-        """They are frozen values: there is nothing to copy, nor an asynchronous part."""
+        """Elements are frozen values: nothing is copied, and there is no asynchronous part."""
         del operator, metadata, options
         elements = (*self._operator.snapshot(), *self._blocked(self._operator.entering))
         return OperatorSnapshotFutures(managed_operator_state=SnapshotFuture.of(elements))
 
-    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Nothing is shared between checkpoints."""
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None: ...
 
-    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """Nothing is shared between checkpoints."""
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None: ...
 
-    def notify_checkpoint_subsumed(self, checkpoint_id: int) -> None:
-        """Nothing is shared between checkpoints."""
+    def notify_checkpoint_subsumed(self, checkpoint_id: int) -> None: ...
 
-    def close(self) -> None:
-        """Nothing is held."""
+    def close(self) -> None: ...

@@ -1,9 +1,8 @@
-"""From the inputs of a task into the head of its chain, an element at a time.
+"""Moves elements from the inputs of a task into the head of its chain.
 
 Answers to Flink's `StreamInputProcessor`, `StreamOneInputProcessor`, `StreamMultipleInputProcessor` and
-`StreamTaskInput`. Invariant: an input is read only while its last word was that there may be more, and of several
-the one that has waited longest for its turn comes first; the head hears of the end of each input once, after the
-last watermark there can be (M44).
+`StreamTaskInput`. Invariant: an input is read only while its last status allows more; several inputs are read in turn.
+The head is told of the end of each input once, after the last possible watermark (M44).
 """
 
 from __future__ import annotations
@@ -31,17 +30,17 @@ __all__ = [
 ]
 
 MAX_WATERMARK = Watermark(timestamp=2**63 - 1)
-"""All event time is over."""
+"""The end of event time."""
 
 RECORDS_PER_ACTION_MAX = 16
-"""In one default action at most, even if no mail comes: the loop that brings it turns only between actions."""
+"""Limit for one default action, since the event loop, which brings mail, turns only between actions."""
 
 _MORE = DataInputStatus.MORE_AVAILABLE
 _ENDED = (DataInputStatus.END_OF_DATA, DataInputStatus.STOPPED, DataInputStatus.END_OF_INPUT)
 
 
 class DataOutput:
-    """Where an input puts what it reads: into one door of the chain. Mutable: discards, once the data have ended."""
+    """Receives what an input reads, for one input of the chain. Mutable: discards after the end of data."""
 
     __slots__ = ("emit",)
 
@@ -49,7 +48,7 @@ class DataOutput:
         self.emit = emit
 
     def finish(self) -> None:
-        """What comes now, comes too late."""
+        """Discard everything from now on."""
         self.emit = _discard
 
 
@@ -58,56 +57,56 @@ class StreamTaskInput(Protocol):
 
     @property
     def is_available(self) -> Availability:
-        """Whether something may be there to read."""
+        """Whether there may be something to read."""
 
     def emit_next(self, output: DataOutput) -> DataInputStatus:
-        """Give at most one element to `output.emit`; how the input stands now."""
+        """Pass at most one element to `output.emit`, and return the input's status."""
 
 
 @runtime_checkable
 class KnowsWatermark(Protocol):
-    """An input that knows how far event time has come; of others it is assumed that they bring no last watermark."""
+    """An input that knows its watermark; for others the task emits the last watermark itself."""
 
     @property
     def current_watermark(self) -> int | None:
-        """The last one that was emitted."""
+        """The last watermark that was emitted, or None."""
 
 
 @runtime_checkable
 class StoppableInput(Protocol):
-    """A source that can be told to end before its data do (C17)."""
+    """A source that can be stopped before its data end (C17)."""
 
     def stop(self, mode: StopMode) -> None:
-        """Say END_OF_DATA or STOPPED next, as `mode` asks, then END_OF_INPUT."""
+        """Return END_OF_DATA or STOPPED next, according to `mode`, then END_OF_INPUT."""
 
 
 @runtime_checkable
 class RecoverableInput(Protocol):
-    """An input that first reads what was in flight."""
+    """An input that reads restored in-flight data first."""
 
     def finish_recovery(self) -> StreamTaskInput:
-        """The input that takes over after END_OF_RECOVERY."""
+        """The input that follows after END_OF_RECOVERY."""
 
 
 class StreamInputProcessor(Protocol):
-    """What the default action of a task turns."""
+    """What the default action of a task calls."""
 
     @property
     def is_available(self) -> Availability:
         """Whether `process_input` may find something."""
 
     def process_input(self) -> DataInputStatus:
-        """Move an element, or a few; how the inputs stand, all together."""
+        """Move one or a few elements; return the combined status of the inputs."""
 
     def advance_to_end_of_event_time(self) -> None:
-        """Give the head the last watermark on each input that has not had it (M44)."""
+        """Emit the last watermark for each input that has not had it (M44)."""
 
     def stop(self, mode: StopMode) -> bool:
-        """End the data here, if the inputs are sources that can; whether they can (C17)."""
+        """Stop the inputs; return whether all are sources that can be stopped (C17)."""
 
 
 class StreamOneInputProcessor:
-    """One input, into one door. Mutable."""
+    """Reads one input into one input of the chain. Mutable."""
 
     def __init__(
         self,
@@ -130,11 +129,10 @@ class StreamOneInputProcessor:
 
     @property
     def is_available(self) -> Availability:
-        """Of the input."""
         return self._input.is_available
 
     def process_input(self) -> DataInputStatus:
-        """One element, or as many as may come before the next mail (M48)."""
+        """Move one element, or several until mail arrives (M48)."""
         status = self._emit_next(self._output)
         if status is _MORE:
             if self._can_emit_batch is None:
@@ -160,41 +158,40 @@ class StreamOneInputProcessor:
         return _MORE
 
     def advance_to_end_of_event_time(self) -> None:
-        """Once, and only if the input has not brought it itself."""
+        """Emit the last watermark once, unless the input has emitted it itself."""
         brought = self._input.current_watermark if isinstance(self._input, KnowsWatermark) else None
         if not self._has_ended_event_time and brought != MAX_WATERMARK.timestamp:
             self._output.emit(MAX_WATERMARK)
         self._has_ended_event_time = True
 
     def stop(self, mode: StopMode) -> bool:
-        """See `StreamInputProcessor.stop`."""
         if isinstance(self._input, StoppableInput):
             self._input.stop(mode)
         return self.is_stoppable
 
     @property
     def is_stoppable(self) -> bool:
-        """Whether the input is a source that can be told to end."""
+        """Whether the input is a source that can be stopped."""
         return isinstance(self._input, StoppableInput)
 
 
 class StreamMultipleInputProcessor:
-    """Several inputs, taken in turn: none that has something waits for more than one element of each other. Mutable."""
+    """Reads several inputs in turn, one element from each that has something. Mutable."""
 
     def __init__(self, processors: Sequence[StreamOneInputProcessor]) -> None:
         if not processors:
             raise ValueError("a task of several inputs has none; give one or more processors")
         self._processors = list(processors)
         self._last: list[DataInputStatus] = [_MORE] * len(processors)
-        """What each said last."""
+        """The last status of each input."""
         self._next = 0
         self._wait = AVAILABLE
         self._watched: list[Availability] = [AVAILABLE] * len(processors)
-        """What each will say when it has something, and we listen to already."""
+        """For each input, the availability to which `_end_wait` is already attached."""
 
     @property
     def is_available(self) -> Availability:
-        """Whether one of those that have not ended is; else what ends when the first of them is."""
+        """Whether an input that has not ended is available; otherwise ends when the first one is."""
         waits = {index: self._processors[index].is_available for index in self._going_on()}
         if not waits or any(waits.values()):
             return AVAILABLE
@@ -211,13 +208,13 @@ class StreamMultipleInputProcessor:
             self._wait.end()
 
     def _going_on(self) -> list[int]:
-        """Those that may still have something, from the one whose turn it is."""
+        """Inputs that have not ended, beginning with the one whose turn it is."""
         count = len(self._processors)
         order = [(self._next + step) % count for step in range(count)]
         return [index for index in order if self._last[index] is not DataInputStatus.END_OF_INPUT]
 
     def process_input(self) -> DataInputStatus:
-        """From the next input that has something."""
+        """Read from the next input that has something."""
         for index in self._going_on():
             if self._processors[index].is_available:
                 self._next = (index + 1) % len(self._processors)
@@ -228,7 +225,7 @@ class StreamMultipleInputProcessor:
         return DataInputStatus.END_OF_INPUT if not self._going_on() else DataInputStatus.NOTHING_AVAILABLE
 
     def _together(self, before: DataInputStatus, said: DataInputStatus) -> DataInputStatus:
-        """The data end when the last input's do, and the input when the last one does."""
+        """The data have ended when those of all inputs have; the same holds for the input."""
         match said:
             case DataInputStatus.END_OF_RECOVERY:
                 return said
@@ -246,12 +243,11 @@ class StreamMultipleInputProcessor:
         return DataInputStatus.STOPPED if stopped else DataInputStatus.END_OF_DATA
 
     def advance_to_end_of_event_time(self) -> None:
-        """On each."""
         for processor in self._processors:
             processor.advance_to_end_of_event_time()
 
     def stop(self, mode: StopMode) -> bool:
-        """All of them, or, if some cannot, none."""
+        """Stop all inputs, or none if one cannot be stopped."""
         if not self.is_stoppable:
             return False
         for processor in self._processors:
@@ -260,9 +256,9 @@ class StreamMultipleInputProcessor:
 
     @property
     def is_stoppable(self) -> bool:
-        """Whether all inputs are sources that can be told to end."""
+        """Whether all inputs are sources that can be stopped."""
         return all(processor.is_stoppable for processor in self._processors)
 
 
 def _discard(element: OperatorInput) -> None:
-    """The data have ended."""
+    """Takes elements after the end of data."""

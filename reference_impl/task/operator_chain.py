@@ -1,9 +1,9 @@
-"""Several operators in one task: what one emits, the next processes, at once and on the same thread.
+"""Several operators in one task: what one emits, the next processes at once, on the same thread.
 
-Answers to Flink's `OperatorChain`, `RegularOperatorChain` and `FinishedOperatorChain`. Invariant: a yield in one
-operator runs mail of its own and of those behind it, never of those before it (A30, M25), for the place in the
-chain is the priority; so no emission is re-entered (A90). What begins, begins at the tail, what ends, ends at the
-head (M45, M46).
+Answers to Flink's `OperatorChain`, `RegularOperatorChain` and `FinishedOperatorChain`. Invariant: an operator's mail
+has its place in the chain as priority, so a yield runs mail of that operator and of those downstream, never of those
+upstream (A30, M25), and no emission is re-entered (A90). Operators are opened from the tail and finished from the head
+(M45, M46).
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ __all__ = ["FinishedOperatorChain", "OperatorChain", "OperatorLink"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorLink:
-    """What to put at one place of a chain."""
+    """One operator of a chain, before it is built."""
 
     operator_id: str
-    """Names the operator's state in every checkpoint; unique in the job."""
+    """Names the operator's state in checkpoints; unique in the job."""
     build: StreamOperatorFactory
     state_handler: Callable[[Any, Timers], OperatorStateHandler] | None = None
-    """Who keeps the state of the operator that was built, which has those timers; None: it has no state."""
+    """Makes the state handler from the operator and its timers; None for an operator without state."""
 
 
 class OperatorChain:
-    """Operators from head to tail. Mutable, as they are."""
+    """The operators of one task, from head to tail. Mutable."""
 
     wrapper: ClassVar[type[StreamOperatorWrapper]] = StreamOperatorWrapper
 
@@ -66,7 +66,7 @@ class OperatorChain:
         fail: Callable[[BaseException], None],
         downstream: Callable[[], Availability] | None = None,
     ) -> None:
-        """`timers` makes each operator a service of its own (T6); `downstream`: whether the writer has room."""
+        """`timers` makes a timer service for each operator (T6); `downstream` says whether the writer has room."""
         if not links:
             raise ValueError("a chain has no operator; give one or more")
         if len({link.operator_id for link in links}) < len(links):
@@ -94,12 +94,12 @@ class OperatorChain:
             if place > 0:
                 emit = _door(link, operator)
         self.ask_for_room = downstream
-        """As `room`; None if there always is some."""
+        """The same as `room`; None if there is always room."""
         self.doors = _doors(self._wrappers[0].operator)
-        """One for each input of the head: what takes its elements in."""
+        """For each input of the head operator, the method that takes its elements."""
 
     is_task_deployed_as_finished = False
-    """Whether the task had finished before the checkpoint from which the job was restored (C19)."""
+    """Whether the task had finished before the restored checkpoint (C19)."""
 
     @property
     def operators(self) -> list[StreamOperator | TwoInputStreamOperator]:
@@ -113,71 +113,71 @@ class OperatorChain:
 
     @property
     def timers(self) -> list[Timers]:
-        """Each operator's own, from head to tail."""
+        """From head to tail."""
         return [wrapper.timers for wrapper in self._wrappers]
 
     @property
     def room(self) -> Availability:
-        """Whether an element would be admitted at once, by the first operator that says; else there always is."""
+        """Whether an element would be admitted at once, according to the first operator that can tell."""
         return AVAILABLE if self.ask_for_room is None else self.ask_for_room()
 
     @property
     def emits_on_final_checkpoint(self) -> bool:
-        """Whether an operator does, so that the end of data must wait for it (FLINK-38614)."""
+        """Whether an operator emits on the final checkpoint, for which the end of data must wait (FLINK-38614)."""
         return any(wrapper.emits_on_final_checkpoint for wrapper in self._wrappers)
 
     def process(self, element: OperatorInput) -> None:
-        """Into the head's first input."""
+        """Pass `element` to the head's first input."""
         self.doors[0](element)
 
     # ------------------------------------------------------------------------------------------- its life
 
     def initialize_state_and_open_operators(self) -> None:
-        """Tail first, for whoever is opened may emit (A62, M46)."""
+        """From the tail, since an operator may emit when it is opened (A62, M46)."""
         for wrapper in reversed(self._wrappers):
             wrapper.initialize_state_and_open()
 
     def end_head_input(self, input_id: int = 1) -> None:
-        """The head's input `input_id` has ended; those behind it hear of theirs when it has finished."""
+        """The head's input `input_id` has ended; each later operator is told when the one before it finishes."""
         self._wrappers[0].end_input(input_id)
 
     def finish_operators(self, mode: StopMode) -> None:
-        """Head first: what one emits in finishing, the next takes in before its own end (M45, FLINK-14231)."""
+        """From the head: what an operator emits at its end, the next processes before its own (M45, FLINK-14231)."""
         for wrapper in self._wrappers:
             wrapper.finish(mode)
 
     def quiesce_timers(self) -> None:
-        """No timer fires any more (M47)."""
+        """Stop all timers (M47)."""
         for wrapper in self._wrappers:
             wrapper.timers.quiesce()
 
     def flush_outputs(self) -> None:
-        """What the tail has emitted is on its way."""
+        """Send on everything that the tail has emitted."""
         self._record_writer.flush()
 
     def close_all_operators(self) -> None:
-        """Every one, whatever another's close raises; the first error comes out (A70). Twice is once."""
+        """Close every operator even if one raises; then raise the first error (A70). A second call does nothing."""
         _call_all(wrapper.close for wrapper in self._wrappers)
 
     # ---------------------------------------------------------------------------------------- checkpoints
 
     def prepare_snapshot_pre_barrier(self, checkpoint_id: int) -> None:
-        """Head first: what is emitted here is before the barrier all the way (C3)."""
+        """From the head: what is emitted here precedes the barrier in the whole chain (C3)."""
         for wrapper in self._wrappers:
             wrapper.prepare_snapshot_pre_barrier(checkpoint_id)
 
     def broadcast_event(self, event: ChannelEvent, *, is_priority: bool = False) -> None:
-        """To all who read from the tail."""
+        """Send `event` to all readers of the tail's output."""
         self._record_writer.broadcast_event(event, is_priority=is_priority)
 
     def alignment_barrier_timeout(self, barrier: CheckpointBarrier) -> None:
-        """The barrier took too long to leave: it overtakes, if the writer lets it (C26)."""
+        """Let the barrier overtake in-flight output, if the writer supports that (C26)."""
         overtake = getattr(self._record_writer, "alignment_barrier_timeout", None)
         if overtake is not None:
             overtake(barrier)
 
     def abort_checkpoint(self, checkpoint_id: int) -> None:
-        """Nothing of it need be kept for it among the outputs."""
+        """Tell the writer, if it supports that, to forget the checkpoint."""
         forget = getattr(self._record_writer, "abort_checkpoint", None)
         if forget is not None:
             forget(checkpoint_id)
@@ -188,20 +188,20 @@ class OperatorChain:
         metadata: CheckpointMetaData,
         options: CheckpointOptions,
     ) -> None:
-        """Put each operator's part into `futures`, tail first (C3); if one raises, the caller cancels those (C5)."""
+        """Put each operator's part into `futures`, from the tail (C3); on an error the caller cancels them (C5)."""
         for wrapper in reversed(self._wrappers):
             wrapper.snapshot_state(futures, metadata, options)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Tail first, all of them; the first error comes out (C12)."""
+        """Notify all operators, from the tail; then raise the first error (C12)."""
         _call_all(_told(wrapper.notify_checkpoint_complete, checkpoint_id) for wrapper in self._tail_first())
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """Tail first, all of them; the first error comes out (C12)."""
+        """Notify all operators, from the tail; then raise the first error (C12)."""
         _call_all(_told(wrapper.notify_checkpoint_aborted, checkpoint_id) for wrapper in self._tail_first())
 
     def notify_checkpoint_subsumed(self, checkpoint_id: int) -> None:
-        """Tail first, all of them; the first error comes out (C13)."""
+        """Notify all state handlers, from the tail; then raise the first error (C13)."""
         _call_all(_told(wrapper.notify_checkpoint_subsumed, checkpoint_id) for wrapper in self._tail_first())
 
     def _tail_first(self) -> Iterator[StreamOperatorWrapper]:
@@ -209,7 +209,7 @@ class OperatorChain:
 
 
 class FinishedOperatorChain(OperatorChain):
-    """A chain that had finished before the restore: none of its operators exists, and events pass it by (C19)."""
+    """A chain that had finished before the restored checkpoint: no operator exists, and events pass through (C19)."""
 
     is_task_deployed_as_finished = True
 
@@ -221,7 +221,7 @@ class FinishedOperatorChain(OperatorChain):
         self.doors = [self._pass_by] * inputs
 
     def _pass_by(self, element: OperatorInput) -> None:
-        """The last watermark, for who reads from here may wait for it."""
+        """Pass on the last watermark, for which readers may be waiting."""
         if type(element) is Record:
             raise WrongState(
                 f"{self._operator_ids[0]!r} had finished before the restore, but is given {element}"
@@ -230,20 +230,18 @@ class FinishedOperatorChain(OperatorChain):
 
     @property
     def operator_ids(self) -> list[str]:
-        """From head to tail."""
         return self._operator_ids
 
-    def end_head_input(self, input_id: int = 1) -> None:
-        """It had ended."""
+    def end_head_input(self, input_id: int = 1) -> None: ...
 
 
 def _doors(head: Any) -> list[Emit]:
-    """Where each input's elements go in."""
+    """For each input of the head, the method that takes its elements."""
     return [head.process1, head.process2] if can(head, TwoInputStreamOperator) else [head.process]
 
 
 def _door(link: OperatorLink, operator: Any) -> Emit:
-    """Of an operator that is not the head."""
+    """The method that takes the elements of an operator behind the head."""
     if can(operator, TwoInputStreamOperator):
         raise TypeError(f"the operator {link.operator_id!r} has two inputs: put it at the head of its chain")
     process: Emit = operator.process
@@ -253,7 +251,7 @@ def _door(link: OperatorLink, operator: Any) -> Emit:
 def _room_of(
     operator: StreamOperator | TwoInputStreamOperator, *, otherwise: Callable[[], Availability] | None
 ) -> Callable[[], Availability] | None:
-    """One that holds nothing has room if the next has."""
+    """Ask the operator if it can tell; otherwise the next one decides."""
     return partial(getattr, operator, "room") if can(operator, WithRoom) else otherwise  # asked once a record
 
 
@@ -267,7 +265,7 @@ def _call_all(actions: Iterable[Callable[[], None]]) -> None:
     for action in actions:
         try:
             action()
-        except Exception as error:  # noqa: BLE001 - raised below, once all were called
+        except Exception as error:  # noqa: BLE001 - raised below, after all were called
             if first is None:
                 first = error
             else:

@@ -1,8 +1,8 @@
-"""The input of a task that reads a source by position, and takes a checkpoint where a barrier stands in it.
+"""The input of a task that reads a source by position and takes a checkpoint where the source has a barrier.
 
-Answers to Flink's `StreamTaskSourceInput` and, for the checkpoints, to its `ExternallyInducedSource`. Invariant: an
-element is read when it is due and not before; a checkpoint that the source induces is taken in the action that read
-the element in front of the barrier, so a full queue does not delay it (A33).
+Answers to Flink's `StreamTaskSourceInput` and, for checkpoints, to `ExternallyInducedSource`. Invariant: an element is
+not read before it is due; a checkpoint is taken in the same action that read the element before its barrier, so a full
+queue does not delay it (A33).
 """
 
 from __future__ import annotations
@@ -25,41 +25,41 @@ _MORE = DataInputStatus.MORE_AVAILABLE
 
 
 class Source(Protocol):
-    """A deterministic source that can be read from any position: the same one gives the same element."""
+    """A deterministic source: reading a position again gives the same element."""
 
     def read(self, position: int) -> StreamElement:
-        """The element at `position`; `EndOfInput` behind the last."""
+        """The element at `position`; after the last one, `EndOfInput`."""
 
     def barrier_before(self, position: int) -> CheckpointBarrier | None:
-        """The barrier that cuts the stream just before `position`."""
+        """The barrier directly before `position`, or None."""
 
     def due_ms(self, position: int) -> int:
-        """When `position` may be read, on the loop's clock."""
+        """The time on the loop's clock from which `position` may be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """A subtask's part of a checkpoint: where its source resumes, and what is replayed first."""
+    """A subtask's part of a checkpoint."""
 
     number: int
     position: int
-    """The next source position to read after a restore."""
+    """The position to read first after a restore."""
     elements: Sequence[Any]
-    """The state of the operators in front, if they have any, then the elements that have not left (A56)."""
+    """The state of the operators before the asynchronous one, if any, then its queued elements (A56)."""
 
 
 class Reader(Protocol):
-    """What hears of the reading, before its effect."""
+    """Is told of each read before its effect."""
 
     def takes(self, element: OperatorInput) -> None:
         """`element` enters the operator now."""
 
     def source_exhausted(self) -> None:
-        """No element is left to read."""
+        """The source has no more elements."""
 
 
 class DueTime:
-    """Waits until an element may be read. Mutable: `is_available` ends when it may."""
+    """Waits until an element is due. Mutable: `is_available` ends at that time."""
 
     def __init__(self, *, loop: asyncio.AbstractEventLoop, timers: Timers) -> None:
         self._loop = loop
@@ -67,7 +67,7 @@ class DueTime:
         self.is_available = AVAILABLE
 
     def has_come(self, due_ms: int) -> bool:
-        """Whether `due_ms` has passed; if not, a timer ends `is_available` then."""
+        """Whether `due_ms` has come; if not, a timer ends `is_available` at that time."""
         wait_ms = due_ms - now_ms(self._loop)
         if wait_ms <= 0:
             return True
@@ -78,10 +78,10 @@ class DueTime:
 
 
 class PositionedInput:
-    """A `StreamTaskInput`. Mutable: knows its position. `induce` takes the checkpoint of that number."""
+    """A `StreamTaskInput` over a source. Mutable. `induce` takes the checkpoint with that number."""
 
     current_watermark = MAX_WATERMARK.timestamp
-    """The source ends with the watermark that it wants, so the task adds none (M44)."""
+    """The source emits its own last watermark, so the task adds none (M44)."""
 
     def __init__(
         self,
@@ -105,12 +105,12 @@ class PositionedInput:
         return self._due.is_available
 
     def cut_at(self, checkpoint: int) -> int:
-        """The position at which `checkpoint` resumes."""
+        """The position from which `checkpoint` resumes."""
         del checkpoint
         return self.position
 
     def emit_next(self, output: DataOutput) -> DataInputStatus:
-        """One element, and the checkpoint whose barrier stands behind it."""
+        """Read one element, and take the checkpoint whose barrier follows it."""
         position = self.position
         if not self._due.has_come(self._source.due_ms(position)):
             return DataInputStatus.NOTHING_AVAILABLE

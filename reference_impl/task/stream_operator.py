@@ -1,9 +1,9 @@
-"""The interface between an operator and its chain: what an operator must and may do, and the chain's wrapper.
+"""The interface between an operator and its chain: required and optional methods, and the chain's wrapper.
 
 Answers to Flink's `StreamOperator`, `Input`, `TwoInputStreamOperator`, `BoundedOneInput`, `BoundedMultiInput`,
-`StreamOperatorFactory` and `StreamOperatorWrapper`. Invariant: one method is obligatory; each ability is a protocol of
-its own, which the chain looks for once a type. An operator emits through the `emit` that it was built with, and may do
-so up to `finish`.
+`StreamOperatorFactory` and `StreamOperatorWrapper`. Invariant: only `process` is required; each optional ability is a
+protocol, which the chain checks once for each class. An operator emits through the `emit` that it was built with,
+until `finish` has returned.
 """
 
 from __future__ import annotations
@@ -50,90 +50,88 @@ Emit = Callable[[OperatorInput], None]
 
 
 class StreamOperator(Protocol):
-    """An operator of one input."""
+    """An operator with one input."""
 
     def process(self, element: OperatorInput) -> None:
-        """Take `element` in: a record, a watermark, its status, a latency marker or a record attribute."""
+        """Process `element`: a record, watermark, watermark status, latency marker or record attributes."""
 
 
 @runtime_checkable
 class TwoInputStreamOperator(Protocol):
-    """An operator of two inputs; it can only be the head of its chain."""
+    """An operator with two inputs; it can only be the head of its chain."""
 
-    def process1(self, element: OperatorInput) -> None:
-        """Take an element of the first input in."""
+    def process1(self, element: OperatorInput) -> None: ...
 
-    def process2(self, element: OperatorInput) -> None:
-        """Take an element of the second input in."""
+    def process2(self, element: OperatorInput) -> None: ...
 
 
 @runtime_checkable
 class InitializesState(Protocol):
-    """Has state, or wants to know whether it was restored (C45)."""
+    """An operator with state, or one that needs to know whether it was restored (C45)."""
 
     def initialize_state(self, context: Any) -> None:
-        """Register state and take over what it holds; before `open`."""
+        """Register states and read their restored content; called before `open`."""
 
 
 @runtime_checkable
 class Opening(Protocol):
-    """Has something to do before its first element."""
+    """An operator with work to do before its first element."""
 
     def open(self) -> None:
-        """Begin; whoever is further down has begun already (M46)."""
+        """Called after the operators downstream were opened (M46)."""
 
 
 @runtime_checkable
 class BoundedOneInput(Protocol):
-    """Wants to know that its input has ended."""
+    """An operator that must know when its input ends."""
 
     def end_input(self) -> None:
-        """No element follows; emit what waited for one. Not told on a stop without a drain (M44, M45)."""
+        """Emit what was held back for further input. Not called on a stop without drain (M44, M45)."""
 
 
 @runtime_checkable
 class BoundedMultiInput(Protocol):
-    """Wants to know of each of its inputs that it has ended."""
+    """An operator that must know when each of its inputs ends."""
 
     def end_input(self, input_id: int) -> None:
-        """No element follows on input `input_id`, counted from 1."""
+        """Input `input_id`, counted from 1, has ended."""
 
 
 @runtime_checkable
 class Finishing(Protocol):
-    """Has something to emit when all is done."""
+    """An operator with something to emit at its end."""
 
     def finish(self) -> None:
-        """Emit the last there is; what mail this puts still runs (M45). Not called on a stop without a drain."""
+        """Emit the last output; mail put here still runs (M45). Not called on a stop without drain."""
 
 
 @runtime_checkable
 class Closing(Protocol):
-    """Holds something that it must give back."""
+    """An operator that holds resources."""
 
     def close(self) -> None:
-        """Give it back; nothing can be emitted any more. Called once, after a failure too."""
+        """Release resources; nothing can be emitted. Called once, also after a failure."""
 
 
 @runtime_checkable
 class PreparesSnapshot(Protocol):
-    """Has something to emit before the barrier."""
+    """An operator with something to emit before a barrier."""
 
     def prepare_snapshot_pre_barrier(self, checkpoint_id: int) -> None:
-        """Emit what is not to be kept in the snapshot (C3)."""
+        """Emit what is not to be in the snapshot (C3)."""
 
 
 @runtime_checkable
 class SnapshotsState(Protocol):
-    """Puts into its state what it holds elsewhere, for each checkpoint."""
+    """An operator that updates its state for each checkpoint."""
 
     def snapshot_state(self, context: Any) -> None:
-        """The synchronous part (C6); the backends' own snapshots follow it."""
+        """Called in the synchronous part, before the backends' snapshots (C6)."""
 
 
 @runtime_checkable
 class WithRoom(Protocol):
-    """Can say beforehand that it would have to wait."""
+    """An operator that can tell in advance whether it would have to wait."""
 
     @property
     def room(self) -> Availability:
@@ -142,15 +140,15 @@ class WithRoom(Protocol):
 
 @runtime_checkable
 class EmitsOnFinalCheckpoint(Protocol):
-    """Emits records when it hears of its last checkpoint, so the end of data must wait for them (FLINK-38614)."""
+    """An operator that emits when notified of its last checkpoint, so the end of data must wait (FLINK-38614)."""
 
     @property
     def emits_on_final_checkpoint(self) -> bool:
-        """Whether it does, as it was built."""
+        """Whether this instance does so."""
 
 
 class StreamOperatorFactory(Protocol):
-    """Builds one operator of a chain, for example with `functools.partial(ordered_wait, function=..., ...)`."""
+    """Builds one operator of a chain, for example `functools.partial(ordered_wait, function=..., ...)`."""
 
     def __call__(
         self,
@@ -161,11 +159,11 @@ class StreamOperatorFactory(Protocol):
         fail: Callable[[BaseException], None],
         downstream: Callable[[], Availability] | None,
     ) -> StreamOperator | TwoInputStreamOperator:
-        """The operator at this place: its mail, its timers, who takes what it emits, and whether that one has room."""
+        """`downstream` says whether the next operator that can tell has room; None if there always is."""
 
 
 def can(operator: object, ability: type[T]) -> TypeGuard[T]:
-    """Whether `operator` has `ability`, a protocol of methods; judged by its class, once a class."""
+    """Whether the class of `operator` has all methods of the protocol `ability`; cached by class."""
     kind: Any = type(operator)
     wanted: Any = ability
     return _has(kind, wanted)
@@ -177,34 +175,32 @@ def _has(kind: Any, ability: Any) -> bool:
 
 
 class OperatorStateHandler(Protocol):
-    """Keeps the state of one operator; `reference_impl.checkpoints` has one."""
+    """The state of one operator; implemented in `reference_impl.checkpoints`."""
 
     def initialize_operator_state(self, operator: Any) -> None:
-        """Build the backends from what was restored, then let the operator take over."""
+        """Restore the backends, then call the operator's `initialize_state`."""
 
     def snapshot_state(self, operator: Any, metadata: CheckpointMetaData, options: CheckpointOptions) -> Any:
-        """The synchronous part, in the order of C6; the futures of the rest."""
+        """Take the synchronous part, in the order of C6; return the futures of the rest."""
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """For the backends."""
+        """Notify the backends."""
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """For the backends."""
+        """Notify the backends."""
 
     def notify_checkpoint_subsumed(self, checkpoint_id: int) -> None:
-        """For the backends alone: they may clean up what is shared (C13)."""
+        """Notify the backends, which may clean up state that checkpoints share (C13)."""
 
     def close(self) -> None:
-        """Let go of states and timers."""
+        """Dispose of states and timers."""
 
 
 class StreamOperatorWrapper:
-    """One operator of a chain with what is its own: its mail, its timers, its state.
+    """One operator of a chain, with its mailbox executor, timers and state handler. Mutable: closed at the end.
 
-    Mutable: is closed in the end.
-
-    Answers to Flink's `StreamOperatorWrapper`. Invariant: an operator that has finished has no mail and no timer left,
-    so nothing of it runs, and nothing that it emits arrives, after the next operator's end of input (M45, FLINK-14228).
+    Answers to Flink's `StreamOperatorWrapper`. Invariant: a finished operator has neither mail nor timers left, so it
+    emits nothing after the next operator's end of input (M45, FLINK-14228).
     """
 
     def __init__(
@@ -221,7 +217,7 @@ class StreamOperatorWrapper:
         self.operator_id = operator_id
         self.timers = timers
         self.is_closed = False
-        """Whether it takes part in nothing any more (C3, C13)."""
+        """Whether it takes part in no further checkpoint (C3, C13)."""
         self._executor = executor
         self._state_handler = state_handler
         self._is_head = is_head
@@ -229,19 +225,19 @@ class StreamOperatorWrapper:
 
     @property
     def emits_on_final_checkpoint(self) -> bool:
-        """Whether the end of data must wait for it (FLINK-38614)."""
+        """Whether the end of data must wait for this operator (FLINK-38614)."""
         operator = self.operator
         return can(operator, EmitsOnFinalCheckpoint) and operator.emits_on_final_checkpoint
 
     def initialize_state_and_open(self) -> None:
-        """State first (C45)."""
+        """Initialize the state, then open (C45)."""
         if self._state_handler is not None:
             self._state_handler.initialize_operator_state(self.operator)
         if can(self.operator, Opening):
             self.operator.open()
 
     def end_input(self, input_id: int = 1) -> None:
-        """Input `input_id` of the operator has ended."""
+        """Tell the operator that its input `input_id` has ended."""
         operator = self.operator
         if can(operator, TwoInputStreamOperator):
             if can(operator, BoundedMultiInput):
@@ -250,7 +246,7 @@ class StreamOperatorWrapper:
             operator.end_input()
 
     def finish(self, mode: StopMode) -> None:
-        """End of input (the head has had it), no more timers, its mail, `finish`, the mail of that (M45)."""
+        """End the input (except for the head), stop timers, run its mail, call `finish`, run the new mail (M45)."""
         drains = mode is StopMode.DRAIN
         if drains and not self._is_head:
             self.end_input()
@@ -261,12 +257,11 @@ class StreamOperatorWrapper:
         self._run_own_mail()
 
     def _run_own_mail(self) -> None:
-        """All of it: the deferrable too, else windows would be lost behind the end of data (FLINK-39481)."""
+        """Run also deferrable mail; otherwise windows would be lost after the end of data (FLINK-39481)."""
         while self._executor.try_yield_ignoring_deferrable():
             pass
 
     def prepare_snapshot_pre_barrier(self, checkpoint_id: int) -> None:
-        """Before the barrier (C3)."""
         if can(self.operator, PreparesSnapshot) and not self.is_closed:
             self.operator.prepare_snapshot_pre_barrier(checkpoint_id)
 
@@ -276,12 +271,12 @@ class StreamOperatorWrapper:
         metadata: CheckpointMetaData,
         options: CheckpointOptions,
     ) -> None:
-        """Add this operator's part to `futures`; one without a handler, or closed, has none (C3, C10)."""
+        """Add this operator's part to `futures`, unless it is closed or has no state handler (C3, C10)."""
         if self._state_handler is not None and not self.is_closed:
             futures[self.operator_id] = self._state_handler.snapshot_state(self.operator, metadata, options)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Not if it is closed (C13)."""
+        """Not called for a closed operator (C13)."""
         if self.is_closed:
             return
         if can(self.operator, HearsOfComplete):
@@ -290,19 +285,19 @@ class StreamOperatorWrapper:
             self._state_handler.notify_checkpoint_complete(checkpoint_id)
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """Even if it is closed (C13)."""
+        """Called even for a closed operator (C13)."""
         if can(self.operator, HearsOfAborted):
             self.operator.notify_checkpoint_aborted(checkpoint_id)
         if self._state_handler is not None:
             self._state_handler.notify_checkpoint_aborted(checkpoint_id)
 
     def notify_checkpoint_subsumed(self, checkpoint_id: int) -> None:
-        """Nothing of the user's hears of it (C13)."""
+        """Notify the state handler only; user code is not called (C13)."""
         if self._state_handler is not None and not self.is_closed:
             self._state_handler.notify_checkpoint_subsumed(checkpoint_id)
 
     def close(self) -> None:
-        """Once; no timer fires afterwards (T16)."""
+        """Close once; no timer fires afterwards (T16)."""
         self.is_closed = True
         if not self._is_released:
             self._is_released = True

@@ -1,8 +1,8 @@
-"""A task from its restore to its clean-up: one thread, its mailbox, its inputs, its chain, its waits and outside calls.
+"""A task from restore to clean-up: its mailbox, inputs and operator chain, its waits, and calls from other threads.
 
 Answers to Flink's `StreamTask`, to the timers of its `TaskIOMetricGroup`, and to the futures of its triggers and
-notifications. Invariant: everything of the user's runs on the task's thread, as mail or in the default action, between
-`restore` and `clean_up`. `cancel` and the methods that end in `_async` may come from any thread at any time (M49).
+notifications. Invariant: user code runs only on the task's thread, as mail or in the default action, between `restore`
+and `clean_up`. `cancel`, and methods whose names end in `_async`, may be called from any thread at any time (M49).
 """
 
 from __future__ import annotations
@@ -38,28 +38,26 @@ __all__ = ["Later", "ReportedCall", "StreamTask", "TaskWaits", "UnfinishedChanne
 
 
 class TaskWaits:
-    """Why a task does not work: no room behind it, nothing before it, or its changelog is busy.
+    """Suspends the default action while the task cannot work, and measures for how long. Mutable.
 
-    The waits of one task. Mutable: its timers count.
-
-    Answers to the end of Flink's `StreamTask.processInput` and to the three timers of its `TaskIOMetricGroup`.
-    Invariant: a wait has one reason, the first that holds in this order: output, input, changelog (M42); so the three
-    times never overlap, and mail that runs during a wait counts to none of them (M39, M43).
+    Answers to the end of Flink's `StreamTask.processInput` and to the three timers of `TaskIOMetricGroup`. Invariant:
+    a wait has one reason, the first that holds of output, input, changelog (M42); so the three times never overlap,
+    and mail that runs during a wait counts for none of them (M39, M43).
     """
 
     def __init__(self, mailbox_processor: MailboxProcessor, *, loop: asyncio.AbstractEventLoop) -> None:
         self._mailbox_processor = mailbox_processor
         self.soft_back_pressured = PeriodTimer(loop)
-        """How long what follows the task had no room (M42)."""
+        """Time without room downstream (M42)."""
         self.idle = PeriodTimer(loop)
-        """How long there was nothing to read (M42)."""
+        """Time without input (M42)."""
         self.changelog_busy = PeriodTimer(loop)
-        """How long the changelog took no further change (M42, FLINK-26592)."""
+        """Time in which the changelog accepted no changes (M42, FLINK-26592)."""
 
     def wait(self, output: Availability, task_input: Availability, changelog: Availability) -> None:
-        """Suspend the default action until the first of them that is unavailable is not; else try again at once.
+        """Suspend the default action until the first unavailable argument becomes available.
 
-        Whoever is woken looks again: that one reason is gone does not say that there is no other.
+        The default action then checks again, since another argument may be unavailable.
         """
         if not output:
             self._rest(output, self.soft_back_pressured)
@@ -77,19 +75,17 @@ T = TypeVar("T")
 
 
 class Later(Enum):
-    """What a call returns that is not over: it will be run again."""
+    """Returned by a call that has not finished and will be run again."""
 
     LATER = "later"
 
 
 class ReportedCall(Future[T], Generic[T]):
-    """A call that comes from outside, runs as mail, and whose error concerns both who called and the task.
-
-    A future whose `run` is the action of a mail. Mutable: ends once.
+    """A call from outside that runs as mail; its error fails the task and is passed to the caller. Mutable: ends once.
 
     Answers to the futures of Flink's `StreamTask.triggerCheckpointAsync` and `notifyCheckpointOperation`. Invariant:
-    the future ends: with what the call returned, with what it raised, which fails the task as well (C15), or cancelled,
-    if the mailbox closed before the call could run (M37).
+    the future always ends: with the call's result; with its error, which also fails the task (C15); or cancelled, if
+    the mailbox closes before the call runs (M37).
     """
 
     def __init__(self, call: Callable[[], T | Literal[Later.LATER]]) -> None:
@@ -97,7 +93,7 @@ class ReportedCall(Future[T], Generic[T]):
         self._call = call
 
     def run(self) -> None:
-        """On the task's thread; raises what the call raises."""
+        """The action of the mail; raises what the call raises."""
         if self.cancelled():
             return
         try:
@@ -115,30 +111,27 @@ _CLOSING = CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_CLOSING
 
 
 class UnfinishedChannels(Protocol):
-    """The network before a task: where a checkpoint that comes by call puts its barriers (V-c)."""
+    """The input channels of a task, into which a checkpoint triggered by call puts its barriers (V-c)."""
 
     def inject_barrier(self, barrier: CheckpointBarrier) -> bool:
-        """As if it had come, on each channel that has not ended; False if all have ended."""
+        """Put the barrier into each channel that has not ended; False if all have ended."""
 
 
 class StreamTask:
-    """A task from its restore to its clean-up: one thread, its mailbox, its inputs, its chain of operators.
+    """One subtask: `restore`, `invoke`, `clean_up`. Mutable. All its collaborators belong to one mailbox.
 
-    One subtask; `restore`, `invoke`, `clean_up`. Mutable. Its collaborators come ready made, of one mailbox.
+    `channels` is None for a task that does not read from other tasks, `checkpoints` for a job without checkpoints.
+    With a `checkpoint_priority` above the lowest, checkpoints triggered by call are also taken while an operator waits
+    for room; so it was in Flink before the mailbox, when such a wait released the checkpoint lock.
 
-    `channels` is None for a task that reads from no other one, `checkpoints` for one of a job without. With a
-    `checkpoint_priority` above the lowest, checkpoints that come by call are taken while an operator waits for room, as
-    before Flink had a mailbox, when such a wait released the checkpoint lock.
-
-    Answers to Flink's `StreamTask`. Invariant: everything of the user's runs on the task's thread, as mail or in the
-    default action, between `restore` and `clean_up`; what is not mail and not the default action is waited for, for one
-    reason at a time (M42). `cancel` and the methods that end in `_async` may come from any thread at any time (M49).
+    Answers to Flink's `StreamTask`. Invariant: user code runs only on the task's thread, as mail or in the default
+    action, between `restore` and `clean_up`; while the default action is suspended, there is one reason for it (M42).
+    `cancel`, and methods whose names end in `_async`, may be called from any thread at any time (M49).
 
         restore -> run_mailbox_loop(process_input) -> end_data -> after_invoke (the last checkpoint) -> clean_up
 
-    Deviations. `EndOfPartition` is sent by the task itself, as the last step of `after_invoke`; in Flink whoever runs
-    the task does that. The futures of triggers and notifications are `concurrent.futures.Future`s, cancelled if the
-    mailbox closes first (M37); in Flink they never end then.
+    Differences from Flink: the task itself sends `EndOfPartition`, as the last step of `after_invoke`. The futures of
+    triggers and notifications are cancelled if the mailbox closes first (M37); in Flink they then never end.
     """
 
     task_checkpoints: ClassVar[type[TaskCheckpoints]] = TaskCheckpoints
@@ -160,7 +153,7 @@ class StreamTask:
         self.operator_chain = operator_chain
         self.waits = TaskWaits(mailbox_processor, loop=loop)
         self.is_running = False
-        """Between the end of the restore and the last mail (M47)."""
+        """True from the end of the restore until the last mail has run (M47)."""
         self.is_canceled = False
         self._input_processor = input_processor
         self._move = input_processor.process_input
@@ -173,7 +166,7 @@ class StreamTask:
         self._is_restored = False
         self._end_of_data: StopMode | None = None
         self._savepoint_after_end: ReportedCall[bool] | None = None
-        """The trigger that waits for the sources to have stopped (C17)."""
+        """The trigger of a stop-with-savepoint, which waits until the sources have stopped (C17)."""
         self._main = mailbox_processor.main_mailbox_executor
         self._notifications = mailbox_processor.mailbox_executor(MAX_PRIORITY)
         self._checkpoints = self.task_checkpoints(
@@ -196,7 +189,7 @@ class StreamTask:
             and (self._ask_for_room is None or self._ask_for_room() is AVAILABLE)
             and self._changelog is None
         ):
-            return  # the fast path, once a record
+            return  # fast path, for almost every record
         match status:
             case DataInputStatus.MORE_AVAILABLE | DataInputStatus.NOTHING_AVAILABLE:
                 self._wait_unless_more(status)
@@ -220,16 +213,16 @@ class StreamTask:
             self.waits.wait(output, self._input_processor.is_available, changelog)
 
     def _has_room(self) -> Availability:
-        """Behind the task, and in its chain: an operator that is full holds up the input, and no other mail (A33)."""
+        """Whether the outputs and the chain have room: a full operator holds up the input but no mail (A33)."""
         room = self._record_writer.is_available
         return self._ask_for_room() if room and self._ask_for_room is not None else room
 
     def can_emit_batch_of_records(self) -> bool:
-        """Whether the input may go on in the same default action: nobody waits, and there is room (M48)."""
+        """Whether the input may go on in the same default action: no mail is waiting, and there is room (M48)."""
         return not self.mailbox_processor.has_mail() and bool(self._has_room())
 
     def end_data(self, mode: StopMode) -> None:
-        """No record follows: finish the operators, tell who reads from here; of no effect the second time (M44)."""
+        """Finish the operators and tell the readers downstream; a second call does nothing (M44)."""
         if self._end_of_data is not None:
             return
         if mode is StopMode.DRAIN:
@@ -252,7 +245,10 @@ class StreamTask:
     # ------------------------------------------------------------------------------------------------ its life
 
     def restore(self) -> None:
-        """State and operators, tail first; then mail only, until what was in flight is back (M46). Once."""
+        """Open the operators; then run only mail until in-flight data are restored (M46).
+
+        A second call does nothing.
+        """
         self._ensure_not_canceled()
         if self._is_restored:
             return
@@ -277,7 +273,7 @@ class StreamTask:
         def read() -> None:
             try:
                 self._environment.read_channel_state()
-            except Exception as error:  # noqa: BLE001 - it is the task's, which may be on another thread
+            except Exception as error:  # noqa: BLE001 - reported to the task, which may run on another thread
                 error.add_note(f"task {self._environment.task_name!r}: unable to read channel state")
                 self.fail(error)
             else:
@@ -288,19 +284,17 @@ class StreamTask:
         return recovered
 
     def invoke(self) -> None:
-        """All of it, but for the clean-up. Raises what failed the task, or `CancelTaskException` (M47, M49)."""
+        """Run the task up to the clean-up. Raises what failed the task, or `CancelTaskException` (M47, M49)."""
         self.restore()
         self._ensure_not_canceled()
-        self._wait_unless_more(
-            _MORE
-        )  # what was replayed may fill the chain, and nothing is read without room (A33)
+        self._wait_unless_more(_MORE)  # restored elements may have filled the chain (A33)
         self.mailbox_processor.run_mailbox_loop(self.process_input)
         self._ensure_not_canceled()
         self.after_invoke()
 
     @property
     def may_end(self) -> bool:
-        """Whether nothing is left that the end has to wait for, so that `after_invoke` will not (M47)."""
+        """Whether `after_invoke` would not have to wait (M47)."""
         return all(self._checkpoints.termination_conditions())
 
     def after_invoke(self) -> None:
@@ -318,7 +312,7 @@ class StreamTask:
         self._record_writer.broadcast_event(EndOfPartition())
 
     def _all_actions_complete_after(self, conditions: list[Availability]) -> None:
-        """One after the other: each lasts, once it has come."""
+        """Wait for the conditions one after the other; each stays true once it is."""
         if not conditions:
             self.mailbox_processor.all_actions_completed()
             return
@@ -326,7 +320,7 @@ class StreamTask:
         first.then(lambda: self._all_actions_complete_after(others))
 
     def cancel(self) -> None:
-        """End it, wherever it is: before, during or after the loop, or in a wait (M49). From any thread."""
+        """End the task in any phase: before, during or after the loop, or in a wait (M49). Any thread may call it."""
         self.is_canceled = True
         self.is_running = False
         self.mailbox_processor.mailbox.interrupt(CancelTaskException(self._environment.task_name))
@@ -336,9 +330,9 @@ class StreamTask:
             self._checkpoints.cancel()
 
     def clean_up(self, error: BaseException | None = None) -> None:
-        """Give back everything, also after a failed restore; on the task's thread (V-e).
+        """Release everything, also after a failed restore; call it on the task's thread (V-e).
 
-        With an `error` that ended the task, what goes wrong here is noted on it; else the first of that is raised.
+        If `error` ended the task, further errors are added to it as notes; otherwise the first one is raised.
         """
         self.is_running = False
         if self._savepoint_after_end is not None:
@@ -351,7 +345,7 @@ class StreamTask:
         ):
             try:
                 action()
-            except Exception as suppressed:  # noqa: BLE001 - the others are to be closed first
+            except Exception as suppressed:  # noqa: BLE001 - the other steps must run too
                 if first is None:
                     first = suppressed
                 else:
@@ -360,13 +354,13 @@ class StreamTask:
             raise first
 
     def fail(self, error: BaseException) -> None:
-        """End the task with `error`; from any thread. A task that is cancelled, or closed, has its end already."""
+        """Fail the task with `error`, unless it was cancelled or closed. Any thread may call it."""
         if not self.is_canceled:
             with suppress(MailboxClosed):
                 self.mailbox_processor.report_throwable(error)
 
     def _stop_after_savepoint(self) -> None:
-        """A savepoint that ends the task does so even if its input cannot be told to stop (C17)."""
+        """A completed stop-with-savepoint ends the task even if its input cannot be stopped (C17)."""
         if self._end_of_data is None:
             self.mailbox_processor.suspend()
 
@@ -379,9 +373,9 @@ class StreamTask:
     def trigger_checkpoint_async(
         self, metadata: CheckpointMetaData, options: CheckpointOptions
     ) -> Future[bool]:
-        """By mail, urgent if it is unaligned: cut here, or put barriers into the channels that have not ended (V-c).
+        """As mail, urgent if unaligned: take the snapshot, or put barriers into channels that have not ended (V-c).
 
-        The future says whether the task takes part. A savepoint that ends the task first stops its sources (C17).
+        The future's result is whether the task takes part. A stop-with-savepoint first stops the sources (C17).
         """
         call: ReportedCall[bool] = ReportedCall(lambda: self._stop_or_trigger(call, metadata, options))
         executor = self.mailbox_processor.mailbox_executor(
@@ -401,7 +395,7 @@ class StreamTask:
         mode = StopMode.DRAIN if kind.should_drain else StopMode.NO_DRAIN
         is_early = self.is_running and kind.is_synchronous and self._end_of_data is None
         if is_early and self._input_processor.stop(mode):
-            self._checkpoints.sync_savepoint = metadata.checkpoint_id  # its abort fails the task from now on
+            self._checkpoints.sync_savepoint = metadata.checkpoint_id  # from now on, its abort fails the task
             self._savepoint_after_end = call
             return Later.LATER
         return self._trigger_in_mailbox(metadata, options)
@@ -422,9 +416,10 @@ class StreamTask:
     def trigger_checkpoint_on_barrier(
         self, metadata: CheckpointMetaData, options: CheckpointOptions, metrics: CheckpointMetrics
     ) -> None:
-        """All barriers that are needed have come. What is raised is no CheckpointException: it fails the task (C5).
+        """All barriers have come: take the snapshot. An error fails the task (C5).
 
-        One would tell the barrier handler that this checkpoint, and nothing more, is to be given up.
+        It is raised as something else than CheckpointException, which would make the barrier handler only abort the
+        checkpoint.
         """
         try:
             self._perform_checkpoint(metadata, options, metrics)
@@ -438,18 +433,18 @@ class StreamTask:
             return self._checkpoints.perform_checkpoint(metadata, options, metrics)
         except Exception as error:
             if not self.is_running:
-                return False  # cancelled meanwhile: its errors are nobody's
+                return False  # the task was cancelled meanwhile
             error.add_note(
                 f"Could not perform checkpoint {metadata.checkpoint_id} for task {self._environment.task_name!r}."
             )
             raise
 
     def abort_checkpoint_on_barrier(self, checkpoint_id: int, exception: CheckpointException) -> None:
-        """Its barriers will not all come (C25)."""
+        """Not all barriers will come (C25)."""
         self._checkpoints.abort_on_barrier(checkpoint_id, exception)
 
     def notify_checkpoint_complete_async(self, checkpoint_id: int) -> Future[None]:
-        """By mail that every yield runs, in the order of arrival; what it raises fails the task (C15)."""
+        """Notify by mail that every yield runs, in order of arrival; an exception fails the task (C15)."""
         return self._notify(
             lambda: self._checkpoints.notify_complete(checkpoint_id), f"checkpoint {checkpoint_id} complete"
         )
@@ -457,14 +452,14 @@ class StreamTask:
     def notify_checkpoint_abort_async(
         self, checkpoint_id: int, latest_completed_checkpoint_id: int
     ) -> Future[None]:
-        """The same; a completion that nobody told of is told first (C14)."""
+        """The same for an abort; notifies a missed completion first (C14)."""
         return self._notify(
             lambda: self._checkpoints.notify_abort(checkpoint_id, latest_completed_checkpoint_id),
             f"checkpoint {checkpoint_id} aborted",
         )
 
     def notify_checkpoint_subsumed_async(self, checkpoint_id: int) -> Future[None]:
-        """The same, for the backends alone (C13)."""
+        """The same for the backends only (C13)."""
         return self._notify(
             lambda: self._checkpoints.notify_subsumed(checkpoint_id), f"checkpoint {checkpoint_id} subsumed"
         )
@@ -474,5 +469,5 @@ class StreamTask:
         try:
             self._notifications.execute(call.run, what)
         except MailboxClosed:
-            call.cancel()  # the task is over: nobody is there to hear of it
+            call.cancel()  # the task has ended
         return call

@@ -1,8 +1,8 @@
-"""What a task does about checkpoints: take part, hear of them, and know which one lets it end.
+"""A task's part in checkpoints: it takes part, passes on notifications, and knows which checkpoint lets it end.
 
-Answers to the checkpoint half of Flink's `StreamTask`. Invariant: an operator hears of the completion of each
-checkpoint at most once and in rising order (C14), and the task ends only when the checkpoint that it waits for is
-complete: its savepoint (C17), or, when its data have ended, one that began after that (C18).
+Answers to the checkpoint half of Flink's `StreamTask`. Invariant: an operator is notified of the completion of each
+checkpoint at most once, in rising order of ids (C14). The task ends only when the checkpoint that it waits for is
+complete: its savepoint (C17), or, after the end of data, a checkpoint that began after that end (C18).
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ __all__ = ["NoCheckpoints", "SubtaskCheckpoints", "TaskCheckpoints"]
 
 
 class SubtaskCheckpoints(Protocol):
-    """Cuts the task, writes the parts, tells the operators; `reference_impl.checkpoints` has one.
+    """The snapshots of a subtask; implemented in `reference_impl.checkpoints`.
 
-    In Flink: `SubtaskCheckpointCoordinator`.
+    Answers to Flink's `SubtaskCheckpointCoordinator`.
     """
 
     def init_input_checkpoint(self, checkpoint_id: int, options: CheckpointOptions) -> None:
-        """What is in flight before the task may belong to it."""
+        """Prepare to store what is in flight before the task."""
 
     def checkpoint_state(
         self,
@@ -45,73 +45,63 @@ class SubtaskCheckpoints(Protocol):
         is_task_finished: bool,
         is_running: Callable[[], bool],
     ) -> None:
-        """Take part (C1-C7)."""
+        """Take the snapshot (C1-C7)."""
 
     def notify_checkpoint_complete(
         self, checkpoint_id: int, *, operator_chain: Any, is_running: Callable[[], bool]
     ) -> None:
-        """See C13."""
+        """Rule C13."""
 
     def notify_checkpoint_aborted(
         self, checkpoint_id: int, *, operator_chain: Any, is_running: Callable[[], bool]
     ) -> None:
-        """See C12."""
+        """Rule C12."""
 
     def notify_checkpoint_subsumed(
         self, checkpoint_id: int, *, operator_chain: Any, is_running: Callable[[], bool]
     ) -> None:
-        """See C13."""
+        """Rule C13."""
 
     def abort_checkpoint_on_barrier(
         self, checkpoint_id: int, cause: CheckpointException, *, operator_chain: Any
     ) -> None:
-        """See C25."""
+        """Rule C25."""
 
     def wait_for_pending_checkpoints(self) -> None:
         """Return when no asynchronous part is running."""
 
     def cancel(self) -> None:
-        """Stop what is running; from any thread."""
+        """Stop running asynchronous parts; any thread may call it."""
 
-    def close(self) -> None:
-        """Give back what is held."""
+    def close(self) -> None: ...
 
 
 class NoCheckpoints:
-    """Of a job without checkpoints: there is nothing to wait for, and being told of one is harmless."""
+    """For a job without checkpoints: every call does nothing."""
 
-    def init_input_checkpoint(self, checkpoint_id: int, options: CheckpointOptions) -> None:
-        """Nothing is kept."""
+    def init_input_checkpoint(self, checkpoint_id: int, options: CheckpointOptions) -> None: ...
 
-    def checkpoint_state(self, *_: Any, **__: Any) -> None:
-        """Nothing is kept."""
+    def checkpoint_state(self, *_: Any, **__: Any) -> None: ...
 
-    def notify_checkpoint_complete(self, checkpoint_id: int, **_: Any) -> None:
-        """Nobody hears of it."""
+    def notify_checkpoint_complete(self, checkpoint_id: int, **_: Any) -> None: ...
 
-    def notify_checkpoint_aborted(self, checkpoint_id: int, **_: Any) -> None:
-        """Nobody hears of it."""
+    def notify_checkpoint_aborted(self, checkpoint_id: int, **_: Any) -> None: ...
 
-    def notify_checkpoint_subsumed(self, checkpoint_id: int, **_: Any) -> None:
-        """Nobody hears of it."""
+    def notify_checkpoint_subsumed(self, checkpoint_id: int, **_: Any) -> None: ...
 
     def abort_checkpoint_on_barrier(
         self, checkpoint_id: int, cause: CheckpointException, *, operator_chain: Any
-    ) -> None:
-        """Nobody hears of it."""
+    ) -> None: ...
 
-    def wait_for_pending_checkpoints(self) -> None:
-        """There are none."""
+    def wait_for_pending_checkpoints(self) -> None: ...
 
-    def cancel(self) -> None:
-        """Nothing runs."""
+    def cancel(self) -> None: ...
 
-    def close(self) -> None:
-        """Nothing is held."""
+    def close(self) -> None: ...
 
 
 class TaskCheckpoints:
-    """On the task's thread only. Mutable."""
+    """The checkpoints of one task. Mutable; used on the task's thread."""
 
     def __init__(
         self,
@@ -124,32 +114,32 @@ class TaskCheckpoints:
     ) -> None:
         self._coordinator = coordinator or NoCheckpoints()
         self.awaits_final_checkpoint = coordinator is not None and environment.checkpoints_after_tasks_finish
-        """Whether a task whose data have ended stays for one more checkpoint (C18)."""
+        """Whether the task stays for one more checkpoint after the end of its data (C18)."""
         self._chain = operator_chain
         self._record_writer = record_writer
         self._environment = environment
         self._is_running = is_running
         self._latest_reported = environment.restored_checkpoint_id or 0
-        """No operator hears of the completion of this one or an earlier one any more (C14)."""
+        """Operators have been notified of this checkpoint, and are not notified of older ones (C14)."""
         self.sync_savepoint: int | None = None
-        """The savepoint whose completion ends the task, once it was begun (C17)."""
+        """The stop-with-savepoint in progress, whose completion ends the task (C17)."""
         self.final_checkpoint_min_id: int | None = None
-        """The first checkpoint that began after the end of data; it or a later one is the last (C18)."""
+        """The first checkpoint after the end of data; the task ends when this or a later one completes (C18)."""
         self.final_checkpoint_completed = Availability()
-        """Whether the checkpoint that the end waits for is complete."""
+        """Ends when the checkpoint that lets the task end is complete."""
         self.has_end_of_data = False
         """Whether the operators have finished; set by the task."""
 
     # ------------------------------------------------------------------------------------------- taking part
 
     def init_input_checkpoint(self, checkpoint_id: int, options: CheckpointOptions) -> None:
-        """A checkpoint that comes by call and not by barriers begins."""
+        """Prepare to store in-flight input, for a checkpoint that was triggered by a call instead of by barriers."""
         self._coordinator.init_input_checkpoint(checkpoint_id, options)
 
     def perform_checkpoint(
         self, metadata: CheckpointMetaData, options: CheckpointOptions, metrics: CheckpointMetrics
     ) -> bool:
-        """Take part; if the task is not running, tell who reads from it not to wait, and say no (C16)."""
+        """Take part; if the task is not running, send a cancellation marker downstream and return False (C16)."""
         checkpoint_id = metadata.checkpoint_id
         if not self._is_running():
             self._record_writer.broadcast_event(CancelCheckpointMarker(checkpoint_id=checkpoint_id))
@@ -169,14 +159,14 @@ class TaskCheckpoints:
         return True
 
     def decline(self, checkpoint_id: int, reason: CheckpointFailureReason) -> None:
-        """The coordinator hears that the task has no part in it (C16)."""
+        """Tell the checkpoint coordinator that the task does not take part (C16)."""
         error = CheckpointException(
             reason, f"task {self._environment.task_name!r}, checkpoint {checkpoint_id}"
         )
         self._environment.decline_checkpoint(checkpoint_id, error)
 
     def abort_on_barrier(self, checkpoint_id: int, cause: CheckpointException) -> None:
-        """Its barriers will not all come (C25); if it is the savepoint that ends the task, that has failed (C17)."""
+        """Not all barriers will come (C25); if the checkpoint is the stop-with-savepoint, the task fails (C17)."""
         self._require_no_sync_savepoint(checkpoint_id, cause)
         self._coordinator.abort_checkpoint_on_barrier(checkpoint_id, cause, operator_chain=self._chain)
 
@@ -189,7 +179,7 @@ class TaskCheckpoints:
     # ------------------------------------------------------------------------------------------- hearing of them
 
     def notify_complete(self, checkpoint_id: int) -> None:
-        """Once for each, and never for an earlier one than before (C14); it may be what the end waits for."""
+        """Notify the operators, at most once for each checkpoint and never of an older one (C14)."""
         if checkpoint_id <= self._latest_reported:
             return
         self._latest_reported = checkpoint_id
@@ -201,11 +191,11 @@ class TaskCheckpoints:
 
     def _is_last(self, checkpoint_id: int) -> bool:
         if self.sync_savepoint is not None:
-            return checkpoint_id == self.sync_savepoint  # another one is not what was asked for (C18)
+            return checkpoint_id == self.sync_savepoint  # not any later checkpoint (C18)
         return self.final_checkpoint_min_id is not None and checkpoint_id >= self.final_checkpoint_min_id
 
     def notify_abort(self, checkpoint_id: int, latest_completed_id: int) -> None:
-        """First what a lost notification owes (C14); then, a savepoint that the end waits for fails the task (C17)."""
+        """Notify a missed completion (C14), then the abort; an aborted stop-with-savepoint fails the task (C17)."""
         if latest_completed_id > 0:
             self.notify_complete(latest_completed_id)
         self._require_no_sync_savepoint(checkpoint_id)
@@ -214,7 +204,7 @@ class TaskCheckpoints:
         )
 
     def notify_subsumed(self, checkpoint_id: int) -> None:
-        """Nothing of the user's hears of it (C13)."""
+        """Notify the state backends; user code is not called (C13)."""
         self._coordinator.notify_checkpoint_subsumed(
             checkpoint_id, operator_chain=self._chain, is_running=self._is_running
         )
@@ -222,7 +212,7 @@ class TaskCheckpoints:
     # ------------------------------------------------------------------------------------------- the end
 
     def termination_conditions(self) -> list[Availability]:
-        """What a task whose input has ended must wait for (M47)."""
+        """What the task must wait for after its input has ended (M47)."""
         conditions: list[Availability] = []
         if self.awaits_final_checkpoint and self.has_end_of_data:
             conditions += [self._record_writer.all_data_processed, self.final_checkpoint_completed]
@@ -231,14 +221,13 @@ class TaskCheckpoints:
         return conditions
 
     def wait_for_pending(self) -> None:
-        """Until nothing is being written."""
+        """Wait until no asynchronous part is running."""
         if self.awaits_final_checkpoint:
             self._coordinator.wait_for_pending_checkpoints()
 
     def cancel(self) -> None:
-        """Stop what is running; from any thread."""
+        """Stop running asynchronous parts; any thread may call it."""
         self._coordinator.cancel()
 
     def close(self) -> None:
-        """Give back what is held."""
         self._coordinator.close()

@@ -1,8 +1,8 @@
-"""What a task is given of the job around it: what it knows of the job, whom it tells, and where its chain emits to.
+"""What a task gets from its job: facts about the job, callbacks to the coordinator, and the writer for its output.
 
-Answers to Flink's `Environment`, `RecordWriter` and `RecordWriterDelegate`. Invariant: nothing in the environment
-changes while the task lives; a writer passes elements and events on in the order in which they were given, but for an
-event of priority, which may overtake (C3, C27).
+Answers to Flink's `Environment`, `RecordWriter` and `RecordWriterDelegate`. Invariant: the environment does not change
+while the task lives. A writer sends elements and events in the order in which they were given, except that a priority
+event may overtake (C3, C27).
 """
 
 from __future__ import annotations
@@ -23,67 +23,62 @@ def _run_at_once(action: Callable[[], None]) -> None:
 
 
 def _nothing_was_in_flight() -> None:
-    """There is no channel state."""
+    """Default for a task without channel state."""
 
 
 def _nobody_asks() -> None:
-    """Nobody wants to know."""
+    """Default: the end of data is not reported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskEnvironment:
-    """What a task knows of the job around it, and whom it tells what became of it.
+    """What a task knows of its job, and the callbacks through which it reports. Passed to the task's constructor.
 
-    Handed to a task when it is built.
-
-    Answers to Flink's `Environment`. Invariant: nothing in here changes while the task lives.
+    Answers to Flink's `Environment`. Invariant: it does not change while the task lives.
     """
 
     task_name: str
     decline_checkpoint: Callable[[int, CheckpointException], None]
-    """The coordinator hears that the task has no part in a checkpoint (C16)."""
+    """Tells the coordinator that the task does not take part in a checkpoint (C16)."""
     notify_end_of_data: Callable[[], None] = _nobody_asks
-    """The coordinator hears that the task has processed its last record (M41)."""
+    """Tells the coordinator that the task has processed its last record (M41)."""
     restored_checkpoint_id: int | None = None
     checkpoints_after_tasks_finish: bool = True
-    """Whether a task that has no more data stays until a last checkpoint is complete (C18, FLIP-147)."""
+    """Whether a task without more data stays until a last checkpoint is complete (C18, FLIP-147)."""
     read_channel_state: Callable[[], None] = _nothing_was_in_flight
-    """Put what was in flight back into the channels; runs in `channel_io`, and what it raises fails the task (M46)."""
+    """Puts in-flight data back into the channels. Runs in `channel_io`; an exception fails the task (M46)."""
     channel_io: Callable[[Callable[[], None]], None] = _run_at_once
-    """Runs one action, on whatever thread, now or later."""
+    """Runs one action, on any thread, now or later."""
     changelog: Callable[[], Availability] | None = None
-    """Whether the state's changelog takes further changes (M42); None: there is none."""
+    """Whether the state changelog accepts changes (M42); None if there is no changelog."""
 
 
 class RecordWriter(Protocol):
-    """Where a chain's last operator emits to: partitions of a network, or a sink.
-
-    What a task writes to.
+    """The output of a chain's last operator: partitions of a network, or a sink.
 
     Answers to Flink's `RecordWriter` and `RecordWriterDelegate`. Invariant: elements and events leave in the order in
-    which they were given, but for an event of priority, which may overtake (C3, C27).
+    which they were given, except that a priority event may overtake (C3, C27).
     """
 
     @property
     def is_available(self) -> Availability:
-        """Whether a record would be taken without waiting: else the task is under soft back pressure (M42)."""
+        """Whether a record could be written without waiting; if not, the task is under soft back pressure (M42)."""
 
     @property
     def all_data_processed(self) -> Availability:
-        """Whether every reader has processed what came before the `EndOfData` (M47)."""
+        """Whether every reader has processed everything before the `EndOfData` (M47)."""
 
     def emit(self, element: OperatorInput) -> None:
-        """To one reader, or, unless it is a record, to all."""
+        """Send a record to one reader, anything else to all."""
 
-    def broadcast_event(self, event: ChannelEvent, *, is_priority: bool = False) -> None:
-        """To all readers."""
+    def broadcast_event(self, event: ChannelEvent, *, is_priority: bool = False) -> None: ...
 
     def flush(self) -> None:
-        """Nothing that was given is held back any longer."""
+        """Send everything that is buffered."""
 
 
 class LocalRecordWriter:
-    """A writer without a network: elements and events go to whom they concern at once, and there is always room."""
+    """A writer without a network: passes elements and events on at once, and always has room."""
 
     is_available: Availability = AVAILABLE
     all_data_processed: Availability = AVAILABLE
@@ -98,9 +93,8 @@ class LocalRecordWriter:
         self._on_event = on_event
 
     def broadcast_event(self, event: ChannelEvent, *, is_priority: bool = False) -> None:
-        """Nothing is on its way here that a priority event could overtake."""
+        """Nothing is in flight that a priority event could overtake."""
         del is_priority
         self._on_event(event)
 
-    def flush(self) -> None:
-        """Nothing is held back."""
+    def flush(self) -> None: ...

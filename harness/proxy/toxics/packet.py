@@ -1,6 +1,6 @@
-"""`packet`: acts on the messages of MySQL's protocol: loses, holds, delays or cuts them, or answers with an error.
+"""`packet`: drops, holds, delays or cuts messages of MySQL's protocol, or answers a request with an error.
 
-Toxiproxy has nothing like it. Invariant: each act is one deed; a message that had begun before the toxic was added is
+Toxiproxy has no such toxic. Invariant: each act is one log entry; a message that began before the toxic was added is
 left alone.
 """
 
@@ -14,7 +14,7 @@ __all__ = ["ATTRIBUTES", "PacketToxic", "refuse"]
 
 
 class PacketToxic:
-    """One packet toxic of a link, in the gates of all its connections; mutable: it counts its matches."""
+    """One packet toxic of a link, shared by the gates of its connections. Mutable: it counts matches."""
 
     def __init__(self, *, name: str, stream: Stream, attributes: Attributes) -> None:
         self.name = name
@@ -23,15 +23,15 @@ class PacketToxic:
         self._matched = 0
 
     def update(self, attributes: Attributes) -> None:
-        """Other attributes from the next message on; the count goes on, what is held stays held."""
+        """Use these attributes from the next message on; the count continues and held messages stay held."""
         self.rule = rule_of(attributes)
 
     def picks(self, exchange: Exchange) -> bool:
-        """Whether it means such messages: no error is an answer to what has none."""
+        """Whether it matches the message; `error` never matches a command that has no reply."""
         unanswerable = self.rule.do is Act.ERROR and exchange.command in ANSWERLESS
         return not unanswerable and self.rule.picks(exchange)
 
     def match(self, *, matched_here: int) -> int:
-        """Count one more match; which it is, from 1."""
+        """Count a match and return its number, from 1."""
         self._matched += 1
         return self._matched if self.rule.per is Scope.PROXY else matched_here + 1

@@ -24,7 +24,7 @@ from harness.proxy.toxics.catalogue import TOXIC_KINDS
 from harness.proxy.toxics.packet import PacketToxic
 from harness.proxy.workshop import Workshop
 
-__all__ = ["Connection", "Traffic"]
+__all__ = ["Alarm", "Connection", "LinkState", "Station", "Traffic"]
 
 
 class Alarm:

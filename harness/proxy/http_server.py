@@ -17,7 +17,16 @@ from typing import Any
 from harness.proxy.listener import OUT_OF_DESCRIPTORS
 from harness.proxy.refusal import Refusal
 
-__all__ = ["BODY_MAX", "CLIENTS_MAX", "HEAD_MAX", "Answer", "HttpServer", "Request"]
+__all__ = [
+    "BODY_MAX",
+    "CLIENTS_MAX",
+    "HEAD_MAX",
+    "Answer",
+    "HttpServer",
+    "Request",
+    "read_request",
+    "written",
+]
 
 HEAD_MAX = 64 * 1024
 """Bytes of a request's first line and headers."""

@@ -22,6 +22,7 @@ __all__ = [
     "STRING",
     "TRUTH",
     "Field",
+    "Kind",
     "as_single",
     "json_text",
     "read_fields",

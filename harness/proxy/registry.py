@@ -24,7 +24,7 @@ from harness.proxy.stage import Toxic
 from harness.proxy.toxics.catalogue import TOXIC_KINDS
 from harness.proxy.workshop import Workshop
 
-__all__ = ["Registry"]
+__all__ = ["Populated", "Registry"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

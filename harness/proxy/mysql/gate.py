@@ -19,7 +19,17 @@ from harness.proxy.mysql.frames import HEADER_BYTES, FrameTracker, Packet, Part
 from harness.proxy.mysql.rules import ENDING, Act, PacketRule, Then
 from harness.proxy.stage import Receiver, Stream, Timer
 
-__all__ = ["HELD_MAX", "Action", "GateToxic", "GateWire", "PacketGate"]
+__all__ = [
+    "HELD_MAX",
+    "Action",
+    "Barrier",
+    "GateToxic",
+    "GateWire",
+    "Outflow",
+    "Outlet",
+    "PacketGate",
+    "Table",
+]
 
 
 class Action:

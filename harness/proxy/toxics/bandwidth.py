@@ -10,7 +10,7 @@ from __future__ import annotations
 from harness.proxy.stage import Attributes, Place, Receiver, Timer
 from harness.proxy.toxics.kind import HELD_MAX, HeldBytes, ToxicKind
 
-__all__ = ["BANDWIDTH"]
+__all__ = ["BANDWIDTH", "Bandwidth"]
 
 _SLICE_S = 0.02
 """A long chunk is passed on in pieces of this duration."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from harness.proxy.stage import Attributes, Place, Receiver, Timer
 from harness.proxy.toxics.kind import ToxicKind
 
-__all__ = ["RESET_PEER", "SLOW_CLOSE", "TIMEOUT"]
+__all__ = ["RESET_PEER", "SLOW_CLOSE", "TIMEOUT", "ResetPeer", "SlowClose", "Timeout"]
 
 
 class SlowClose:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from harness.proxy.stage import Attributes, Place, Receiver
 from harness.proxy.toxics.kind import ToxicKind
 
-__all__ = ["HALF_OPEN"]
+__all__ = ["HALF_OPEN", "HalfOpen"]
 
 
 class HalfOpen:

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 from harness.proxy.stage import Attributes, Place, Receiver, Stage
 
-__all__ = ["HELD_MAX", "HeldBytes", "ToxicKind"]
+__all__ = ["HELD_MAX", "HeldBytes", "ToxicKind", "nothing_refused"]
 
 
 def nothing_refused(attributes: Attributes) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from harness.proxy.stage import Attributes, Place, Receiver, Timer
 from harness.proxy.toxics.kind import HELD_MAX, HeldBytes, ToxicKind
 
-__all__ = ["LATENCY"]
+__all__ = ["LATENCY", "Latency"]
 
 
 class Latency:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from harness.proxy.stage import Attributes, Place, Receiver
 from harness.proxy.toxics.kind import ToxicKind
 
-__all__ = ["LIMIT_DATA"]
+__all__ = ["LIMIT_DATA", "LimitData"]
 
 
 class LimitData:

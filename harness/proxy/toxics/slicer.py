@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from harness.proxy.stage import Attributes, Place, Receiver, Timer
 from harness.proxy.toxics.kind import HELD_MAX, HeldBytes, ToxicKind
 
-__all__ = ["SLICER"]
+__all__ = ["SLICER", "Slicer"]
 
 _PIECES_MAX = 256
 """Pieces of one turn, before other connections are served."""

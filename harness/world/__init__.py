@@ -1,4 +1,4 @@
-"""Worlds: the real database and the real proxy that a run talks to, opened and removed as one thing."""
+"""Worlds: a real database server and a real proxy for a run, set up and removed together."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""A connection of the lookups, before its handshake.
+"""Creates connections for lookups, with or without a pool.
 
-Invariant: whoever opens one, with a pool or without, asks the same database as the same user, and each statement is a
-transaction of its own.
+Invariant: every lookup uses the same database and user, with autocommit on.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ __all__ = ["lookup_connection"]
 
 
 def lookup_connection(endpoint: Endpoint, *, connect_timeout_s: int = 10) -> Any:
-    """Not connected yet: `await connection.connect()` is left to the caller, and so is what it costs."""
+    """An unconnected connection: the caller calls `await connection.connect()`."""
     return Connection(
         host=endpoint.host,
         port=endpoint.port,

@@ -1,1 +1,1 @@
-"""The database as a run uses it: its tables, the pool of the lookups, the exactly-once sink, the audit."""
+"""The database of a run: its tables, the lookups' connection pool, the exactly-once sinks, the audit."""

@@ -1,8 +1,8 @@
-"""The audit: what the database itself shows after a run, read past the proxy: its tables and its counters.
+"""The audit: reads the run's tables and the server's counters from the database itself, past the proxy.
 
-It shares neither code nor input with the checkers: if the two disagree, one of them is wrong. The server's
-counts of connections (`SHOW GLOBAL STATUS`) are of one life of the server; if it was restarted meanwhile
-there is no answer, never a wrong one.
+It shares neither code nor input with the checkers, so a disagreement shows that one of them is wrong. The
+server's connection counters (`SHOW GLOBAL STATUS`) are lost in a restart; then there is no answer, never a
+wrong one.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ _STATUS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerCounts:
-    """Connections that a run made, and how many lived at once, between two moments; ours are among them."""
+    """Connections opened, and the most open at once, between two readings; includes the harness's own."""
 
     opened: int
-    """Connections that were made."""
+    """Connections opened."""
     at_once: int
-    """The most that there were at a time, above those that there were at the first moment."""
+    """The most connections open at a time, above those open at the first reading."""
 
 
 class ServerCounter:
-    """Counts from the moment at which it is made. Raises WorldError if the server does not answer then."""
+    """Counts connections from its creation on. Raises WorldError if the server does not answer then."""
 
     def __init__(self, root: Endpoint) -> None:
         self._root = root
         try:
             self._before = _status(root, flush=True)
         except (pymysql.MySQLError, OSError) as error:
-            message = f"the server at {root.host}:{root.port} does not tell its counters: {error}"
+            message = f"the server at {root.host}:{root.port} did not answer SHOW GLOBAL STATUS: {error}"
             raise WorldError(message, fix="floodmark doctor shows what the world lacks") from error
 
     def read(self) -> ServerCounts | None:
-        """Up to now; None if the server was restarted meanwhile, or does not answer."""
+        """The counts up to now; None if the server was restarted in between or does not answer."""
         try:
             now = _status(self._root, flush=False)
         except (pymysql.MySQLError, OSError):
@@ -63,7 +63,7 @@ class ServerCounter:
 
 def _status(root: Endpoint, *, flush: bool) -> dict[str, int]:
     with closing(connect(root)) as connection, connection.cursor() as cursor:
-        if flush:  # else the most at a time would be that of the server's whole life
+        if flush:  # else Max_used_connections would cover the server's whole life
             cursor.execute("FLUSH STATUS")
         cursor.execute(_STATUS)
         return {name: int(value) for name, value in cursor.fetchall()}
@@ -77,16 +77,16 @@ _COUNTS = {
     "dead_letters": "SELECT COUNT(*) FROM dead_letter",
 }
 _DISORDERED = (
-    # Source order of a subtask is the order of its ids; later rows must not have smaller ones.
+    # A subtask's source order is the order of its ids; a later row must not have a smaller one.
     "SELECT COUNT(*) FROM (SELECT id, MAX(id) OVER (PARTITION BY subtask ORDER BY seq"
     " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before_it FROM output) AS w WHERE id < before_it"
 )
-"""Counted in ordered mode only: elsewhere rows may be in any order inside a segment."""
+"""Only for ordered mode; in unordered mode rows may change places between two watermarks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditRow:
-    """One row of the audit log; `seq` is the order in which the database wrote them."""
+    """One row of the audit log; `seq` is the order in which the database wrote the rows."""
 
     seq: int
     subtask: int
@@ -107,17 +107,20 @@ class EpochRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableAudit:
-    """What the tables of a run hold."""
+    """The contents of a run's tables."""
 
     rows: tuple[AuditRow, ...]
     epochs: tuple[EpochRow, ...]
     completed: tuple[int, ...]
-    """The checkpoints that the coordinator decided, where there is one."""
+    """The checkpoints that the coordinator completed, if the run has one."""
     counts: Mapping[str, int]
 
 
 def read_audit(root: Endpoint, *, offered: int, ordered: bool) -> TableAudit:
-    """Read it all; `offered` records have something to be enriched with. Raises pymysql's errors."""
+    """Read everything; `offered`: how many records have a row to be enriched with.
+
+    Raises pymysql's errors.
+    """
     with connect(root) as connection, connection.cursor() as cursor:
         cursor.execute("SELECT seq, subtask, id, j, v, token FROM audit ORDER BY seq")
         rows = tuple(

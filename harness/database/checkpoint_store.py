@@ -1,8 +1,8 @@
-"""The checkpoint store: one file for each part that a subtask hands in, whole or not there.
+"""The checkpoint store: one file for each subtask's part of a checkpoint, readable completely or not at all.
 
-Answers to Flink's `FsCheckpointStorageAccess` and `CompletedCheckpointStore`. Invariant: a file that can be read is
-the one that was written, for it carries its length and checksum and appears under its name only when it is on disk;
-what was passed over in a restore is said, never hidden.
+Answers to Flink's `FsCheckpointStorageAccess` and `CompletedCheckpointStore`. Invariant: a file that can be
+read is what was written: it carries its length and checksum, and gets its name only when it is on disk; a
+restore reports every checkpoint that it skipped.
 """
 
 from __future__ import annotations
@@ -28,16 +28,17 @@ __all__ = [
 ]
 
 _VERSION = 1
-_INSIST_S = 20.0
-"""As long as a write that fails is tried again."""
+_PARTS = "checkpoint-??????-attempt-????"
+_RETRY_S = 20.0
+"""How long a failing write is retried."""
 
 
 class StoreLost(SinkLost):
-    """The store cannot give back what it was given, or cannot take any more."""
+    """The store cannot return a checkpoint, or cannot store one."""
 
 
 class CheckpointUnreadable(Exception):
-    """A file is torn, or not there; `what` is `torn` or `missing`."""
+    """A file is damaged or does not exist; `what` is `torn` or `missing`."""
 
     def __init__(self, what: str, message: str) -> None:
         super().__init__(message)
@@ -45,7 +46,7 @@ class CheckpointUnreadable(Exception):
 
 
 class _Seal(msgspec.Struct, frozen=True, kw_only=True):
-    """The first line of a file."""
+    """The first line of a file: the length and checksum of the rest."""
 
     version: int
     bytes: int
@@ -53,7 +54,7 @@ class _Seal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Body(msgspec.Struct, frozen=True, kw_only=True):
-    """The rest of it."""
+    """The rest of a file: the part itself."""
 
     checkpoint: int
     position: int
@@ -61,18 +62,18 @@ class _Body(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def checkpoint_folder(run: Path, *, subtask: int) -> Path:
-    """Where the parts of `subtask` are, in the folder of a run's recordings."""
+    """The folder for the parts of `subtask` in a run's folder."""
     return run / "checkpoints" / f"subtask-{subtask:03d}"
 
 
 def _nothing_wrong() -> None:
-    """No fault acts on the store."""
+    """The default for `trouble`: no fault acts on the store."""
 
 
 class CheckpointStore:
-    """One attempt's way to the parts of its subtask.
+    """The store as one attempt of a subtask uses it.
 
-    `trouble` is called before each write: it may take its time, or raise an OSError.
+    `trouble` is called before each write; a fault's `trouble` may block or raise an OSError.
     """
 
     def __init__(
@@ -93,10 +94,10 @@ class CheckpointStore:
     def write(
         self, checkpoint: int, *, attempt: int, position: int, elements: Sequence[dict[str, Any]]
     ) -> str:
-        """Store a part; the name of its file. Raises `StoreLost` after so many failures that no more is to be hoped."""
+        """Store a part; returns the name of its file. Raises `StoreLost` if writes keep failing for 20 s."""
         body = _Body(checkpoint=checkpoint, position=position, elements=list(elements))
         name = f"checkpoint-{checkpoint:06d}-attempt-{attempt:04d}"
-        deadline, backoff = Deadline(_INSIST_S, clock=self._clock), Backoff(self._choices)
+        deadline, backoff = Deadline(_RETRY_S, clock=self._clock), Backoff(self._choices)
         while True:
             try:
                 self._write(name, msgspec.json.encode(body))
@@ -104,7 +105,7 @@ class CheckpointStore:
                 if deadline.passed:
                     message = (
                         f"checkpoint {checkpoint} of subtask {self._subtask} could not be stored"
-                        f" within {_INSIST_S:.3g} s: {error}"
+                        f" within {_RETRY_S:.3g} s: {error}"
                     )
                     raise StoreLost(message) from error
                 self._clock.pause(backoff.next_ms() / 1000)
@@ -117,7 +118,7 @@ class CheckpointStore:
         self.files.write(name, msgspec.json.encode(seal) + b"\n" + body)
 
     def read(self, name: str) -> SavedEpoch:
-        """The part in file `name`. Raises `CheckpointUnreadable`."""
+        """Read the part in file `name`. Raises `CheckpointUnreadable`."""
         try:
             first, _, body = self.files.read(name).partition(b"\n")
         except FileNotFoundError as error:
@@ -126,22 +127,22 @@ class CheckpointStore:
             seal = msgspec.json.decode(first, type=_Seal)
         except msgspec.MsgspecError as error:
             raise CheckpointUnreadable(
-                "torn", f"its file {name} is torn: its first line is no seal"
+                "torn", f"its file {name} is damaged: its first line has no length and checksum"
             ) from error
         if seal.version != _VERSION:
-            message = f"its file {name} is of version {seal.version}, and this program reads {_VERSION}"
+            message = f"its file {name} has version {seal.version}, and this program reads version {_VERSION}"
             raise CheckpointUnreadable("torn", message)
         if len(body) != seal.bytes or hashlib.sha256(body).hexdigest() != seal.sha256:
-            message = f"its file {name} is torn: {len(body)} bytes of {seal.bytes}, or not those written"
+            message = f"its file {name} is damaged: {len(body)} of {seal.bytes} bytes, or a wrong checksum"
             raise CheckpointUnreadable("torn", message)
         part = msgspec.json.decode(body, type=_Body)
         return SavedEpoch(epoch=part.checkpoint, position=part.position, elements=part.elements)
 
     def restore(self, parts: Sequence[Part], *, committed: int) -> Restored:
-        """The newest of `parts` (newest first, all completed) that can be read; those before it are passed over.
+        """Restore the newest readable part of `parts` (completed checkpoints, newest first).
 
-        Nothing may be restored that is older than epoch `committed`, whose outputs are visible already: a replay
-        would show them a second time. Raises `StoreLost`.
+        Never restores a checkpoint older than epoch `committed`, whose outputs are already visible: a replay
+        would write them a second time. Raises `StoreLost` if none can be restored.
         """
         passed_over: list[PassedOver] = []
         for part in parts:
@@ -156,24 +157,24 @@ class CheckpointStore:
                 return Restored(saved=saved, passed_over=tuple(passed_over))
         if not parts:
             return Restored(saved=None, passed_over=())
-        raise StoreLost(self._in_vain(passed_over, committed))
+        raise StoreLost(self._none_restorable(passed_over, committed))
 
-    def _in_vain(self, passed_over: Sequence[PassedOver], committed: int) -> str:
+    def _none_restorable(self, passed_over: Sequence[PassedOver], committed: int) -> str:
         what = "; ".join(f"checkpoint {one.epoch}: {one.why}" for one in passed_over)
         older = (
-            f" older ones than epoch {committed}, which is committed, would show outputs twice;"
+            f" checkpoints older than the committed epoch {committed} would write outputs twice;"
             if committed
             else ""
         )
-        return f"no checkpoint of subtask {self._subtask} can be restored ({what});{older} look at the store's disk"
+        return f"no checkpoint of subtask {self._subtask} can be restored ({what});{older} check the folder's disk"
 
     def forget_below(self, checkpoint: int) -> None:
-        """Remove parts of checkpoints that nobody will restore any more."""
+        """Remove the parts of checkpoints below `checkpoint`."""
         for name in self.files.names():
             if _number_of(name) < checkpoint:
                 self.files.remove(name)
 
 
 def _number_of(name: str) -> int:
-    """The checkpoint whose part is in the file `name`."""
+    """The checkpoint number in a file name."""
     return int(name.split("-")[1])

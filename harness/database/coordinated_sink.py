@@ -1,9 +1,9 @@
-"""The sinks whose checkpoints a coordinator completes, and the idempotent sink, which writes rows by key.
+"""The sinks whose checkpoints a coordinator completes (`CoordinatedSink`), and the sink that upserts by key.
 
-`CoordinatedSink` answers to Flink's `TwoPhaseCommitSinkFunction` and `AsyncSinkWriter` as the coordinator
-sees them: a part is acknowledged only when all that it holds is durable, and only by the attempt with the
-newest token; what is restored is the newest completed checkpoint that can be read. `IdempotentSink` answers
-to Flink's JDBC sink in upsert mode: a row that is written again changes nothing.
+`CoordinatedSink` answers to the sink's side of Flink's checkpointing (`TwoPhaseCommitSinkFunction`,
+`AsyncSinkWriter`): a part is acknowledged only when everything in it is durable, and only by the attempt with
+the newest token; a restore uses the newest completed checkpoint that can be read. `IdempotentSink` answers to
+Flink's JDBC sink in upsert mode: writing a row again changes nothing.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from harness.database.subtask_writer import SubtaskWriter
 __all__ = ["PARTS_KEPT", "CoordinatedSink", "IdempotentSink"]
 
 PARTS_KEPT = 3
-"""Completed checkpoints that may still be restored; older ones are retired."""
+"""How many completed checkpoints may still be restored; older ones are removed."""
 
 
 class CoordinatedSink(SubtaskWriter):
-    """One subtask's sink: hands in its part of a checkpoint, and hears when all parts are there.
+    """The sink of one attempt: acknowledges its part of a checkpoint and learns when the checkpoint is complete.
 
-    Used by one attempt; `take_over` comes first.
+    Call `take_over` first.
     """
 
     def take_over(self, *, now_ms: int, restore: Restore) -> Attempt:
-        """Fence all earlier attempts, then restore: in that order nothing can come between."""
-        token, origin_ms = self.insist(
+        """Fence all earlier attempts, then restore; no earlier attempt can commit in between."""
+        token, origin_ms = self.retry_until_settled(
             lambda cursor: self._raise_token(cursor, now_ms), "take over the subtask"
         )
         self.token = token
-        parts = self.insist(self._parts, "read which checkpoints are complete")
-        committed = self.insist(self.floor, "read what is committed")
+        parts = self.retry_until_settled(self._parts, "read which checkpoints are complete")
+        committed = self.retry_until_settled(self.floor, "read what is committed")
         restored = restore(parts, committed=committed)
         return Attempt(
             number=token, origin_ms=origin_ms, saved=restored.saved, passed_over=restored.passed_over
@@ -44,7 +44,7 @@ class CoordinatedSink(SubtaskWriter):
         return taken
 
     def _parts(self, cursor: Any) -> list[Part]:
-        """Those of completed checkpoints that may still be restored, the newest first."""
+        """This subtask's parts of completed checkpoints that may be restored, newest first."""
         cursor.execute(
             "SELECT ack.epoch, ack.token, ack.file FROM ack JOIN completed ON completed.epoch = ack.epoch"
             " WHERE ack.subtask = %s ORDER BY ack.epoch DESC LIMIT %s",
@@ -55,22 +55,24 @@ class CoordinatedSink(SubtaskWriter):
         return parts
 
     def floor(self, cursor: Any) -> int:
-        """The newest epoch whose outputs a replay would show a second time; 0: none would."""
+        """The newest epoch whose outputs a replay would write a second time; 0: none."""
         del cursor
         return 0
 
     def settle_leftovers(self, restored: int) -> list[Part]:
-        """Roll back what earlier attempts left and checkpoint `restored` does not hold; what it holds, to `show`."""
+        """Roll back what earlier attempts prepared outside checkpoint `restored`; returns what it holds, for `show`."""
         del restored
         return []
 
     def prepare(self, epoch: int) -> None:
-        """Make the open epoch durable; a new one begins."""
+        """Make the open epoch's outputs durable and begin a new epoch."""
         raise NotImplementedError
 
     def acknowledge(self, epoch: int, *, file: str) -> None:
-        """Hand in the part of checkpoint `epoch`. Raises `Fenced`."""
-        self.insist(lambda cursor: self._acknowledge(cursor, epoch, file), f"acknowledge checkpoint {epoch}")
+        """Acknowledge checkpoint `epoch` with the stored file of its part. Raises `Fenced`."""
+        self.retry_until_settled(
+            lambda cursor: self._acknowledge(cursor, epoch, file), f"acknowledge checkpoint {epoch}"
+        )
 
     def _acknowledge(self, cursor: Any, epoch: int, file: str) -> None:
         self.check_fence(cursor)
@@ -81,15 +83,15 @@ class CoordinatedSink(SubtaskWriter):
         cursor.connection.commit()
 
     def newest_completed(self) -> int | None:
-        """The newest completed checkpoint, 0 before the first; None if the database does not answer just now."""
+        """The newest completed checkpoint (0: none yet); None if the database does not answer now."""
         return self.transactions.once(_newest_completed)
 
     def show(self, part: Part) -> None:
-        """Checkpoint `part.epoch` is complete: make visible what the part holds, if it is not yet."""
+        """Checkpoint `part.epoch` is complete: make its outputs visible, unless they are already."""
 
     def end(self) -> None:
-        """The subtask has nothing left to do: no later checkpoint waits for it."""
-        self.insist(self._end, "say that the subtask has ended")
+        """The subtask has finished: later checkpoints do not wait for it."""
+        self.retry_until_settled(self._end, "say that the subtask has ended")
 
     def _end(self, cursor: Any) -> None:
         self.check_fence(cursor)
@@ -108,20 +110,20 @@ _INSERT = (
     "INSERT INTO output (subtask, id, j, v, epoch, token) VALUES (%s, %s, %s, %s, %s, %s)"
     " ON DUPLICATE KEY UPDATE token = output.token"
 )
-"""Not INSERT IGNORE: that would let other errors pass as well."""
+"""Not INSERT IGNORE, which would also hide other errors."""
 
 
 class IdempotentSink(CoordinatedSink):
-    """Writes outputs by key; its table must be prepared with a key (`prepare_database(keyed=True)`).
+    """Writes outputs by key; its table needs that key (`prepare_database(keyed=True)`).
 
-    The table never holds two rows of one (subtask, id, j), however often an epoch is written. What is visible
-    may run ahead of the last completed checkpoint, never behind it. It needs values that a replay gives
-    again: of two different ones the first stays.
+    The table never has two rows with the same (subtask, id, j), however often an epoch is written. Visible rows may be
+    ahead of the last completed checkpoint, never behind it. A replay must produce the same values: of two different
+    ones the first stays.
     """
 
     def prepare(self, epoch: int) -> None:
-        """Write the open epoch, visible at once. Raises `Fenced`, `SinkLost`."""
-        self.insist(lambda cursor: self._write(cursor, epoch), f"write epoch {epoch}")
+        """Write the open epoch's rows; they are visible at once. Raises `Fenced`, `SinkLost`."""
+        self.retry_until_settled(lambda cursor: self._write(cursor, epoch), f"write epoch {epoch}")
         self.forget_rows()
 
     def _write(self, cursor: Any, epoch: int) -> None:

@@ -1,8 +1,8 @@
-"""The coordinator: a checkpoint is complete when every subtask that goes on has handed its part in.
+"""The checkpoint coordinator: a checkpoint is complete when every unfinished subtask has acknowledged it.
 
-Answers to Flink's `CheckpointCoordinator`. Invariant: what is completed consists of parts of the newest attempts
-only, decided in one transaction under the locks of all fences, so that no attempt takes over in between; a number is
-decided once, and in order. It lives in the harness, past the proxy, and does not die with a worker.
+Answers to Flink's `CheckpointCoordinator`. Invariant: a completed checkpoint consists of parts of the newest attempts
+only; it is decided in one transaction that locks all fences, so that no attempt takes over in between; numbers are
+decided once and in order. It runs in the harness, past the proxy, and does not die with a worker.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ _FENCES = "SELECT subtask, token, ended FROM fence ORDER BY subtask"
 _FENCES_LOCKED = f"{_FENCES} FOR UPDATE"
 
 Note = Callable[..., None]
-"""`note(kind, c=...)`: a line of the harness's own recording."""
+"""`note(kind, c=...)`: writes a line of the harness's own recording."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Standing:
-    """Where a subtask stands: the attempt whose word counts, and whether anything of it will still run."""
+class _NewestAttempt:
+    """A subtask's newest attempt (by its token), and whether the subtask has finished."""
 
     token: int
     ended: bool
 
 
 class Coordinator:
-    """Of one run. Mutable: its connection. `note` is called before a decision can be seen."""
+    """The coordinator of one run. Mutable: its connection. `note` is called before a decision becomes visible."""
 
     def __init__(self, driver: Driver, *, note: Note) -> None:
         self._driver = driver
@@ -48,7 +48,7 @@ class Coordinator:
         self._connection: Any = None
 
     def poll(self) -> bool:
-        """Decide what can be decided now; False: the database did not answer, and is to be asked again."""
+        """Complete every checkpoint that can be; False if the database did not answer."""
         try:
             while self._decide_next():
                 pass
@@ -60,13 +60,14 @@ class Coordinator:
     def _decide_next(self) -> bool:
         connection = self._open()
         with connection.cursor() as cursor:
-            parts = _parts(cursor)  # mostly there are none, and nobody need be asked who goes on
-            number = _complete(parts, _standings(cursor, _FENCES)) if parts else None
+            parts = _parts(cursor)  # usually there are no new parts, so the fences need not be read
+            number = _complete(parts, _newest_attempts(cursor, _FENCES)) if parts else None
             connection.rollback()
             if number is None:
                 return False
-            standings = _standings(cursor, _FENCES_LOCKED)  # and nobody takes over until we have committed
-            number = _complete(_parts(cursor), standings)
+            # locks the fences, so no attempt takes over before the commit
+            newest = _newest_attempts(cursor, _FENCES_LOCKED)
+            number = _complete(_parts(cursor), newest)
             if number is None:
                 connection.rollback()
                 return False
@@ -86,20 +87,22 @@ class Coordinator:
         return self._connection
 
     def close(self) -> None:
-        """Give the connection up."""
+        """Drop the connection."""
         connection, self._connection = self._connection, None
         if connection is not None:
             self._driver.hang_up(connection)
 
 
-def _standings(cursor: Any, fences: str) -> dict[int, _Standing]:
-    """Of each subtask."""
+def _newest_attempts(cursor: Any, fences: str) -> dict[int, _NewestAttempt]:
+    """The newest attempt of each subtask."""
     cursor.execute(fences)
-    return {subtask: _Standing(token=token, ended=bool(ended)) for subtask, token, ended in cursor.fetchall()}
+    return {
+        subtask: _NewestAttempt(token=token, ended=bool(ended)) for subtask, token, ended in cursor.fetchall()
+    }
 
 
 def _parts(cursor: Any) -> dict[int, dict[int, int]]:
-    """Of each number after the newest completed one: by subtask, which attempt handed its part in."""
+    """For each number after the newest completed one: subtask -> the token of the attempt that acknowledged it."""
     cursor.execute(
         "SELECT epoch, subtask, token FROM ack"
         " WHERE epoch > (SELECT COALESCE(MAX(epoch), 0) FROM completed) ORDER BY epoch"
@@ -110,20 +113,18 @@ def _parts(cursor: Any) -> dict[int, dict[int, int]]:
     return parts
 
 
-def _complete(parts: Mapping[int, Mapping[int, int]], standings: Mapping[int, _Standing]) -> int | None:
-    """The next number that every subtask that goes on has handed in, by its newest attempt."""
-    return next((epoch for epoch, of in parts.items() if _is_complete(of, standings)), None)
+def _complete(parts: Mapping[int, Mapping[int, int]], newest: Mapping[int, _NewestAttempt]) -> int | None:
+    """The next number that the newest attempt of every unfinished subtask has acknowledged."""
+    return next((epoch for epoch, of in parts.items() if _is_complete(of, newest)), None)
 
 
-def _is_complete(parts: Mapping[int, int], standings: Mapping[int, _Standing]) -> bool:
-    return all(
-        standing.ended or parts.get(subtask) == standing.token for subtask, standing in standings.items()
-    )
+def _is_complete(parts: Mapping[int, int], newest: Mapping[int, _NewestAttempt]) -> bool:
+    return all(attempt.ended or parts.get(subtask) == attempt.token for subtask, attempt in newest.items())
 
 
 @contextmanager
 def coordinated(root: Endpoint, *, note: Note) -> Iterator[None]:
-    """Decide while the block lasts, on a thread; afterwards, nothing that a run prepared holds a lock any more."""
+    """Run a coordinator on a thread during the block; afterwards roll back prepared transactions of the run."""
     over = threading.Event()
     driver = MySqlDriver(root)
     coordinator = Coordinator(driver, note=note)
@@ -145,13 +146,13 @@ def coordinated(root: Endpoint, *, note: Note) -> Iterator[None]:
     finally:
         over.set()
         thread.join(timeout=_END_S)
-        _end_orphans(driver)
+        _roll_back_leftovers(driver)
         if broken:
             raise broken[0]
 
 
-def _end_orphans(driver: Driver) -> None:
-    """A server that does not answer keeps them; the world is ours, and goes with all that it holds."""
+def _roll_back_leftovers(driver: Driver) -> None:
+    """Roll back prepared branches. If the server does not answer they stay, and are deleted with the world."""
     with (
         suppress(*driver.errors),
         closing(driver.connect(statement_s=_STATEMENT_S)) as connection,

@@ -1,9 +1,8 @@
-"""How sinks, coordinator and pool reach a database: two small protocols, and MySQL behind each.
+"""How sinks, coordinator and pool reach a database: two small protocols, with PyMySQL and asyncmy behind them.
 
-Answers to JDBC's `DataSource`. Whoever speaks to the database is handed a driver, so the same code runs over PyMySQL
-and asyncmy at levels live and spark, and over simulated connections at level sim. Invariant: a driver's connection that
-was hung up never waits for the server, and no wait of a driver is unbounded. PyMySQL and asyncmy are imported when a
-connection is first made: level sim needs neither.
+Answers to JDBC's `DataSource`. The same code runs over PyMySQL and asyncmy at levels live and spark, and over
+simulated connections at level sim. Invariant: a connection that was hung up never waits for the server, and every wait
+of a driver is bounded. PyMySQL and asyncmy are imported at the first connection, so level sim needs neither.
 """
 
 from __future__ import annotations
@@ -25,35 +24,34 @@ __all__ = [
 
 
 class Cursor(Protocol):
-    """As DB-API 2.0 has it; a context manager."""
+    """A cursor of DB-API 2.0, also a context manager."""
 
     connection: Any
 
     def execute(self, sql: str, args: Sequence[Any] = ()) -> Any:
-        """Run one statement; `%s` holds a place."""
+        """Run one statement; `%s` marks a parameter."""
 
     def executemany(self, sql: str, rows: Sequence[Sequence[Any]]) -> Any:
-        """Run one INSERT for many rows."""
+        """Run one INSERT with many rows."""
 
     def fetchone(self) -> Any:
         """The next row, or None."""
 
     def fetchall(self) -> Any:
-        """The rows that are left."""
+        """The remaining rows."""
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *error: object) -> None: ...
 
 
 class BlockingConnection(Protocol):
-    """One session, outside autocommit."""
+    """One session with autocommit off."""
 
     @property
-    def open(self) -> bool:
-        """Whether it has not been closed."""
+    def open(self) -> bool: ...
 
     def cursor(self) -> Cursor:
-        """A cursor; one at a time."""
+        """A cursor; only one at a time."""
 
     def commit(self) -> None:
         """COMMIT."""
@@ -62,52 +60,52 @@ class BlockingConnection(Protocol):
         """ROLLBACK."""
 
     def autocommit(self, value: bool) -> None:  # noqa: FBT001 - PyMySQL's signature
-        """Whether each statement is a transaction of its own."""
+        """Turn autocommit on or off."""
 
     def close(self) -> None:
-        """Say goodbye to the server."""
+        """End the session in order (COM_QUIT)."""
 
 
 class Driver(Protocol):
-    """Connects code that blocks."""
+    """Makes connections for blocking code."""
 
     @property
     def database(self) -> str:
-        """The schema that its connections use."""
+        """The database that its connections use."""
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
-        """What a statement or a connect may raise; `error_classes.code_of` reads their numbers."""
+        """The exceptions of statements and connects; `transactions.code_of` reads their code."""
 
     def connect(self, *, statement_s: float) -> Any:
-        """A `BlockingConnection`, each of whose answers is waited for at most so long."""
+        """A new `BlockingConnection`; each wait for an answer is limited to `statement_s`."""
 
     def hang_up(self, connection: Any) -> None:
-        """Give the socket up now: a polite QUIT could wait on a dead link."""
+        """Close the socket now, without COM_QUIT, which could wait on a dead link."""
 
 
 class AsyncDriver(Protocol):
-    """Connects coroutines. Its connections are the client library's own: a lookup is handed one."""
+    """Makes connections for coroutines. They are the client library's own objects, which a lookup gets."""
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
         """As `Driver.errors`."""
 
     def connection(self) -> Any:
-        """Not connected yet."""
+        """A connection object that is not connected yet."""
 
     async def open(self, connection: Any, *, session: str) -> None:
-        """Connect, shake hands, and run the statement `session`; the caller bounds it."""
+        """Connect, log in and run the statement `session`; the caller limits the time."""
 
     def is_broken(self, connection: Any) -> bool:
-        """Whether an idle connection is known to have died."""
+        """Whether an idle connection is known to be dead."""
 
     def hang_up(self, connection: Any) -> None:
         """As `Driver.hang_up`."""
 
 
 class MySqlDriver:
-    """PyMySQL's connections to `endpoint`."""
+    """A `Driver` over PyMySQL."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -115,8 +113,8 @@ class MySqlDriver:
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
-        """PyMySQL's, and the socket's."""
-        from pymysql import MySQLError  # noqa: PLC0415 - see above
+        """PyMySQL's errors and the socket's."""
+        from pymysql import MySQLError  # noqa: PLC0415 - imported late, see the module
 
         return (MySQLError, OSError)
 
@@ -134,14 +132,14 @@ _FOREVER_S = 31_536_000
 
 
 class AsyncMySqlDriver:
-    """asyncmy's connections to `endpoint`."""
+    """An `AsyncDriver` over asyncmy."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
-        """asyncmy's, and the socket's."""
+        """Asyncmy's errors and the socket's."""
         from asyncmy.errors import MySQLError  # noqa: PLC0415
 
         return (MySQLError, OSError)
@@ -149,7 +147,8 @@ class AsyncMySqlDriver:
     def connection(self) -> Any:
         """See `AsyncDriver`."""
         connection = lookup_connection(self._endpoint, connect_timeout_s=_FOREVER_S)
-        # asyncmy's own limit covers only the socket, and may drop an open socket or a cancellation that comes at the
+        # asyncmy's own limit covers only the TCP connect, and may lose an open socket or a cancellation that comes at
+        # the
         # same moment (asyncio.wait_for of 3.11); the pool's limit covers the handshake too.
         connection._connect_timeout = None  # noqa: SLF001
         return connection
@@ -160,7 +159,7 @@ class AsyncMySqlDriver:
         await connection.query(session)
 
     def is_broken(self, connection: Any) -> bool:
-        """See `AsyncDriver`; asyncmy's own pool asks the same, by the same name."""
+        """See `AsyncDriver`; asyncmy's own pool reads the same private field."""
         return bool(connection._stream_broken)  # noqa: SLF001
 
     def hang_up(self, connection: Any) -> None:

@@ -29,16 +29,16 @@ __all__ = [
 
 
 class Fenced(Exception):
-    """A newer attempt of this subtask has taken over; this one must stop."""
+    """A newer attempt of this subtask has taken over; this attempt must stop."""
 
 
 class SinkLost(Exception):
-    """The sink's database did not answer for as long as a commit may take."""
+    """The sink's database did not answer within the time limit of a commit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedEpoch:
-    """The last committed epoch of a subtask: what a restart resumes from."""
+    """The snapshot of a subtask's epoch, from which a restart resumes."""
 
     epoch: int
     position: int
@@ -47,7 +47,7 @@ class SavedEpoch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What a subtask handed in of a checkpoint: attempt `token` did, and it is in `file`."""
+    """A subtask's part of a checkpoint: acknowledged by attempt `token`, stored in `file`."""
 
     epoch: int
     token: int
@@ -56,7 +56,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassedOver:
-    """A completed checkpoint that could not be restored: it is `torn` or `missing`."""
+    """A completed checkpoint that could not be restored: its file is `torn` or `missing`."""
 
     epoch: int
     file: str
@@ -66,22 +66,22 @@ class PassedOver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """What a store gave back; `saved` None: there is nothing yet."""
+    """The result of a restore; `saved` None: there is no checkpoint yet."""
 
     saved: SavedEpoch | None
     passed_over: tuple[PassedOver, ...]
 
 
 class Restore(Protocol):
-    """How a sink asks the store."""
+    """The function by which a sink restores from the store."""
 
     def __call__(self, parts: Sequence[Part], *, committed: int) -> Restored:
-        """The newest part that can be restored, none older than epoch `committed`."""
+        """The newest readable part of `parts`, none older than epoch `committed`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """What taking over a subtask gave: the attempt's number (its fencing token), and where to resume."""
+    """The result of taking over a subtask: the attempt's number (its fencing token) and the snapshot to resume from."""
 
     number: int
     origin_ms: int
@@ -91,7 +91,7 @@ class Attempt:
 
 
 class Visible(msgspec.Struct, frozen=True, kw_only=True):
-    """One row to make visible: the `j`-th output of record `id`."""
+    """One output row: the `j`-th output of record `id`."""
 
     id: int
     j: int
@@ -99,24 +99,24 @@ class Visible(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeadRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One dead letter: record `id`, which failed with `error`."""
+    """One dead letter: record `id` failed with `error`."""
 
     id: int
     error: str
 
 
 class OpenEpoch(Protocol):
-    """What a sink takes between two checkpoints."""
+    """What a sink accepts between two checkpoints."""
 
     def add(self, row: Visible) -> None:
-        """Take one output into the open epoch."""
+        """Add an output to the open epoch."""
 
-    def bury(self, *, id: int, error: str) -> None:
-        """Take one dead letter into the open epoch: the record has no output, and why."""
+    def write_dead_letter(self, *, id: int, error: str) -> None:
+        """Add a dead letter to the open epoch: the record has no output because of `error`."""
 
 
 class Sink(OpenEpoch, Protocol):
-    """A sink whose commit completes the checkpoint."""
+    """A sink whose commit is the checkpoint."""
 
     def commit(self, epoch: int, *, position: int, elements: Sequence[dict[str, Any]]) -> None:
-        """Make the open epoch visible, with its snapshot. Raises `Fenced`, `SinkLost`."""
+        """Make the open epoch's outputs visible, together with its snapshot. Raises `Fenced`, `SinkLost`."""

@@ -1,10 +1,10 @@
-"""The pool of the lookups: connections of a driver, each used by one call at a time, with a circuit breaker.
+"""The lookups' connection pool: each connection is used by one call at a time; with a circuit breaker.
 
-Answers to the pools of asyncmy and aiomysql, which connect while holding their lock, so that one stuck
-connect stops everybody (`docs/reference/references.md`, Measured), and to Nygard's circuit breaker. No wait is
-unbounded; nothing connects under a lock that a free connection would need; a connection that saw an error or
-a cancellation is never used again. Of an error raised here it is unknown whether the statement took effect,
-unless its class says so. The errors need no client library, so level sim raises the same.
+Answers to the pools of asyncmy and aiomysql, which connect while holding their lock, so that one stuck connect blocks
+every caller (`docs/reference/references.md`, Measured), and to Nygard's circuit breaker. Invariants: every wait is
+bounded; no connect holds a lock that a caller with a free connection needs; a connection with an error or a cancelled
+call is never reused. An error raised here leaves open whether the statement took effect, unless its class says so.
+The errors need no client library, so level sim raises the same ones.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 
 
 class MayAskAgain(Exception):
-    """A read may be made again; `code` is the server's or the driver's number, or the name of what happened."""
+    """The read may be retried; `code` is the server's or driver's error number, or a name."""
 
     def __init__(self, code: int | str, message: str) -> None:
         super().__init__(f"{self._what} ({code}): {message}")
@@ -39,39 +39,39 @@ class MayAskAgain(Exception):
 
 
 class ConnectionLost(MayAskAgain):
-    """The connection is gone, or could not be had; whether the statement took effect is not known."""
+    """The connection was lost or could not be made; whether the statement took effect is unknown."""
 
     _what = "connection to the database lost"
 
 
 class NoFreeConnection(ConnectionLost):
-    """Every connection of the pool was in use for as long as a call may wait; nothing was sent."""
+    """Every connection was in use for the longest time that a call may wait; nothing was sent."""
 
     _what = "no connection to the database"
 
 
 class CircuitOpen(ConnectionLost):
-    """So many connects in a row have failed that the pool makes no more for a while; nothing was sent."""
+    """The pool makes no connects for a while, because several in a row failed; nothing was sent."""
 
     _what = "no connection to the database"
 
 
 class StatementEnded(MayAskAgain):
-    """The server ended the statement, or cannot do it now; it took no effect, and the connection may live."""
+    """The server ended the statement or cannot run it now; it had no effect, and the connection may be alive."""
 
     _what = "the database ended the statement"
 
 
 _FAILURES_MAX = 5
 _PROBE_S = 0.025
-"""While somebody else probes."""
+"""How long a caller waits at least, for example while another one makes the trial connection."""
 
 
 class Circuit:
-    """One pool's circuit breaker: after so many failed connects in a row none is made for a while.
+    """A pool's circuit breaker: after several failed connects in a row it refuses connects for a while (open).
 
-    When that time is over one probe connects, and only its success lets the others through. Mutable. `now_s`
-    is the loop's clock; `backoff` says how long it stays open.
+    Then it is half-open: one trial connection is made, and only its success closes the circuit. Mutable. `now_s` is
+    the loop's clock; `backoff` decides how long it stays open.
     """
 
     def __init__(
@@ -86,11 +86,14 @@ class Circuit:
 
     @property
     def is_closed(self) -> bool:
-        """Whether connects are made as usual."""
+        """Whether connects are made without restriction."""
         return self._failures < self._failures_max
 
     def admits(self) -> bool:
-        """Whether a connect may be made now; with a circuit not closed, whoever is told so is the probe."""
+        """Whether the caller may connect now.
+
+        Half-open: the first caller allowed through makes the trial connection.
+        """
         if self.is_closed:
             return True
         if self._is_probing or self._now_s() < self._open_until_s:
@@ -100,11 +103,11 @@ class Circuit:
 
     @property
     def wait_s(self) -> float:
-        """How long whoever was not admitted should wait before it asks again; never nothing."""
+        """How long a refused caller should wait before it asks again; always above 0."""
         return max(self._open_until_s - self._now_s(), _PROBE_S)
 
     def succeeded(self) -> None:
-        """A connect went well."""
+        """A connect succeeded."""
         self._is_probing = False
         self._failures = 0
         self._backoff.reset()
@@ -117,14 +120,14 @@ class Circuit:
             self._open_until_s = self._now_s() + self._backoff.next_ms() / 1000
 
     def abandoned(self) -> None:
-        """A connect was given up by its caller: nothing is known; if it was the probe, another may be."""
+        """A connect was cancelled: its result is unknown, and another trial connection may be made."""
         self._is_probing = False
 
 
 _CONNECTS_AT_ONCE = 8
-"""So many handshakes at a time: a server that has just come back is not met by all at once."""
+"""Handshakes at a time, so that a server that has just restarted is not flooded."""
 _IDLE_S = 600
-"""After so long the server hangs up on a client that is silent: one of which it never heard that it is gone."""
+"""The server closes a connection idle for this long, for clients that vanished without closing."""
 _HUNG_UP = 2006
 
 
@@ -133,7 +136,10 @@ def _nothing(code: int | str) -> None:
 
 
 class _Lease:
-    """A connection while a block lasts. A class, for a generator would cost more than all the rest of a lookup."""
+    """The context manager of one call's connection.
+
+    A class, because a generator would cost more than the rest of a lookup.
+    """
 
     __slots__ = ("_connection", "_limit", "_pool")
 
@@ -151,10 +157,10 @@ class _Lease:
 
 
 class ConnectionPool:
-    """At most `size` connections of `driver`, made when needed, the last used given first.
+    """At most `size` connections of `driver`, made on demand; the last used one is reused first.
 
-    `on_loss(code)` is told of every connection that was lost or refused, `on_error(code)` of every other error
-    of the server: what a fault's evidence rests on.
+    `on_loss(code)` is called for every connection that was lost or refused, `on_error(code)` for every other error of
+    the server; a fault's evidence is built on both.
     """
 
     def __init__(
@@ -184,13 +190,13 @@ class ConnectionPool:
             backoff=Backoff(Choices(seed, "circuit of the lookups' pool")),
         )
         self.opened = 0
-        """Connections, since the pool was made."""
+        """Connections made so far."""
         self.waited = 0
-        """Calls that found every connection in use."""
+        """Calls that had to wait for a free connection."""
         self.longest_wait_ms = 0.0
         self._free: list[Any] = []
         self._open: dict[Any, None] = {}
-        """Every connection that has a socket: idle, in use, or in its handshake."""
+        """Every connection with a socket: idle, in use, or in its handshake."""
         self._is_closed = False
 
     async def fetch_one(self, sql: str, args: Sequence[Any] = ()) -> tuple[Any, ...] | None:
@@ -205,11 +211,11 @@ class ConnectionPool:
             return list(await cursor.fetchall())
 
     def connection(self) -> _Lease:
-        """A connection for one call (`async with`); the whole block is bounded by the query limit."""
+        """A connection for one call (`async with`); the query limit covers the whole block."""
         return _Lease(self)
 
     async def lend(self, limit: asyncio.Timeout) -> Any:
-        """For a lease: wait for a slot, then a connection within `limit`. Raises as `fetch_all`."""
+        """For `_Lease`: wait for a slot, then get a connection within `limit`. Raises like `fetch_all`."""
         await self._take_slot()
         await limit.__aenter__()
         try:
@@ -219,7 +225,7 @@ class ConnectionPool:
             raise
 
     async def take_back(self, connection: Any, limit: asyncio.Timeout, error: BaseException | None) -> None:
-        """For a lease: its block has ended, with `error` if not well. Raises as `fetch_all`."""
+        """For `_Lease`: the block has ended, with `error` if it failed. Raises like `fetch_all`."""
         if error is None:
             self._give_back(connection)
         else:
@@ -227,7 +233,7 @@ class ConnectionPool:
         await self._end(limit, error)
 
     async def _end(self, limit: asyncio.Timeout, error: BaseException | None) -> None:
-        """Raises what a database's error, or the limit, means to a lookup."""
+        """Release the slot; turn a database error or the passed limit into the pool's errors."""
         try:
             await limit.__aexit__(None if error is None else type(error), error, None)
         except TimeoutError as late:
@@ -254,7 +260,7 @@ class ConnectionPool:
             self.longest_wait_ms = max(self.longest_wait_ms, round((now_s() - began_s) * 1000, 1))
 
     def _idle(self) -> Any:
-        """The idle connection that was used last, or None; one that has died meanwhile is a loss and nobody's error."""
+        """The idle connection used last, or None. One that died while idle is reported as a loss; the call goes on."""
         while self._free:
             connection = self._free.pop()
             if not self._driver.is_broken(connection):
@@ -265,11 +271,11 @@ class ConnectionPool:
 
     async def _connect(self) -> Any:
         async with self._connecting:
-            if (connection := self._idle()) is not None:  # given back while we waited for our turn
+            if (connection := self._idle()) is not None:  # returned while this call waited for its turn
                 return connection
             if self._circuit.admits():
                 return await self._dial_as_circuit_asks()
-        # Not at once: who asks again without a pause of its own would never let the loop go.
+        # Wait before raising: a caller that retries without a pause would keep the loop busy for ever.
         await asyncio.sleep(self._circuit.wait_s)
         raise CircuitOpen("circuit open", "connects have failed in a row; ask again")
 
@@ -298,7 +304,7 @@ class ConnectionPool:
         return connection
 
     def _session_limits(self) -> str:
-        """A server does not stop when its client gives up: what it may still do for it has a limit of its own."""
+        """The server goes on working after a client has given up, so its time is limited by the session, too."""
         statement_s = round(self.query_s) + 1
         return (
             f"SET SESSION wait_timeout = CAST(LEAST(@@GLOBAL.wait_timeout, {_IDLE_S}) AS UNSIGNED)"
@@ -313,7 +319,7 @@ class ConnectionPool:
             self._free.append(connection)
 
     def _hang_up(self, connection: Any) -> None:
-        """Give the socket up now: neither what is unsent nor a polite goodbye may keep it."""
+        """Close the socket now, without waiting for unsent bytes or COM_QUIT."""
         self._open.pop(connection, None)
         self._driver.hang_up(connection)
 
@@ -331,7 +337,7 @@ class ConnectionPool:
                 raise error
 
     def close(self) -> None:
-        """Close every connection, also those in use: nobody waits for their answers any more."""
+        """Close every connection, including those in use."""
         self._is_closed = True
         self._free.clear()
         for connection in list(self._open):

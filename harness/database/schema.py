@@ -1,8 +1,8 @@
-"""The tables of one run, in a database of its own: what is looked up, the sink, and the audit log.
+"""The tables of one run in a database of its own: the lookup table, the sink's tables and the audit log.
 
-Invariant: the audit log is written by the database itself (a trigger), in the transaction that writes an
-output, so it shows what became visible whatever the sink believes it did. No key forbids a duplicate:
-a duplicate must be seen, not refused; but for the one sink that is idempotent by its key.
+Invariant: a trigger of the database writes the audit log in the transaction that writes an output, so it shows what
+became visible, whatever the sink believes. No key forbids duplicates, because a duplicate must be seen and not
+refused; the exception is the sink that upserts by key.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TABLES = (
          error LONGTEXT NOT NULL, epoch INT NOT NULL, token INT NOT NULL)""",
     """CREATE TABLE fence (
          subtask INT PRIMARY KEY, token INT NOT NULL, origin_ms BIGINT NULL, ended INT NOT NULL DEFAULT 0)""",
-    # Of sinks whose checkpoints are completed by a coordinator: who has handed in what, and what is complete.
+    # For coordinated sinks: which parts were acknowledged, and which checkpoints are complete.
     """CREATE TABLE ack (
          subtask INT NOT NULL, epoch INT NOT NULL, token INT NOT NULL, file VARCHAR(200) NOT NULL,
          PRIMARY KEY (subtask, epoch))""",
@@ -52,13 +52,13 @@ _KEY = "ALTER TABLE output ADD UNIQUE KEY (subtask, id, j)"
 
 @contextmanager
 def run_database(root: Endpoint, *, name: str) -> Iterator[str]:
-    """A database `name`; dropped when the block ends."""
+    """Create the database `name` for the duration of the block."""
     with _as_root(root) as cursor:
         cursor.execute(f"CREATE DATABASE `{name}` CHARACTER SET utf8mb4")
     try:
         yield name
     finally:
-        # A server that does not answer keeps it; the world is ours, and goes with all that it holds.
+        # If the server does not answer, the database stays and is deleted with the world.
         with suppress(WorldError), _as_root(root) as cursor:
             cursor.execute(f"DROP DATABASE IF EXISTS `{name}`")
 
@@ -77,9 +77,9 @@ def _as_root(root: Endpoint) -> Iterator[Any]:
 def prepare_database(
     root: Endpoint, *, subtasks: int, rows: Sequence[Sequence[Any]], keyed: bool = False
 ) -> None:
-    """Create the tables in `root.database` and fill what is looked up.
+    """Create the tables in `root.database` and fill the lookup table.
 
-    `keyed`: for a sink that relies on it, an output has a key, and a second one is refused.
+    `keyed`: add the unique key of outputs that `IdempotentSink` needs.
     """
     with _as_root(root) as cursor:
         for statement in (*_TABLES, _KEY) if keyed else _TABLES:

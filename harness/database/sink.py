@@ -1,8 +1,8 @@
-"""The exactly-once sink: data, epoch row and fencing check in one MySQL transaction.
+"""The exactly-once sink: outputs, epoch row and fencing check in one MySQL transaction.
 
-Answers to Flink's `TwoPhaseCommitSinkFunction`, in the one-transaction form that needs no second phase
-(why: `docs/reference/references.md`, Measured). Invariant: the outputs of epoch c are in the table if and only
-if the epoch row c is, and only the attempt that holds the newest token can put them there.
+Answers to Flink's `TwoPhaseCommitSinkFunction`, in a form that needs no second phase (why:
+`docs/reference/references.md`, Measured). Invariant: the outputs of epoch c are in the table if and only if the epoch
+row c is, and only the attempt with the newest token can write them.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ __all__ = ["EpochSink"]
 
 
 class EpochSink(SubtaskWriter):
-    """One subtask's sink, used by one attempt; `take_over` comes first."""
+    """The sink of one attempt of a subtask. Call `take_over` first."""
 
     def take_over(self, *, now_ms: int) -> Attempt:
-        """Fence all earlier attempts, then read the last epoch: in that order nothing can come between."""
-        attempt: Attempt = self.insist(
+        """Fence all earlier attempts, then read the last epoch; no earlier attempt can commit in between."""
+        attempt: Attempt = self.retry_until_settled(
             lambda cursor: self._take_over(cursor, now_ms), "take over the subtask"
         )
         self.token = attempt.number
@@ -42,17 +42,19 @@ class EpochSink(SubtaskWriter):
     def commit(self, epoch: int, *, position: int, elements: Sequence[dict[str, Any]]) -> None:
         """Fence check, outputs, snapshot and epoch row in one transaction.
 
-        A COMMIT whose outcome is unknown is settled by reading the epoch row, under the fence's lock, which
-        waits for the transaction in doubt to end. Raises `Fenced` if a newer attempt holds the token,
+        If the outcome of a COMMIT is unknown, the retry reads the epoch row while it holds the fence's lock, which it
+        gets only after the earlier transaction has ended. Raises `Fenced` if a newer attempt holds the token,
         `SinkLost` if the database does not answer in time.
         """
-        self.insist(lambda cursor: self.write(cursor, epoch, position, elements), f"commit epoch {epoch}")
+        self.retry_until_settled(
+            lambda cursor: self.write(cursor, epoch, position, elements), f"commit epoch {epoch}"
+        )
         self.forget_rows()
 
     def write(self, cursor: Any, epoch: int, position: int, elements: Sequence[dict[str, Any]]) -> None:
-        """The transaction, from the fence to the COMMIT."""
+        """The whole transaction, fence check to COMMIT."""
         self.check_fence(cursor)
-        if self.has_epoch(cursor, epoch):  # an earlier COMMIT of ours, whose answer was lost, took effect
+        if self.has_epoch(cursor, epoch):  # an earlier COMMIT took effect, and its answer was lost
             cursor.connection.rollback()
             return
         self.write_rows(cursor, epoch)

@@ -1,7 +1,7 @@
-"""What every sink of a subtask does alike: its session, its fence, its open epoch's rows.
+"""What all sinks of a subtask share: the session, the fence and the rows of the open epoch.
 
 Answers to the fencing token of Kleppmann's "How to do distributed locking". Invariant: a transaction that passed
-`check_fence` commits before any later attempt takes over, or never: the row it read is locked until it ends.
+`check_fence` commits before any later attempt takes over, or never, because it holds a lock on the fence's row.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ INSERT_OUTPUT = "INSERT INTO output (subtask, id, j, v, epoch, token) VALUES (%s
 
 
 def _nobody_listens(phase: str) -> None:
-    """Where no fault waits, a phase is nothing."""
+    """Default callback: no fault waits for a phase."""
 
 
 class SubtaskWriter:
-    """The writer of `subtask`, for one attempt. Mutable: its token, and what its open epoch holds."""
+    """The writer of one attempt of `subtask`. Mutable: its token and the rows of its open epoch."""
 
     def __init__(
         self,
@@ -40,9 +40,9 @@ class SubtaskWriter:
     ) -> None:
         self.subtask = subtask
         self.token = 0
-        """The attempt's number; 0 until it has taken over."""
+        """The attempt's number; 0 before it has taken over."""
         self.reach: Callable[[str], None] = _nobody_listens
-        """Told of the phases of a commit; it may raise, or not return."""
+        """Called at each phase of a commit; a fault's callback may raise, or never return."""
         self.transactions = Transactions(
             driver,
             name=f"{driver.database}/{subtask}",
@@ -55,29 +55,29 @@ class SubtaskWriter:
         self._dead: list[DeadRow] = []
 
     def listen(self, *, on_loss: Callable[[int | str], None], on_error: Callable[[int | str], None]) -> None:
-        """From now on tell of each connection lost and of each other error of the server."""
+        """Set the callbacks for lost connections and for other errors of the server."""
         self.transactions.on_loss = on_loss
         self.transactions.on_error = on_error
 
-    def insist(self, work: Callable[[Any], _T], what: str) -> _T:
-        """See `Transactions.insist`."""
-        return self.transactions.insist(work, what)
+    def retry_until_settled(self, work: Callable[[Any], _T], what: str) -> _T:
+        """See `Transactions.retry_until_settled`."""
+        return self.transactions.retry_until_settled(work, what)
 
     def add(self, row: Visible) -> None:
-        """Take one output into the open epoch; nothing is visible yet."""
+        """Add an output to the open epoch; it is not visible yet."""
         self._rows.append(row)
 
-    def bury(self, *, id: int, error: str) -> None:
-        """Take a dead letter into the open epoch."""
+    def write_dead_letter(self, *, id: int, error: str) -> None:
+        """Add a dead letter to the open epoch."""
         self._dead.append(DeadRow(id=id, error=error))
 
     def forget_rows(self) -> None:
-        """The open epoch is the database's now; a new one begins."""
+        """The open epoch was written: begin an empty one."""
         self._rows.clear()
         self._dead.clear()
 
     def fence_off(self, cursor: Any, now_ms: int) -> tuple[int, int]:
-        """Raise the token, in the caller's transaction: (the new one, when the first attempt began)."""
+        """Increase the token in the caller's transaction; returns the new one and when the first attempt began."""
         cursor.execute(
             "UPDATE fence SET token = token + 1, ended = 0, origin_ms = COALESCE(origin_ms, %s)"
             " WHERE subtask = %s",
@@ -88,12 +88,12 @@ class SubtaskWriter:
         return token, origin_ms
 
     def check_fence(self, cursor: Any) -> None:
-        """Lock the fence until the caller's transaction ends. Raises `Fenced`."""
+        """Check the token and lock the fence until the caller's transaction ends. Raises `Fenced`."""
         cursor.execute("SELECT token FROM fence WHERE subtask = %s FOR UPDATE", (self.subtask,))
         self._refuse_other(cursor)
 
     def _check_newest(self, cursor: Any) -> None:
-        """Before another session is ended: an attempt that is superseded may not end its successor's."""
+        """Called before another session is killed: a superseded attempt must not kill its successor's."""
         if self.token:
             cursor.execute("SELECT token FROM fence WHERE subtask = %s", (self.subtask,))
             self._refuse_other(cursor)
@@ -106,12 +106,12 @@ class SubtaskWriter:
             raise Fenced(message)
 
     def has_epoch(self, cursor: Any, epoch: int) -> bool:
-        """Whether its row is there: whatever was answered or not, the epoch is visible."""
+        """Whether the epoch's row exists: then the epoch is visible."""
         cursor.execute("SELECT token FROM epoch WHERE subtask = %s AND epoch = %s", (self.subtask, epoch))
         return cursor.fetchone() is not None
 
     def write_rows(self, cursor: Any, epoch: int, *, insert: str = INSERT_OUTPUT) -> None:
-        """The outputs and dead letters of the open epoch, in the caller's transaction."""
+        """Write the open epoch's outputs and dead letters in the caller's transaction."""
         rows = [(self.subtask, r.id, r.j, json.dumps(r.value), epoch, self.token) for r in self._rows]
         if rows:
             cursor.executemany(insert, rows)
@@ -123,12 +123,12 @@ class SubtaskWriter:
             )
 
     def write_epoch(self, cursor: Any, epoch: int, position: int, elements: str) -> None:
-        """The epoch's row, in the caller's transaction."""
+        """Write the epoch's row in the caller's transaction."""
         cursor.execute(
             "INSERT INTO epoch (subtask, epoch, token, pos, elements) VALUES (%s, %s, %s, %s, %s)",
             (self.subtask, epoch, self.token, position, elements),
         )
 
     def close(self) -> None:
-        """Give the connection up; what was not committed is rolled back by the server."""
+        """Drop the connection; the server rolls back what was not committed."""
         self.transactions.close()

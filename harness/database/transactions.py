@@ -1,10 +1,10 @@
-"""Transactions of one writer, each retried as a whole, by the class of its error, until its outcome is known.
+"""Transactions of one writer, retried as a whole until their outcome is known, depending on the class of the error.
 
-Answers to the connection of Flink's JDBC sinks, to the retry classes of JDBC drivers, and to Flink's
-`ExponentialDelayRestartBackoffTimeStrategy`. At most one session of a writer lives in the server once a
-transaction begins: it holds a lock by the writer's name, and ends a session left over that holds it. A number
-of an error has one class for pool and sinks alike, and one not in the table fails; level sim uses the same
-table. Equal choices give equal waits, and no wait is unbounded.
+Answers to the connection handling of Flink's JDBC sinks, to the retry classes of JDBC drivers, and to Flink's
+`ExponentialDelayRestartBackoffTimeStrategy`. Invariants: when a transaction begins, the writer has no other session in
+the server: it holds a lock with the writer's name, and kills an old session that still holds it. An error number has
+the same class for pool and sinks, at every level; a number not in the table is not retried. Equal choices give equal
+waits, and every wait is bounded.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LONGEST_MS = 400
 
 
 class Backoff:
-    """How long to wait before each next try of one series: longer each time, never longer than the longest.
+    """The waits between the tries of one series: growing up to a longest wait.
 
     Mutable: counts the tries.
     """
@@ -55,12 +55,12 @@ class Backoff:
         return self._choices.between(up_to_ms // 2, up_to_ms)
 
     def reset(self) -> None:
-        """It went well: the next series begins anew."""
+        """The try succeeded: the next series starts with the first wait."""
         self._up_to_ms = self._first_ms
 
 
 class ErrorClass(Enum):
-    """What to do about an error."""
+    """How to react to an error."""
 
     RECONNECT = "the connection is gone, or could not be had: again on another one"
     RETRY = "the server ended the statement: roll back, and make the transaction again as a whole"
@@ -70,7 +70,7 @@ class ErrorClass(Enum):
 
 
 NO_SUCH_BRANCH: Final = 1397
-"""XAER_NOTA: the branch was committed, rolled back, or never prepared; the epoch row knows which."""
+"""XAER_NOTA: the branch was committed, rolled back, or never prepared; the epoch row shows which."""
 
 _BY_CLASS: Mapping[ErrorClass, Mapping[int, str]] = {
     ErrorClass.RECONNECT: {
@@ -127,18 +127,18 @@ _BY_CLASS: Mapping[ErrorClass, Mapping[int, str]] = {
 ERRORS: Mapping[int, ErrorClass] = MappingProxyType(
     {code: kind for kind, codes in _BY_CLASS.items() for code in codes}
 )
-"""Number -> class; servers' and clients' own numbers."""
+"""Class by error number, of servers and clients."""
 
 
 def class_of(code: int | str) -> ErrorClass:
-    """The class of what `code_of` gave."""
-    if isinstance(code, str):  # no server's answer: a socket's error, a limit of time, a garbled packet
+    """The class of an error code from `code_of`."""
+    if isinstance(code, str):  # not from the server: a socket error, a time limit, a malformed packet
         return ErrorClass.RECONNECT
     return ERRORS.get(code, ErrorClass.FAIL)
 
 
 def code_of(error: BaseException) -> int | str:
-    """The number that a driver's error carries; of a socket's error or a limit of time, its name."""
+    """The error number of a driver's exception; for a socket error or a time limit, the exception's class name."""
     if isinstance(error, OSError) or not error.args or not isinstance(error.args[0], int):
         return type(error).__name__
     return error.args[0]
@@ -147,22 +147,23 @@ def code_of(error: BaseException) -> int | str:
 _T = TypeVar("_T")
 
 SETTLE_S = 20.0
-"""As long as a transaction is made again."""
+"""How long a transaction is retried."""
 _IDLE_S = 60
-"""After so long the server ends a session that is silent, and with it the locks of its transaction."""
+"""The server ends a session idle for this long, which releases its transaction's locks."""
 _LOCK_WAIT_S = 2
 STATEMENT_S = 5
-"""As long as one answer may take; a transaction has a few rows."""
+"""Limit of one answer; a transaction has only a few rows."""
 _NAME_WAIT_S = 1
-"""A session that has just been closed lets go of its name by then."""
+"""How long to wait for the name; a session that was just closed has released it by then."""
 _NAME_MAX = 64
 _ENDED_SESSION = frozenset({1094, 1095})
-"""What KILL is refused with: no such session; or not ours to end, which MariaDB 10.11 was seen to answer while the
-session was ending. In both cases the name is waited for."""
+"""KILL's errors: no such session, or not ours to end, which MariaDB 10.11 was seen to answer while the session was
+ending. In both cases the session is about to end, and the name is awaited.
+"""
 
 
 class _NameHeld(Exception):
-    """Another session holds the writer's name, and did not end yet."""
+    """Another session still holds the writer's name."""
 
 
 def _nothing(code: int | str) -> None:
@@ -170,10 +171,10 @@ def _nothing(code: int | str) -> None:
 
 
 class Transactions:
-    """Those of the writer `name`. Mutable: holds its one connection.
+    """The transactions of the writer `name`. Mutable: holds its one connection.
 
-    `check(cursor)` is called before another session by the same name is ended: it raises if this one is the
-    superseded one. `on_loss` and `on_error` are told the code of each error, as by the lookups' pool.
+    `check(cursor)` is called before another session with the same name is killed; it raises if this attempt is
+    superseded. `on_loss` and `on_error` get the code of each error, as with the lookups' pool.
     """
 
     def __init__(
@@ -199,10 +200,10 @@ class Transactions:
         self._choices = Choices(seed, f"waits of {name}")
         self._connection: Any = None
 
-    def insist(self, work: Callable[[Any], _T], what: str) -> _T:
-        """Do `work(cursor)`, which begins and ends a transaction, until it is done; what it returned.
+    def retry_until_settled(self, work: Callable[[Any], _T], what: str) -> _T:
+        """Call `work(cursor)`, which begins and ends a transaction, until it succeeds; returns its result.
 
-        Raises `SinkLost` after `SETTLE_S`, and what no repetition helps against, at once.
+        Raises `SinkLost` after `SETTLE_S`, and an error of class FAIL at once.
         """
         deadline = Deadline(SETTLE_S, clock=self._clock)
         backoff = Backoff(self._choices)
@@ -218,7 +219,7 @@ class Transactions:
                 self._clock.pause(backoff.next_ms() / 1000)
 
     def once(self, work: Callable[[Any], _T]) -> _T | None:
-        """Do `work(cursor)` if that is possible now; None: it was not, and may be soon."""
+        """Call `work(cursor)` once; None if it failed with an error that can be retried."""
         try:
             with self.open().cursor() as cursor:
                 return work(cursor)
@@ -227,7 +228,7 @@ class Transactions:
             return None
 
     def open(self) -> Any:
-        """The session, a new one if there is none."""
+        """The session; connects if there is none."""
         if self._connection is None:
             connection = self._driver.connect(statement_s=self._statement_s)
             try:
@@ -239,7 +240,7 @@ class Transactions:
         return self._connection
 
     def _begin(self, connection: Any) -> None:
-        """Limits on the server's side, and the name."""
+        """Set the session's limits and take the writer's name."""
         with connection.cursor() as cursor:
             cursor.execute(
                 f"SET SESSION wait_timeout = CAST(LEAST(@@GLOBAL.wait_timeout, {_IDLE_S}) AS UNSIGNED),"
@@ -250,14 +251,14 @@ class Transactions:
                 self._end_holder(cursor)
                 if not self._takes_name(cursor):
                     raise _NameHeld(f"the name {self._name} is still held by another session")
-                connection.rollback()  # what was checked was read in a transaction; nothing else here begins one
+                connection.rollback()  # the check read in a transaction; nothing else here begins one
 
     def _takes_name(self, cursor: Any) -> bool:
         cursor.execute("SELECT GET_LOCK(%s, %s)", (self._name, _NAME_WAIT_S))
         return bool(cursor.fetchone()[0])
 
     def _end_holder(self, cursor: Any) -> None:
-        """The server knows who holds the name now, which a number that was written down once would not tell."""
+        """Kill the session that holds the name; the server says which it is now."""
         cursor.execute("SELECT IS_USED_LOCK(%s)", (self._name,))
         holder = cursor.fetchone()[0]
         if holder is None:
@@ -269,7 +270,7 @@ class Transactions:
                 raise
 
     def _recover(self, error: Exception) -> None:
-        """After `error`, the next try finds no transaction of ours; raises what no repetition helps against."""
+        """Make sure that the next try finds no transaction of ours open; raises an error of class FAIL."""
         if isinstance(error, _NameHeld):
             return
         code = code_of(error)
@@ -286,7 +287,7 @@ class Transactions:
                 raise error
 
     def _roll_back(self) -> None:
-        """An error may leave the transaction open (1205)."""
+        """Roll back, since some errors (1205) leave the transaction open."""
         connection = self._connection
         if connection is None:
             return
@@ -297,14 +298,14 @@ class Transactions:
             self.on_loss(code_of(error))
 
     def end_session(self) -> None:
-        """Say goodbye to the server: the session ends, what it prepared stays."""
+        """End the session in order; prepared branches stay."""
         connection, self._connection = self._connection, None
         if connection is not None and connection.open:
             with suppress(*self._driver.errors):
                 connection.close()
 
     def close(self) -> None:
-        """Give the connection up; what was not committed is rolled back by the server."""
+        """Drop the connection; the server rolls back what was not committed."""
         connection, self._connection = self._connection, None
         if connection is not None:
             self._driver.hang_up(connection)

@@ -1,11 +1,12 @@
 """The two-phase sink: an epoch is prepared as an XA branch and committed when its checkpoint is complete.
 
-Answers to Flink's `JdbcXaSinkFunction`. Invariant: a branch is committed if and only if a completed checkpoint holds
-it, once, by whoever hears of that first: the attempt that prepared it, or one that restores the checkpoint. The epoch
-row is inserted inside the branch, so whether it was committed can be read (an unknown branch alone says nothing).
+Answers to Flink's `JdbcXaSinkFunction`. Invariant: a branch is committed if and only if a completed checkpoint
+contains it, and once: by the attempt that prepared it or by one that restores the checkpoint, whichever learns of the
+completion first. The epoch row is inserted inside the branch, so it shows whether the branch was committed (XA RECOVER
+alone does not).
 
-A session ends as soon as it has prepared its branch: MariaDB lets no other session commit it before, and with MySQL
-it does not matter. Nothing else of the writer is alive then (`Transactions`).
+A session ends as soon as it has prepared its branch: MariaDB lets no other session commit it before that, and MySQL
+does not mind. At that moment no other session of the writer exists (`Transactions`).
 """
 
 from __future__ import annotations
@@ -21,28 +22,28 @@ from harness.database.transactions import NO_SUCH_BRANCH, code_of
 __all__ = ["BranchLost", "TwoPhaseSink", "branches_of", "roll_back_branches"]
 
 _PART_MAX = 64
-"""Bytes of each part of an xid."""
+"""Longest part of an xid in bytes."""
 _NO_FILE = ""
 
 
 class BranchLost(SinkLost):
-    """A branch that a completed checkpoint holds is neither prepared nor committed."""
+    """A branch of a completed checkpoint is neither prepared nor committed."""
 
 
 class TwoPhaseSink(CoordinatedSink):
-    """One subtask's, used by one attempt; `take_over` comes first, then `settle_leftovers`."""
+    """The sink of one attempt of a subtask. Call `take_over` first, then `settle_leftovers`."""
 
     def prepare(self, epoch: int) -> None:
-        """Make the open epoch durable as a branch that nobody sees. Raises `Fenced`, `SinkLost`."""
-        self.insist(lambda cursor: self._prepare(cursor, epoch), f"prepare epoch {epoch}")
+        """Prepare the open epoch as a durable, invisible branch. Raises `Fenced`, `SinkLost`."""
+        self.retry_until_settled(lambda cursor: self._prepare(cursor, epoch), f"prepare epoch {epoch}")
         self.transactions.end_session()
         self.forget_rows()
 
     def _prepare(self, cursor: Any, epoch: int) -> None:
         if any((one.epoch, one.token) == (epoch, self.token) for one in self._branches(cursor)):
-            return  # an earlier XA PREPARE of ours, whose answer was lost, took effect
+            return  # an earlier XA PREPARE took effect, and its answer was lost
         self.check_fence(cursor)
-        cursor.connection.rollback()  # a branch begins outside any transaction
+        cursor.connection.rollback()  # XA START needs a session without an open transaction
         xid = self._xid(epoch, self.token)
         try:
             cursor.execute(f"XA START {xid}")
@@ -51,18 +52,18 @@ class TwoPhaseSink(CoordinatedSink):
             cursor.execute(f"XA END {xid}")
             cursor.execute(f"XA PREPARE {xid}")
         except BaseException:
-            self.transactions.close()  # the server rolls an unprepared branch back with its session
+            self.transactions.close()  # closing the session makes the server roll back an unprepared branch
             raise
 
     def show(self, part: Part) -> None:
         """Commit the branch. Raises `Fenced`, `BranchLost`, `SinkLost`."""
-        self.insist(lambda cursor: self._commit(cursor, part), f"commit epoch {part.epoch}")
+        self.retry_until_settled(lambda cursor: self._commit(cursor, part), f"commit epoch {part.epoch}")
 
     def _commit(self, cursor: Any, part: Part) -> None:
         self.check_fence(cursor)
         is_committed = self.has_epoch(cursor, part.epoch)
         cursor.connection.rollback()
-        if is_committed:  # an earlier XA COMMIT, whose answer was lost or whose attempt died, took effect
+        if is_committed:  # an earlier XA COMMIT took effect: its answer was lost, or its attempt died
             return
         self.reach("commit.pre")
         with _outside_transactions(cursor):
@@ -73,17 +74,19 @@ class TwoPhaseSink(CoordinatedSink):
                     raise
                 message = (
                     f"epoch {part.epoch} of subtask {self.subtask}, prepared by attempt {part.token}, is neither"
-                    " prepared nor committed: somebody rolled it back"
+                    " prepared nor committed: another session rolled it back"
                 )
                 raise BranchLost(message) from error
 
     def prepared(self) -> list[Part]:
-        """The branches of this subtask that wait in the server, whoever prepared them."""
-        return self.insist(self._branches, "read which branches are prepared")
+        """The prepared branches of this subtask, of every attempt."""
+        return self.retry_until_settled(self._branches, "read which branches are prepared")
 
     def roll_back(self, part: Part) -> None:
-        """Let the branch never be committed; of no effect if it is gone. Raises `Fenced`, `SinkLost`."""
-        self.insist(lambda cursor: self._take_back(cursor, part), f"roll back epoch {part.epoch}")
+        """Roll the branch back; no effect if it is gone. Raises `Fenced`, `SinkLost`."""
+        self.retry_until_settled(
+            lambda cursor: self._take_back(cursor, part), f"roll back epoch {part.epoch}"
+        )
 
     def _take_back(self, cursor: Any, part: Part) -> None:
         self.check_fence(cursor)
@@ -91,18 +94,20 @@ class TwoPhaseSink(CoordinatedSink):
         _roll_back(cursor, self._xid(part.epoch, part.token))
 
     def floor(self, cursor: Any) -> int:
-        """The newest epoch that is committed."""
+        """The newest committed epoch."""
         cursor.execute("SELECT COALESCE(MAX(epoch), 0) FROM epoch WHERE subtask = %s", (self.subtask,))
         newest = int(cursor.fetchone()[0])
         cursor.connection.rollback()
         return newest
 
     def settle_leftovers(self, restored: int) -> list[Part]:
-        """Roll back what earlier attempts left prepared and checkpoint `restored` does not hold.
+        """Roll back the branches that earlier attempts prepared and checkpoint `restored` does not contain.
 
-        What it holds and is not committed yet comes back, in order, to be shown.
+        Returns those that it contains and that are still prepared, in order, for `show`.
         """
-        return self.insist(lambda cursor: self._settle(cursor, restored), "settle what earlier attempts left")
+        return self.retry_until_settled(
+            lambda cursor: self._settle(cursor, restored), "settle what earlier attempts left"
+        )
 
     def _settle(self, cursor: Any, restored: int) -> list[Part]:
         cursor.execute(
@@ -114,12 +119,12 @@ class TwoPhaseSink(CoordinatedSink):
         for branch in self._branches(cursor):
             if held.get(branch.epoch) == branch.token:
                 to_show.append(branch)
-            elif branch.token < self.token:  # those of a newer attempt are not a zombie's to end
+            elif branch.token < self.token:  # a superseded attempt must not touch a newer attempt's branches
                 _roll_back(cursor, self._xid(branch.epoch, branch.token))
         return sorted(to_show, key=lambda part: part.epoch)
 
     def _branches(self, cursor: Any) -> list[Part]:
-        """Those of this subtask that are prepared, whoever prepared them."""
+        """The prepared branches of this subtask, of every attempt."""
         return [
             Part(epoch=int(epoch), token=int(token), file=_NO_FILE)
             for subtask, token, epoch in _prepared(cursor, self.transactions.database)
@@ -149,7 +154,7 @@ def _prepared(cursor: Any, database: str) -> Iterator[tuple[str, str, str]]:
 
 @contextmanager
 def _outside_transactions(cursor: Any) -> Iterator[None]:
-    """MariaDB ends a branch of another session only where no transaction can be open."""
+    """Turn autocommit on: MariaDB ends another session's branch only if no transaction can be open."""
     cursor.connection.autocommit(True)
     try:
         yield
@@ -163,12 +168,12 @@ def _roll_back(cursor: Any, xid: str) -> None:
         try:
             cursor.execute(f"XA ROLLBACK {xid}")
         except Exception as error:
-            if code_of(error) != NO_SUCH_BRANCH:  # it is gone, which is what was wanted
+            if code_of(error) != NO_SUCH_BRANCH:  # it is gone already
                 raise
 
 
 def branches_of(cursor: Any, database: str) -> list[str]:
-    """The xids of the run in `database` that are prepared, and hold their locks until somebody ends them."""
+    """The xids of the prepared branches of the run in `database`; each holds its row locks until it ends."""
     return [
         _xid(database, int(subtask), int(token), int(epoch))
         for subtask, token, epoch in _prepared(cursor, database)
@@ -176,7 +181,7 @@ def branches_of(cursor: Any, database: str) -> list[str]:
 
 
 def roll_back_branches(cursor: Any, database: str) -> int:
-    """The janitor: end what a run left prepared that nobody will commit any more; how many there were."""
+    """Roll back all prepared branches of a run that has ended; returns how many there were."""
     orphans = branches_of(cursor, database)
     for xid in orphans:
         _roll_back(cursor, xid)

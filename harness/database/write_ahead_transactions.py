@@ -1,12 +1,12 @@
-"""The one-transaction sink as a store of transactions: rows wait in the checkpoint until that is complete.
+"""The one-transaction sink behind a two-phase interface: rows wait in the checkpoint until it is complete.
 
-Answers to Flink's `GenericWriteAheadSink`, and to the protocol
-`reference_impl.functions.two_phase_commit_sink::Transactions`. Invariant: a transaction's handle holds its
-rows, so whoever restores the handle can commit it; rows and epoch row are written in one MySQL transaction,
-and by its epoch row a second commit knows that it has nothing to do (C43).
+Answers to Flink's `GenericWriteAheadSink`, and implements the protocol
+`reference_impl.functions.two_phase_commit_sink::Transactions`. Invariant: a transaction's handle contains its rows, so
+any attempt that restores the handle can commit it; rows and epoch row are written in one MySQL transaction, and the
+epoch row makes a second commit do nothing (C43).
 
-A plain transaction cannot be durable and invisible at once, so its pre-commit is the checkpoint's own
-writing. What that costs against XA is a state as large as an epoch's outputs.
+A plain transaction cannot be durable and invisible at once, so writing the checkpoint is its pre-commit. The price
+against XA: the state contains all outputs of an epoch.
 """
 
 from __future__ import annotations
@@ -26,27 +26,26 @@ class _Handle(TypedDict):
 
 
 class WriteAheadTransactions:
-    """Of one subtask's attempt. Mutable: counts its epochs, and fills the handle of the open one."""
+    """The transactions of one attempt. Mutable: counts its epochs."""
 
     def __init__(self, sink: EpochSink, *, attempt: Attempt) -> None:
-        """`attempt`: what taking over gave."""
+        """`attempt`: the result of `take_over`."""
         self._sink = sink
         self._newest = attempt.saved.epoch if attempt.saved else 0
 
     def begin_transaction(self) -> _Handle:
-        """After all that was restored is committed, and so no number is given twice."""
+        """Called after every restored transaction is committed, so no epoch number is used twice."""
         self._newest += 1
         return {"epoch": self._newest, "rows": []}
 
     def invoke(self, handle: _Handle, value: Visible) -> None:
-        """Into the handle."""
         handle["rows"].append((value.id, value.j, value.value))
 
     def pre_commit(self, handle: _Handle) -> None:
-        """The checkpoint that holds the handle makes it durable."""
+        """Does nothing: the checkpoint makes the handle durable."""
 
     def commit(self, handle: _Handle) -> None:
-        """Rows and epoch row in one transaction. Raises `Fenced`, `SinkLost`."""
+        """Write rows and epoch row in one transaction. Raises `Fenced`, `SinkLost`."""
         self._newest = max(self._newest, handle["epoch"])
         self._sink.forget_rows()
         for id_, j, value in handle["rows"]:
@@ -57,7 +56,7 @@ class WriteAheadTransactions:
         """Its rows are nowhere but in it."""
 
     def recover_and_commit(self, handle: _Handle) -> None:
-        """As `commit`: of no effect if its epoch row is there."""
+        """Like `commit`, which does nothing if the epoch row exists."""
         self.commit(handle)
 
     def recover_and_abort(self, handle: _Handle) -> None:

@@ -145,8 +145,12 @@ def committing_again(sink: Kind) -> Kind:
             self._prepared[epoch] = held
 
         def show(self, part: Part) -> None:
-            if self.insist(lambda cursor: self._is_shown(cursor, part.epoch), "look for the epoch"):
-                self.insist(lambda cursor: self._write_again(cursor, part.epoch), "commit the epoch again")
+            if self.retry_until_settled(
+                lambda cursor: self._is_shown(cursor, part.epoch), "look for the epoch"
+            ):
+                self.retry_until_settled(
+                    lambda cursor: self._write_again(cursor, part.epoch), "commit the epoch again"
+                )
             else:
                 super().show(part)
 
@@ -211,7 +215,7 @@ def writing_at_once(sink: Kind) -> Kind:
     class SplitSink(sink):  # type: ignore[misc]
         def add(self, row: Visible) -> None:
             super().add(row)
-            self.insist(self._write_at_once, "write an output")
+            self.retry_until_settled(self._write_at_once, "write an output")
             self.forget_rows()
 
         def _write_at_once(self, cursor: Any) -> None:

@@ -1,4 +1,4 @@
-"""The real Flink as oracle: a Java program of ours around the genuine operator that speaks the operator protocol.
+"""The oracle: a Java program around Flink's own async operator, which speaks the operator protocol.
 
-`README.md` tells what it is; `provide` gives its command line and gets it ready (`floodmark setup --oracle`).
+`README.md` describes it; `provide` gives its command line and sets it up (`floodmark setup --oracle`).
 """

@@ -1,9 +1,8 @@
-"""The oracle's program: Flink's jar, our Java compiled against it, and the archive that starts it sooner.
+"""The oracle's program: Flink's jar, our Java sources compiled against it, and a class archive for a fast start.
 
-All of it lies in the cache, and nothing of it is ever imported by Python. A folder is there whole or not at
-all. A compiled program's folder is named after its sources, Flink's version and the compiler, so a changed
-source is compiled anew. `rehearse` touches the classes that any script touches; each line is answered by one
-`quiet`.
+All of it is in the cache and never imported by Python. A folder exists completely or not at all. The folder of a
+compiled program is named by a digest of its sources and Flink's version, so changed sources are compiled anew.
+`rehearse` runs a script that loads the classes that scripts need; each line is answered by one `quiet`.
 """
 
 from __future__ import annotations
@@ -44,17 +43,17 @@ INSTALL_LIMIT_S = 900.0
 
 
 def oracle_folder(places: Places) -> Path:
-    """Where everything of the oracle is kept."""
+    """The oracle's folder in the cache."""
     return places.root / "oracle"
 
 
 def flink_jar(places: Places) -> Path:
-    """Where the jar is, once it is installed."""
+    """The path of Flink's jar once it is installed."""
     return _home(places) / "pyflink" / "lib" / f"flink-dist-{FLINK_VERSION}.jar"
 
 
 def install_flink(places: Places, *, scratch: Path, say: Callable[[str], None]) -> Path:
-    """Install the package by pip, into `scratch` first, and return the jar; `scratch` is on the cache's disk."""
+    """Install Flink's package with pip, first into `scratch` (on the cache's disk); returns the jar."""
     say(f"installing {PACKAGE} {FLINK_VERSION} from the package index (a third of a gigabyte)")
     with tempfile.TemporaryDirectory(dir=scratch) as name:
         fresh = Path(name) / "flink"
@@ -72,13 +71,13 @@ def install_flink(places: Places, *, scratch: Path, say: Callable[[str], None]) 
     if not jar.exists():
         raise WorldError(
             f"{PACKAGE} {FLINK_VERSION} was installed without {jar.name}",
-            fix=f"remove {_home(places)} and say floodmark setup --oracle again",
+            fix=f"remove {_home(places)} and run floodmark setup --oracle again",
         )
     return jar
 
 
 def adopt(fresh: Path, home: Path) -> None:
-    """Give a folder its lasting name; another run of setup may have been quicker, and made the same."""
+    """Move a finished folder to its final name; if another run of setup was first, its equal folder stays."""
     home.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         fresh.rename(home)
@@ -128,17 +127,17 @@ COMPILE_LIMIT_S = 300.0
 REHEARSAL_LIMIT_S = 120.0
 SOURCES = Path(__file__).parent
 OPTIONS = (
-    # A script is short and there are many: what starts soonest is worth more than what runs fastest later.
+    # Scripts are short and many, so a fast start matters more than speed after a long run.
     "-XX:TieredStopAtLevel=1",
     "-XX:+UseSerialGC",
     "-Xms64m",
     "-Xmx768m",
-    # No file in /tmp for each start, and no word of the machine's among the events.
+    # No file in /tmp for each start, and no output of the JVM among the events.
     "-XX:-UsePerfData",
     "-Xlog:disable",
     "-Xlog:all=error:stderr",
-    # Flink keeps unfinished records in hash sets by identity, whose order is free. One hash for all gives the same
-    # order each time: that of arrival, while few records wait. So one script has one transcript.
+    # Flink keeps unfinished records in identity hash sets, whose order is arbitrary. One hash code for all objects
+    # gives the same order each time: that of arrival, while few records wait. So one script has one transcript.
     "-XX:+IgnoreUnrecognizedVMOptions",
     "-XX:+UnlockExperimentalVMOptions",
     "-XX:hashCode=2",
@@ -147,7 +146,7 @@ JDK_FIX = "install a Java compiler of version 17 or later (Debian: `apt-get inst
 
 
 def find_java(settings: WorldSettings) -> Path:
-    """The `java` that runs the oracle."""
+    """The `java` on the PATH."""
     found = shutil.which("java", path=settings.path)
     if found is None:
         raise WorldError(
@@ -158,12 +157,12 @@ def find_java(settings: WorldSettings) -> Path:
 
 
 def sources() -> list[Path]:
-    """Our Java files, in the order of their names."""
+    """Our Java files, sorted by name."""
     return sorted(SOURCES.glob("*.java"))
 
 
 def program_jar(settings: WorldSettings) -> Path:
-    """Where the compiled program is, once these very sources have been compiled."""
+    """The path of the program compiled from the present sources."""
     digest = hashlib.sha256(FLINK_VERSION.encode())
     for source in sources():
         digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
@@ -171,12 +170,12 @@ def program_jar(settings: WorldSettings) -> Path:
 
 
 def archive_of(program: Path) -> Path:
-    """The class data archive beside a program: half of the start; a program runs without it too."""
+    """The class data archive next to a program; halves the start time. A program also runs without it."""
     return program.with_suffix(".jsa")
 
 
 def compile_program(settings: WorldSettings, *, scratch: Path, say: Callable[[str], None]) -> Path:
-    """Compile the sources with `javac` and return the program's jar; `scratch` is on the cache's disk."""
+    """Compile the sources with `javac`; returns the program's jar. `scratch` must be on the cache's disk."""
     javac = shutil.which("javac", path=settings.path)
     if javac is None:
         raise WorldError("the oracle cannot be compiled: there is no javac on the PATH", fix=JDK_FIX)
@@ -200,14 +199,14 @@ def compile_program(settings: WorldSettings, *, scratch: Path, say: Callable[[st
 
 
 def _pack(classes: Path, jar: Path) -> None:
-    """A jar is a zip; the archive of class data takes its classes from jars only."""
+    """Pack the classes into a jar, which is a zip; class data archives accept classes from jars only."""
     with zipfile.ZipFile(jar, "w") as packed:
         for file in sorted(classes.rglob("*.class")):
             packed.write(file, file.relative_to(classes))
 
 
 def rehearse(settings: WorldSettings, program: Path, *, scratch: Path, say: Callable[[str], None]) -> None:
-    """Run the program once through a script; that proves it, and leaves the archive of the classes it used."""
+    """Run the program once through a script, which checks it and creates the archive of the classes that it used."""
     say("rehearsing")
     with tempfile.TemporaryDirectory(dir=scratch) as name:
         archive = Path(name) / "oracle.jsa"
@@ -215,10 +214,10 @@ def rehearse(settings: WorldSettings, program: Path, *, scratch: Path, say: Call
         output = _run_through(command)
         if output.count('"ev":"quiet"') != REHEARSAL.count("\n"):
             raise WorldError(
-                f"the oracle did not get through its rehearsal; it said last: {output[-300:]}",
-                fix=f"see that `java` is of version {JAVA_MIN} or later; else please report it",
+                f"the oracle did not answer every command of its rehearsal; its last output: {output[-300:]}",
+                fix=f"check that `java` has version {JAVA_MIN} or later; if it does, please report this",
             )
-        if archive.exists():  # not every Java makes one
+        if archive.exists():  # some Java versions create none
             archive.rename(archive_of(program))
 
 
@@ -235,7 +234,7 @@ def _run_through(command: Sequence[str]) -> str:
         )
     except subprocess.TimeoutExpired as error:
         raise WorldError(
-            f"the oracle's rehearsal was not over after {REHEARSAL_LIMIT_S:g} s",
+            f"the oracle's rehearsal did not end within {REHEARSAL_LIMIT_S:g} s",
             fix="free the machine's processor, then floodmark setup --oracle",
         ) from error
     return done.stdout

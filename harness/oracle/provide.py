@@ -1,7 +1,7 @@
-"""The oracle for its users: `find_oracle` gives the command that starts it, `provide_oracle` sets it up.
+"""Finds and sets up the oracle: `find_oracle` returns the command that starts it, `provide_oracle` prepares it.
 
-A command that is returned can be run; what is missing is an error that names the command to type. A setup
-step that finds its result in place does nothing and says so; none needs root.
+A returned command can be run; if something is missing, the error names the command to type. A setup step that finds
+its result in place changes nothing and says so; no step needs root.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SETUP = "floodmark setup --oracle"
 
 
 def find_oracle(settings: WorldSettings) -> list[str]:
-    """The command to run, its program first; or an error that says what to set up."""
+    """The command line of the oracle. Raises WorldError that says what to set up."""
     find_java(settings)
     if not flink_jar(settings.places).exists():
         raise WorldError(f"there is no Flink {FLINK_VERSION} in {settings.places.root}", fix=SETUP)
@@ -42,8 +42,8 @@ def find_oracle(settings: WorldSettings) -> list[str]:
 
 
 def provide_oracle(task: Provision) -> Iterator[Step]:
-    """Flink and our program around its operator, ready for `floodmark sut serve flink`."""
-    find_java(task.settings)  # before anything large is fetched in vain
+    """Install Flink and compile our program around its operator, for `floodmark sut serve flink`."""
+    find_java(task.settings)  # checked before anything large is downloaded
     begun_us = monotonic_us()
     yield timed_step(f"Flink {FLINK_VERSION}", _flink(task), begun_us)
     begun_us = monotonic_us()
@@ -70,6 +70,6 @@ def _program(task: Provision) -> str:
     try:
         rehearse(task.settings, program, scratch=task.ledger.folder, say=task.say)
     except WorldError:
-        shutil.rmtree(program.parent)  # or it would be found, and started
+        shutil.rmtree(program.parent)  # else the next setup would take it for complete
         raise
     return f"compiled {program}"

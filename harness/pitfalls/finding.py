@@ -1,8 +1,8 @@
-"""Finds the pitfalls that a run shows, each with what was measured; one function a pitfall.
+"""Finds pitfalls that a run shows, each with measured evidence; one function for each pitfall.
 
-A pitfall is no verdict: it says what will hurt, beside verdicts that say what is broken. Each is found in the
-run's lines, settings and server counts, gathered once as `RunSeen`; none is inferred from a setting alone. A
-run that is to show one, and does not, has shown nothing.
+A pitfall is no verdict: it names a risk in how the operator is used, next to verdicts that say what is broken. Each is
+found in the run's lines, settings and server counts, collected as `RunSeen`; a setting alone is never enough. A run
+that should show a pitfall and does not proves nothing.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ __all__ = [
 Line = Mapping[str, Any]
 
 _WENT_ON_US = 300_000
-"""An attempt that was stopped, and wakes, has not handled its timers yet; one that speaks for so long has."""
+"""An attempt that was stopped and resumes has not handled its timers yet; one that writes lines for this long has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenCall:
-    """A call that its attempt never heard of again."""
+    """A call without an outcome at the end of its attempt."""
 
     record: int
     began_us: int
     open_us: int
-    """From its beginning to the end of its attempt."""
+    """From the call's beginning to the end of its attempt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,50 +52,50 @@ class AttemptCalls:
 
     count: int
     at_once: int
-    """The most that were open at a time."""
+    """The most calls open at a time."""
     ended_us: int
-    """When the attempt was over: its last word, or the end of the run if it hung until then."""
+    """When the attempt ended: its last line, or the end of the run if it hung until then."""
     never_ended: Sequence[OpenCall]
     last_begun_us_that_ended: int
-    """When the latest of the calls that did end began."""
+    """When the latest of the calls with an outcome began."""
     spoke_us: Sequence[int]
-    """When the attempt wrote anything: it went on meanwhile, and did not stand still."""
+    """When the attempt wrote lines, which shows that it was running."""
 
     def outlived(self, call: OpenCall, *, by_us: int) -> bool:
-        """Whether `call` was open for longer than that, while its attempt went on."""
+        """Whether `call` was open for longer than `by_us` while its attempt kept running."""
         after = [at_us for at_us in self.spoke_us if at_us > call.began_us + by_us]
         return call.open_us > by_us and bool(after) and after[-1] - after[0] >= _WENT_ON_US
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSeen:
-    """One run; made by `RunSeen.of`."""
+    """What is known of one run; made by `RunSeen.of`."""
 
     scenario: Scenario
     lines: Sequence[Line]
-    """Events and notes, in order of time; a note's kind begins with `~`."""
+    """Events and notes in order of time; a note's kind begins with `~`."""
     ended_us: int
-    """When the run was over, on the lines' clock."""
+    """When the run ended, on the lines' clock."""
     server: ServerCounts | None
-    """None: the server was restarted, or did not answer, so its counters say nothing."""
+    """None: the server was restarted or did not answer, so there are no counts."""
     calls: Sequence[AttemptCalls]
-    """Of every attempt that made any."""
+    """One value for each attempt that made calls."""
 
     @classmethod
     def of(
         cls, scenario: Scenario, lines: Sequence[Line], *, ended_us: int, server: ServerCounts | None
     ) -> RunSeen:
-        """With the calls worked out."""
+        """Computes `calls` from the lines."""
         calls = tuple(_calls(lines, ended_us=ended_us))
         return cls(scenario=scenario, lines=lines, ended_us=ended_us, server=server, calls=calls)
 
     def of_kind(self, kind: str) -> Sequence[Line]:
-        """All lines of it."""
+        """All lines of that kind."""
         return [line for line in self.lines if line["k"] == kind]
 
     @property
     def call_count(self) -> int:
-        """In all attempts."""
+        """Calls of all attempts."""
         return sum(calls.count for calls in self.calls)
 
 
@@ -118,7 +118,7 @@ def _calls(lines: Sequence[Line], *, ended_us: int) -> Iterator[AttemptCalls]:
 
 
 def _end_of(lines: Sequence[Line], otherwise_us: int) -> int:
-    """Its own last word, or when somebody else knew that it was over."""
+    """The time of its own last line, or `otherwise_us`, when others knew that it had ended."""
     said = [line["t"] for line in lines if line["k"] in _LAST_WORDS]
     return int(said[0]) if said else otherwise_us
 
@@ -150,13 +150,13 @@ def _calls_of(lines: Sequence[Line], *, over_us: int) -> AttemptCalls:
 
 _TIMES_MIN = 3
 _ENOUGH_MS = 1_000
-"""Less often, and less long in all, it may have been the machine's doing."""
+"""Fewer and shorter stalls than these may be the machine's."""
 
 
 def find_blocking_call(seen: RunSeen) -> Pitfall | None:
-    """`blocking-call`: the function under test blocks the task's thread; where it stood longest.
+    """`blocking-call`: the function under test blocks the task's thread; reports where it blocked longest.
 
-    Shown by the event loop that stood still while that function was on the thread's stack.
+    Evidence: the event loop stood still while that function was on the thread's stack.
     """
     stood_ms: dict[str, list[float]] = defaultdict(list)
     for note in seen.of_kind("~blocked"):
@@ -185,16 +185,16 @@ _CALLS_MIN = 20
 _AT_ONCE_MIN = 4
 _ADVICE = "Use a pool with as many connections as the operator's capacity, opened once."
 _OF_A_SUBTASK = 2
-"""Connections that the harness itself needs of an attempt: its sink's, and one for a checkpoint's coordinator."""
+"""Connections that the harness itself needs for an attempt: its sink's, and one for the checkpoint coordinator."""
 _OF_THE_RUN = 4
-"""The coordinator's, and those that count."""
+"""Connections that the harness needs for the run: the coordinator's, and those that read the counters."""
 
 
 def find_no_pool(seen: RunSeen) -> Pitfall | None:
-    """`no-pool`: a connection for each lookup, or one for all of them.
+    """`no-pool`: each lookup opens a connection, or all lookups of a subtask share one.
 
-    Shown by the server's count of connections: as many as calls, or no more than subtasks where several calls
-    were open at once.
+    Evidence: the server's connection counts: as many connections as calls, or no more than subtasks while several
+    calls were open at once.
     """
     if seen.server is None or seen.call_count < _CALLS_MIN:
         return None
@@ -231,9 +231,9 @@ _OPEN_US_MIN = 1_500_000
 
 
 def find_lost_completion(seen: RunSeen) -> Pitfall | None:
-    """`lost-completion`: a call's result future is never completed, and there is no timeout; the first of them.
+    """`lost-completion`: a call's result future is never completed, and there is no timeout.
 
-    Shown by calls that were open for seconds when their attempt ended, while later ones were answered.
+    Evidence: calls that were open for seconds when their attempt ended, while later ones got an outcome.
     """
     if seen.scenario.operator.timeout:
         return None
@@ -257,13 +257,13 @@ def find_lost_completion(seen: RunSeen) -> Pitfall | None:
 
 _MORE = 1.5
 _AND = 10
-"""So many more than could be in use are no accident."""
+"""A surplus of this many connections is no coincidence."""
 
 
 def find_open_connections(seen: RunSeen) -> Pitfall | None:
-    """`open-connections`: connections are opened and never closed; how many, and how many of use.
+    """`open-connections`: connections are opened and never closed.
 
-    Shown by the server: more lived at once than calls were ever open.
+    Evidence: the server had more connections at once than calls were ever open.
     """
     if seen.server is None:
         return None
@@ -286,13 +286,13 @@ def find_open_connections(seen: RunSeen) -> Pitfall | None:
 
 
 _WAITED_OF_CALLS = 0.5
-"""A smaller share may have waited because of a fault, behind which connections are few for any pool."""
+"""A smaller share may have waited because of a fault, which can exhaust any pool."""
 
 
 def find_small_pool(seen: RunSeen) -> Pitfall | None:
-    """`small-pool`: fewer connections than the operator has slots; how many calls waited, and how long.
+    """`small-pool`: the pool has fewer connections than the operator has slots.
 
-    Shown by the pool's own count: a wait for a connection takes a slot, and nothing has been asked.
+    Evidence: the pool's own count of waiting calls; such a call holds a slot before it has sent anything.
     """
     uses = seen.of_kind("~pool")
     waited = sum(use["waited"] for use in uses)
@@ -311,13 +311,13 @@ def find_small_pool(seen: RunSeen) -> Pitfall | None:
 
 
 _LATE_US = 500_000
-"""An outcome may come so much after its timeout, on a busy machine."""
+"""How late after its timeout an outcome may come on a busy machine."""
 
 
 def find_failing(seen: RunSeen) -> Pitfall | None:
-    """`failing-timeout`: a record's timeout fails the whole task; how many attempts it cost.
+    """`failing-timeout`: a record's timeout fails the whole task.
 
-    Shown by attempts that ended with a timeout as their error.
+    Evidence: attempts that ended with a timeout as their error.
     """
     failed = [line for line in seen.of_kind("failed") if "CallTimedOut" in line["error"]]
     if not failed:
@@ -333,10 +333,9 @@ def find_failing(seen: RunSeen) -> Pitfall | None:
 
 
 def find_silent(seen: RunSeen) -> Pitfall | None:
-    """`silent-timeout`: a timeout is answered with nothing; how many slots were lost, of how many.
+    """`silent-timeout`: the timeout handler completes nothing, so slots are lost.
 
-    Shown by calls that outlived their timeout without an outcome: each holds its slot as long as its attempt
-    lives (A46).
+    Evidence: calls without an outcome after their timeout; each holds its slot as long as its attempt lives (A46).
     """
     timeout_ms = seen.scenario.operator.timeout
     if not timeout_ms:
@@ -353,7 +352,7 @@ def find_silent(seen: RunSeen) -> Pitfall | None:
         name="silent-timeout",
         says=f"{len(worst)} calls of one attempt were past their timeout of {timeout_ms} ms and had no outcome, up to "
         f"{longest_ms} ms after they began: {len(worst)} of {capacity} slots are lost as long as it lives.",
-        advice="Whatever a timeout handler does, it must complete the handle.",
+        advice="Complete the result handle in every path of the timeout handler.",
         evidence={"slots": len(worst), "first_record": worst[0].record, "open_ms": longest_ms},
     )
 
@@ -370,5 +369,5 @@ _FINDERS: tuple[Callable[[RunSeen], Pitfall | None], ...] = (
 
 
 def find_pitfalls(seen: RunSeen) -> tuple[Pitfall, ...]:
-    """In the order of `docs/explanation/pitfalls.md`."""
+    """All pitfalls of the run, in the order of `docs/explanation/pitfalls.md`."""
     return tuple(pitfall for find in _FINDERS if (pitfall := find(seen)) is not None)

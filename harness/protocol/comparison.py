@@ -1,10 +1,11 @@
-"""Compares two answers to one command with exactly the freedom that the protocol gives, and reports differences.
+"""Compares two systems' answers to one command, with exactly the freedom that the protocol allows.
 
-Free are: where `blocked` and `unblocked` stand, and waits that end within a command; a segment's order in a
-snapshot; how many mails wait, if any; messages; all that a failing command did besides; and, once records
-were re-issued in an order of each side's own (`reissued`), the order among records between two watermarks.
-`compare` is pure; it returns None for what the page allows and names the first thing it does not. What
-`report` prints can be pasted: each side's column holds the very lines that it was sent.
+These may differ: where `blocked` and `unblocked` stand, and waits that end within a command; the order inside
+a segment of a snapshot; how many mails wait, as long as both or neither have some; message texts; everything
+else that a failing command did; and, once each side has re-issued records in its own order (`reissued`), the
+order of records between two watermarks. `compare` is pure: it returns None for what the protocol allows, else
+the first difference. `report` prints lines that can be pasted: each side's column has exactly the lines that
+it was sent.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _key: Callable[[object], bytes] = msgspec.json.Encoder(order="deterministic").en
 
 
 class Kind(StrEnum):
-    """In what two answers differ."""
+    """The kind of a difference."""
 
     REFUSAL = "one refuses, or both with different codes"
     FAILURE = "one fails, or both with different errors"
@@ -61,7 +62,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mismatch:
-    """What two answers differ in, shown."""
+    """The first difference between two answers, with both shown."""
 
     kind: Kind
     detail: str
@@ -69,17 +70,18 @@ class Mismatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """What a comparison must know of what came before: whether something waits, whether the task failed."""
+    """The state before the command: whether an element waits for a slot, whether the task has failed."""
 
     blocked: bool = False
     failed: bool = False
     mode: str = "ordered"
     reissued: bool = False
-    """Records were re-issued in an order that each side chose: call numbers and order within a segment are free."""
+    """Each side re-issued records in its own order: call numbers and the order inside a segment may differ.
+    """
 
 
 class _Answer:
-    """One answer, sorted by what is compared together."""
+    """One answer, with its events grouped by what is compared together."""
 
     def __init__(self, events: Sequence[Event], *, blocked: bool) -> None:
         self.refusal: ErrorAnswer | None = None
@@ -121,7 +123,7 @@ class _Answer:
 def compare(
     command: Command, left: Sequence[Event], right: Sequence[Event], *, moment: Moment
 ) -> Mismatch | None:
-    """The first thing in which two answers differ beyond their freedom."""
+    """The first difference that the protocol does not allow; None if there is none."""
     if alike(left, right):
         return None
     ours, theirs = _Answer(left, blocked=moment.blocked), _Answer(right, blocked=moment.blocked)
@@ -134,12 +136,12 @@ def compare(
 
 
 def alike(left: Sequence[Event], right: Sequence[Event]) -> bool:
-    """Whether two answers are equal to the letter; 1, 1.0 and true, which Python calls equal, are not."""
+    """Whether two answers are identical; 1, 1.0 and true differ here, although Python calls them equal."""
     return left == right and (not left or _key(left) == _key(right))
 
 
 def segments(elements: Sequence[dict[str, Any]], *, mode: str) -> list[list[bytes]]:
-    """A snapshot's elements as what may be compared: in unordered mode, records between watermarks sorted."""
+    """A snapshot's elements in comparable form: in unordered mode, records between watermarks are sorted."""
     if mode == "ordered":
         return [[_key(element)] for element in elements]
     return _between(elements, lambda element: "value" not in element)
@@ -147,7 +149,7 @@ def segments(elements: Sequence[dict[str, Any]], *, mode: str) -> list[list[byte
 
 def _refusals(command: Command, ours: _Answer, theirs: _Answer, _moment: Moment) -> Mismatch | None:
     codes = [answer.refusal.error if answer.refusal else "none" for answer in (ours, theirs)]
-    # Of several flaws any may be named; of the state and a call's number, the state.
+    # A command with several flaws may be refused for any of them; a bad state counts before an unknown call.
     any_will_do = command in FLAWED and "none" not in codes
     return None if codes[0] == codes[1] or any_will_do else _differ(Kind.REFUSAL, *codes)
 
@@ -176,7 +178,7 @@ def _calls(_command: Command, ours: _Answer, theirs: _Answer, moment: Moment) ->
 
 
 def _interleavings(_command: Command, ours: _Answer, theirs: _Answer, moment: Moment) -> Mismatch | None:
-    """An admission stands where `unblocked` stands, which is free; else calls have their place."""
+    """Calls and emissions interleave freely in an answer with a wait, since `unblocked` may stand anywhere in it."""
     if ours.waited or theirs.waited or moment.reissued or _named(ours.mixed) == _named(theirs.mixed):
         return None
     return _differ(Kind.INTERLEAVING, ours.mixed, theirs.mixed)
@@ -202,7 +204,7 @@ def _snapshots(_command: Command, ours: _Answer, theirs: _Answer, moment: Moment
 
 
 def _one_is_later(one: list[list[bytes]], other: list[list[bytes]]) -> bool:
-    """Taken right after `unblocked`, whose place among emissions is free: the later holds less, from the front."""
+    """Whether the longer list contains the shorter: a snapshot after `unblocked` may be later on one side."""
     flat = [[key for part in held for key in part] for held in (one, other)]
     less, more = sorted(flat, key=len)
     return all(less.count(key) <= more.count(key) for key in less)
@@ -228,7 +230,7 @@ def _counters(stats: Stats | None) -> tuple[object, ...]:
 
 
 def _name(call: Call | Timeout) -> bytes:
-    """A call without its number."""
+    """A call or timeout without its number."""
     return _key(["call", call.value, call.attempt] if isinstance(call, Call) else ["timeout", call.value])
 
 
@@ -245,7 +247,7 @@ def _groups(outputs: Sequence[Event]) -> list[list[bytes]]:
 
 
 def _between(things: Sequence[Any], is_barrier: Callable[[Any], bool]) -> list[list[bytes]]:
-    """Sorted within, in order between barriers; each barrier alone."""
+    """The keys sorted between barriers; the barriers keep their places."""
     return [sorted(part) for part in _parts(things, is_barrier)]
 
 
@@ -270,7 +272,7 @@ def _shown(what: object) -> str:
 
 
 def _bare(what: object) -> object:
-    """Without the states, which nobody can read."""
+    """Leaves out the opaque states."""
     if isinstance(what, list):
         return [_bare(one) for one in what]
     return {"id": what.id, "elements": what.elements} if isinstance(what, Snapshot) else what
@@ -278,12 +280,12 @@ def _bare(what: object) -> object:
 
 WIDTH = 76
 LAST_EXCHANGES = 40
-"""How many commands are shown side by side; the whole script stands below."""
+"""How many of the last commands are shown side by side; the lines to paste are complete."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """One command as both were told it, and both answers."""
+    """One command as it was sent to each side, and both answers."""
 
     life: int
     left_command: Command
@@ -300,11 +302,11 @@ class Difference:
     mismatch: Mismatch
     life: int
     exchanges: Sequence[Exchange]
-    """Up to the difference; a breach's last one has no answers."""
+    """Up to the difference; if it is a breach, the last exchange has no answers."""
 
 
 def report(difference: Difference) -> str:
-    """The difference for people: what, side by side, and the lines to paste."""
+    """The difference as text: its kind, the last commands side by side, and the lines to paste."""
     return "\n".join(_lines(difference))
 
 

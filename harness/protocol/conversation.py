@@ -1,8 +1,8 @@
-"""Where a conversation stands, and what may be said in it: every event is held against the state.
+"""The state machine of a conversation: checks every event of an answer against the state.
 
-Answers to h11's idea of a connection as a state machine. It knows turns, numbers and places, never values:
-whether an emission is the right one is for others to judge. Invariant: an event that its state forbids raises
-`Misplaced`; after a refusal (`error`) nothing has changed.
+Answers to h11's idea of a connection as a state machine. It checks turns, numbers and places, never values: whether an
+emission is correct is for others to judge. Invariant: an event that the state forbids raises `Misplaced`; a refused
+command (`error`) changes nothing.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ PROTOCOL = 1
 
 
 class Misplaced(ValueError):
-    """An answer that the state of the conversation forbids; the message says which event and why."""
+    """An event that the state of the conversation forbids; the message says which event and why."""
 
 
 class Phase(StrEnum):
-    """Where the conversation stands."""
+    """The states of a conversation."""
 
     NEW = "before `hello`"
     SHUT = "before `open`"
@@ -61,11 +61,11 @@ _ACCEPTED: Mapping[Phase, frozenset[str]] = {
 }
 _MAY_BLOCK = frozenset({"open", "element", "watermark", "status"})
 _ONLY_POSTS = frozenset({"complete", "fail", "advance", "notify", "stats", "snapshot"})
-"""Under `hold` these only post mail, so nothing that a mail does can follow."""
+"""With `hold` these commands only post mail, so no event of a mail can follow."""
 
 
 class Conversation:
-    """Mutable: it follows command after command."""
+    """The state of one conversation. Mutable: changes with every command."""
 
     def __init__(self) -> None:
         self.phase = Phase.NEW
@@ -79,12 +79,12 @@ class Conversation:
         self._answered: list[type[Event]] = []
 
     def accepts(self, name: str) -> bool:
-        """Whether a command of this name is in order now."""
+        """Whether a command of this name is allowed now."""
         allowed = _WHILE_WAITING if self.blocked and self.phase is Phase.OPEN else _ACCEPTED[self.phase]
         return name in allowed
 
     def follow(self, command: Mapping[str, Any], events: Sequence[Event]) -> None:
-        """Take in the whole answer to one command, or raise `Misplaced`."""
+        """Check the whole answer to one command. Raises `Misplaced`."""
         if len(events) == 1 and type(events[0]) is ErrorAnswer:
             return
         self._perform(command)
@@ -119,20 +119,20 @@ class Conversation:
         kind = type(event)
         told = f"`{kind.__struct_config__.tag}`"
         if self._failed_here:
-            raise Misplaced(f"{told} stands after `failed`")
+            raise Misplaced(f"{told} comes after `failed`")
         if kind in _ANSWERS:
             return
         if self._name in {"hello", "close"} or self.phase in {Phase.SHUT, Phase.FAILED}:
             raise Misplaced(f"{told} cannot answer `{self._name}` {self.phase}")
         if self._posts_only and kind not in {Snapshot, Failed}:
-            raise Misplaced(f"{told} is a mail's doing, but `{self._name}` was held")
+            raise Misplaced(f"{told} can only come from a mail, but `{self._name}` was held")
         if self.phase is Phase.ENDED and kind not in {Snapshot, Failed}:
             raise Misplaced(f"{told} cannot follow `ended`")
 
     def _take_hello(self, event: Hello) -> None:
         self._answer("hello", Hello)
         if event.protocol != PROTOCOL:
-            raise Misplaced(f"`hello` answers with protocol {event.protocol}, asked was {PROTOCOL}")
+            raise Misplaced(f"`hello` answers with protocol {event.protocol}, but {PROTOCOL} was asked for")
         self.phase = Phase.SHUT
 
     def _take_closed(self, _event: Closed) -> None:
@@ -147,11 +147,11 @@ class Conversation:
     def _take_marker(self, event: Marker) -> None:
         self._answer("marker", Marker)
         if event.id != self._id:
-            raise Misplaced(f"`marker` {event.id} leaves, but {self._id} was given")
+            raise Misplaced(f"`marker` {event.id} came out, but {self._id} was sent")
 
     def _answer(self, name: str, kind: type[Event]) -> None:
         if self._name != name:
-            raise Misplaced(f"an answer to `{name}` stands in that to `{self._name}`")
+            raise Misplaced(f"the event that answers `{name}` is in the answer to `{self._name}`")
         if kind in self._answered:
             raise Misplaced(f"`{name}` is answered twice")
         self._answered.append(kind)
@@ -175,7 +175,7 @@ class Conversation:
 
     def _take_snapshot(self, event: Snapshot) -> None:
         if not self._due_snapshots or self._due_snapshots[0] != event.id:
-            raise Misplaced(f"snapshot {event.id} is taken, but due are {self._due_snapshots or 'none'}")
+            raise Misplaced(f"snapshot {event.id} is taken, but due is {self._due_snapshots or 'none'}")
         if self.blocked or self.phase is Phase.DRAINING:
             raise Misplaced(f"snapshot {event.id} is taken {'while blocked' if self.blocked else self.phase}")
         self._due_snapshots.pop(0)
@@ -186,21 +186,21 @@ class Conversation:
 
     def _take_ended(self, _event: Ended) -> None:
         if self.phase is not Phase.DRAINING:
-            raise Misplaced(f"`ended` stands {self.phase}")
+            raise Misplaced(f"`ended` came {self.phase}")
         self.phase = Phase.ENDED
 
     def _take_refusal(self, _event: ErrorAnswer) -> None:
-        raise Misplaced("an `error` stands alone in its answer, but other events stand beside it")
+        raise Misplaced("an `error` must be the only event of its answer, but there are others")
 
     def _take_plain(self, _event: Event) -> None:
-        """An event whose place is not the conversation's business."""
+        """An event that is allowed anywhere in an answer."""
 
     def _require_answered(self) -> None:
         if self._failed_here:
             return
         owed = _OWED.get(self._name)
         if owed is not None and owed not in self._answered:
-            raise Misplaced(f"`{self._name}` is not answered with its event")
+            raise Misplaced(f"the answer to `{self._name}` lacks the event that it must have")
         waits = self.blocked or self.phase in {Phase.DRAINING, Phase.FAILED}
         if self._due_snapshots and not waits:
             raise Misplaced(f"snapshot {self._due_snapshots[0]} was due, but is not taken")

@@ -1,7 +1,7 @@
-"""Counts what happened in the scripts that ran, so that "no difference" is never said of scripts that met nothing.
+"""Counts what happened in the scripts that ran, so that a result "no difference" can be weighed.
 
-Read from commands and one side's answers only. Invariant: a count is of things seen, never of things intended; each
-race of A36-A48 and A76-A87 that a script can reach has a line, also when it is 0.
+Read from the commands and one side's answers only. Invariant: it counts what was seen, never what was intended; each
+race of A36-A48 and A76-A87 that a script can reach has a line, even if its count is 0.
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ SIGHTS: Mapping[str, str] = {
     "restores in an order of each side's own": "A25",
     "commands refused": "",
 }
-"""What is counted, with the statement that it is about."""
+"""What is counted, and the statement that it is about."""
 
 
 class Coverage:
-    """Mutable: it counts."""
+    """The counts. Mutable."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -86,16 +86,16 @@ class Coverage:
         self._begin_life({})
 
     def lines(self) -> Iterator[str]:
-        """What was seen, one line each, the unseen included."""
+        """One line for each count, zeros included."""
         for sight, statement in SIGHTS.items():
             yield f"{self.counts[sight]:>10}  {sight}{f' ({statement})' if statement else ''}"
 
     def begin_script(self) -> None:
-        """Snapshots are a script's own."""
+        """Begin a script; the snapshots of the one before are forgotten."""
         self._modes.clear()
 
     def begin_life(self, life: Life, opened: Sequence[Event]) -> None:
-        """A life begins, with the answer to its `open`."""
+        """Begin a life, with the answer to its `open`."""
         self._begin_life(life.config)
         self.counts["lives"] += 1
         saved = self._modes.get(life.restore) if life.restore is not None else None
@@ -109,17 +109,17 @@ class Coverage:
         self._config = config
         self._calls: dict[int, tuple[bytes, int]] = {}
         self._latest: dict[bytes, int] = {}
-        """Value -> its latest call."""
+        """The latest call of each value."""
         self._answered: set[int] = set()
         self._retried: set[int] = set()
-        """Calls whose outcome was one that is retried."""
+        """Calls whose outcome leads to a retry."""
         self._timed_out: set[bytes] = set()
         self._held: set[bytes] = set()
         self._blocked = False
         self._draining = False
 
     def note(self, command: Command, events: Sequence[Event]) -> None:
-        """One command and its answer."""
+        """Count one command and its answer."""
         counts = self.counts
         counts["commands"] += 1
         held = command.get("hold") is True

@@ -1,7 +1,7 @@
 """Random scripts on two systems under test, compared command by command: `python -m harness.protocol.differential`.
 
-Answers to the issue's oracle: the reference against the real Flink. The seed is printed first; a difference is shrunk,
-printed with what to paste, and saved to be replayed. Invariant: it says what the scripts met, so that an empty list of
+Compares the reference with the real Flink. The seed is printed first; a difference is shrunk, printed with lines to
+paste, and saved for a replay. Invariant: the output says what the scripts covered, so that a result without
 differences can be weighed.
 """
 
@@ -34,7 +34,7 @@ __all__ = ["Outcome", "common_settings", "compare_systems", "differential", "rep
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a run of many scripts showed."""
+    """The result of a run of many scripts."""
 
     scripts: int
     commands: int
@@ -45,7 +45,7 @@ class Outcome:
 
     @property
     def scripts_per_s(self) -> float:
-        """The rate, the shrinking of differences included."""
+        """The rate, including the time for shrinking."""
         return self.scripts / self.seconds if self.seconds else 0.0
 
 
@@ -59,14 +59,14 @@ def compare_systems(
     differences_max: int = 1,
     shrink_runs: int = RUNS_MAX,
 ) -> Outcome:
-    """Run scripts `first`, `first + 1`, ... of a seed, until all are done or enough differences are found."""
+    """Run scripts `first`, `first + 1`, ... of a seed until all are done or `differences_max` are found."""
     coverage, run = Coverage(), _Counted(seed, first, scripts, settings)
     stream = Stream(twins, coverage=coverage)
     began = monotonic_us()
     found = tuple(islice(stream.run(iter(run)), differences_max))
     seconds = (monotonic_us() - began) / 1e6
     if found:
-        # What was on its way when we stopped reading is of no interest, and in the way.
+        # Answers still in flight are not needed, and would disturb the shrinking.
         twins.kill()
         twins.start()
     return Outcome(
@@ -80,7 +80,7 @@ def compare_systems(
 
 
 class _Counted:
-    """Draws scripts, and counts them. Mutable."""
+    """Draws scripts and counts them. Mutable."""
 
     def __init__(self, seed: int, first: int, scripts: int, settings: ScriptSettings) -> None:
         self._numbers = range(first, first + scripts)
@@ -95,7 +95,7 @@ class _Counted:
 
 
 def common_settings(twins: Twins, *, mode: str, profile: str) -> ScriptSettings:
-    """What both systems claim, as far as it was asked for."""
+    """The settings that both systems support, limited to the wanted mode and profile."""
     claimed = [hello.abilities for hello in twins.hellos]
     abilities = frozenset(word for word in claimed[0] if word in claimed[1])
     wanted = ("ordered", "unordered") if mode == "both" else (mode,)
@@ -103,14 +103,14 @@ def common_settings(twins: Twins, *, mode: str, profile: str) -> ScriptSettings:
     if not modes or (profile == "flink" and "flink-profile" not in abilities):
         names = " and ".join(hello.name for hello in twins.hellos)
         raise NothingRan(
-            f"{names} do not both claim what was asked for: mode {mode}, profile {profile}",
-            fix=f"ask for what both claim: {', '.join(sorted(abilities)) or 'nothing'}",
+            f"{names} do not both support mode {mode}, profile {profile}",
+            fix=f"choose from what both support: {', '.join(sorted(abilities)) or 'nothing'}",
         )
     return ScriptSettings(modes=modes, profile=profile, abilities=abilities)
 
 
 def replay(twins: Twins, path: Path) -> Difference | None:
-    """Run a saved script again; the difference that it shows, if it still does."""
+    """Run a saved script again; returns the difference if it still shows one."""
     return run_lockstep(twins, load_script(path))
 
 
@@ -158,7 +158,7 @@ def differential(
             )
             _sum_up(outcome)
             found = outcome.differences
-    _tell(found, save=None if again else save)
+    _print(found, save=None if again else save)
     sys.exit(Exit.VIOLATION if found else Exit.HOLD)
 
 
@@ -167,12 +167,12 @@ def _sum_up(outcome: Outcome) -> None:
         click.echo(line)
     click.echo(
         f"{outcome.scripts} scripts, {outcome.commands} commands in {outcome.seconds:.1f} s: "
-        f"{outcome.scripts_per_s:.0f} scripts/s; {outcome.looked_closer} looked at closer; "
+        f"{outcome.scripts_per_s:.0f} scripts/s; {outcome.looked_closer} run again in lockstep;  "
         f"{len(outcome.differences)} differences"
     )
 
 
-def _tell(differences: Sequence[Difference], *, save: Path | None) -> None:
+def _print(differences: Sequence[Difference], *, save: Path | None) -> None:
     for number, one in enumerate(differences, 1):
         click.echo(f"\n{report(one)}")
         if save is not None:
@@ -183,7 +183,7 @@ def _tell(differences: Sequence[Difference], *, save: Path | None) -> None:
 
 
 def _main() -> int:
-    """Run the command line; every ending has its documented code."""
+    """Run the command line; returns the documented exit code."""
     try:
         differential.main(standalone_mode=False)
     except FloodmarkError as error:
@@ -194,7 +194,7 @@ def _main() -> int:
         return Exit.USAGE
     except (KeyboardInterrupt, click.Abort):
         return Exit.INTERRUPTED
-    return Exit.HOLD  # of `--help`; a comparison leaves by itself
+    return Exit.HOLD  # after `--help`; a comparison exits by itself
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Drives one system under test: a command in, the events of its answer out, each of them validated.
+"""Drives one system under test: sends commands and returns the validated events of each answer.
 
-Answers to Maelstrom's client of a node. Invariant: what is returned was checked in shape (`events`) and in
-place (`conversation`); after a `Breach` the program and its process group are gone.
+Answers to Maelstrom's client of a node. Invariant: every returned event was checked in shape (`events`) and in place
+(`conversation`); after a `Breach` the program and its process group are gone.
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ from harness.protocol.program import Limits, Program, await_answers
 __all__ = ["Command", "Driver", "command_line"]
 
 Command = Mapping[str, Any]
-"""One command, as it is written: `{"cmd": "watermark", "ts": 3}`."""
+"""One command as it is written: `{"cmd": "watermark", "ts": 3}`."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 class Driver:
-    """A conversation with one program, as a context: it ends the program in order, or at once after an error."""
+    """A conversation with one program, as a context manager.
+
+    It ends the program in order, or kills it after an error.
+    """
 
     def __init__(self, argv: Sequence[str], *, limits: Limits | None = None) -> None:
         self.program = Program.start(argv, limits=limits or Limits())
@@ -45,7 +48,7 @@ class Driver:
             self.program.kill()
 
     def greet(self) -> Hello:
-        """Say hello, once; who answers."""
+        """Send `hello` (once); returns the system's answer."""
         for answer in self.tell({"cmd": "hello", "protocol": PROTOCOL}):
             if isinstance(answer, Hello):
                 return answer
@@ -54,30 +57,30 @@ class Driver:
         raise AssertionError("a `hello` without its event is a breach")
 
     def tell(self, command: Command) -> list[Event]:
-        """The events of one command."""
+        """Send one command; returns its events."""
         return self.tell_all([command])[0]
 
     def tell_all(self, commands: Sequence[Command]) -> list[list[Event]]:
-        """The events of each command; all are sent before the first answer is read."""
+        """Send all commands before the first answer is read; returns the events of each."""
         self.program.listen()
         self.send([(command, command_line(command)) for command in commands])
         await_answers(self.program)
         return self.receive(len(commands))
 
     def tell_raw(self, line: bytes) -> list[Event]:
-        """The events of a line that need not be a command: only a refusal can be right."""
+        """Send a line that need not be a command; only a refusal is a correct answer."""
         self.program.listen()
         self.send([({}, line)])
         await_answers(self.program)
         return self.receive(1)[0]
 
     def send(self, commands: Sequence[tuple[Command, bytes]]) -> None:
-        """Send commands, each with its line; `await_answers` and `receive` get what they cause."""
+        """Send commands with their lines, without waiting; follow with `await_answers` and `receive`."""
         self._expected.extend(commands)
         self.program.feed(b"".join([line for _, line in commands]), commands=len(commands))
 
     def receive(self, count: int) -> list[list[Event]]:
-        """The first answers that have come, validated."""
+        """The first `count` answers that have come, validated."""
         answers = self.program.take(count)
         asked, self._expected = self._expected[: len(answers)], self._expected[len(answers) :]
         return [self._validated(*ask, lines) for ask, lines in zip(asked, answers, strict=True)]
@@ -89,20 +92,20 @@ class Driver:
             events = [read_event(line := raw) for raw in lines]
             self.conversation.follow(command, events)
         except Malformed as error:
-            what, kind = f"wrote what is no event ({error})", BreachKind.NONSENSE
+            what, kind = f"wrote a line that is not an event ({error})", BreachKind.NONSENSE
         except Misplaced as error:
-            what, kind = f"wrote what cannot be there: {error}", BreachKind.STATE
+            what, kind = f"wrote an event that is not allowed here: {error}", BreachKind.STATE
         else:
             return events
-        what = f"{what}; it was told {shortened(sent.strip())}"
+        what = f"{what}; the command was {shortened(sent.strip())}"
         raise self.program.breach(what, kind=kind, line=line, command=self._validated_count)
 
     @property
     def phase(self) -> Phase:
-        """Where the conversation stands."""
+        """The state of the conversation."""
         return self.conversation.phase
 
 
 def command_line(command: Command) -> bytes:
-    """A command as its line."""
+    """The line of a command."""
     return _encode(command) + b"\n"

@@ -1,8 +1,8 @@
-"""The events that a system under test may write, each with the exact shape of its fields, and breaches of it.
+"""The events that a system under test may write, with the exact shape of their fields, and breaches of the protocol.
 
-Answers to the table of events in `sut-protocol.md`. `read_event` gives an event whose every field is of its
-type (no bool or float for an integer, no NaN, nothing missing, nothing more), or raises `Malformed`. A
-`Breach` says which kind it is, at which command, and what the program said last.
+Answers to the table of events in `sut-protocol.md`. `read_event` returns an event whose every field has its type (no
+bool or float for an integer, no NaN, nothing missing, nothing extra), or raises `Malformed`. A `Breach` says its kind,
+the command at which it happened, and the program's last line.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ __all__ = [
 ]
 
 SHOWN_MAX = 300
-"""Characters of a line that a message shows."""
+"""Characters of a line that an error message shows."""
 
 
 class BreachKind(StrEnum):
-    """In what way a program broke the protocol."""
+    """The kind of a breach."""
 
     START = "cannot be started"
     DEATH = "died"
@@ -56,7 +56,7 @@ class BreachKind(StrEnum):
 
 
 class Breach(SutError):
-    """A program that broke the protocol; it was ended before this was raised, unless its answer was whole."""
+    """A program broke the protocol. It was killed before this was raised."""
 
     def __init__(self, what: str, *, kind: BreachKind, command: int, fix: str = "") -> None:
         super().__init__(what, fix=fix)
@@ -65,7 +65,7 @@ class Breach(SutError):
 
 
 def shortened(line: bytes | str) -> str:
-    """A line as a message may show it."""
+    """A line, cut to the length that an error message shows."""
     text = line.decode(errors="backslashreplace") if isinstance(line, bytes) else line
     return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}... ({len(text)} characters)"
 
@@ -78,11 +78,11 @@ Refusal = Literal["not-json", "unknown-command", "bad-state", "unsupported", "ba
 
 
 class Malformed(ValueError):
-    """A line that is no event of the protocol; the message says why."""
+    """A line that is not an event of the protocol; the message says why."""
 
 
 class _Shape(msgspec.Struct, frozen=True, kw_only=True, tag_field="ev", forbid_unknown_fields=True):
-    """What all events share: the tag `ev`, and no field that the page does not name."""
+    """Common to all events: the tag `ev`, and no unknown fields."""
 
 
 class Hello(_Shape, frozen=True, kw_only=True, tag="hello"):
@@ -134,11 +134,11 @@ class Marker(_Shape, frozen=True, kw_only=True, tag="marker"):
 
 
 class Blocked(_Shape, frozen=True, kw_only=True, tag="blocked"):
-    """What was given last waits for capacity."""
+    """The element sent last waits for a slot."""
 
 
 class Unblocked(_Shape, frozen=True, kw_only=True, tag="unblocked"):
-    """All that waited has been admitted."""
+    """Every waiting element has been admitted."""
 
 
 class Snapshot(_Shape, frozen=True, kw_only=True, tag="snapshot"):
@@ -157,7 +157,7 @@ class Failed(_Shape, frozen=True, kw_only=True, tag="failed"):
 
 
 class Ended(_Shape, frozen=True, kw_only=True, tag="ended"):
-    """The drain that `end_input` asked for is over."""
+    """The drain after `end_input` is complete."""
 
 
 class Closed(_Shape, frozen=True, kw_only=True, tag="closed"):
@@ -168,7 +168,7 @@ class Closed(_Shape, frozen=True, kw_only=True, tag="closed"):
 
 
 class Stats(_Shape, frozen=True, kw_only=True, tag="stats"):
-    """The counters, as they were when `stats` was performed."""
+    """The operator's counters at the `stats` command."""
 
     queue: _Count
     calls_running: _Count
@@ -178,7 +178,7 @@ class Stats(_Shape, frozen=True, kw_only=True, tag="stats"):
 
 
 class ErrorAnswer(_Shape, frozen=True, kw_only=True, tag="error"):
-    """The command was refused; nothing has changed."""
+    """The command was refused and changed nothing."""
 
     error: Refusal
     message: str
@@ -211,7 +211,7 @@ _decode = msgspec.json.Decoder(Event).decode
 
 
 def read_event(line: bytes) -> Event:
-    """The event of one line, or `Malformed`."""
+    """The event of one line. Raises `Malformed`."""
     try:
         event: Event = _decode(line)
     except RecursionError:
@@ -229,7 +229,7 @@ def _require_elements(elements: list[dict[str, Any]]) -> None:
     for place, element in enumerate(elements):
         if not _is_element(element):
             raise Malformed(
-                f"elements[{place}] is none of {{value, ts}}, {{watermark}}, {{idle}} with their types"
+                f"elements[{place}] is not one of {{value, ts}}, {{watermark}}, {{idle}} with their types"
             )
 
 

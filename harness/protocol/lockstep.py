@@ -1,10 +1,10 @@
-"""Runs one script on two systems command by command, translating names of calls and snapshots for each.
+"""Runs one script on two systems command by command, translating the names of calls and snapshots for each side.
 
-Slower than the stream, and the one that decides. A command is told to both or to neither; a call is never
-translated by guess. Each side restores from its own state; a snapshot whose contents legally differ is
-restored on neither. After records were re-issued in an order of each side's own, call numbers mean nothing
-across the sides (A19-A25); where the two cannot be told the same any more (A25, A62) each is drained by
-itself and totals are compared. A drain ends: every step ends a call, and steps are limited.
+Slower than `stream`, and the one whose result counts. A command is sent to both sides or to neither; a call is never
+translated by guessing. Each side restores from its own state; a snapshot whose contents differ, even legally, is
+restored on neither. After each side has re-issued records in its own order, call numbers are not comparable (A19-A25);
+where the sides then cannot get the same commands any more (A25, A62), each side is drained by itself and the totals
+are compared. A drain ends: every step ends a call, and the number of steps is limited.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ __all__ = ["ORDER_KINDS", "Restored", "Snapshots", "drained", "is_of_a_drain", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """What a life starts from on each side."""
+    """The states that a life restores, one for each side."""
 
     left: msgspec.Raw | None = None
     right: msgspec.Raw | None = None
     free: bool = False
-    """Several records stand between two watermarks of an unordered snapshot: each side orders them as it likes."""
+    """Several records are between two watermarks of an unordered snapshot: each side may order them as it likes."""
     shuffled: bool = False
-    """And the sides do list them in different orders."""
+    """The sides do list them in different orders."""
     beyond: bool = False
-    """More is restored than has a slot."""
+    """More elements are restored than there are slots."""
 
     def must_drain(self, life: Life, *, shuffled: bool) -> bool:
-        """Whether the order decides what happens: who is admitted at all, or who stands at the head."""
+        """Whether the order affects what can be compared: which records are admitted, or which is at the head."""
         return shuffled and (self.beyond or life.config.get("mode") == "ordered")
 
 
 class Snapshots:
-    """Mutable: what both sides have taken so far in a script."""
+    """The snapshots that both sides have taken in a script. Mutable."""
 
     def __init__(self) -> None:
         self._taken: dict[int, tuple[str, Snapshot, Snapshot]] = {}
 
     def take(self, left: Sequence[Event], right: Sequence[Event], *, mode: str) -> None:
-        """Keep the snapshots of two matching answers; one that only a failing task took is nobody's."""
+        """Keep the snapshots in two matching answers; one that only a failing task took is ignored."""
         theirs = {event.id: event for event in right if type(event) is Snapshot}
         both = [(event, theirs[event.id]) for event in left if type(event) is Snapshot and event.id in theirs]
         for mine, other in both:
@@ -58,7 +58,7 @@ class Snapshots:
                 self._taken[mine.id] = (mode, mine, other)
 
     def restored(self, life: Life) -> Restored:
-        """What `life` starts from; nothing, if its snapshot was not taken, or not alike."""
+        """The states for `life`; empty if its snapshot was not taken, or not alike on both sides."""
         if life.restore is None or life.restore not in self._taken:
             return Restored()
         mode, mine, other = self._taken[life.restore]
@@ -73,19 +73,19 @@ class Snapshots:
 
 
 def open_command(life: Life, state: msgspec.Raw | None) -> Command:
-    """The command that starts a life on one side."""
+    """The `open` command for one side."""
     return {"cmd": "open", "config": life.config, "now": life.now, "restore": state}
 
 
 STEPS_MAX = 1_000
 _DRAINED = "drained"
 _IDLE: Command = {"cmd": "advance", "to": -(1 << 40)}
-"""Told to the side that is done while the other is not: refused, so it changes nothing."""
+"""Sent to the side that is drained while the other is not: it is refused, so it changes nothing."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _Side:
-    """Mutable: one side's drain; `events` is all that it said since its `open`."""
+    """One side's drain. Mutable; `events`: everything that it wrote since `open`."""
 
     events: list[Event]
     waiting: list[Call] = field(default_factory=list)
@@ -94,7 +94,7 @@ class _Side:
         self.waiting.extend(event for event in said if type(event) is Call)
 
     def next(self) -> Command:
-        """End the call that runs longest, with a result that names its record."""
+        """End the oldest call with a result that names its record."""
         if not self.waiting:
             return _IDLE
         call = self.waiting.pop(0)
@@ -102,7 +102,7 @@ class _Side:
 
 
 def drained(twins: Twins, *, opened: Exchange, keep: Callable[[Exchange], None]) -> Mismatch | None:
-    """End all calls of both sides, and compare what happened since `open` as a whole."""
+    """End all calls of both sides; compare everything since `open` as a whole."""
     left, right = _Side(events=[*opened.left]), _Side(events=[*opened.right])
     left.hear(left.events)
     right.hear(right.events)
@@ -139,21 +139,24 @@ def _totals(twins: Twins, left: _Side, right: _Side) -> Mismatch | None:
 
 
 def is_of_a_drain(command: Command) -> bool:
-    """Whether a command was told by a drain, not by a script."""
+    """Whether a command was sent by a drain, not by a script."""
     results = command.get("results")
     drained_call = isinstance(results, list) and bool(results) and results[0][:1] == [_DRAINED]
     return drained_call or command == _IDLE
 
 
 ORDER_KINDS = frozenset({Kind.NUMBERS, Kind.CALLS, Kind.FAILURE, Kind.BLOCKED})
-"""What may differ at `open` when each side re-issues in its own order, and not all of it at once."""
+"""Kinds of difference that are allowed at `open` when each side re-issues in its own order."""
 _BREACHES = (Kind.LEFT_BREACH, Kind.RIGHT_BREACH)
 
 
 def run_lockstep(
     twins: Twins, script: Script, *, first: int = 0, snapshots: Snapshots | None = None
 ) -> Difference | None:
-    """Run a script's lives from `first` on; the first difference. After a breach the twins start anew."""
+    """Run a script's lives from `first` on; returns the first difference.
+
+    After a breach both programs are restarted.
+    """
     run = _Lockstep(twins, snapshots or Snapshots())
     for place, life in enumerate(script.lives[first:], first):
         if mismatch := run.live(life, place=place):
@@ -162,7 +165,7 @@ def run_lockstep(
 
 
 class _Names:
-    """The calls of one side's present life, by number and by name. Mutable."""
+    """The calls of one side's current life, by number and by name. Mutable."""
 
     def __init__(self) -> None:
         self._times: Counter[tuple[bytes, int]] = Counter()
@@ -180,7 +183,7 @@ class _Names:
 
 
 class _Lockstep:
-    """Mutable: one script's run."""
+    """One run of one script. Mutable."""
 
     def __init__(self, twins: Twins, snapshots: Snapshots) -> None:
         self._twins = twins
@@ -192,7 +195,7 @@ class _Lockstep:
         self.exchanges: list[Exchange] = []
 
     def live(self, life: Life, *, place: int) -> Mismatch | None:
-        """One life; however it ends, the twins stand before an `open` again."""
+        """Run one life; afterwards both sides are before `open` again."""
         self._place = place
         try:
             mismatch = self._live(life)
@@ -220,7 +223,7 @@ class _Lockstep:
         return self._tell({"cmd": "close"}, {"cmd": "close"})
 
     def _open(self, life: Life, restored: Restored) -> tuple[bool, Mismatch | None]:
-        """Whether the order of re-issue differed, and what is wrong."""
+        """Open both sides; returns whether their order of re-issue differed, and the mismatch if there is one."""
         mismatch = self._tell(open_command(life, restored.left), open_command(life, restored.right))
         if mismatch is None or not restored.free or mismatch.kind not in ORDER_KINDS:
             return restored.free and restored.shuffled, mismatch
@@ -241,10 +244,10 @@ class _Lockstep:
         return mismatch
 
     def _settled(self, mismatch: Mismatch) -> Mismatch | None:
-        """A held `fail` was told early by one; the other must tell when the mails run."""
+        """One side applied a held `fail` at once; the other must fail when its mails run."""
         late = self._tell({"cmd": "stats"}, {"cmd": "stats"})
         both = {self._twins.left.phase, self._twins.right.phase} == {Phase.FAILED}
-        del late  # of what the mails of a failing task did, nothing is compared
+        del late  # what the mails of a failing task did is not compared
         return None if both else mismatch
 
     def _tell(self, left: Command, right: Command) -> Mismatch | None:
@@ -268,7 +271,7 @@ class _Lockstep:
         self.exchanges.append(told)
 
     def _translated(self, command: Command) -> tuple[Command, Command] | None:
-        """The command for each side; None if its call exists on one side only, or is named and on neither."""
+        """The command for each side; None if its call exists on only one side, or is a name that exists on neither."""
         call = command.get("call")
         if isinstance(call, CallName):
             numbers = self._left.numbers.get(call), self._right.numbers.get(call)
@@ -284,7 +287,7 @@ class _Lockstep:
         return None if number is None else (command, {**command, "call": number})
 
     def _close(self) -> None:
-        """After a mismatch, or a drain: both stand before `open` again, whatever they say."""
+        """After a mismatch or a drain: bring both sides before `open` again, without comparing."""
         for driver in (self._twins.left, self._twins.right):
             if driver.phase is Phase.SHUT:
                 self._twins.kill()

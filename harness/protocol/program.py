@@ -1,9 +1,9 @@
-"""A program on three pipes: lines in, answers out, nothing of it trusted, everything bounded.
+"""A program on three pipes: sends lines, receives answers; nothing it does is trusted, everything is bounded.
 
-Answers to Maelstrom's process of a node. One thread: a joint `poll` serves any number of programs, so two of
-them work at the same time. When a call of this module raises, the program and its process group are gone;
-while it waits, every pipe is served, so no full pipe can stop both sides. Every wait and every buffer is
-bounded by one of `Limits`, whose name is in its error.
+Answers to Maelstrom's process of a node. One thread: a common `poll` serves any number of programs, so that two of
+them work at the same time. When a call of this module raises, the program and its process group are gone. While it
+waits, every pipe is served, so that a full pipe cannot block both sides. Every wait and buffer is bounded by a field
+of `Limits`.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ __all__ = ["AnswerLimit", "AnswerSplitter", "Limits", "Program", "await_answers"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The limits of one program; the defaults bear a Java machine's start and states of 10^5 elements."""
+    """The limits of one program; the defaults allow for a JVM's start and states of 10^5 elements."""
 
     start_s: float = 60.0
-    """Between its start and its first answer."""
+    """From its start to its first answer."""
     answer_s: float = 30.0
-    """Between a command (or the answer before) and the whole answer."""
+    """From a command (or the previous answer) to the complete answer."""
     exit_s: float = 10.0
-    """Between the end of its input and its exit."""
+    """From the end of its input to its exit."""
     line_bytes: int = 64 << 20
-    """One event; also bytes without a line feed."""
+    """Bytes of one line."""
     answer_bytes: int = 512 << 20
-    """One command's whole answer."""
+    """Bytes of one command's answer."""
     events: int = 1_000_000
     """Lines of one command's answer."""
     last_words_bytes: int = 2_000
@@ -47,23 +47,23 @@ class Limits:
 
 QUIET = b'{"ev":"quiet"}'
 QUIET_BYTES_MAX = 100
-"""A `quiet` with blanks in it is one too, but a longer line is looked at by nobody here."""
+"""A `quiet` may contain spaces, but a longer line is not checked for being one."""
 
 
 class AnswerLimit(Exception):
-    """More was written than a limit allows; the message says which."""
+    """The program wrote more than a limit allows; the message says which."""
 
 
 class AnswerSplitter:
-    """Cuts what a program writes into lines, and lines into answers: all up to a `quiet`.
+    """Splits a program's output into lines, and lines into answers, each ended by a `quiet`.
 
-    Holds at most one line and one answer more than its limits allow. Mutable: it is given chunks.
+    Holds at most one line and one answer more than its limits allow. Mutable.
     """
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._pieces: list[bytes] = []
-        """Of a line without its end."""
+        """The pieces of an unfinished line."""
         self._piece_bytes = 0
         self._answer: list[bytes] = []
         self._answer_bytes = 0
@@ -76,16 +76,16 @@ class AnswerSplitter:
         return bool(self._pieces)
 
     def spoke_out_of_turn(self) -> bool:
-        """Whether something stands behind the last `quiet`."""
+        """Whether there is output after the last `quiet`."""
         return bool(self._pieces or self._answer)
 
     def take(self, count: int) -> list[list[bytes]]:
-        """The first whole answers, once."""
+        """Remove and return the first complete answers."""
         taken, self._answers = self._answers[:count], self._answers[count:]
         return taken
 
     def split(self, chunk: bytes) -> int:
-        """How many answers this chunk has completed."""
+        """Take in a chunk; returns how many answers it completed."""
         first, *others = chunk.split(b"\n")
         self._pieces.append(first)
         self._piece_bytes += len(first)
@@ -135,14 +135,14 @@ def _is_quiet(line: bytes) -> bool:
 
 CHUNK = 1 << 18
 PIPE_BYTES = 1 << 20
-"""Asked of the kernel for each pipe, so that a batch of commands fits and both sides work without us."""
+"""Requested size of each pipe, so that a batch of commands fits and both programs work without waiting for us."""
 SLICE_MS = 50
-"""How long a wait goes on before it looks whether the program still lives (a child may hold its pipes open)."""
+"""How long a wait goes on before it checks whether the program lives (a child may hold its pipes open)."""
 REAP_LIMIT_S = 5.0
 
 
 class Program:
-    """A running program. Mutable: it is fed, it answers, it ends."""
+    """A running program. Mutable."""
 
     def __init__(self, popen: subprocess.Popen[bytes], *, name: str, limits: Limits) -> None:
         self.name = name
@@ -161,7 +161,7 @@ class Program:
 
     @classmethod
     def start(cls, argv: Sequence[str], *, limits: Limits) -> Self:
-        """Start it, in a process group of its own."""
+        """Start it in a process group of its own."""
         try:
             popen = subprocess.Popen(
                 argv,
@@ -169,7 +169,7 @@ class Program:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 bufsize=0,
-                start_new_session=True,  # its children die with it, and Ctrl-C is for us
+                start_new_session=True,  # its children are killed with it, and Ctrl-C reaches only this process
             )
         except (OSError, ValueError, IndexError) as error:
             raise Breach(
@@ -182,27 +182,27 @@ class Program:
 
     @property
     def pid(self) -> int:
-        """Its process id, which is its process group too."""
+        """Its process id, which is also its process group."""
         return self._popen.pid
 
     @property
     def gone(self) -> bool:
-        """Whether it was ended."""
+        """Whether it has ended and was reaped."""
         return self._popen.returncode is not None
 
     @property
     def owed(self) -> int:
-        """Answers that are still to come."""
+        """How many answers are still expected."""
         return self._told - self._answered
 
     def listen(self) -> None:
-        """Before it is told something: it must have been silent since its last answer."""
+        """Call before a command: raises if it wrote something since its last answer."""
         self._require_running()
         self._poll_alone(0)
         self.check(idle=False)
 
     def feed(self, lines: bytes, *, commands: int) -> None:
-        """Queue `commands` lines, and write what its pipe takes at once."""
+        """Queue `commands` lines, and write what the pipe takes at once."""
         self._require_running()
         if not self.owed and self._told:
             self._deadline = Deadline(self.limits.answer_s)
@@ -211,30 +211,30 @@ class Program:
         self._write()
 
     def take(self, count: int) -> list[list[bytes]]:
-        """The first answers that have come, a list of lines each, without its `quiet`."""
+        """Remove and return the first answers, each a list of lines without its `quiet`."""
         return self._splitter.take(count)
 
     def end(self) -> int:
-        """End its input and see it gone; its exit status."""
+        """Close its input and wait for its exit; returns the exit status."""
         self._outgoing.clear()
         self._pipes[0].close()
         deadline = Deadline(self.limits.exit_s)
         while not self._has_exited():
             if deadline.passed:
                 raise self.breach(
-                    f"still runs {self.limits.exit_s:g} s after the end of its input", kind=BreachKind.HANG
+                    f"still runs {self.limits.exit_s:g} s after its input was closed", kind=BreachKind.HANG
                 )
             self._poll_alone(min(SLICE_MS, round(deadline.left_s * 1000)))
-        self._hear_out()
+        self._read_rest()
         if self._splitter.spoke_out_of_turn():
-            raise self.breach("wrote after the end of its input", kind=BreachKind.TURN)
+            raise self.breach("wrote after its input was closed", kind=BreachKind.TURN)
         self.kill()
         return self._popen.returncode
 
     def kill(self) -> None:
-        """End it and its whole process group at once, and give the pipes back. Any number of times."""
+        """Kill its whole process group and close the pipes. May be called repeatedly."""
         if self._popen.returncode is None:
-            # Not reaped before, so its id still names this group, whatever has become of its first process.
+            # It is not reaped yet, so its id still names this group, even if its first process has ended.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._popen.pid, signal.SIGKILL)
             self._popen.wait(timeout=REAP_LIMIT_S)
@@ -245,14 +245,14 @@ class Program:
     def breach(
         self, what: str, *, kind: BreachKind, line: bytes | None = None, command: int | None = None
     ) -> Breach:
-        """The error of this program, which is ended; at the next command to be answered, if not told which."""
+        """Kill the program and return the error; `command` defaults to the next one to be answered."""
         self.kill()
         command = self._answered + 1 if command is None else command
         said = line if line is not None else self._splitter.last_line
         words = self._last_words.decode(errors="backslashreplace").strip()
         return Breach(
             f"{self.name} {what}, at command {command} of {self._told}"
-            + (f"\n  it said last: {shortened(said)}" if said else "")
+            + (f"\n  its last line: {shortened(said)}" if said else "")
             + (f"\n  on standard error: {words}" if words else ""),
             kind=kind,
             command=command,
@@ -261,7 +261,7 @@ class Program:
     # ------------------------------------------------------------ the pump's side
 
     def interests(self) -> list[tuple[int, int]]:
-        """The pipes to watch, each with what for."""
+        """The pipes to poll, with the events."""
         wanted = [(self._in, select.POLLOUT)] if self._outgoing else []
         if self._out_open:
             wanted.append((self._out, select.POLLIN))
@@ -270,7 +270,7 @@ class Program:
         return wanted
 
     def serve(self, pipe: int) -> bool:
-        """Serve a pipe if it is one of this program's."""
+        """Serve a pipe if it belongs to this program."""
         if pipe == self._out:
             self._read_answers()
         elif pipe == self._err:
@@ -282,32 +282,32 @@ class Program:
         return True
 
     def check(self, *, idle: bool) -> None:
-        """Raise if it can no more be expected to answer; `idle`: a whole slice passed without a byte."""
+        """Raise a breach if no answer can be expected any more; `idle`: a whole slice passed without a byte."""
         if not self.owed:
             if self._splitter.spoke_out_of_turn():
-                raise self.breach("wrote on after its `quiet`, unasked", kind=BreachKind.TURN)
+                raise self.breach("wrote more after its `quiet`, without a command", kind=BreachKind.TURN)
             if self._outgoing:
                 raise self.breach("answered commands that it cannot have read", kind=BreachKind.TURN)
         elif not self._out_open or (idle and self._has_exited()):
-            raise self._lost()
+            raise self._ended_early()
         elif self._deadline.passed:
             raise self.breach(f"gave no answer in {self._deadline.seconds:g} s", kind=BreachKind.HANG)
 
     @property
     def left_s(self) -> float:
-        """Seconds that its answer may still take."""
+        """Seconds until its answer is late."""
         return self._deadline.left_s
 
     def _require_running(self) -> None:
         if self.gone:
-            raise self.breach("was ended before, and cannot be told more", kind=BreachKind.DEATH)
+            raise self.breach("has ended before, and can get no more commands", kind=BreachKind.DEATH)
 
-    def _lost(self) -> Breach:
-        """Its output is over, or it is: which, and with what status."""
+    def _ended_early(self) -> Breach:
+        """The error for a program whose output has ended: it died, or closed its output."""
         deadline = Deadline(SLICE_MS * 2 / 1000)
         while not self._has_exited() and not deadline.passed:
             self._poll_alone(5)
-        self._hear_out()
+        self._read_rest()
         if not self._has_exited():
             return self.breach("closed its standard output", kind=BreachKind.DEATH)
         cut = " in the middle of a line" if self._splitter.cut_off else ""
@@ -315,7 +315,7 @@ class Program:
         return self.breach(f"died{cut} (status {self._popen.returncode})", kind=BreachKind.DEATH)
 
     def _poll_alone(self, wait_ms: int) -> bool:
-        """Serve what it writes for a while, unasked: its last words, and what it says out of turn."""
+        """Read its output for a while, outside of a common poll."""
         poll = select.poll()
         for pipe, wanted in self.interests():
             if pipe != self._in:
@@ -325,8 +325,8 @@ class Program:
             self.serve(pipe)
         return bool(ready)
 
-    def _hear_out(self) -> None:
-        """What it left in its pipes when it went; bounded, for a child of it may go on writing."""
+    def _read_rest(self) -> None:
+        """Read what is left in its pipes; bounded, since a child of it may go on writing."""
         any(not self._poll_alone(0) for _ in range(2 * PIPE_BYTES // CHUNK + 2))
 
     def _write(self) -> None:
@@ -336,7 +336,7 @@ class Program:
                 written = os.write(self._in, head)
             except BlockingIOError:
                 return
-            except OSError:  # it reads no more; what it still says, and its end, tell the rest
+            except OSError:  # it reads no more; its output and its end show why
                 self._outgoing.clear()
                 return
             if written == len(head):
@@ -358,7 +358,7 @@ class Program:
             self._deadline = Deadline(self.limits.answer_s)
             if self._answered > self._told:
                 self._answered = self._told
-                raise self.breach("wrote a `quiet` that nothing asked for", kind=BreachKind.TURN)
+                raise self.breach("wrote a `quiet` without a command to answer", kind=BreachKind.TURN)
 
     def _read_last_words(self) -> None:
         chunk = _read(self._err)
@@ -367,7 +367,7 @@ class Program:
             self._last_words = (self._last_words + chunk)[-self.limits.last_words_bytes :]
 
     def _has_exited(self) -> bool:
-        """Without reaping it: until then its id names its process group and nothing else."""
+        """Whether it has ended; does not reap it, so its id keeps naming its process group."""
         if self._popen.returncode is not None:
             return True
         flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
@@ -375,7 +375,7 @@ class Program:
 
 
 def await_answers(*programs: Program, owing: int = 0) -> None:
-    """Serve the pipes of all of them until none owes more than so many answers."""
+    """Serve the pipes of all programs until each owes at most `owing` answers."""
     idle = False
     while True:
         for program in programs:
@@ -394,7 +394,7 @@ def await_answers(*programs: Program, owing: int = 0) -> None:
 
 
 def _bounded(pipe: IO[bytes] | None) -> IO[bytes]:
-    """Never blocking, and as wide as the kernel allows us."""
+    """Make the pipe non-blocking and as large as the kernel allows."""
     assert pipe is not None, "every pipe was asked for"
     os.set_blocking(pipe.fileno(), False)
     with contextlib.suppress(OSError, AttributeError):
@@ -403,7 +403,7 @@ def _bounded(pipe: IO[bytes] | None) -> IO[bytes]:
 
 
 def _read(pipe: int) -> bytes | None:
-    """What is there: None if nothing is, empty at the end."""
+    """The available bytes; None if there are none now, empty at the end."""
     try:
         return os.read(pipe, CHUNK)
     except BlockingIOError:

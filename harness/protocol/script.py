@@ -1,9 +1,9 @@
-"""A script: the lives of one operator, each from `open` to `close`, as commands that any system can be told.
+"""A script: the lives of one operator, each from `open` to `close`, as commands that any system can execute.
 
-A script is data. A call is named by its number, or by a `CallName` where numbers may differ between systems;
-a restore is named by the snapshot, since a state is each system's own. `Dice` and `draw_config` draw what
-random scripts are made of: equal seeds and purposes draw equal; each configuration is legal, with small
-numbers, so that instants and limits coincide.
+A script is data. A call is referred to by its number, or by a `CallName` where numbers may differ between systems; a
+restore refers to the snapshot, since each system has its own state. `Dice` and `draw_config` draw the parts of random
+scripts: equal seeds and purposes draw the same; each configuration is legal, with small numbers, so that instants and
+limits often coincide.
 """
 
 from __future__ import annotations
@@ -26,59 +26,59 @@ FORMAT = "floodmark-script-1"
 
 
 def value_key(value: object) -> bytes:
-    """A value as a key: equal bytes for equal JSON, and 1, 1.0 and true are three values."""
+    """A value as a key: equal bytes for equal JSON; 1, 1.0 and true are three different values."""
     return msgspec.json.encode(value, order="deterministic")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallName:
-    """A call, whatever its number: the `nth` (from 1) of this value and attempt in its life."""
+    """A call without its number: the `nth` (from 1) of this value and attempt in its life."""
 
     value: bytes
     attempt: int
     nth: int
 
     def as_json(self) -> dict[str, Any]:
-        """As a saved script holds it, in place of a number."""
+        """The form in a saved script."""
         return {"value": json.loads(self.value), "attempt": self.attempt, "nth": self.nth}
 
     @classmethod
     def of(cls, call: Mapping[str, Any]) -> Self:
-        """Read it back."""
+        """The inverse of `as_json`."""
         return cls(value=value_key(call["value"]), attempt=call["attempt"], nth=call["nth"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
-    """One operator from `open` to `close`: how it is built, and what it is told between."""
+    """One operator from `open` to `close`: its configuration and its commands."""
 
     config: Mapping[str, Any]
     now: int = 0
     restore: int | None = None
-    """The id of a snapshot of an earlier life, unique in the script."""
+    """The id of a snapshot of an earlier life; ids are unique in the script."""
     commands: tuple[Command, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """Lives, one after another in one process."""
+    """Lives that follow each other in one process."""
 
     name: str
-    """Where it comes from: its seed and number."""
+    """Its seed and number."""
     lives: tuple[Life, ...]
 
     @property
     def length(self) -> int:
-        """Commands, those that open and close included."""
+        """The number of commands, including `open` and `close`."""
         return sum(len(life.commands) + 2 for life in self.lives)
 
     def with_life(self, index: int, life: Life) -> Script:
-        """The same with one life changed."""
+        """A copy with one life replaced."""
         return replace(self, lives=(*self.lives[:index], life, *self.lives[index + 1 :]))
 
 
 def save_script(path: Path, script: Script) -> None:
-    """Write it, to be read by `load_script`."""
+    """Write it for `load_script`."""
     lives = [
         {
             "config": life.config,
@@ -99,7 +99,7 @@ def load_script(path: Path) -> Script:
         return Script(name=saved["name"], lives=tuple(_life(life) for life in saved["lives"]))
     except (AssertionError, OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(
-            f"{path} is no saved script: {error!r}", fix="name a file that the differential wrote"
+            f"{path} is not a saved script: {error!r}", fix="name a file that the differential wrote"
         ) from error
 
 
@@ -125,11 +125,11 @@ def _named(command: Command) -> Command:
 
 _FRESH = 1 << 120
 _SPENT = 1 << 40
-"""Below it a remainder is no longer evenly spread, to one in 2^30 for all that is asked of dice."""
+"""Below this the remaining randomness is no longer evenly distributed."""
 
 
 class Dice:
-    """A stream of small choices. Mutable: it is used up and filled again."""
+    """A stream of small choices, drawn in batches from `Choices`. Mutable."""
 
     __slots__ = ("_choices", "_store")
 
@@ -138,7 +138,7 @@ class Dice:
         self._store = 0
 
     def index(self, count: int) -> int:
-        """One of 0 .. count-1, all alike likely."""
+        """A number from 0 to count-1, evenly distributed."""
         store = self._store
         if store < _SPENT:
             store = self._choices.index(_FRESH)
@@ -146,7 +146,7 @@ class Dice:
         return drawn
 
     def between(self, low: int, high: int) -> int:
-        """One of low .. high, both included."""
+        """A number from low to high, both included."""
         return low + self.index(high - low + 1)
 
 
@@ -175,7 +175,7 @@ def draw_config(
     reissued: bool,
     values: Collection[object],
 ) -> Mapping[str, Any]:
-    """One configuration; `reissued`: it restores records whose order of re-issue is free."""
+    """Draw a configuration; `reissued`: the life restores records whose order of re-issue is free."""
     config: dict[str, Any] = {
         "mode": mode,
         "capacity": _CAPACITIES[choices.index(len(_CAPACITIES))],
@@ -187,14 +187,14 @@ def draw_config(
         config["on_timeout"] = _ON_TIMEOUT[choices.index(len(_ON_TIMEOUT))]
     if config["timeout_ms"] and "retry" in abilities and choices.index(4):
         config["retry"] = _retry(choices, shared_delay=not reissued)
-        config["timeout_ms"] += choices.index(16)  # so that more than one attempt often fits
+        config["timeout_ms"] += choices.index(16)  # so that there is often time for more than one attempt
     if values and choices.index(25) == 0:
         config["invoke_throws"] = [[*values][choices.index(len(values))]]
     return config
 
 
 def _retry(choices: Dice, *, shared_delay: bool) -> Mapping[str, Any]:
-    """Exponential only where every record's turn is fixed: under `flink` all share one delay (A82)."""
+    """Exponential delay only if every record's turn is fixed: in profile `flink` all records share one delay (A82)."""
     limits = {"max_retries": 1 + choices.index(3), "on": _ON[choices.index(len(_ON))]}
     if not shared_delay or choices.index(2):
         return {"strategy": "fixed", "delay_ms": choices.between(1, 8), **limits}

@@ -1,9 +1,9 @@
-"""Random scripts from a seed: the next command is drawn by weight, and races are drawn as short held bursts.
+"""Random scripts from a seed: each command is drawn by weight, and races are drawn as short bursts of held commands.
 
-Answers to TigerBeetle's generator of a VOPR run. Equal seed, number and settings give the equal script, in
-any process; a script is drawn whole before anything is sent, so both systems get the same commands. `Belief`
-tracks what the operator probably does, so that most commands hit something; it is no model of the operator
-(mails, `hold` and quirks are left out), and nothing is ever judged by it.
+Answers to TigerBeetle's VOPR. Equal seed, number and settings give the same script in any process; a script is drawn
+completely before anything is sent, so both systems get the same commands. `Belief` estimates the operator's state, so
+that most commands have an effect. It is no model of the operator (mails, `hold` and quirks are left out), and no
+verdict depends on it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["FLAWED", "Belief", "Record", "ScriptSettings", "Stage", "draw_script
 
 
 class Stage(Enum):
-    """How far a record is."""
+    """The state of a record."""
 
     RUNNING = auto()
     BACKOFF = auto()
@@ -29,7 +29,7 @@ class Stage(Enum):
 
 
 class Record:
-    """A record (or, without a value, a watermark). Mutable."""
+    """A record, or without a value a watermark. Mutable."""
 
     __slots__ = ("attempt", "call", "deadline", "is_record", "retry_at", "stage", "value")
 
@@ -44,7 +44,7 @@ class Record:
 
 
 class Belief:
-    """Mutable: it is told what the operator is told."""
+    """An estimate of the operator's state. Mutable: updated with every command."""
 
     _FAR: ClassVar[int] = 1 << 60
 
@@ -62,21 +62,20 @@ class Belief:
 
     @property
     def blocked(self) -> bool:
-        """Whether something waits for a slot."""
+        """Whether an element waits for a slot."""
         return bool(self.waiting)
 
     @property
     def ended(self) -> bool:
-        """Whether the drain is over."""
         return self.draining and not self.queue
 
     @property
     def unfinished(self) -> list[Record]:
-        """The records that have a slot and no outcome, oldest first."""
+        """The records with a slot and no outcome, oldest first."""
         return [entry for entry in self.queue if entry.stage is not Stage.DONE]
 
     def give(self, record: Record) -> None:
-        """An element or watermark comes in."""
+        """An element or watermark arrives."""
         if self.waiting or len(self.queue) >= self.capacity:
             self.waiting.append(record)
         else:
@@ -84,7 +83,7 @@ class Belief:
         self._emit()
 
     def outcome(self, call: int, kind: str) -> None:
-        """A call ends: `value`, `empty` or `error`."""
+        """A call ends with `value`, `empty` or `error`."""
         if not 1 <= call <= len(self.calls):
             return
         record = self.calls[call - 1]
@@ -101,7 +100,7 @@ class Belief:
             self._finish(record)
 
     def advance(self, to: int) -> None:
-        """Time goes on."""
+        """Time advances to `to`."""
         while True:
             due = min((self._due(entry) for entry in self.queue), default=self._FAR)
             if due > to or self.failed:
@@ -113,7 +112,7 @@ class Belief:
         self.now = max(self.now, to)
 
     def end_input(self) -> None:
-        """The source is over."""
+        """The input ends: records in backoff are called a last time."""
         self.draining = True
         for entry in self.queue:
             if entry.stage is Stage.BACKOFF:
@@ -184,27 +183,27 @@ class Belief:
 
 COMMANDS_MIN = 10
 COMMANDS_MAX = 50
-"""Of one script; a burst that has begun may go a little beyond."""
+"""Most commands of a script; a burst that has begun may exceed it."""
 LIVES_MAX = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptSettings:
-    """What scripts may use: what both systems claim."""
+    """What scripts may use: the common abilities of both systems."""
 
     modes: tuple[str, ...]
-    """Of a script's first life."""
+    """The modes to choose from for a script's first life."""
     profile: str
     abilities: frozenset[str]
 
 
 def draw_script(seed: int, number: int, *, settings: ScriptSettings) -> Script:
-    """Script `number` of a seed."""
+    """Draw script `number` of a seed."""
     return _Author(Dice(Choices(seed, f"script {number}")), settings).write(f"seed {seed}, script {number}")
 
 
 class _Author:
-    """Mutable: writes one script."""
+    """Draws one script. Mutable."""
 
     def __init__(self, choices: Dice, settings: ScriptSettings) -> None:
         self._choices = choices
@@ -252,7 +251,7 @@ class _Author:
         )
 
     def _live(self) -> None:
-        """Write commands until the script is long enough, or this life is over."""
+        """Draw commands until the script is long enough or this life is over."""
         stay = self._choices.between(8, 40)
         while self._left > 0 and stay > 0:
             before = len(self._written)
@@ -306,9 +305,9 @@ class _Author:
             self._write({"cmd": "marker", "id": self._markers})
 
     def _outcome(self, call: int | None = None, *, hold: bool | None = None) -> None:
-        """A call ends well or badly; badly for good only now and then, for that ends the life."""
+        """A call completes or fails; a failure without retry is rare, since it ends the life."""
         if call is None and (call := self._some_call()) is None:
-            return self._element(hold=hold) if self._may_give else self._advance(hold=hold)
+            return self._element(hold=hold) if self._may_add else self._advance(hold=hold)
         retry = self._belief.retry
         bad = retry is not None and "error" in retry["on"]
         if self._choices.index(20) < (9 if bad else 1):
@@ -320,7 +319,7 @@ class _Author:
         return self._belief.outcome(call, "value" if results else "empty")
 
     def _advance(self, *, hold: bool | None = None) -> None:
-        """To an instant at which something is due, one before or after it, or beyond several."""
+        """Advance to an instant at which something is due, one before or after it, or beyond several."""
         belief = self._belief
         dues = [due for entry in belief.unfinished for due in (entry.deadline, entry.retry_at) if due]
         if dues and self._choices.index(6):
@@ -348,7 +347,7 @@ class _Author:
         self._write({"cmd": "stats"})
 
     def _end_input(self) -> None:
-        """Gladly while something is in backoff, else not often while the life is young."""
+        """Likely while a record is in backoff; else rarely early in a life."""
         backoff = any(entry.stage is Stage.BACKOFF for entry in self._belief.queue)
         if backoff or (len(self._written) > 4 and self._choices.index(2)):  # noqa: PLR2004 - that is young
             self._write({"cmd": "end_input"})
@@ -362,7 +361,7 @@ class _Author:
     # -------------------------------------------------------------------------- races
 
     def _race(self) -> None:
-        """Two to four commands about one record, all but the last one held, so that their mails compete."""
+        """Two to four commands about one record, all but the last held, so that their mails compete."""
         unfinished = self._belief.unfinished
         if not unfinished:
             return self._outcome()
@@ -374,14 +373,14 @@ class _Author:
         return None
 
     def _backlog(self) -> None:
-        """The records behind the oldest are finished first, the youngest first: then one outcome frees them all."""
+        """Finish the records behind the oldest, youngest first; then one outcome releases them all."""
         running = [entry for entry in self._belief.unfinished if entry.stage is Stage.RUNNING]
-        if len(running) == 1 and self._may_give:
+        if len(running) == 1 and self._may_add:
             return self._watermark() if self._belief.queue[-1].is_record else self._element()
         for record in reversed(running[1:]):
             self._write({"cmd": "complete", "call": record.call, "results": [f"{record.call}.back"]})
             self._belief.outcome(record.call, "value")
-        return self._outcome(running[0].call) if running else self._element() if self._may_give else None
+        return self._outcome(running[0].call) if running else self._element() if self._may_add else None
 
     def _contender(self, record: Record, *, hold: bool) -> None:
         drawn = self._choices.index(16)
@@ -395,7 +394,7 @@ class _Author:
             self._belief.advance(to)
         elif drawn < 13:  # noqa: PLR2004 - weights
             self._snapshot(hold=hold)
-        elif not self._may_give:
+        elif not self._may_add:
             self._write({"cmd": "stats"}, hold=hold)
         elif drawn < 15:  # noqa: PLR2004 - weights
             self._element(hold=hold)
@@ -406,7 +405,7 @@ class _Author:
             self._watermark(hold=hold)
 
     def _some_call(self) -> int | None:
-        """Mostly one that runs; else a finished one, an earlier attempt, now and then one that does not exist."""
+        """Mostly a running call; else a finished one, an earlier attempt, or sometimes one that does not exist."""
         running = [entry.call for entry in self._belief.unfinished if entry.stage is Stage.RUNNING]
         if running and self._choices.index(8):
             return running[self._choices.index(len(running))]
@@ -414,7 +413,7 @@ class _Author:
         return 1 + self._choices.index(known) if known and self._choices.index(3) == 0 else None
 
     @property
-    def _may_give(self) -> bool:
+    def _may_add(self) -> bool:
         return not (self._belief.blocked or self._belief.draining or self._belief.failed)
 
     # ------------------------------------------------------------------------- weights
@@ -455,7 +454,7 @@ class _Author:
 
 
 def _value(number: int, choices: Dice) -> object:
-    """Every value of a script is another one; mostly a plain number."""
+    """Every element of a script has a different value, mostly a plain number."""
     match choices.index(30):
         case 0:
             return {"n": number, "of": [None, True]}
@@ -491,7 +490,7 @@ FLAWED: tuple[Command, ...] = (
     {"cmd": "hello", "protocol": 1},
     {"cmd": "open", "config": {}, "now": 0, "restore": None},
 )
-"""Commands with a flaw in themselves, whose refusal may name the flaw or the state."""
+"""Commands with a flaw; their refusal may name the flaw or the state."""
 _ILLEGAL: tuple[Command, ...] = (
     *FLAWED,
     {"cmd": "complete", "call": 9_999, "results": []},

@@ -1,8 +1,8 @@
-"""Makes the script of a difference small: fewer lives and commands, a plainer operator, plainer commands.
+"""Shrinks the script of a difference: fewer lives and commands, a simpler operator, simpler commands.
 
-Answers to delta debugging, as QuickCheck has it. Calls are named by their record first, so that a command can go
-without changing what the others mean. Invariant: what is returned was run, and differs in the same kind of thing;
-the number of runs is bounded.
+Answers to delta debugging as in QuickCheck. Calls are first named by their record, so that removing a command does not
+change what the others refer to. Invariant: the returned script was run and shows the same kind of difference; the
+number of runs is bounded.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from harness.protocol.twins import Twins
 __all__ = ["RUNS_MAX", "shrink"]
 
 RUNS_MAX = 3_000
-"""Scripts that are tried for one difference; each takes some milliseconds."""
+"""Most runs for one difference; each takes some milliseconds."""
 
 
 def shrink(twins: Twins, found: Difference, *, runs_max: int = RUNS_MAX) -> Difference:
-    """A smaller difference of the same kind; `found` itself if it does not show again."""
+    """A smaller difference of the same kind; `found` itself if it does not happen again."""
     again = run_lockstep(twins, found.script)
     if again is None or again.mismatch.kind is not found.mismatch.kind:
         return found
@@ -34,7 +34,7 @@ def shrink(twins: Twins, found: Difference, *, runs_max: int = RUNS_MAX) -> Diff
 
 
 class _Shrinking:
-    """Mutable: the best so far, and how many runs are left."""
+    """The best script so far and the remaining runs. Mutable."""
 
     def __init__(self, twins: Twins, found: Difference, runs_max: int) -> None:
         self._twins = twins
@@ -48,14 +48,14 @@ class _Shrinking:
         return self._best
 
     def _one_round(self) -> bool:
-        """Try everything once; whether anything helped."""
+        """Try every kind of simplification; returns whether one helped."""
         helped = False
         for plainer in (_fewer_lives, _fewer_commands, _plainer_lives, _plainer_commands, _plain_values):
             helped = self._go_on(plainer) or helped
         return helped
 
     def _go_on(self, plainer: Any) -> bool:
-        """Take the first candidate that still differs, and begin again from it, until none does."""
+        """Take the first candidate that still differs and start again from it, until none does."""
         helped = False
         while self._left > 0 and any(self._try(script) for script in plainer(self._best.script)):
             helped = True
@@ -73,7 +73,7 @@ class _Shrinking:
 
 
 def _by_name(found: Difference) -> Script:
-    """The script up to its difference, with the commands that were told, each call named by its record."""
+    """The script up to its difference, as it was sent, with each call named by its record."""
     lives = [
         replace(life, commands=tuple(_named([told for told in found.exchanges if told.life == place])))
         for place, life in enumerate(found.script.lives[: found.life + 1])
@@ -82,7 +82,7 @@ def _by_name(found: Difference) -> Script:
 
 
 def _named(exchanges: Sequence[Exchange]) -> Iterator[Command]:
-    """The commands of one life between its `open` and its `close`."""
+    """The commands of one life between `open` and `close`."""
     names: dict[int, CallName] = {}
     times: Counter[tuple[bytes, int]] = Counter()
     for place, exchange in enumerate(exchanges):
@@ -127,7 +127,7 @@ def _plainer_lives(script: Script) -> Iterator[Script]:
 
 
 def _sooner(life: Life, by_ms: int) -> Life:
-    """The timeout falls due earlier, and so does what happens from then on."""
+    """A shorter timeout; later `advance` commands are moved by the same amount."""
     config = {**life.config, "timeout_ms": life.config["timeout_ms"] - by_ms}
     due = life.now + life.config["timeout_ms"]
     moved = [
@@ -192,7 +192,7 @@ def _plainer(command: Command) -> Iterator[Command]:
 
 
 def _plain_values(script: Script) -> Iterator[Script]:
-    """Every element's value becomes its place, from 1."""
+    """Replace every element's value by its position, from 1."""
     values = [
         command["value"]
         for life in script.lives

@@ -1,8 +1,8 @@
-"""Runs thousands of scripts on two systems at speed: lives of many scripts in one long batch, nothing waited for.
+"""Runs thousands of scripts on two systems fast: lives of many scripts in long batches, pipelined.
 
-A life leaves nothing behind, so the lives of different scripts may follow each other in any order; a life that restores
-is sent in a later batch than the one that it restores from. While both systems work on a batch, the one before is
-compared. Invariant: it only ever says "alike" or "look closer"; a difference is decided by `run_lockstep`.
+A life leaves nothing behind, so lives of different scripts may follow each other in any order; a life that restores is
+sent in a later batch than the one with its snapshot. While both systems work on a batch, the previous one is compared.
+Invariant: its result is only "alike" or "run again in lockstep"; `run_lockstep` decides what is a difference.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from harness.protocol.twins import Lines, SideBreach, Twins
 __all__ = ["Stream"]
 
 BATCH_COMMANDS = 1_500
-"""About 150 kB of commands: the pipes hold all batches that fly, and their answers."""
+"""About 150 kB of commands: the pipes can hold all batches in flight and their answers."""
 BATCHES_FLYING = 2
-"""While both systems work on the second, we compare the first."""
+"""While both systems work on the second batch, the first is compared."""
 DOUBTS_MAX = 20
-"""So many scripts are looked at closer together, for nothing may fly then."""
+"""Doubtful scripts are collected up to this number, since a lockstep run needs idle systems."""
 _CLOSE = ({"cmd": "close"}, command_line({"cmd": "close"}))
 
 
 @dataclass(slots=True, kw_only=True)
 class _Job:
-    """Mutable: one script on its way, at one of its lives."""
+    """One script in progress, at one of its lives. Mutable."""
 
     script: Script
     place: int = 0
@@ -41,7 +41,7 @@ class _Job:
     right: Lines = ()
     answers: tuple[Sequence[list[Event]], Sequence[list[Event]]] = ((), ())
     doubt: Mismatch | None = None
-    """What was seen; None where it is only known that numbers will mean nothing."""
+    """The mismatch that was seen; None if only the call numbers have become incomparable."""
     seen: Sequence[Exchange] = ()
 
     @property
@@ -50,7 +50,7 @@ class _Job:
 
 
 class Stream:
-    """Mutable: it runs, and counts."""
+    """The runner. Mutable: counts."""
 
     def __init__(self, twins: Twins, *, coverage: Coverage) -> None:
         self._twins = twins
@@ -61,7 +61,7 @@ class Stream:
         """Scripts that were run again in lockstep."""
 
     def run(self, scripts: Iterator[Script]) -> Iterator[Difference]:
-        """Every difference that the scripts show."""
+        """Run the scripts; yields every difference."""
         flying: deque[list[_Job]] = deque()
         while True:
             while len(flying) < BATCHES_FLYING and len(self._doubtful) < DOUBTS_MAX:
@@ -110,7 +110,7 @@ class Stream:
         job.right = [(theirs, command_line(theirs)), *told, _CLOSE]
 
     def _receive(self, flying: deque[list[_Job]]) -> None:
-        """Take in the oldest batch; after a breach, each script that was on its way is looked at closer."""
+        """Compare the oldest batch; after a breach, every script in flight becomes doubtful."""
         batch = flying.popleft()
         owing = sum(len(job.left) for later in flying for job in later)
         try:
@@ -150,7 +150,7 @@ class Stream:
             self._ready.append(job)
 
     def _alike(self, job: _Job) -> bool:
-        """Whether both sides of a life are alike; what is not becomes the job's doubt."""
+        """Whether both sides of a life are alike; if not, sets the job's doubt."""
         mode = job.life.config["mode"]
         blocked = failed = False
         for place, ((command, _), ours, theirs) in enumerate(zip(job.left, *job.answers, strict=True)):
@@ -175,7 +175,11 @@ class Stream:
         return True
 
     def _look_closer(self) -> Iterator[Difference]:
-        """Nothing is on its way here. A breach belongs to one script of its batch, or to none alone."""
+        """Run the doubtful scripts in lockstep; nothing is in flight now.
+
+        A breach in a batch may come from one of its scripts, or only from their combination; the latter is reported
+        once.
+        """
         unexplained: Difference | None = None
         explained = False
         while self._doubtful:
@@ -197,7 +201,7 @@ class Stream:
 
 
 def _is_free(doubt: Mismatch, seen: Sequence[Exchange]) -> bool:
-    """Whether it is one of the freedoms that only lockstep can tell from a difference."""
+    """Whether the mismatch is a freedom that only lockstep can tell from a difference."""
     command = seen[-1].left_command if seen else {}
     if command.get("cmd") == "end_input":
         return doubt.kind is Kind.NUMBERS

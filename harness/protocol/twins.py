@@ -1,7 +1,7 @@
-"""Two systems under test, told the same at the same time.
+"""Two systems under test that get the same commands at the same time.
 
-Invariant: both are told before either is waited for; when one breaks the protocol both are ended, and the error says
-which one it was.
+Invariant: both get a command before either is waited for; when one breaks the protocol both are ended, and the error
+says which one it was.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from harness.protocol.program import Limits, await_answers
 __all__ = ["Lines", "SideBreach", "Twins"]
 
 Lines = Sequence[tuple[Command, bytes]]
-"""Commands, each with its line."""
+"""Commands with their lines."""
 
 
 class SideBreach(Exception):
-    """One of the two broke the protocol; both are gone."""
+    """One of the two broke the protocol; both were killed."""
 
     def __init__(self, breach: Breach, *, left: bool) -> None:
         super().__init__(str(breach))
@@ -30,7 +30,7 @@ class SideBreach(Exception):
 
 
 class Twins:
-    """A pair of running programs, as a context. Mutable: after a breach it starts anew."""
+    """A pair of running programs, as a context manager. Mutable: they can be restarted after a breach."""
 
     def __init__(self, left: Sequence[str], right: Sequence[str], *, limits: Limits | None = None) -> None:
         self._argvs = (left, right)
@@ -52,7 +52,7 @@ class Twins:
             self.kill()
 
     def start(self) -> None:
-        """Start both, and greet them."""
+        """Start both and send `hello`."""
         self.left = Driver(self._argvs[0], limits=self._limits)
         try:
             self.right = Driver(self._argvs[1], limits=self._limits)
@@ -66,17 +66,17 @@ class Twins:
             raise
 
     def kill(self) -> None:
-        """End both at once."""
+        """Kill both."""
         self.left.program.kill()
         self.right.program.kill()
 
     def send(self, left: Lines, right: Lines) -> None:
-        """Tell both, and wait for nothing."""
+        """Send commands to both, without waiting."""
         self.left.send(left)
         self.right.send(right)
 
     def receive(self, count: int, *, owing: int = 0) -> tuple[list[list[Event]], list[list[Event]]]:
-        """Wait for the first answers of both; so many may still be owed behind them."""
+        """Wait for the first `count` answers of both; up to `owing` later ones may still be missing."""
         try:
             await_answers(self.left.program, self.right.program, owing=owing)
             return self.left.receive(count), self.right.receive(count)
@@ -86,7 +86,7 @@ class Twins:
             raise SideBreach(breach, left=broken_left) from breach
 
     def tell(self, left: Command, right: Command) -> tuple[list[Event], list[Event]]:
-        """One command to each; what each answers."""
+        """Send one command to each; returns both answers."""
         self.send([(left, command_line(left))], [(right, command_line(right))])
         ours, theirs = self.receive(1)
         return ours[0], theirs[0]

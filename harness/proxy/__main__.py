@@ -1,6 +1,7 @@
-"""`python -m harness.proxy`: our own proxy as a process of a world, started in a tenth of a second.
+"""`python -m harness.proxy`: our proxy as a child process of a world, started in a tenth of a second.
 
-The command for people is `floodmark proxy`, which takes the same options; this one needs nothing but Python.
+Users run `floodmark proxy`, which takes the same options and more; this entry point imports only what the
+proxy needs.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ __all__ = ["main"]
 
 
 def main() -> int:
-    """Serve until told to end; the exit code."""
+    """Serve until SIGTERM or SIGINT; returns the exit code."""
     try:
         serve(_service(), say=_say)
     except FloodmarkError as error:

@@ -1,11 +1,12 @@
-"""The control interface: Toxiproxy's addresses, statuses and bodies, and a few of our own.
+"""The control interface: Toxiproxy's paths, statuses and bodies, and a few paths of our own.
 
     GET /proxies · POST /proxies · POST /populate · POST /reset · GET /version · GET /metrics
     GET|PATCH|POST|DELETE /proxies/{p} · GET|POST /proxies/{p}/toxics · GET|PATCH|POST|DELETE /proxies/{p}/toxics/{t}
     ours: GET|PUT /floodmark · GET /proxies/{p}/deeds?after=N · GET /proxies/{p}/connections · POST /proxies/{p}/cut
 
-Invariants: a name in an address is looked up in a table and nowhere else; every refusal is JSON with its status; a
-request from a browser is refused, as Toxiproxy does, for no page of the web shall steer a proxy of this machine.
+Invariants: a name in a path is only ever a key into a table; every refusal is JSON with its status. A request
+whose User-Agent is a browser's is refused, as Toxiproxy does, so that no web page can control a proxy of this
+machine.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ from harness.proxy.registry import Registry
 from harness.proxy.toxic_kinds import TOXIC_KINDS
 from harness.proxy.toxics.stage import Toxic
 
-__all__ = ["COMPATIBLE_WITH", "Api", "refused"]
+__all__ = ["Api", "refused"]
 
 COMPATIBLE_WITH = "2.12.0"
-"""The Toxiproxy whose interface this is."""
+"""The version of Toxiproxy whose interface this is."""
 
 _JSON = {"Content-Type": "application/json"}
 _PLAIN = {"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff"}
@@ -46,25 +47,25 @@ _PLAIN = {"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options":
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Call:
-    """A request whose address is known."""
+    """A request whose path matched an entry of the table."""
 
     names: tuple[str, ...]
-    """What stands in the address for `{p}` and `{t}`."""
-    question: Mapping[str, Sequence[str]]
+    """The values of `{p}` and `{t}` in the path, unquoted."""
+    query: Mapping[str, Sequence[str]]
     body: bytes
 
 
-_Act = Callable[[_Call], Answer]
+_Handler = Callable[[_Call], Answer]
 
 
 class Api:
-    """Answers requests; `handle` never raises a `Refusal`. Mutable through its registry only."""
+    """Answers requests; `handle` turns every `Refusal` into an answer. Its only state is the registry."""
 
     def __init__(self, registry: Registry, *, version: str, token: str | None = None) -> None:
         self._registry = registry
         self._version = version
         self._token = token
-        self._acts: Mapping[tuple[str, ...], Mapping[str, _Act]] = {
+        self._handlers: Mapping[tuple[str, ...], Mapping[str, _Handler]] = {
             ("version",): {"GET": self._tell_version},
             ("floodmark",): {"GET": self._tell_about, "PUT": self._reseed},
             ("metrics",): {"GET": self._tell_metrics},
@@ -90,24 +91,25 @@ class Api:
         }
 
     def handle(self, request: Request) -> Answer:
-        """What is answered to `request`."""
-        path, _, question = request.target.partition("?")
+        path, _, query = request.target.partition("?")
         words = path.removeprefix("/").split("/")
         if "//" in path or not {".", ".."}.isdisjoint(words):
             plain = "/" + posixpath.normpath(path).lstrip("/")
             return Answer(status=HTTPStatus.MOVED_PERMANENTLY, headers={"Location": plain})
-        acts = self._acts.get(tuple("*" if number in {1, 3} else word for number, word in enumerate(words)))
-        if acts is None or not all(words):
+        handlers = self._handlers.get(
+            tuple("*" if number in {1, 3} else word for number, word in enumerate(words))
+        )
+        if handlers is None or not all(words):
             return Answer(status=HTTPStatus.NOT_FOUND, headers=_PLAIN, body=b"404 page not found\n")
-        if request.method not in acts:
+        if request.method not in handlers:
             return Answer(status=HTTPStatus.METHOD_NOT_ALLOWED)
         if request.headers.get("user-agent", "").startswith("Mozilla/"):
             return Answer(status=HTTPStatus.FORBIDDEN, headers=_PLAIN, body=b"User agent not allowed\n")
         names = tuple(unquote(word) for word in words[1::2])
-        call = _Call(names=names, question=parse_qs(question), body=request.body)
+        call = _Call(names=names, query=parse_qs(query), body=request.body)
         try:
             self._check_token(request)
-            return acts[request.method](call)
+            return handlers[request.method](call)
         except Refusal as refusal:
             return refused(refusal)
 
@@ -116,7 +118,8 @@ class Api:
         if self._token is not None and not hmac.compare_digest(
             given.encode("latin-1", "replace"), f"Bearer {self._token}".encode("latin-1", "replace")
         ):
-            raise Refusal("this proxy wants its token (Authorization: Bearer ...)", HTTPStatus.UNAUTHORIZED)
+            words = "this proxy was started with a token: send it as `Authorization: Bearer TOKEN`"
+            raise Refusal(words, HTTPStatus.UNAUTHORIZED)
 
     def _tell_version(self, _call: _Call) -> Answer:
         version = f"{COMPATIBLE_WITH}-floodmark.{self._version}"
@@ -182,7 +185,7 @@ class Api:
         return Answer(status=HTTPStatus.NO_CONTENT)
 
     def _populate(self, call: _Call) -> Answer:
-        """The links that stand, also beside a refusal; Toxiproxy says `null` for none."""
+        """A refusal still lists the links that were made before it; Toxiproxy writes `null` for none."""
         try:
             done = self._registry.populate(read_links(call.body))
         except Refusal as refusal:
@@ -198,9 +201,10 @@ class Api:
 
     def _tell_deeds(self, call: _Call) -> Answer:
         link = self._registry.link(call.names[0])
-        (after,) = call.question.get("after", ["0"])[-1:]
+        (after,) = call.query.get("after", ["0"])[-1:]
         if not (after.isascii() and after.isdigit()):
-            raise Refusal("after is the number of a deed", HTTPStatus.BAD_REQUEST)
+            words = "`after` must be the number of a log entry: a whole number, 0 or more"
+            raise Refusal(words, HTTPStatus.BAD_REQUEST)
         return _json(link.deeds_after(int(after)).as_json())
 
     def _tell_connections(self, call: _Call) -> Answer:
@@ -212,7 +216,7 @@ class Api:
 
 
 def refused(refusal: Refusal) -> Answer:
-    """A refusal as Toxiproxy answers it: JSON that calls itself plain text."""
+    """A refusal as Toxiproxy sends it: a JSON body with the content type text/plain."""
     body = json_text(_refusal_shown(refusal)) + "\n"
     return Answer(status=refusal.status, headers=_PLAIN, body=body.encode())
 
@@ -226,7 +230,7 @@ def _json(value: Any, status: HTTPStatus = HTTPStatus.OK) -> Answer:
 
 
 def _link_shown(link: Link) -> Mapping[str, Any]:
-    """`Logger` says nothing; Toxiproxy's bodies have it, and a client may compare them."""
+    """The empty `Logger` is part of Toxiproxy's bodies, and a client may compare them."""
     shown = {
         "name": link.name,
         "listen": link.listen,

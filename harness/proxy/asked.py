@@ -1,7 +1,8 @@
-"""What the bodies of the control interface ask for: links and toxics, read from JSON and found good.
+"""Reads the JSON bodies of the control interface: links, toxics and changes of them, validated.
 
-Answers to the structs that Toxiproxy decodes into; their Go names stand here only for its error texts. Invariant: what
-leaves this module is complete and typed; a toxic's attributes are those that its kind declares.
+Answers to the Go structs that Toxiproxy decodes a body into; their Go names appear only in error texts.
+Invariant: what this module returns is complete and typed; a toxic has exactly the attributes that its kind
+declares.
 """
 
 from __future__ import annotations
@@ -42,31 +43,33 @@ __all__ = [
 ]
 
 _GO_NAMES = {"reset_peer": "ResetToxic"}
-"""Kinds whose struct is not called like the kind."""
+"""Toxics whose Go struct is not named after the toxic."""
 _LIST = 'struct { toxiproxy.Proxy; Enabled *bool "json:\\"enabled\\"" }'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkAsked:
-    """A link, or a change of one, as it was asked for; None where nothing was said."""
+    """A link to make, or a change of one; None means that the body did not set the field."""
 
     name: str = ""
     listen: str | None = None
     upstream: str | None = None
     enabled: bool | None = None
     mysql: bool = False
-    """Our own extension: packets are told apart from each connection's first byte on."""
+    """Our own extension: follow MySQL's packets from each connection's first byte on, even without a packet
+    toxic.
+    """
 
 
 def read_link(body: bytes) -> LinkAsked:
-    """A link to make: it has a name and an upstream."""
+    """A link to make; its name and upstream are required."""
     asked = _link(read_json(body), "Proxy", whole="toxiproxy.Proxy")
     _complete(asked)
     return asked
 
 
 def read_link_change(body: bytes) -> LinkAsked:
-    """What shall be different about a link; its name is not among it."""
+    """A change of a link; a name in the body is ignored."""
     asked = _link(read_json(body), "Proxy", whole="toxiproxy.Proxy")
     if asked.upstream == "":
         raise missing_field("upstream")
@@ -74,7 +77,7 @@ def read_link_change(body: bytes) -> LinkAsked:
 
 
 def read_links(body: bytes) -> list[LinkAsked]:
-    """A list of links to make; all of it is looked at before any of it is made."""
+    """A list of links to make; every entry is validated before any link is made."""
     value = read_json(body)
     if value is None:
         return []
@@ -103,8 +106,13 @@ def _complete(asked: LinkAsked, *, suffix: str = "") -> None:
     if not asked.upstream:
         raise missing_field(f"upstream{suffix}")
     if asked.name in {".", ".."}:
-        # Clients and the paths of HTTP take these for folders: such a link could never be deleted.
-        raise Refusal(f"a proxy cannot be called {asked.name}: no path leads to it", HTTPStatus.BAD_REQUEST)
+        raise _unreachable_name("proxy", asked.name)
+
+
+def _unreachable_name(thing: str, name: str) -> Refusal:
+    """HTTP clients resolve `.` and `..` in a path, so no request could show or delete it."""
+    words = f"a {thing} cannot be called {name}: HTTP clients drop that part of a path"
+    return Refusal(words, HTTPStatus.BAD_REQUEST)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +122,7 @@ class ToxicAsked:
     toxic: Toxic
     kind: ToxicKind
     attributes: Any
-    """Still to be read (`attributes_asked`), for Toxiproxy looks for a twin first."""
+    """Raw; `attributes_asked` validates them. Toxiproxy too checks for a toxic of the same name first."""
 
 
 def read_toxic(body: bytes) -> ToxicAsked:
@@ -145,17 +153,17 @@ def read_toxic(body: bytes) -> ToxicAsked:
         attributes={},
     )
     if toxic.name in {".", ".."}:
-        raise Refusal(f"a toxic cannot be called {toxic.name}: no path leads to it", HTTPStatus.BAD_REQUEST)
+        raise _unreachable_name("toxic", toxic.name)
     return ToxicAsked(toxic=toxic, kind=TOXIC_KINDS[type_], attributes=given)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToxicChange:
-    """What shall be different about a toxic."""
+    """A change of a toxic."""
 
     toxicity: float | None
     attributes: Any
-    """Still to be read, by its kind."""
+    """Raw; `attributes_asked` validates them."""
 
 
 def read_toxic_change(body: bytes) -> ToxicChange:
@@ -169,7 +177,10 @@ _CHANGE = 'struct { Attributes interface {} "json:\\"attributes\\""; Toxicity fl
 
 
 def attributes_asked(given: Any, kind: ToxicKind, *, before: Attributes) -> Attributes:
-    """The kind's attributes: those given, else as they were before, else its defaults. Refuses what cannot be."""
+    """All attributes of the kind: from the body, else from `before`, else the default.
+
+    Raises a `Refusal` for a bad value.
+    """
     place = f"{_GO_NAMES.get(kind.name) or _struct(kind.name)}.attributes"
     fields = {name: _attribute(kind, name, f"{place}.{name}") for name in kind.attributes}
     if given is not None and not isinstance(given, tuple):
@@ -201,7 +212,7 @@ def _direction(stream: str) -> Stream:
 
 
 def read_how(body: bytes) -> Cutting:
-    """How a link's live connections shall end: `rst` or `fin`."""
+    """How to end a link's live connections: `rst` or `fin`."""
     how = read_fields(read_json(body), {"how": Field(kind=STRING, place="cut.how")}, whole="cut").get(
         "how", ""
     )
@@ -213,9 +224,9 @@ def read_how(body: bytes) -> Cutting:
 
 
 def read_seed(body: bytes) -> int:
-    """The seed to draw from."""
+    """The new seed of a `PUT /floodmark`."""
     asked = read_fields(read_json(body), {"seed": Field(kind=INTEGER, place="floodmark.seed")}, whole="seed")
     seed: int = asked.get("seed", -1)
     if seed < 0:
-        raise Refusal("a seed is a number, 0 or more", HTTPStatus.BAD_REQUEST)
+        raise Refusal("`seed` must be a whole number, 0 or more", HTTPStatus.BAD_REQUEST)
     return seed

@@ -1,8 +1,9 @@
-"""A connection: a client that was accepted, the server that is dialled for it, and a direction each way.
+"""A connection: an accepted client, the server dialled for it, and a `Direction` each way.
 
 Answers to Toxiproxy's `ConnectionList` entry and its pair of links. What one peer does (FIN, RST, silence)
-the other one sees, unless a toxic says otherwise; a connection waits for nothing but its own two peers. A
-`Station` is where a toxic stands at one direction of it; an `Alarm` falls silent when the connection ends.
+the other one sees, unless a toxic prevents it; a connection waits for nothing but its own two peers. A
+`Station` is the `Place` of one toxic at one direction. An `Alarm` is a timer that is cancelled when its
+connection ends.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ __all__ = ["Alarm", "Connection", "LinkState", "Station", "Traffic"]
 
 
 class Alarm:
-    """Set when it is made; mutable: it is among its connection's alarms until it rang or was cancelled."""
+    """A timer, started on construction.
+
+    Mutable: it stays in its connection's `among` until it fires or is cancelled.
+    """
 
     __slots__ = ("_act", "_among", "_handle")
 
@@ -45,7 +49,6 @@ class Alarm:
         among[self] = None
 
     def cancel(self) -> None:
-        """It shall not ring any more."""
         self._handle.cancel()
         self._among.pop(self, None)
 
@@ -55,7 +58,7 @@ class Alarm:
 
 
 class _Line(Wire, Protocol):
-    """A connection as stations see it."""
+    """What a station needs of its connection."""
 
     def call_later(self, seconds: float, act: Callable[[], None]) -> Timer: ...
     def now(self) -> float: ...
@@ -65,7 +68,7 @@ class _Line(Wire, Protocol):
 
 
 class Station:
-    """A stage's `Place`; mutable only in that its choices are made when first asked for."""
+    """A stage's `Place`. Mutable: the random choices are created at first use."""
 
     __slots__ = ("_choices", "_line", "_toxic", "eased", "later", "now", "stream", "wire")
 
@@ -81,56 +84,53 @@ class Station:
 
     @property
     def choices(self) -> Choices:
-        """Draws of this toxic on this connection."""
         if self._choices is None:
             self._choices = self._line.choices(self._toxic)
         return self._choices
 
     def deed(self, did: str, **numbers: int | str) -> None:
-        """Write down what the toxic did here."""
         self._line.deed(did, stream=self.stream, toxic=self._toxic, **numbers)
 
 
 Traffic = Mapping[Stream, tuple[int, int]]
-"""Bytes received and sent, in each direction."""
+"""Bytes received and bytes sent, by direction."""
 
 _CLOSE_WAIT_S = 5.0
-"""How long a peer that does not read may delay a close."""
+"""How long a close waits for a peer that does not read; then both sockets are closed at once."""
 
 
 class LinkState(Protocol):
-    """The link, as its connections see it."""
+    """What a connection needs of its link."""
 
     @property
-    def name(self) -> str:
-        """The link's name."""
+    def name(self) -> str: ...
 
     @property
     def upstream(self) -> str:
-        """Where to dial."""
+        """The address to dial."""
 
     @property
     def mysql(self) -> bool:
-        """Whether packets are counted from a connection's first byte."""
+        """Whether to follow MySQL's packets from the first byte, without waiting for a packet toxic."""
 
     @property
     def toxics(self) -> list[Toxic]:
-        """In the order of action."""
+        """In the order in which bytes pass them."""
 
     @property
     def packet_toxics(self) -> dict[str, PacketToxic]:
-        """What acts at the packet gate, by name."""
+        """The link's packet toxics, by name."""
 
     @property
     def deeds(self) -> DeedLog:
-        """Where to write what was done."""
+        """The log."""
 
     def ended(self, connection: Connection) -> None:
-        """Both its sockets are closed."""
+        """Called when both sockets of `connection` are closed."""
 
 
 class Connection:
-    """One client's connection; mutable. It is a stage's `Wire`, and the watcher of its peers."""
+    """One client's connection. Mutable. It is the `Wire` of its stages and the watcher of its peers."""
 
     def __init__(
         self,
@@ -210,7 +210,7 @@ class Connection:
         if toxic.type == "stall":
             self.begin()
         elif self._server is None or self.ended:
-            return  # it is furnished when it is dialled
+            return  # the stages are created when the server is connected
         elif toxic.type == "packet":
             self._arm_gate(toxic)
         else:
@@ -229,7 +229,7 @@ class Connection:
             self._remove(toxic.name, self._direction(toxic.direction))
 
     def _fit(self, toxic: Toxic, direction: Direction) -> None:
-        """Its stage as the toxic wants it now: made, changed, or gone."""
+        """Create, update or remove the stage of `toxic`, by whether the toxic acts on this connection."""
         make = TOXIC_KINDS[toxic.type].stage
         stage = direction.stages.get(toxic.name)
         if make is None:
@@ -271,7 +271,10 @@ class Connection:
             self._conversation.remove(packet)
 
     def _acts(self, toxic: Toxic) -> bool:
-        """Whether the toxic acts on this connection: drawn once, compared as often as it changes."""
+        """Whether the toxic acts on this connection: its toxicity is above the connection's drawn share.
+
+        The share is drawn once for each connection and toxic, so a changed toxicity draws nothing again.
+        """
         if not 0.0 < toxic.toxicity < 1.0:
             return toxic.toxicity > 0
         share = self._shares.get(toxic.name)
@@ -316,39 +319,36 @@ class Connection:
         return self._shop.loop.time()
 
     def eased(self) -> None:
-        """Something is held no more: perhaps a peer may be read again."""
+        """A stage holds fewer bytes: check whether a peer may be read again."""
         if self._server is not None and not self.ended:
             self.upstream.review()
             self.downstream.review()
 
     def choices(self, toxic: str) -> Choices:
-        """What a toxic draws from on this connection."""
         return self._dice.choices(self._link.name, self._number, toxic)
 
     def deed(self, did: str, *, stream: str, toxic: str, **numbers: int | str) -> None:
-        """Write down that a toxic did something here."""
         self._link.deeds.note(self.id, stream, toxic, did, **numbers)
 
     # -------------------------------------------------------------------------- news from its peers
 
     def congested(self, peer: Peer) -> None:
-        """A peer takes less than it is sent, or takes all again."""
+        """The peer's socket is full, or takes bytes again."""
         if self._server is not None and not self.ended:
             (self.downstream if peer is self._client else self.upstream).review()
 
     def lost(self, peer: Peer) -> None:
-        """A peer reset the connection; the other one learns it by way of the stages."""
+        """The peer reset the connection; the reset passes through the stages to the other peer."""
         self._abandon_dial(reset=True)
         if self._server is not None and not self.ended:
             (self.upstream if peer is self._client else self.downstream).lost()
 
     def told_all(self, peer: Peer) -> None:
-        """A peer was sent its FIN."""
         if (Stream.DOWNSTREAM if peer is self._client else Stream.UPSTREAM) in self._closes_behind:
             self.close()
 
     def gone(self, peer: Peer) -> None:
-        """A peer's socket is closed."""
+        """The peer's socket is closed; when both are, the connection has ended."""
         del peer
         if all(each.closed for each in self._peers()) and not self.ended:
             self.ended = True
@@ -367,7 +367,7 @@ class Connection:
         return (self._client,) if self._server is None else (self._client, self._server)
 
     def traffic(self) -> Traffic:
-        """What passed until now."""
+        """Bytes so far."""
         sent_upstream = 0 if self._server is None else self._server.sent
         return {
             Stream.UPSTREAM: (self.upstream.received, sent_upstream),
@@ -375,7 +375,10 @@ class Connection:
         }
 
     def as_json(self) -> dict[str, object]:
-        """As the control API says it: `delivered` reached a socket, `swallowed` came, and never will."""
+        """As the control API shows it.
+
+        `delivered`: written to a socket; `swallowed`: received and lost to a toxic.
+        """
         state = "live" if self._server is not None else "dialling" if self._dial is not None else "stalled"
         shown: dict[str, object] = {"id": self.id, "peer": self.peer, "state": state}
         for direction in (self.upstream, self.downstream):

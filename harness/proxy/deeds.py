@@ -1,7 +1,8 @@
-"""The log of deeds: what each toxic did to each connection of a link, kept as evidence.
+"""The log of a link: what each toxic did to each connection, kept as evidence that a fault took effect.
 
-Answers to Jepsen's nemesis log; Toxiproxy keeps none. Invariant: the log is bounded, what fell out is counted, and
-what is added up (bytes held, swallowed, delayed) is complete at the latest `WINDOW_S` after it happened.
+A deed is one log entry. Answers to Jepsen's nemesis operations in the history; Toxiproxy keeps no log.
+Invariant: the log is bounded and dropped entries are counted. Frequent kinds (bytes held, swallowed, delayed)
+are summed per window; a sum is in the log at most `WINDOW_S` after the last thing that it counts.
 """
 
 from __future__ import annotations
@@ -19,34 +20,34 @@ from harness.clock import monotonic_us
 __all__ = ["DEEDS_MAX", "PAGE_MAX", "WINDOW_S", "Deed", "DeedLog", "DeedPage"]
 
 DEEDS_MAX = 100_000
-"""Deeds of a link that are kept; the oldest make room."""
+"""Entries kept for each link; then the oldest are dropped."""
 PAGE_MAX = 10_000
-"""Deeds of one answer; the next question goes on behind them."""
+"""Entries in one answer; the client asks again for those after the last."""
 WINDOW_S = 0.05
-"""How long deeds that come in floods are added up to one."""
+"""How long entries of a frequent kind are summed into one."""
 
 _ADDED_UP = {"delayed": None, "dropped": None, "held": None, "paced": None, "sliced": None, "swallowed": None}
 _LONGEST = "ms"
 _ALONE = "match"
-"""A deed that says which match it was for is not added to others."""
+"""An entry with this field belongs to one matched message, so it is never summed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deed:
-    """One thing that was done."""
+    """One log entry."""
 
     n: int
     t: int
-    """The machine's monotonic microseconds."""
+    """Microseconds of the machine's monotonic clock."""
     connection: int
     stream: str
     toxic: str
-    """The toxic's name; empty for a deed of the link itself (a cut)."""
+    """The toxic's name; empty for an act of the link itself (a cut)."""
     did: str
     numbers: Mapping[str, int | str]
 
     def as_json(self) -> dict[str, int | str]:
-        """As the control API and the log file say it."""
+        """As the control API shows it and the log file stores it."""
         return {
             "n": self.n,
             "t": self.t,
@@ -60,16 +61,15 @@ class Deed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeedPage:
-    """The deeds after a number, in order."""
+    """The entries after a given number, in order."""
 
     deeds: list[Deed]
     next: int
-    """Ask for what is after this number the next time."""
+    """Pass this as `after` of the next request."""
     lost: int
-    """Deeds after the number asked for that are no longer kept."""
+    """How many entries after the given number were dropped already."""
 
     def as_json(self) -> dict[str, object]:
-        """As the control API says it."""
         return {"deeds": [deed.as_json() for deed in self.deeds], "next": self.next, "lost": self.lost}
 
 
@@ -77,7 +77,7 @@ _Key = tuple[int, str, str, str, str]
 
 
 class DeedLog:
-    """The deeds of one link; mutable: it is written to while the link works."""
+    """The log of one link. Mutable: grows while the link works."""
 
     def __init__(self, *, link: str, loop: asyncio.AbstractEventLoop, file: IO[str] | None = None) -> None:
         self._link = link
@@ -89,7 +89,7 @@ class DeedLog:
         self._window: asyncio.TimerHandle | None = None
 
     def note(self, connection: int, stream: str, toxic: str, did: str, **numbers: int | str) -> None:
-        """Write a deed down; of a kind that comes in floods, only the first in a window at once."""
+        """Append an entry. A frequent kind: appends the first of a window at once and sums the others."""
         if did not in _ADDED_UP or _ALONE in numbers:
             self._settle(connection)
             self._append(connection, stream, toxic, did, numbers)
@@ -105,7 +105,7 @@ class DeedLog:
             self._window = self._loop.call_later(WINDOW_S, self._close_window)
 
     def after(self, number: int) -> DeedPage:
-        """The deeds after `number`, complete up to now, at most `PAGE_MAX` of them."""
+        """The entries after `number`, running sums included, at most `PAGE_MAX` of them."""
         for key, sums in self._sums.items():
             self._write_sums(key, sums)
         number = max(0, number)
@@ -116,13 +116,13 @@ class DeedLog:
         return DeedPage(deeds=deeds, next=deeds[-1].n if deeds else min(number, self._count), lost=lost)
 
     def _settle(self, connection: int) -> None:
-        """What was added up for a connection happened before its next deed."""
+        """Write the connection's sums now, since they happened before its next entry."""
         for key, sums in self._sums.items():
             if key[0] == connection:
                 self._write_sums(key, sums)
 
     def _close_window(self) -> None:
-        """Write what came in the window; a flood that goes on stays in windows, a quiet one leaves."""
+        """Write the sums of the window; a key that got nothing in a whole window is no longer summed."""
         self._window = None
         for key, sums in list(self._sums.items()):
             if sums:

@@ -1,7 +1,7 @@
-"""A dial: one attempt to connect to an upstream, which keeps nobody else waiting.
+"""A dial: one attempt to connect to an upstream, without blocking other connections.
 
-Answers to the `net.Dial` in Toxiproxy's accept loop, which holds up every later client. Invariant: it ends with one
-call of `done`, with a socket or with None, unless it was abandoned.
+Answers to the `net.Dial` in Toxiproxy's accept loop, where a slow dial delays every later client. Invariant:
+calls `done` exactly once, with a connected socket or with None, unless it was abandoned first.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _Address = tuple[socket.AddressFamily, tuple[Any, ...]]
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Host and port of `host:port` or `[v6]:port`. Raises ValueError if it is neither."""
+    """Host and port of `host:port` or `[v6]:port`. Raises ValueError for anything else."""
     host, colon, port = address.rpartition(":")
     if not colon:
         raise ValueError(f"address {address}: missing port in address")
@@ -30,7 +30,7 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 class Dial:
-    """Mutable: it goes through the upstream's addresses until one answers."""
+    """Tries the addresses of the upstream in order until one connects. Mutable."""
 
     def __init__(
         self, upstream: str, *, shop: Workshop, done: Callable[[socket.socket | None], None]
@@ -42,10 +42,10 @@ class Dial:
         self._socket: socket.socket | None = None
         self._abandoned = False
         self.was_reset = False
-        """Whether an upstream accepted and reset the connection before anybody could use it."""
+        """Whether the last address that answered reset the connection (ECONNRESET)."""
 
     def begin(self) -> None:
-        """Dial; a name is looked up by a thread of the loop's."""
+        """Start dialling; a host name is resolved in the loop's thread pool."""
         try:
             host, port = split_address(self._upstream)
             family = socket.AF_INET6 if ipaddress.ip_address(host).version == 6 else socket.AF_INET  # noqa: PLR2004
@@ -56,7 +56,10 @@ class Dial:
         self._next()
 
     def abandon(self, *, reset: bool) -> None:
-        """Nobody waits for it any more; should it be connected by now, it ends by a RST (`reset`) or a FIN."""
+        """Stop dialling without calling `done`.
+
+        A socket that exists is closed with a RST (`reset`) or a FIN.
+        """
         self._abandoned = True
         if self._socket is not None:
             self._shop.pump.forget(self._socket.fileno())
@@ -83,12 +86,12 @@ class Dial:
     def _next(self) -> None:
         while self._left:
             family, address = self._left.pop(0)
-            if self._called(family, address):
+            if self._connecting(family, address):
                 return
         self._shop.loop.call_soon(self._end, None)
 
-    def _called(self, family: socket.AddressFamily, address: tuple[Any, ...]) -> bool:
-        """Whether an answer may be waited for."""
+    def _connecting(self, family: socket.AddressFamily, address: tuple[Any, ...]) -> bool:
+        """Start a connect; returns whether it is under way."""
         try:
             self._socket = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,8 +1,8 @@
-"""One direction of a connection: from the peer that is read, through the toxics' stages, to the peer that is written.
+"""One direction of a connection: from the peer it reads, through the toxics' stages, to the peer it writes.
 
-Answers to Toxiproxy's `ToxicLink` with its chain of stubs. Invariant: the stages stand in the order in which their
-toxics were created, behind the packet gate; while any of them, or the socket at the end, holds as much as it may,
-the source is not read.
+Answers to Toxiproxy's `ToxicLink` with its chain of stubs. Invariant: the packet gate comes first, then the
+stages in the order in which their toxics were created; while the gate, a stage or the outgoing socket is
+full, the source is not read.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from harness.proxy.workshop import Holdings
 __all__ = ["Direction"]
 
 _SHARE_MIN = 65_536
-"""What a direction may hold even when all together hold too much."""
+"""Bytes that a direction may hold even while the process as a whole holds too many."""
 
 
 class Direction:
-    """Mutable: its stages come and go while bytes pass."""
+    """Mutable: stages are added and removed while bytes pass."""
 
     __slots__ = (
         "_counted",
@@ -36,9 +36,9 @@ class Direction:
     )
 
     source: Peer
-    """Who is read; set once it is connected."""
+    """The peer it reads; set once the server is connected."""
     outlet: Peer
-    """Who is written; set once it is connected."""
+    """The peer it writes; set once the server is connected."""
 
     def __init__(self, stream: Stream, *, holdings: Holdings) -> None:
         self.stream = stream
@@ -53,14 +53,14 @@ class Direction:
         self._reading = False
 
     def begin(self, *, gate: Gate | None) -> None:
-        """Both peers are there: let bytes pass."""
+        """Start to read: both peers are connected."""
         self._gate = gate
         self.arrange(self.stages)
         self._reading = True
         self.source.read(on=True)
 
     def arrange(self, names: Iterable[str]) -> None:
-        """Join the stages in the order of `names` (of all toxics; those without a stage here are passed over)."""
+        """Chain the stages in the order of `names`; names without a stage in this direction are skipped."""
         self.stages = {name: self.stages[name] for name in names if name in self.stages}
         after: Receiver = self.outlet
         for stage in reversed(self.stages.values()):
@@ -71,7 +71,7 @@ class Direction:
             self._gate.next = after
 
     def feed(self, chunk: bytes) -> None:
-        """What the source sent."""
+        """Bytes that the source sent."""
         self.received += len(chunk)
         gate = self._gate
         if gate is not None:
@@ -94,7 +94,7 @@ class Direction:
         self._first().reset()
 
     def review(self) -> None:
-        """Read the source or leave it, by what is held."""
+        """Start or stop reading the source, by how many bytes are held."""
         reading = not self._full()
         if reading != self._reading:
             self._reading = reading
@@ -103,19 +103,19 @@ class Direction:
             self._holdings.wait(self)
 
     def dismiss(self) -> None:
-        """The connection has ended: what is held is gone."""
+        """The connection has ended: drop what is held."""
         self.stages.clear()
         self._holdings.move(-self._counted)
         self._counted = 0
 
     @property
     def held(self) -> int:
-        """Bytes on their way through the stages and before the socket."""
+        """Bytes in the gate, in the stages and waiting for the outgoing socket."""
         gate_held = 0 if self._gate is None else self._gate.held
         return gate_held + sum(stage.held for stage in self.stages.values()) + self.outlet.unsent
 
     def counted(self) -> dict[str, int]:
-        """Bytes as the control API says them; `swallowed` came and was neither sent nor is on its way."""
+        """Byte counts as the control API shows them; `swallowed`: received, not delivered and no longer held."""
         passed = self.outlet.sent + self.held
         return {
             "received": self.received,

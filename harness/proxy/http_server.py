@@ -1,8 +1,8 @@
 """A small HTTP/1.1 server for the control interface, on the proxy's own loop.
 
-It serves programs of this machine: bodies and the number of clients are bounded, and no client can make
-another wait. Reading ends in a request or in a refusal, whatever the bytes; an answer is whole or the
-connection is closed; nothing is read from a file.
+It serves programs of this machine: sizes, times and the number of clients are bounded, and no client can make
+another one wait. Whatever the bytes, reading ends in a request or a refusal; an answer is sent whole, or the
+connection is closed; no file is ever served.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ __all__ = [
     "BODY_MAX",
     "CLIENTS_MAX",
     "HEAD_MAX",
-    "READ_LIMIT_S",
     "Answer",
     "HttpServer",
     "Request",
@@ -43,21 +42,21 @@ CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One request, whole."""
+    """One complete request."""
 
     method: str
     target: str
-    """As it was sent: quoted, with its question."""
+    """Path and query as sent, still percent-encoded."""
     headers: Mapping[str, str]
-    """By name in small letters."""
+    """By name in lower case."""
     body: bytes
     keeps_open: bool
-    """Whether the client may ask more on this connection."""
+    """Whether the connection stays open for another request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What is answered."""
+    """One answer."""
 
     status: HTTPStatus
     body: bytes = b""
@@ -89,7 +88,7 @@ async def read_request(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
             body = await _read_body(reader, head.headers)
     except TimeoutError:
         raise Refusal(
-            f"the request was not whole within {READ_LIMIT_S:g} s", HTTPStatus.REQUEST_TIMEOUT
+            f"the request did not arrive completely within {READ_LIMIT_S:g} s", HTTPStatus.REQUEST_TIMEOUT
         ) from None
     except asyncio.LimitOverrunError:
         message = f"the request's headers are larger than {HEAD_MAX} bytes"
@@ -105,12 +104,12 @@ def _read_head(raw: bytes) -> _Head:
     first, *lines = raw.decode("latin-1").removesuffix("\r\n\r\n").lstrip("\r\n").split("\r\n")
     words = first.split(" ")
     if len(words) != len(("GET", "/", "HTTP/1.1")) or not words[2].startswith("HTTP/1."):
-        raise Refusal("the first line is not one of HTTP/1.1", HTTPStatus.BAD_REQUEST)
+        raise Refusal("the first line is no request line of HTTP/1.1", HTTPStatus.BAD_REQUEST)
     headers: dict[str, str] = {}
     for line in lines:
         name, colon, value = line.partition(":")
         if not colon or not name or name != name.strip():
-            raise Refusal("a header without a name or a colon", HTTPStatus.BAD_REQUEST)
+            raise Refusal("a header line has no name or no colon", HTTPStatus.BAD_REQUEST)
         headers[name.lower()] = value.strip()
     said = [option.strip() for option in headers.get("connection", "").lower().split(",")]
     keeps_open = "close" not in said and (words[2] != "HTTP/1.0" or "keep-alive" in said)
@@ -126,7 +125,7 @@ async def _read_body(reader: asyncio.StreamReader, headers: Mapping[str, str]) -
     if length is None:
         return b""
     if not (length.isascii() and length.isdigit()):
-        raise Refusal("the Content-Length is no number", HTTPStatus.BAD_REQUEST)
+        raise Refusal("the Content-Length is not a number", HTTPStatus.BAD_REQUEST)
     return await reader.readexactly(_within_limit(int(length)))
 
 
@@ -136,7 +135,7 @@ async def _read_chunks(reader: asyncio.StreamReader) -> bytes:
         _within_limit(len(body) + size)
         body += (await reader.readexactly(size + 2))[:size]
     while await reader.readuntil(b"\r\n") != b"\r\n":
-        pass  # trailers, each within the reader's limit and all within the request's time
+        pass  # trailers: bounded by the reader's limit for a line and by the time limit of the request
     return bytes(body)
 
 
@@ -145,7 +144,7 @@ async def _read_chunk_size(reader: asyncio.StreamReader) -> int:
         line = await reader.readuntil(b"\r\n")
         return int(line.split(b";")[0].strip(), 16)
     except (ValueError, asyncio.LimitOverrunError):
-        raise Refusal("a chunk's size is no number", HTTPStatus.BAD_REQUEST) from None
+        raise Refusal("a chunk's size is not a number", HTTPStatus.BAD_REQUEST) from None
 
 
 def _within_limit(size: int) -> int:
@@ -168,12 +167,12 @@ def written(answer: Answer, *, keeps_open: bool, with_body: bool = True) -> byte
 
 
 CLIENTS_MAX = 256
-"""Clients that are served at once; one more is told to come back."""
+"""Clients served at once; one more gets 503."""
 WRITE_LIMIT_S = 25.0
 """How long a client may take to read its answer; Toxiproxy's own limit."""
 
 DRAIN_LIMIT_S = 2.0
-"""How long a client that was refused may go on sending before it is hung up on."""
+"""How long the rest of a refused request is read and thrown away before the connection is closed."""
 
 Handle = Callable[[Request], Answer]
 
@@ -188,7 +187,7 @@ class HttpServer:
         self._server: asyncio.Server | None = None
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
-        """Listen; where it does. Raises OSError if that cannot be."""
+        """Start to listen; returns host and port. Raises OSError if the address cannot be bound."""
         asyncio.get_running_loop().set_exception_handler(_tell)
         self._server = await asyncio.start_server(self._serve, host, port, limit=HEAD_MAX)
         address: tuple[str, int] = self._server.sockets[0].getsockname()[:2]
@@ -210,7 +209,7 @@ class HttpServer:
         try:
             await self._converse(reader, writer)
         except (OSError, TimeoutError):
-            pass  # it went away, or does not read
+            pass  # the client closed the connection, or does not read
         finally:
             del self._clients[task]
             writer.close()
@@ -245,7 +244,10 @@ async def _send(writer: asyncio.StreamWriter, raw: bytes) -> None:
 
 
 async def _drain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Read on for a while: bytes that nobody read would turn the FIN into a RST, and the answer would be lost."""
+    """Read and throw away.
+
+    Unread bytes would make the kernel send RST instead of FIN, and the answer could be lost.
+    """
     writer.write_eof()
     with suppress(TimeoutError):
         async with asyncio.timeout(DRAIN_LIMIT_S):
@@ -254,7 +256,10 @@ async def _drain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 
 def _tell(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Out of descriptors, clients wait until there are some; asyncio would tell of each a hundred times a second."""
+    """Hides accept errors for lack of descriptors.
+
+    asyncio would report them a hundred times a second; the client waits.
+    """
     error = context.get("exception")
     if not (isinstance(error, OSError) and error.errno in OUT_OF_DESCRIPTORS):
         loop.default_exception_handler(context)

@@ -1,7 +1,7 @@
-"""The bodies of requests and answers: JSON as Go reads and writes it, for Toxiproxy's clients were made for that.
+"""JSON as Go's `encoding/json` reads and writes it, because Toxiproxy's clients were written against Go.
 
-Keys match in any case, `null` leaves a field as it was, what follows the first value is ignored, and an error
-has Go's words. Invariant: whatever the bytes, reading ends in a value or in a `Refusal`.
+Keys match in any case, `null` leaves a field unset, bytes after the first value are ignored, and an error has
+Go's text. Invariant: whatever the bytes, reading ends in a value or in a `Refusal`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NEEDS_VALUE = "Expecting value"
 INT64_LOW, INT64_HIGH = -(2**63), 2**63 - 1
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-_WORDS = {
+_GO_TEXTS = {
     "Expecting property name enclosed in double quotes": "looking for beginning of object key string",
     "Illegal trailing comma before end of object": "looking for beginning of object key string",
     "Illegal trailing comma before end of array": "looking for beginning of value",
@@ -46,21 +46,21 @@ _WORDS = {
     "Invalid \\uXXXX escape": "in \\u hexadecimal character escape",
     NEEDS_VALUE: "looking for beginning of value",
 }
-"""Python's complaint -> Go's, about the character at the same place."""
+"""Python's error text -> Go's text about the character at the same place."""
 
 
 class _Number(str):
-    """A number as it was written; what it is, the field that takes it decides."""
+    """A number as it was written; the field that takes it decides which type it has."""
 
     __slots__ = ()
 
 
 class _NoConstant(Exception):
-    """`NaN` and its kin, which Python would take."""
+    """`NaN`, `Infinity` or `-Infinity`, which Python accepts and Go does not."""
 
 
 def read_json(body: bytes) -> Any:
-    """The first value of the body; objects become lists of pairs, in a `tuple`, as they were written."""
+    """The first value of the body. An object is a tuple of (key, value) pairs in the written order."""
     text = body.decode(errors="replace")
     start = len(text) - len(text.lstrip(BLANK))
     if start == len(text):
@@ -68,7 +68,7 @@ def read_json(body: bytes) -> Any:
     try:
         value, _ = _DECODER.raw_decode(text, start)
     except json.JSONDecodeError as error:
-        raise bad_body(_complaint(text, error)) from None
+        raise bad_body(_go_text(text, error)) from None
     except _NoConstant as constant:
         raise bad_body(f"invalid character {str(constant)[0]!r} looking for beginning of value") from None
     except RecursionError:
@@ -85,8 +85,8 @@ _DECODER = json.JSONDecoder(
 )
 
 
-def _complaint(text: str, error: json.JSONDecodeError) -> str:
-    """Go's words for where reading stopped."""
+def _go_text(text: str, error: json.JSONDecodeError) -> str:
+    """Go's text for the error."""
     at = error.pos
     if error.msg.startswith("Illegal trailing comma"):  # Python 3.13 points at the comma
         at += 1
@@ -96,14 +96,16 @@ def _complaint(text: str, error: json.JSONDecodeError) -> str:
     if at >= len(text) or error.msg.startswith("Unterminated string"):
         return "unexpected EOF"
     if error.msg == "Expecting ',' delimiter":
-        return _after_a_part(text, at)
+        return _missing_comma(text, at)
     if error.msg == NEEDS_VALUE and text[at] in "tfn-":
-        return _in_a_word(text, at)
-    return f"invalid character {_quoted(text[at])} {_WORDS.get(error.msg, 'looking for beginning of value')}"
+        return _bad_literal(text, at)
+    return (
+        f"invalid character {_quoted(text[at])} {_GO_TEXTS.get(error.msg, 'looking for beginning of value')}"
+    )
 
 
-def _after_a_part(text: str, at: int) -> str:
-    """A comma is missing: in an object or in an array? Whichever bracket is open there."""
+def _missing_comma(text: str, at: int) -> str:
+    """A comma is missing; Go's text depends on whether an object or an array is open at `at`."""
     if re.search(r"\d\.$", text[: at + 1]) and text[at] == ".":
         following = text[at + 1 : at + 2]
         return f"invalid character {_quoted(following)} after decimal point in numeric literal"
@@ -117,8 +119,8 @@ def _after_a_part(text: str, at: int) -> str:
     return f"invalid character {_quoted(text[at])} after {where}"
 
 
-def _in_a_word(text: str, at: int) -> str:
-    """A word that begins like a literal, or a minus that no digit follows."""
+def _bad_literal(text: str, at: int) -> str:
+    """A word that begins like `true`, `false` or `null`, or a minus sign without a digit."""
     if text[at] == "-":
         following = text[at + 1 : at + 2]
         return f"invalid character {_quoted(following)} in numeric literal" if following else "unexpected EOF"
@@ -133,7 +135,7 @@ def _in_a_word(text: str, at: int) -> str:
 
 
 def _quoted(character: str) -> str:
-    """As Go quotes a character in an error."""
+    """The character as Go quotes it in an error."""
     if character == "'":
         return "'\\''"
     if character == '"':
@@ -143,7 +145,7 @@ def _quoted(character: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A type of Go's: how it is called in an error, and its value from JSON (None: not of this type)."""
+    """A Go type: its name in errors, and `take`, which converts a JSON value (None: the value has another type)."""
 
     title: str
     take: Callable[[Any], Any]
@@ -184,19 +186,19 @@ REAL = Kind(title="float32", take=_real)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """A field of a body: its type, and how Go calls the place that it stands in."""
+    """A field of a body: its type, and the struct field that Go names in errors."""
 
     kind: Kind
     place: str
-    """`Proxy.name`"""
+    """For example `Proxy.name`."""
     title: str = ""
-    """How Go calls the type, where it is not as the kind says."""
+    """Go's name of the type, where it differs from the kind's."""
 
 
 def read_fields(value: Any, fields: Mapping[str, Field], *, whole: str) -> dict[str, Any]:
-    """Those of `fields` that `value` sets; what else it has is ignored. `whole` is Go's name for it all.
+    """Those of `fields` that `value` sets; other keys are ignored. `whole` is Go's name of the struct.
 
-    A `Refusal` names the first field, in the body's order, whose value is of another type.
+    Raises a `Refusal` about the first field, in the body's order, whose value has the wrong type.
     """
     if value is None:
         return {}
@@ -214,7 +216,7 @@ def read_fields(value: Any, fields: Mapping[str, Field], *, whole: str) -> dict[
 
 
 def single(value: Any, name: str) -> Any:
-    """The field of that name as it was written, unread; None if there is none."""
+    """The raw value of that field; None if the body does not set it."""
     found = None
     for key, given in value if isinstance(value, tuple) else ():
         if key.lower() == name and given is not None:
@@ -238,7 +240,7 @@ def _of_another_type(field: Field, given: Any) -> Refusal:
 
 
 def title_of(value: Any) -> str:
-    """What JSON calls it."""
+    """The name of the value's JSON type in Go's errors."""
     match value:
         case bool():
             return "bool"
@@ -253,7 +255,7 @@ def title_of(value: Any) -> str:
 
 
 def json_text(value: Any) -> str:
-    """As Go writes it: no blanks, and nothing that a browser could take for markup."""
+    """As Go writes it: no spaces, and `<`, `>`, `&` escaped."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -261,7 +263,7 @@ def json_text(value: Any) -> str:
 
 
 def as_single(value: float) -> float | int:
-    """The shortest number that is this one in single precision, as Go prints a `float32`."""
+    """The shortest number with the same value in single precision, as Go prints a `float32`."""
     if value == int(value):
         return int(value)
     for digits in range(1, 10):

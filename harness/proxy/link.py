@@ -1,9 +1,8 @@
-"""A link: a listening port, the upstream behind it, its toxics, its live connections and its counters.
+"""A link, which Toxiproxy calls a proxy: a listening port, its upstream, toxics, live connections and counters.
 
-Answers to Toxiproxy's `Proxy`. Every call returns without waiting for data, a sleep or a dial, and what it
-changes holds for live connections as for new ones. The counters are named and labelled like Toxiproxy's in
-Prometheus' text form; Toxiproxy counts a connection when it ends, these count bytes as they pass, and never
-fall.
+Every call returns without waiting for data, a sleep or a dial, and a change applies to live connections as well as to
+new ones. The counters have the names and labels of Toxiproxy's Prometheus metrics; Toxiproxy counts a connection when
+it ends, these count bytes as they pass and never decrease.
 """
 
 from __future__ import annotations
@@ -24,19 +23,19 @@ __all__ = ["Cutting", "Link", "metrics_text"]
 
 
 class Cutting(StrEnum):
-    """How live connections are ended on demand, in the words of the control API."""
+    """How a cut ends live connections, in the words of the control API."""
 
     RST = "rst"
-    """As if the network had torn: what is on its way is lost."""
+    """Reset: bytes in flight are lost."""
     FIN = "fin"
-    """As if both peers had hung up."""
+    """An orderly close of both sockets."""
 
 
 _COUNTERS = ("toxiproxy_proxy_received_bytes_total", "toxiproxy_proxy_sent_bytes_total")
 
 
 def metrics_text(links: Iterable[Link]) -> str:
-    """Both counters of every link and direction."""
+    """Prometheus text: both counters of every link and direction."""
     traffic = [(link, stream, link.traffic()[stream]) for link in links for stream in Stream]
     lines = []
     for number, counter in enumerate(_COUNTERS):
@@ -62,15 +61,15 @@ def _escaped(value: str) -> str:
 
 
 class Link:
-    """One proxy of the control API; mutable. Made disabled: `start` opens it."""
+    """One link. Mutable. Constructed disabled; `start` opens the port."""
 
     def __init__(self, *, name: str, listen: str, upstream: str, shop: Workshop, mysql: bool = False) -> None:
         self.name = name
         self.listen = listen
-        """As it was asked for until the first start; then with the number of its port."""
+        """The address as requested until the first start; then with the real port."""
         self.upstream = upstream
         self.mysql = mysql
-        """Whether packets are counted from each connection's first byte."""
+        """Whether to follow MySQL's packets from each connection's first byte, without waiting for a packet toxic."""
         self.enabled = False
         self.deeds = DeedLog(link=name, loop=shop.loop, file=shop.deeds_file)
         self.packet_toxics: dict[str, PacketToxic] = {}
@@ -79,13 +78,13 @@ class Link:
         self._live: dict[int, Connection] = {}
         self._accepted_count = 0
         self._counted_from = 0
-        self._past: Traffic = dict.fromkeys(Stream, (0, 0))
+        self._ended_traffic: Traffic = dict.fromkeys(Stream, (0, 0))
         self._listener: Listener | None = None
 
     # --------------------------------------------------------------------------- listening or not
 
     def start(self) -> None:
-        """Listen. Raises OSError if the address cannot be had."""
+        """Listen. Raises OSError if the address cannot be bound."""
         if self._listener is None:
             self._listener = Listener(self.listen, loop=self._shop.loop, accepted=self._accept)
             self.listen = self._listener.address
@@ -94,21 +93,24 @@ class Link:
         self.enabled = True
 
     def stop(self) -> None:
-        """Refuse clients, and end every live connection by a FIN to both sides; the port stays the link's."""
+        """Refuse clients and close every live connection with a FIN to both sides. The port stays bound."""
         self.enabled = False
         if self._listener is not None:
             self._listener.shut()
         self._end_all(Cutting.FIN)
 
     def close(self) -> None:
-        """Stop, and give the port back: the link is deleted."""
+        """Stop and release the port; for a link that is deleted."""
         self.stop()
         if self._listener is not None:
             self._listener.close()
             self._listener = None
 
     def move(self, *, listen: str) -> None:
-        """Another address to listen at; live connections end. Raises OSError, and stays where it is, if it cannot."""
+        """Listen at another address; live connections end.
+
+        Raises OSError and changes nothing if the address cannot be bound.
+        """
         moved = Listener(listen, loop=self._shop.loop, accepted=self._accept)
         was_enabled = self.enabled
         if was_enabled and not self._refusing():
@@ -121,7 +123,7 @@ class Link:
         self._listener, self.listen, self.enabled = moved, moved.address, was_enabled
 
     def retarget(self, upstream: str) -> None:
-        """Dial another upstream from now on; live connections end."""
+        """Dial another upstream for new connections; live connections end."""
         self.upstream = upstream
         self._end_all(Cutting.FIN)
 
@@ -142,19 +144,19 @@ class Link:
         connection.begin()
 
     def count_anew(self) -> None:
-        """The next connection draws as number 1; those that live keep what they draw from."""
+        """Number new connections from 1 again, so that they draw as in a fresh proxy; live ones keep their number."""
         self._counted_from = self._accepted_count
 
     def ended(self, connection: Connection) -> None:
-        """Both sockets of a connection are closed."""
+        """A connection has closed both its sockets."""
         self._live.pop(connection.id, None)
-        self._past = _sum(self._past, connection.traffic())
+        self._ended_traffic = _sum(self._ended_traffic, connection.traffic())
 
     # ------------------------------------------------------------------------------------- toxics
 
     @property
     def toxics(self) -> list[Toxic]:
-        """Upstream first, then downstream, each in order of creation: the order of action."""
+        """Upstream first, then downstream, each in the order of creation."""
         toxics = self._toxics.values()
         return [
             *(toxic for toxic in toxics if toxic.direction is Stream.UPSTREAM),
@@ -162,7 +164,7 @@ class Link:
         ]
 
     def add_toxic(self, toxic: Toxic) -> None:
-        """Act by it from now on. Its name must be free, its attributes complete and good."""
+        """Apply a new toxic at once, to live connections too. Its name must be free and its attributes validated."""
         assert toxic.name not in self._toxics
         self._toxics[toxic.name] = toxic
         if toxic.type == "packet":
@@ -177,7 +179,7 @@ class Link:
     def update_toxic(
         self, name: str, *, attributes: Attributes | None = None, toxicity: float | None = None
     ) -> Toxic:
-        """Another setting, at once and for live connections too; complete attributes, or None as they are."""
+        """Change a toxic at once, for live connections too. `attributes` must be complete; None keeps them."""
         before = self._toxics[name]
         toxic = Toxic(
             name=name,
@@ -195,7 +197,7 @@ class Link:
         return toxic
 
     def remove_toxic(self, name: str) -> None:
-        """Act by it no more; what it held goes on, or its connections end, as its kind documents."""
+        """Remove a toxic. Bytes that it held are passed on, or its connections end, as the kind documents."""
         toxic = self._toxics.pop(name)
         for connection in self._connections():
             connection.spare(toxic)
@@ -211,7 +213,7 @@ class Link:
     # ---------------------------------------------------------------------------- cuts and answers
 
     def cut(self, how: Cutting) -> list[int]:
-        """End the connections that live now, by RST or by FIN to both ends; answers with their numbers."""
+        """End all live connections by RST or by FIN to both ends; returns their ids."""
         cut = self._end_all(how)
         did = "reset" if how is Cutting.RST else "cut"
         for number in cut:
@@ -219,18 +221,18 @@ class Link:
         return cut
 
     def connections(self) -> list[Mapping[str, object]]:
-        """The live connections, as the control API says them."""
+        """The live connections, as the control API shows them."""
         return [connection.as_json() for connection in self._live.values()]
 
     def traffic(self) -> Traffic:
-        """Bytes received and sent in each direction since the link was made."""
-        traffic = self._past
+        """Bytes received and sent in each direction since the link was created."""
+        traffic = self._ended_traffic
         for connection in self._live.values():
             traffic = _sum(traffic, connection.traffic())
         return traffic
 
     def deeds_after(self, number: int) -> DeedPage:
-        """What was done after the deed of that number."""
+        """The log entries after that number."""
         return self.deeds.after(number)
 
     def _end_all(self, how: Cutting) -> list[int]:

@@ -1,8 +1,8 @@
-"""A listener: the port of a link, open or shut, and kept by the link as long as the link exists.
+"""A listener: the port of a link, open or shut, bound for as long as the link exists.
 
-Answers to the `tcp_listener` of Toxiproxy's proxy, whose port any program may take while it is disabled.
-While shut, connects are refused, yet the port stays bound, so that opening again cannot fail for its number.
-An address is read as Go's `net.Listen` reads it, loopback by default, and never asks a name server.
+Answers to the `tcp_listener` of Toxiproxy's proxy, whose port any program can take while the proxy is disabled. While
+shut, connects are refused but the port stays bound, so opening it again cannot fail because another program took it.
+An address is read as by Go's `net.Listen`, with loopback as default, and never needs a name server.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ PORT_MAX = 65_535
 
 
 def listen_address(text: str, *, prefix: str = "listen tcp: ") -> str:
-    """`host:port` with numbers for both, port 0 for any; a missing host or the empty text means loopback.
+    """`host:port` with a numeric host and port; port 0 means any port, a missing host or an empty text means loopback.
 
-    Toxiproxy would listen on every address there; ours does so only where it is asked to by name (`0.0.0.0`).
+    Toxiproxy listens on every address when the host is missing; ours does so only for an explicit `0.0.0.0`.
     """
     if not text:
         return f"{LOOPBACK}:0"
@@ -36,13 +36,13 @@ def listen_address(text: str, *, prefix: str = "listen tcp: ") -> str:
 
 
 def same_listen(asked: str, *, now: str) -> bool:
-    """Whether a link that listens at `now` (an address of ours) is where it is `asked` to be; port 0 is any port."""
+    """Whether a link that listens at `now` already satisfies the address `asked`; port 0 matches any port."""
     host, _, port = asked.rpartition(":")
     return asked == now or (port == "0" and host == now.rpartition(":")[0])
 
 
 def is_loopback(host: str) -> bool:
-    """Whether nobody but this machine can reach it."""
+    """Whether only this machine can reach `host`."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -98,9 +98,9 @@ def _wrong(words: str) -> Refusal:
 
 _BACKLOG = 4_096
 _ACCEPTS_MAX = 256
-"""Accepted in one go before others have their turn."""
+"""Connections accepted in one callback, before other sockets are served."""
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-"""What an accept fails with for want of the machine's means; the client waits."""
+"""Errors of an accept for lack of descriptors or memory; the client stays in the kernel's queue."""
 _RECOVERY_S = 0.1
 
 Accepted = Callable[[socket.socket, str], None]
@@ -108,7 +108,7 @@ Accepted = Callable[[socket.socket, str], None]
 
 
 class Listener:
-    """Mutable: open or shut. Raises OSError from its making if the address cannot be bound."""
+    """A bound socket, open or shut. Mutable. The constructor raises OSError if the address cannot be bound."""
 
     def __init__(self, address: str, *, loop: asyncio.AbstractEventLoop, accepted: Accepted) -> None:
         self._loop = loop
@@ -118,32 +118,32 @@ class Listener:
 
     @property
     def address(self) -> str:
-        """Where it listens: the number that a port of 0 became, too."""
+        """The bound address, with the real port where port 0 was asked for."""
         host, port = self._socket.getsockname()[:2]
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     def open(self) -> None:
-        """Accept clients. Raises OSError if somebody else listens there by now."""
+        """Accept clients. Raises OSError if another socket listens there."""
         if not self.is_open:
             self._socket.listen(_BACKLOG)
             self._loop.add_reader(self._socket.fileno(), self._accept)
             self.is_open = True
 
     def shut(self) -> None:
-        """Refuse clients; those that nobody accepted yet are reset, as by any closed listener."""
+        """Refuse clients. Connections not yet accepted are reset, as when any listener closes."""
         if self.is_open:
             self.is_open = False
             self._loop.remove_reader(self._socket.fileno())
-            self._socket.shutdown(socket.SHUT_RD)  # Linux: it listens no more, and stays bound
+            self._socket.shutdown(socket.SHUT_RD)  # Linux: the socket stops listening and stays bound
 
     def close(self) -> None:
-        """Give the port back."""
+        """Release the port."""
         self.shut()
         self._socket.close()
 
     def _accept(self) -> None:
         for _ in range(_ACCEPTS_MAX):
-            if not self.is_open:  # the last client's coming shut it
+            if not self.is_open:  # the callback for the last client shut the listener
                 return
             try:
                 accepted, peer = self._socket.accept()
@@ -153,13 +153,16 @@ class Listener:
                 if error.errno in OUT_OF_DESCRIPTORS:
                     self._recover()
                     return
-                continue  # that client is gone already
+                continue  # that client has disconnected
             accepted.setblocking(False)
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._accepted(accepted, f"{peer[0]}:{peer[1]}")
 
     def _recover(self) -> None:
-        """Out of descriptors: the clients wait in the kernel's queue instead of ringing without end."""
+        """Out of descriptors: stop polling for a while.
+
+        The waiting clients would make the socket ready all the time.
+        """
         self._loop.remove_reader(self._socket.fileno())
         self._loop.call_later(_RECOVERY_S, self._resume)
 
@@ -177,7 +180,7 @@ def _bound(host: str, port: int) -> socket.socket:
         first.bind(address)
         if port:
             return first
-        # A port that the kernel chose is given back when listening ends; one that was asked for is not.
+        # Linux unbinds a port that it chose itself when listening ends; a port bound by number stays bound.
         second = _reusable(family)
         second.bind(first.getsockname())
     except OSError:

@@ -1,7 +1,8 @@
-"""A peer: the socket of a client or a server, read into one direction and written to by the other.
+"""A peer: the socket of a client or a server, the source of one direction and the destination of the other.
 
-Answers to one half of Toxiproxy's `ToxicLink`. Invariant: what cannot be sent is kept only until the next wake-up of
-its source, which is not read meanwhile; a FIN leaves as a FIN, a reset as a reset, and no linger is left behind.
+Answers to one half of Toxiproxy's `ToxicLink`. Invariants: while the socket does not take all bytes, the source of
+those bytes is not read, so at most what it already sent is queued; a FIN is forwarded as a FIN, a reset as a reset; no
+SO_LINGER option stays set.
 """
 
 from __future__ import annotations
@@ -13,45 +14,45 @@ from typing import Protocol
 
 from harness.proxy.workshop import IN, NOTHING, OUT, Pump
 
-__all__ = ["READ_MAX", "RESET", "Inflow", "Peer", "PeerWatcher"]
+__all__ = ["RESET", "Inflow", "Peer", "PeerWatcher"]
 
 READ_MAX = 65_536
-"""Bytes read at once."""
+"""Bytes of one read."""
 
 _DRAIN_MAX = 64
-"""Reads of what came too late, before a close: unread bytes would turn its FIN into a reset."""
+"""Reads before a close: closing a socket with unread bytes would send RST instead of FIN."""
 RESET = struct.pack("ii", 1, 0)
-"""A linger of 0 s: closing the socket sends a RST."""
+"""SO_LINGER with 0 s: closing the socket sends a RST."""
 
 
 class Inflow(Protocol):
-    """The direction that a peer is read into."""
+    """The direction that a peer's bytes go into."""
 
     def feed(self, chunk: bytes) -> None:
         """Bytes that the peer sent."""
 
     def finished(self) -> None:
-        """The peer will send no more."""
+        """The peer sent its FIN."""
 
 
 class PeerWatcher(Protocol):
-    """Who must know what becomes of a peer."""
+    """Is called when a peer's state changes."""
 
     def congested(self, peer: Peer) -> None:
-        """It takes less than it is sent, or takes all again."""
+        """The peer's socket is full, or takes bytes again."""
 
     def lost(self, peer: Peer) -> None:
-        """It reset the connection."""
+        """The peer reset the connection."""
 
     def told_all(self, peer: Peer) -> None:
-        """It was sent the FIN of the direction that leads to it."""
+        """The direction that leads to the peer has ended, and the peer was sent its FIN."""
 
     def gone(self, peer: Peer) -> None:
-        """Its socket is closed."""
+        """The peer's socket is closed."""
 
 
 class Peer:
-    """One socket of a connection; mutable, and the last receiver of the direction that leads to it."""
+    """One socket of a connection. Mutable. It is the last `Receiver` of the direction that leads to it."""
 
     __slots__ = (
         "_blocked",
@@ -61,13 +62,13 @@ class Peer:
         "_eof_due",
         "_events",
         "_feed",
-        "_heard_all",
         "_into",
         "_pending",
         "_pump",
         "_recv",
         "_send",
         "_socket",
+        "_source_ended",
         "_watched",
         "_watcher",
         "closed",
@@ -86,18 +87,18 @@ class Peer:
         self._feed = into.feed
         self._watcher = watcher
         self._pending: deque[bytes] = deque()
-        self._blocked = False  # something is pending, or nothing may be sent any more
-        self._broken = False  # sending failed: the peer has reset
+        self._blocked = False  # bytes are pending, or nothing may be sent any more
+        self._broken = False  # a send failed: the peer has reset the connection
         self._closing = False
         self._eof_due = False
-        self._heard_all = False
+        self._source_ended = False
         self.shut = False
-        """Whether it was sent a FIN."""
+        """Whether a FIN was sent."""
         self.closed = False
         self.unsent = 0
-        """Bytes that wait for the socket to take them."""
+        """Bytes queued until the socket takes them."""
         self.sent = 0
-        """Bytes that it was given."""
+        """Bytes written to the socket."""
         self._events = NOTHING
         self._watched = True
         pump.watch(self._descriptor, NOTHING, self.ready)
@@ -105,13 +106,13 @@ class Peer:
     # ------------------------------------------------------------------------------- being read
 
     def read(self, *, on: bool) -> None:
-        """Read what it sends, or leave it in the kernel until further notice."""
-        if not self._heard_all and not self._closing:
+        """Start or stop reading; unread bytes stay in the kernel."""
+        if not self._source_ended and not self._closing:
             self._want(self._events | IN if on else self._events & ~IN)
 
     def ready(self, events: int) -> None:
-        """The pump's news about the socket."""
-        if events == IN == self._events:  # nearly always
+        """The pump's callback with the socket's events."""
+        if events == IN == self._events:  # the common case
             self._receive()
             return
         if events & OUT and self._pending:
@@ -132,21 +133,21 @@ class Peer:
             return
         if chunk:
             self._feed(chunk)
-        elif self._broken:  # the failed send took the error away; without it this would look like a FIN
+        elif self._broken:  # the failed send consumed the socket's error; a read alone would look like a FIN
             self._lost()
         else:
-            self._heard_all = True
+            self._source_ended = True
             self._want(self._events & ~IN)
             self._into.finished()
             self._settle()
 
     def _hung_up(self) -> None:
-        """A reset, or the end of both ways, while it is not read."""
+        """The socket reports a reset, or both directions ended, while it is not read."""
         if self._broken or self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
             self._lost()
-        elif self._heard_all and self.shut:
+        elif self._source_ended and self.shut:
             self._close()
-        else:  # its FIN waits behind bytes that may not be read yet; the pump would ring without end
+        else:  # its FIN is behind bytes that are not read yet; epoll would report the socket again and again
             self._watched = False
             self._pump.forget(self._descriptor)
 
@@ -157,7 +158,7 @@ class Peer:
     # ---------------------------------------------------------------------------- being written
 
     def data(self, chunk: bytes) -> None:
-        """Send, or keep what the socket does not take."""
+        """Send, or queue what the socket does not take."""
         if self._blocked:
             self._queue(chunk)
             return
@@ -173,19 +174,19 @@ class Peer:
             self._queue(chunk[taken:])
 
     def eof(self) -> None:
-        """A FIN, after what is pending."""
+        """Send a FIN after what is pending."""
         self._eof_due = True
         if not self._pending:
             self._shut_now()
 
     def reset(self) -> None:
-        """A RST, now."""
+        """Send a RST now."""
         if not self.closed:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
             self._close()
 
     def close(self, *, deliver: bool) -> None:
-        """A FIN and the end: after what is pending (`deliver`), or now."""
+        """Close with a FIN: after what is pending (`deliver`), or now."""
         if self.closed:
             return
         self._closing = True
@@ -196,7 +197,7 @@ class Peer:
 
     def _queue(self, chunk: bytes) -> None:
         if self.closed or self._closing or self._broken or self.shut or self._eof_due:
-            return  # nobody is there to take it
+            return  # the connection is ending: the bytes are lost
         self._pending.append(chunk)
         self.unsent += len(chunk)
         if not self._blocked:
@@ -230,7 +231,10 @@ class Peer:
             self._watcher.congested(self)
 
     def _break(self) -> None:
-        """Sending failed. What it sent before its reset is still read; then the reset is passed on."""
+        """A send failed.
+
+        Reading goes on: the peer may have sent bytes before its reset; then the reset is forwarded.
+        """
         self._broken = True
         self._blocked = True
         self._forget_pending()
@@ -251,7 +255,7 @@ class Peer:
         self.shut = True
         try:
             self._socket.shutdown(socket.SHUT_WR)
-        except OSError:  # it is no longer connected: its reading side will say so
+        except OSError:  # not connected any more: the next read reports it
             self._broken = True
         self._settle()
         self._watcher.told_all(self)
@@ -259,17 +263,17 @@ class Peer:
     # ---------------------------------------------------------------------------------- its end
 
     def _settle(self) -> None:
-        if self._heard_all and self.shut and not self.closed:
+        if self._source_ended and self.shut and not self.closed:
             self._close()
 
     def _close_gently(self) -> None:
-        """With a FIN even if it sent something that nobody read."""
+        """Close with a FIN even if the peer sent bytes that were not read."""
         try:
             self._socket.shutdown(socket.SHUT_WR)
             for _ in range(_DRAIN_MAX):
                 if not self._recv(READ_MAX):
                     break
-        except OSError:  # nothing more there, or the peer is gone already
+        except OSError:  # nothing left to read, or the peer has gone
             pass
         self._close()
 

@@ -1,6 +1,6 @@
-"""Refusals of the control interface: a status and the very words that Toxiproxy's clients know.
+"""Refusals of the control interface: an HTTP status and exactly the text that Toxiproxy's clients expect.
 
-Answers to Toxiproxy's `ApiError`. Invariant: what was refused has changed nothing.
+Answers to Toxiproxy's `ApiError`. Invariant: a request that was refused has changed nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = [
 
 
 class Refusal(Exception):
-    """What was asked cannot be done; `words` go into the answer's body."""
+    """A request that cannot be done; `words` is the error text of the answer."""
 
     def __init__(self, words: str, status: HTTPStatus) -> None:
         super().__init__(words)
@@ -33,42 +33,42 @@ class Refusal(Exception):
 
 
 def bad_body(why: str) -> Refusal:
-    """A body that cannot be read, or says what cannot be."""
+    """The body cannot be parsed, or asks for something impossible."""
     return Refusal(f"bad request body: {why}", HTTPStatus.BAD_REQUEST)
 
 
 def missing_field(name: str) -> Refusal:
-    """A field that has no default."""
+    """A required field is missing."""
     return Refusal(f"missing required field: {name}", HTTPStatus.BAD_REQUEST)
 
 
 def link_not_found() -> Refusal:
-    """No link of that name."""
+    """There is no link of that name."""
     return Refusal("proxy not found", HTTPStatus.NOT_FOUND)
 
 
 def link_exists() -> Refusal:
-    """A link of that name is there already."""
+    """There already is a link of that name."""
     return Refusal("proxy already exists", HTTPStatus.CONFLICT)
 
 
 def toxic_not_found() -> Refusal:
-    """No toxic of that name on that link."""
+    """The link has no toxic of that name."""
     return Refusal("toxic not found", HTTPStatus.NOT_FOUND)
 
 
 def toxic_exists() -> Refusal:
-    """A toxic of that name is on that link already."""
+    """The link already has a toxic of that name."""
     return Refusal("toxic already exists", HTTPStatus.CONFLICT)
 
 
 def invalid_stream() -> Refusal:
-    """Neither of the two directions."""
+    """The stream is neither upstream nor downstream."""
     return Refusal("stream was invalid, can be either upstream or downstream", HTTPStatus.BAD_REQUEST)
 
 
 def invalid_toxic_type() -> Refusal:
-    """No toxic is of that type."""
+    """There is no toxic of that type."""
     return Refusal("invalid toxic type", HTTPStatus.BAD_REQUEST)
 
 

@@ -1,7 +1,7 @@
-"""All links of a proxy by name, and what may be done to them: make, change, remove, populate, reset.
+"""All links of a proxy process by name, and the changes that the control interface may make to them.
 
-Answers to Toxiproxy's `ProxyCollection`. Invariants: a change is made whole or not at all, so that what is reported
-after a refusal is what is; nothing here waits for data, for a dial or for a client.
+Answers to Toxiproxy's `ProxyCollection`. Invariants: a change is made completely or not at all, so after a refusal the
+state is what the interface shows; nothing here waits for data, a dial or a client.
 """
 
 from __future__ import annotations
@@ -29,43 +29,43 @@ __all__ = ["Populated", "Registry"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Populated:
-    """What came of a list of links: those that stand, and why the rest does not."""
+    """The result of a populate: the links that exist now, and why the first of the rest was refused."""
 
     links: Sequence[Link]
     refusal: Refusal | None = None
 
 
 class Registry:
-    """The links. Mutable: it is what the control interface changes."""
+    """The links. Mutable: the control interface changes it."""
 
     def __init__(self, shop: Workshop) -> None:
         self._shop = shop
         self._links: dict[str, Link] = {}
 
     def __iter__(self) -> Iterator[Link]:
-        """In the order of their names, as Go prints a map."""
+        """Sorted by name, as Go prints a map."""
         return iter([self._links[name] for name in sorted(self._links)])
 
     @property
     def seed(self) -> int:
-        """What new connections draw from."""
+        """The seed of new connections' draws."""
         return self._shop.dice.seed
 
     def reseed(self, seed: int) -> None:
-        """Draw from another seed, and count every link's connections from 1 again, as if the proxy had just begun."""
+        """Set the seed and number every link's connections from 1 again, as in a fresh proxy with this seed."""
         self._shop.reseed(seed)
         for link in self:
             link.count_anew()
 
     def link(self, name: str) -> Link:
-        """The link of that name."""
+        """The link of that name. Raises a `Refusal` if there is none."""
         try:
             return self._links[name]
         except KeyError:
             raise link_not_found() from None
 
     def make(self, asked: LinkAsked) -> Link:
-        """A new link, listening unless it shall not."""
+        """Create a link; it listens unless `enabled` is false."""
         if asked.name in self._links:
             raise link_exists()
         link = self._built(asked)
@@ -75,7 +75,7 @@ class Registry:
         return link
 
     def change(self, name: str, asked: LinkAsked) -> Link:
-        """Another address or upstream, which cuts live connections and keeps the toxics; open or closed."""
+        """Change the address or upstream (live connections end, toxics stay), or enable or disable the link."""
         link = self.link(name)
         if asked.listen is not None:
             listen = listen_address(asked.listen, prefix="")
@@ -91,14 +91,14 @@ class Registry:
         return link
 
     def remove(self, name: str) -> None:
-        """Close the link, cut its connections, forget it."""
+        """Close and delete the link; its connections end."""
         self.link(name).close()
         del self._links[name]
 
     def populate(self, asked: Sequence[LinkAsked]) -> Populated:
-        """Make those that are not there as asked; one that is there with this address and upstream stays untouched.
+        """Create the links; an existing one with the same address and upstream is left untouched.
 
-        What cannot be made ends it; the links before it stand.
+        Stops at the first refusal; the links created before it stay.
         """
         links: list[Link] = []
         for wanted in asked:
@@ -109,7 +109,7 @@ class Registry:
         return Populated(links=links)
 
     def reset(self) -> None:
-        """Open every link, take every toxic away; the first that cannot open is told when all others were reset."""
+        """Enable every link and remove every toxic. Raises the first refusal after all links were reset."""
         refusals: list[Refusal] = []
         for link in self:
             try:
@@ -123,19 +123,19 @@ class Registry:
             raise refusals[0]
 
     def close(self) -> None:
-        """Every link, for the end of the proxy."""
+        """Delete every link; for the end of the process."""
         for name in list(self._links):
             self.remove(name)
 
     def toxic(self, name: str, toxic: str) -> Toxic:
-        """The toxic of that name on the link of that name."""
+        """The toxic of that name on that link. Raises a `Refusal` if there is none."""
         for found in self.link(name).toxics:
             if found.name == toxic:
                 return found
         raise toxic_not_found()
 
     def add_toxic(self, name: str, asked: ToxicAsked) -> Toxic:
-        """Behind the toxics of its direction that are there; live connections feel it at once."""
+        """Add a toxic after the existing ones of its direction; it acts on live connections at once."""
         link = self.link(name)
         if any(found.name == asked.toxic.name for found in link.toxics):
             raise toxic_exists()
@@ -145,14 +145,14 @@ class Registry:
         return toxic
 
     def change_toxic(self, name: str, toxic: str, change: ToxicChange) -> Toxic:
-        """What is not said stays; connections that it acts on feel it at once."""
+        """Change a toxic; what the body does not set stays. It applies to live connections at once."""
         before = self.toxic(name, toxic)
         attributes = attributes_asked(change.attributes, TOXIC_KINDS[before.type], before=before.attributes)
         toxicity = before.toxicity if change.toxicity is None else change.toxicity
         return self.link(name).update_toxic(toxic, attributes=attributes, toxicity=toxicity)
 
     def remove_toxic(self, name: str, toxic: str) -> None:
-        """What it held goes on or is closed, as the toxic documents."""
+        """Remove a toxic; bytes that it held are passed on or lost, as its kind documents."""
         self.link(name).remove_toxic(self.toxic(name, toxic).name)
 
     def _built(self, asked: LinkAsked) -> Link:
@@ -162,7 +162,7 @@ class Registry:
         )
 
     def _made_or_kept(self, asked: LinkAsked) -> Link:
-        """A link that listens where it is asked to, at any port if any is asked for, is not touched."""
+        """Keeps an existing link that has this upstream and listens where it is asked to; else makes one."""
         there = self._links.get(asked.name)
         if there is None:
             return self.make(asked)
@@ -171,7 +171,7 @@ class Registry:
             return there
         link = self._built(asked)
         if listen == there.listen:
-            there.close()  # the port that the new one takes
+            there.close()  # releases the port for the new link
         if asked.enabled is not False:
             _start(link)
         there.close()

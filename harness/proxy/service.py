@@ -1,6 +1,6 @@
-"""The proxy as a service: one loop, its links, its control interface, until it is told to end.
+"""The proxy as a service: one event loop, the links and the control interface, until SIGTERM or SIGINT.
 
-Invariant: when `serve` returns, nothing of it listens and no connection of it lives, however it was ended.
+Invariant: when `serve` returns, for whatever reason, nothing listens and every connection is closed.
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ from reference_impl.mailbox.loops import real_loop
 __all__ = ["CONTROL_PORT", "Service", "serve"]
 
 CONTROL_PORT = 8474
-"""Where Toxiproxy's clients look for it."""
+"""Toxiproxy's default port."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """What a proxy is started with."""
+    """The options of a proxy process."""
 
     host: str = LOOPBACK
     port: int = CONTROL_PORT
-    """0: any that is free."""
+    """0: any free port."""
     seed: int = 0
-    """Of every decision that is drawn."""
+    """Seed of every random decision."""
     token: str | None = None
-    """Who steers it must show this; None: whoever reaches it may."""
+    """Clients of the control interface must send this token; None: no token is needed."""
     log: Path | None = None
-    """Every deed is written here too, a line of JSON each."""
+    """File to append every log entry to, one JSON object a line."""
     config: Path | None = None
-    """Links to make at the start: the body of a `POST /populate`."""
+    """File with links to create at the start: the body of a `POST /populate`."""
     beyond_loopback: bool = False
-    """Whether `host` may be an address that other machines reach."""
+    """Whether `host` may be an address that other machines can reach."""
 
 
 def serve(service: Service, *, say: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or SIGINT; `say` is told where it listens. Raises UsageError or WorldError if it cannot."""
+    """Serve until SIGTERM or SIGINT. `say` gets the address. Raises UsageError or WorldError if it cannot start."""
     if not (service.beyond_loopback or is_loopback(service.host)):
         message = (
-            f"--host {service.host} is not on loopback: any machine that reaches it could steer this proxy"
+            f"--host {service.host} is not on loopback: any machine that reaches it could control the proxy"
         )
         raise UsageError(message, fix="leave --host out, or add --beyond-loopback (and --token)")
     raise_descriptor_limit()
@@ -79,7 +79,7 @@ async def _until_told(server: HttpServer, service: Service, *, say: Callable[[st
     except OSError as error:
         raise WorldError(
             f"the proxy cannot listen on {service.host}:{service.port}: {error.strerror or error}",
-            fix="end what listens there, or choose another --port (0: any free one)",
+            fix="stop the program that listens there, or choose another --port (0: any free one)",
         ) from error
     say(f"listening on {host}:{port}, seed {service.seed}")
     try:
@@ -92,7 +92,7 @@ def _opened(log: Path) -> IO[str]:
     try:
         return log.open("a", encoding="utf-8")
     except OSError as error:
-        message = f"the log of deeds {log} cannot be written: {error.strerror}"
+        message = f"the log file {log} cannot be written: {error.strerror}"
         raise UsageError(message, fix="name another file with --log") from error
 
 
@@ -105,7 +105,7 @@ def _populate(registry: Registry, config: Path | None) -> None:
         raise UsageError(f"{config} cannot be read: {error.strerror}", fix="name another --config") from error
     except Refusal as refusal:
         raise UsageError(
-            f"{config}: {refusal.words}", fix="write it like the body of a POST /populate"
+            f"{config}: {refusal.words}", fix="write a JSON list like the body of a `POST /populate`"
         ) from None
     if done.refusal is not None:
-        raise WorldError(f"{config}: {done.refusal.words}", fix="end what listens there, or change the file")
+        raise WorldError(f"{config}: {done.refusal.words}", fix="free the port, or change the file")

@@ -1,10 +1,9 @@
-"""Every kind of toxic, by name: Toxiproxy's eight, then our own; defines `noop`, `refuse` and `stall` itself.
+"""Every kind of toxic by name: Toxiproxy's eight, then our own. Defines `noop`, `refuse` and `stall` itself.
 
-`noop` does nothing, as Toxiproxy's; a fault's no-op test injects it. `refuse` is done by the link: new
-connects are refused, live connections go on (Toxiproxy can only disable the proxy, which ends those too);
-removal listens again on the same port; the kernel refuses, so there are no dice. `stall` is done by
-`harness.proxy.connection` before it dials: new clients are accepted and hear nothing; removal dials, and the
-connection goes on.
+`noop` does nothing, like Toxiproxy's; tests inject it. `refuse` is implemented by the link: new connects are refused
+and live connections go on (Toxiproxy can only disable the proxy, which ends them); removal listens again on the same
+port. The kernel refuses, so toxicity has no effect. `stall` is implemented by `harness.proxy.connection` before it
+dials: new clients are accepted and get no bytes; removal dials, and the connection goes on.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from harness.proxy.toxics.latency import LATENCY
 from harness.proxy.toxics.limit_data import LIMIT_DATA
 from harness.proxy.toxics.slicer import SLICER
 
-__all__ = ["NOOP", "REFUSE", "STALL", "TOXIC_KINDS"]
+__all__ = ["TOXIC_KINDS"]
 
 NOOP = ToxicKind(name="noop", attributes={}, stage=None)
 

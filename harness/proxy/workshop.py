@@ -1,9 +1,9 @@
-"""The workshop: what all links of one proxy process share: the held bytes' bound, the dice, and the pump.
+"""What all links of one proxy process share: the bound of held bytes, the random draws and the socket pump.
 
-`Holdings` bounds all connections together, which Toxiproxy bounds one by one. `Dice` draws from the seed, the
-link, the connection's number and the toxic's name, so the same seed and traffic give the same decisions.
-`Pump` answers to Netty's epoll event loop below Flink's network stack: it serves a batch of ready sockets in
-one callback, and timers and control calls wait for at most `ROUNDS_MAX` rounds of them.
+`Holdings` bounds the bytes held by all connections together; Toxiproxy bounds each connection by itself. `Dice` draws
+from the seed, the link, the connection's number and the toxic's name, so the same seed and traffic repeat the same
+decisions. `Pump` answers to Netty's epoll event loop below Flink's network stack: it serves a batch of ready sockets
+in one callback; timers and control calls wait for at most `ROUNDS_MAX` rounds.
 """
 
 from __future__ import annotations
@@ -16,32 +16,21 @@ from typing import IO, Protocol
 
 from harness.choices import Choices
 
-__all__ = [
-    "HELD_BYTES_MAX",
-    "IN",
-    "NOTHING",
-    "OUT",
-    "Dice",
-    "Holdings",
-    "Pump",
-    "Ready",
-    "Workshop",
-    "raise_descriptor_limit",
-]
+__all__ = ["IN", "NOTHING", "OUT", "Dice", "Holdings", "Pump", "Workshop", "raise_descriptor_limit"]
 
 HELD_BYTES_MAX = 256 * 1024 * 1024
-"""Bytes held by all stages and before all sockets of one proxy process."""
+"""Bytes that one proxy process holds at most, in stages and before sockets."""
 
 
 class _Waiting(Protocol):
     def review(self) -> None:
-        """Look again whether to read."""
+        """Check again whether to read."""
 
 
 class Holdings:
-    """What all connections of a proxy hold back together, as a running sum; mutable.
+    """The bytes that all connections hold together. Mutable.
 
-    While it is above `HELD_BYTES_MAX`, a direction that holds more than its small share is not read.
+    While the sum is above `HELD_BYTES_MAX`, a direction that holds more than its minimum share is not read.
     """
 
     __slots__ = ("_held_max", "_waiting", "held")
@@ -53,11 +42,10 @@ class Holdings:
 
     @property
     def too_much(self) -> bool:
-        """Whether the bound is passed."""
         return self.held > self._held_max
 
     def move(self, change: int) -> None:
-        """So many bytes more, or fewer, are held."""
+        """Add `change` to the sum, which may be negative."""
         self.held += change
         if change < 0 and self._waiting and not self.too_much:
             waiting, self._waiting = self._waiting, {}
@@ -65,7 +53,7 @@ class Holdings:
                 direction.review()
 
     def wait(self, direction: _Waiting) -> None:
-        """Review it when less than the bound is held."""
+        """Review this direction when the sum is below the bound again."""
         self._waiting[direction] = None
 
 
@@ -73,40 +61,40 @@ _ONE = 1_000_000
 
 
 class Dice:
-    """The draws of one proxy process."""
+    """The random draws of one proxy process."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
 
     def choices(self, link: str, connection: int, toxic: str) -> Choices:
-        """What a toxic draws from while it acts on a connection."""
+        """The choices of a toxic on one connection."""
         return Choices(self.seed, f"proxy/{link}/{connection}/{toxic}")
 
     def share(self, link: str, connection: int, toxic: str) -> float:
-        """At least 0, less than 1: the toxic acts on the connection if its toxicity is above this."""
+        """A number in [0, 1): the toxic acts on the connection if its toxicity is larger."""
         return Choices(self.seed, f"proxy/{link}/{connection}/{toxic}/toxicity").index(_ONE) / _ONE
 
 
 IN = select.EPOLLIN
 OUT = select.EPOLLOUT
 NOTHING = 0
-"""Only hang-ups and errors, which always come."""
+"""Only hang-ups and errors, which epoll always reports."""
 
 ROUNDS_MAX = 8
-"""How often the pump asks again for ready sockets before timers and control calls have their turn."""
+"""How often the pump polls again before timers and control calls are served."""
 
 _EVENTS_MAX = 512
-"""Sockets served in a round."""
+"""Sockets served in one round."""
 
 _CROWD = 2
-"""From so many ready sockets on, more will be ready once these were served."""
+"""With this many ready sockets in a round, more are probably ready after it."""
 
 Ready = Callable[[int], None]
-"""What is called with the events of a socket that is ready."""
+"""Callback with the events of a ready socket."""
 
 
 class Pump:
-    """Watches sockets for the loop that it was given; mutable: the sockets come and go."""
+    """Watches sockets for the event loop. Mutable: sockets are added and removed."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -115,21 +103,21 @@ class Pump:
         loop.add_reader(self._epoll.fileno(), self._serve)
 
     def watch(self, descriptor: int, events: int, ready: Ready) -> None:
-        """Call `ready` whenever one of `events`, a hang-up or an error is there."""
+        """Call `ready` on one of `events`, on a hang-up and on an error."""
         self._epoll.register(descriptor, events)
         self._ready[descriptor] = ready
 
     def change(self, descriptor: int, events: int) -> None:
-        """Other events from now on."""
+        """Watch for other events."""
         self._epoll.modify(descriptor, events)
 
     def forget(self, descriptor: int) -> None:
-        """Watch it no more; before it is closed."""
+        """Stop watching; call it before the descriptor is closed."""
         del self._ready[descriptor]
         self._epoll.unregister(descriptor)
 
     def close(self) -> None:
-        """Watch nothing any more."""
+        """Stop watching everything."""
         self._loop.remove_reader(self._epoll.fileno())
         self._ready.clear()
         self._epoll.close()
@@ -139,7 +127,7 @@ class Pump:
         for _ in range(ROUNDS_MAX):
             batch = poll(0, _EVENTS_MAX)
             self._serve_batch(batch, find)
-            if len(batch) < _CROWD:  # asking again would cost more than the loop does
+            if len(batch) < _CROWD:  # another poll would cost more than a turn of the loop
                 return
 
     def _serve_batch(self, batch: list[tuple[int, int]], find: Callable[[int], Ready | None]) -> None:
@@ -147,24 +135,25 @@ class Pump:
         try:
             for descriptor, events in batch:
                 ready = find(descriptor)
-                if ready is not None:  # None: forgotten earlier in this batch
+                if ready is not None:  # None: an earlier callback of this batch stopped watching it
                     ready(events)
         except BaseException:
-            # A defect of ours: the loop tells of it once, and not for as long as the socket rings.
+            # A bug in a callback: report it once and stop watching, or the ready socket would raise it again and
+            # again.
             if descriptor in self._ready:
                 self.forget(descriptor)
             raise
 
 
 def raise_descriptor_limit() -> int:
-    """As many descriptors as this process may have: two a connection. Answers with their number."""
+    """Raise this process's limit of descriptors to its maximum (a connection takes two); returns that maximum."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return hard
 
 
 class Workshop:
-    """Made once by whoever runs the proxy, and closed by it."""
+    """The shared parts of one proxy process; its creator closes it."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, *, seed: int, deeds_file: IO[str] | None = None
@@ -174,12 +163,12 @@ class Workshop:
         self.dice = Dice(seed)
         self.holdings = Holdings()
         self.deeds_file = deeds_file
-        """Where every deed of every link is written too, as a line of JSON."""
+        """File that gets every log entry of every link, one JSON object a line."""
 
     def reseed(self, seed: int) -> None:
-        """Connections that come from now on draw from this seed."""
+        """Draw from this seed for new connections."""
         self.dice = Dice(seed)
 
     def close(self) -> None:
-        """After the links are stopped."""
+        """Call it after every link is closed."""
         self.pump.close()

@@ -92,7 +92,7 @@ class JournalledSubtask:
                 self._phases.reach("emit")
             else:
                 assert type(result) is DeadLetter, "every result knows its record"
-                self._sink.bury(
+                self._sink.write_dead_letter(
                     id=result.id, error=result.error
                 )  # the journal has it since its last call failed
         elif type(element) is Watermark:

@@ -1,4 +1,4 @@
-"""Worlds: the real database and the real proxy that a run talks to, opened and removed as one thing.
+"""Worlds: a real database server and a real proxy for a run, set up and removed together.
 
 `world` says what a run sees of one, `local` has the local world, `containers` the other, `setup` opens and installs.
 """

@@ -1,7 +1,7 @@
-"""A prepared, empty data folder for each server version: made once, copied for every world.
+"""A prepared, empty data folder for each server version: initialised once, copied for every world.
 
-Making one takes up to three seconds, copying it a twentieth. Invariant: a prepared folder appears in the
-cache whole or not at all, and no server ever runs on it; servers run on copies.
+Initialising takes up to three seconds, a copy a twentieth of that. Invariant: a prepared folder appears in
+the cache complete or not at all, and no server ever runs on it; servers run on copies.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ __all__ = [
 ]
 
 LAYOUT = 1
-"""Counts up when folders are prepared otherwise than before."""
+"""Increase it when folders are prepared differently, so that cached ones are not used."""
 MAKE_LIMIT_S = 120.0
 COPY_LIMIT_S = 60.0
 REDO_BYTES = 16 * 1024 * 1024
 """Small redo logs keep a world's folder near 100 MB (`docs/reference/references.md`, Measured)."""
 HEADROOM_BYTES = 64 * 1024 * 1024
-"""What a run may write on top of its copy before the disk is too full to start."""
+"""Free space that a run needs besides its copy."""
 
 
 def prepared_name(server: ServerProgram) -> str:
-    """Which prepared folder a server takes: `mariadb-10.11.19-1`."""
+    """The name of a server's prepared folder: `mariadb-10.11.19-1`."""
     return f"{server.flavour.lower()}-{server.version}-{LAYOUT}"
 
 
 def redo_option(server: ServerProgram) -> str:
-    """The size of the redo log, one for making and using a folder; else the start is slow."""
+    """The option for the redo log's size; with another size than at the initialisation, the start is slow."""
     return (
         f"--innodb-log-file-size={REDO_BYTES}"
         if server.is_mariadb
@@ -53,19 +53,19 @@ def redo_option(server: ServerProgram) -> str:
 def prepared_data_folder(
     server: ServerProgram, *, places: Places, ledger: Ledger, say: Callable[[str], None]
 ) -> Path:
-    """The prepared folder for `server`, made now if it is missing."""
+    """The prepared folder for `server`; initialised now if it is missing."""
     ready = places.datadirs / prepared_name(server)
     if ready.exists():
         return ready
     deadline = Deadline(MAKE_LIMIT_S)
-    # Beside the final place, to be renamed there; in the ledger, in case we die on the way.
+    # Made under another name and renamed when complete; in the ledger, in case this process is killed.
     making = places.datadirs / f".making-{ledger.run_id}"
     ledger.note_folder(making)
     try:
         _initialise(server, making)
         making.rename(ready)
     except OSError:
-        if not ready.exists():  # otherwise another run was quicker, and its folder is as good
+        if not ready.exists():  # another run has made an equal folder meanwhile
             raise
     finally:
         shutil.rmtree(making, ignore_errors=True)
@@ -74,7 +74,7 @@ def prepared_data_folder(
 
 
 def copy_data_folder(prepared: Path, target: Path) -> None:
-    """Copy a prepared folder for one world; blocks are shared where the file system can."""
+    """Copy a prepared folder for one world; shares blocks (reflink) where the file system can."""
     needed = folder_bytes(prepared) + HEADROOM_BYTES
     free = shutil.disk_usage(target.parent).free
     full = f"{target.parent} has {free >> 20} MB free; a world's data folder needs {needed >> 20} MB"
@@ -90,12 +90,12 @@ def copy_data_folder(prepared: Path, target: Path) -> None:
 
 
 def folder_bytes(folder: Path) -> int:
-    """What the files of a folder take on its disk."""
+    """The disk space that the folder's files take."""
     return sum(file.stat().st_blocks * 512 for file in folder.rglob("*") if file.is_file())
 
 
 def _initialise(server: ServerProgram, folder: Path) -> None:
-    """Let the server's own tools make an empty data folder."""
+    """Initialise an empty data folder with the server's own tools."""
     run_to_end(
         _mariadb_command(server, folder) if server.is_mariadb else _mysql_command(server, folder),
         what=f"preparing a data folder for {server.title} in {folder}",
@@ -103,7 +103,7 @@ def _initialise(server: ServerProgram, folder: Path) -> None:
         fix="free space there, or set FLOODMARK_MYSQLD to another server",
         environment=server.environment,
     )
-    # The server's own id must not be shared by all copies; it makes a new one.
+    # All copies would share the server's UUID; without the file each start makes a new one.
     (folder / "auto.cnf").unlink(missing_ok=True)
 
 
@@ -138,7 +138,7 @@ def _mariadb_command(server: ServerProgram, folder: Path) -> list[str]:
 
 
 def _installer_beside(server: ServerProgram) -> Path:
-    """`mariadb-install-db` of an installed server: in the bin beside its sbin, or on the PATH."""
+    """`mariadb-install-db` of an installed server: in the `bin` next to its `sbin`, or on the PATH."""
     beside = server.program.resolve().parent.parent / "bin" / "mariadb-install-db"
     found = str(beside) if beside.exists() else shutil.which("mariadb-install-db")
     if found is None:

@@ -1,9 +1,9 @@
-"""The ledger of a run: every process, folder, mount, port and container it makes, written down as it makes it.
+"""The ledger of a run: the list of every process, folder, mount, port and container that the run makes.
 
-Invariants: a thing is in the ledger before it exists or in the act of its creation, so a SIGKILL at any
-moment leaves nothing unknown; a ledger whose owner lives is touched by nobody else; and what is undone is
-exactly what is written, processes by pid and start time, containers by the run's id in their labels.
-Why this and not Ryuk: `docs/decisions/0006-ledger-and-reaper.md`.
+Invariants: a thing is written before it exists or in the act of its creation, so a SIGKILL at any moment
+leaves nothing unlisted; no other process touches the ledger of a living owner; exactly what is listed is
+removed, processes by pid and start time, containers by the run's id in their labels. Why this and not Ryuk:
+`docs/decisions/0006-ledger-and-reaper.md`.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from harness.world.server_clock import remove_shared_memory
 __all__ = ["EngineSweep", "Ledger", "Reaped", "dead_runs", "reap"]
 
 EngineSweep = Callable[[str], list[str]]
-"""Removes the containers and networks of one run (by its id) and says what it removed, a sentence each."""
+"""Removes the containers and networks of one run (by its id); returns one sentence for each."""
 
 UNMOUNT_LIMIT_S = 10.0
 YOUNG = ".young"
-"""Suffix of a ledger that does not name its owner yet."""
+"""Suffix of a ledger that does not contain its owner yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reaped:
-    """What was found of one dead run: what was removed, and what could not be, a sentence each."""
+    """What was removed of one dead run, and what could not be removed; one sentence each."""
 
     run_id: str
     removed: tuple[str, ...]
@@ -46,23 +46,23 @@ class Reaped:
 
 
 class Ledger:
-    """The ledger of the run that this process owns. Mutable: it grows with each thing made."""
+    """The ledger of this process's run. Mutable: it grows with each thing made."""
 
     def __init__(self, *, places: Places, run_id: str, path: Path) -> None:
         self.places = places
         self.run_id = run_id
         self.path = path
         self.folder = places.runs / run_id
-        """The run's scratch folder; gone when the run is."""
+        """The run's scratch folder; removed with the run."""
 
     @classmethod
     def open(cls, places: Places) -> Ledger:
-        """Start a ledger owned by this process, and its scratch folder."""
+        """Create a ledger owned by this process, and the run's scratch folder."""
         places.make()
         owner = this_owner()
         run_id = f"{owner.process.pid}-{fresh_seed()}"
         ledger = cls(places=places, run_id=run_id, path=places.runs / f"{run_id}.ledger")
-        # Under another name first: whoever sees the ledger sees its owner.
+        # Renamed when it names its owner, so a visible ledger always has one.
         young = ledger.path.with_suffix(YOUNG)
         _append(young, {"owner": asdict(owner)})
         young.rename(ledger.path)
@@ -71,34 +71,37 @@ class Ledger:
         return ledger
 
     def note_process(self, pid: int) -> None:
-        """Write down a process that was just started; one that ended already needs no entry."""
+        """List a process that was just started; one that has ended already needs no entry."""
         who = identify(pid)
         if who is not None:
             _append(self.path, {"process": asdict(who)})
 
     def note_folder(self, folder: Path) -> None:
-        """Write down a folder (or a file) that is about to be made."""
+        """List a folder (or file) that is about to be made."""
         _append(self.path, {"folder": str(folder)})
 
     def note_mount(self, folder: Path) -> None:
-        """Write down that a file system is about to be mounted at a folder."""
+        """List a mount that is about to be made."""
         _append(self.path, {"mount": str(folder)})
 
     def note_port(self, port: int) -> None:
-        """Write down a port whose lock is about to be taken."""
+        """List a port whose lock is about to be taken."""
         _append(self.path, {"port": port})
 
     def note_engine(self) -> None:
-        """Write down that containers or networks labelled with this run's id are about to be made."""
+        """List that containers or networks with this run's label are about to be made."""
         _append(self.path, {"engine": True})
 
     def close(self, sweep: EngineSweep) -> Reaped:
-        """Undo whatever is still there and end the ledger."""
+        """Remove everything listed that still exists, then the ledger."""
         return _undo_all(self.path, places=self.places, sweep=sweep)
 
 
 def reap(places: Places, sweep: EngineSweep) -> list[Reaped]:
-    """Undo what dead runs left; living runs, and those of other machines that share the folder, stay."""
+    """Remove what dead runs left.
+
+    Living runs and runs of other machines that share the folder are not touched.
+    """
     done = []
     for path in _ledgers(places):
         with _sole_reaper(path) as mine:
@@ -108,7 +111,7 @@ def reap(places: Places, sweep: EngineSweep) -> list[Reaped]:
 
 
 def dead_runs(places: Places) -> list[str]:
-    """The ids of runs that died and left something; looks, and touches nothing."""
+    """The ids of dead runs that left something; only looks."""
     owners = {path.stem: _owner(path) for path in _ledgers(places)}
     return [run_id for run_id, owner in owners.items() if _is_dead(owner)]
 
@@ -118,12 +121,12 @@ def _ledgers(places: Places) -> list[Path]:
 
 
 def _is_dead(owner: Owner | None) -> bool:
-    """Whether nobody owns it any more, for certain."""
+    """Whether the owner is certainly dead."""
     return owner is not None and not owner.is_foreign() and not owner.is_alive()
 
 
 def _undo_all(path: Path, *, places: Places, sweep: EngineSweep) -> Reaped:
-    """Undo a ledger's entries, last first; the ledger goes when nothing is left of it."""
+    """Undo the entries, last first; remove the ledger if nothing is left."""
     run_id = path.stem
     removed: list[str] = []
     left: list[str] = []
@@ -138,7 +141,7 @@ def _undo_all(path: Path, *, places: Places, sweep: EngineSweep) -> Reaped:
 
 
 def _undo(entry: Mapping[str, Any], *, run_id: str, places: Places, sweep: EngineSweep) -> list[str]:
-    """Undo one entry and say what was removed; nothing, if it was gone already."""
+    """Undo one entry; returns what was removed, nothing if it was gone already."""
     match entry:
         case {"process": {"pid": int(pid), "started": int(started)}}:
             return _end_process(ProcessIdentity(pid=pid, started=started))
@@ -156,7 +159,7 @@ def _undo(entry: Mapping[str, Any], *, run_id: str, places: Places, sweep: Engin
 
 def _end_process(who: ProcessIdentity) -> list[str]:
     removed = [f"process {who.pid}"] if end_process(who) else []
-    if identify(who.pid) is None:  # else the number is another process's by now
+    if identify(who.pid) is None:  # else another process has the number now
         removed += remove_shared_memory(who.pid)
     return removed
 
@@ -164,7 +167,7 @@ def _end_process(who: ProcessIdentity) -> list[str]:
 def _unmount(folder: Path) -> list[str]:
     if not folder.is_mount():
         return []
-    # Lazily: a file that somebody holds open there must not keep the rest of the ledger from being undone.
+    # Lazy: a file that is held open there must not prevent the other entries from being undone.
     try:
         subprocess.run(
             ["umount", "--lazy", str(folder)],
@@ -191,7 +194,7 @@ def _remove_folder(folder: Path) -> list[str]:
 
 
 def _unlock_port(lock: Path, *, run_id: str) -> list[str]:
-    # The entry precedes the lock, so the lock may belong to a run that was quicker.
+    # The entry is written before the lock is taken, so the lock may belong to another run.
     if not lock.is_symlink() or str(lock.readlink()) != run_id:
         return []
     lock.unlink()
@@ -199,7 +202,7 @@ def _unlock_port(lock: Path, *, run_id: str) -> list[str]:
 
 
 def _append(path: Path, entry: Mapping[str, Any]) -> None:
-    """One line in one write, so that a kill leaves whole lines only."""
+    """Append one line with one write call, so that a kill leaves only complete lines."""
     line = json.dumps(entry, separators=(",", ":")) + "\n"
     try:
         file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -220,18 +223,18 @@ def _entries(path: Path) -> list[Mapping[str, Any]]:
     found = []
     try:
         lines = path.read_text().splitlines()
-    except FileNotFoundError:  # its owner was quicker
+    except FileNotFoundError:  # its owner removed it meanwhile
         return []
     for line in lines:
         try:
             found.append(json.loads(line))
         except json.JSONDecodeError:
-            continue  # a torn line: what it announced was not made yet
+            continue  # an incomplete line: its thing was not made yet
     return found
 
 
 def _owner(path: Path) -> Owner | None:
-    """The owner that the ledger names; None if it names none that we understand: nobody may call it dead."""
+    """The owner in the ledger; None if there is no readable one, and then the run does not count as dead."""
     for entry in _entries(path):
         match entry:
             case {
@@ -248,10 +251,10 @@ def _owner(path: Path) -> Owner | None:
 
 @contextmanager
 def _sole_reaper(path: Path) -> Iterator[bool]:
-    """Whether this process alone reaps this ledger while the block lasts."""
+    """Yields whether this process is the only one to reap this ledger during the block."""
     try:
         file = path.open("rb")
-    except FileNotFoundError:  # another reaper was quicker
+    except FileNotFoundError:  # another process reaped it meanwhile
         yield False
         return
     with file:

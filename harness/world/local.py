@@ -1,6 +1,7 @@
-"""The local world: a database server and a proxy as processes of ours, on free ports.
+"""The local world: a database server and a proxy as child processes on free ports.
 
-Invariant: it needs no root, no container engine and no network; everything it starts listens on loopback.
+Invariant: it needs no root, no container engine and no network; everything that it starts listens on
+loopback.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ from harness.world.world import LINKS, Address, Credentials, World
 __all__ = ["LocalParts", "find_local_parts", "open_local_world", "start_proxy"]
 
 READY_LIMIT_S = 60.0
-"""How long a server may take to answer; a hundred times what it takes."""
+"""How long a server may take until it answers; a hundred times what it usually takes."""
 PROXY_LIMIT_S = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalParts:
-    """What a local world is made of."""
+    """The programs of a local world."""
 
     server: ServerProgram
     proxy: ProxyChoice
@@ -47,7 +48,7 @@ class LocalParts:
 def find_local_parts(
     settings: WorldSettings, *, proxy: str = "auto", needs: frozenset[str] = frozenset()
 ) -> LocalParts:
-    """The server and the wanted proxy, or one error that names all that is missing."""
+    """Find the server and the wanted proxy. Raises one WorldError that lists everything missing."""
     missing = []
     server = chosen = None
     try:
@@ -76,7 +77,7 @@ def open_local_world(
     needs: frozenset[str],
     settings: WorldSettings,
 ) -> Iterator[World]:
-    """A local world while the block lasts; `begun_us` is when it was asked for."""
+    """A local world for the duration of the block; `begun_us`: when opening began, for the report."""
     ports = settings.ports
     app = Credentials(user="app", password=fresh_secret())
     root = Credentials(user="root", password=fresh_secret())
@@ -128,11 +129,11 @@ def open_local_world(
 
 
 def _look(machine: LocalMachine, proxy: ChildProcess) -> None:
-    """No fault ends the proxy; of the database, the machine knows which ends were ours."""
+    """Raises WorldError if the proxy, or a server that no fault ended, has died."""
     machine.look()
     if not proxy.alive:
         raise WorldError(
-            f"{proxy.name} ended, and no fault had ended it{proxy.last_words()}",
+            f"{proxy.name} ended, and no fault of this run ended it{proxy.last_words()}",
             fix="its log says why; run it again with --keep always to have it whole",
         )
 
@@ -140,7 +141,7 @@ def _look(machine: LocalMachine, proxy: ChildProcess) -> None:
 def start_proxy(
     program: Path | None, *, ledger: Ledger, ports: range | None, say: Callable[[str], None]
 ) -> tuple[ChildProcess, Toxiproxy]:
-    """Toxiproxy's server, or our own proxy where there is no program."""
+    """Start Toxiproxy from `program`, or our own proxy if that is None."""
     if program is None:
         return start_own_proxy(ledger=ledger, ports=ports, say=say)
     control = Address(host=LOOPBACK, port=reserve_port(ledger, among=ports))
@@ -165,7 +166,7 @@ def _open_links(
 
 
 def _wait_until_ready(server: MysqlServer, *, links: dict[str, Address], app: Credentials) -> None:
-    """Ready is a `SELECT 1` as the user, directly and through every link; then the passwords' file goes."""
+    """Wait until `SELECT 1` works as the user, directly and through every link; then delete the passwords' file."""
     holds, lacks = proof_of({"directly": server.address, **links}, app)
     try:
         server.process.wait_for(

@@ -1,8 +1,7 @@
-"""The database server of the local world as a process that faults may end, start and stop.
+"""The database server of the local world as a process that faults can kill, stop, pause and start.
 
-Invariants: the process is started by one command on one port and one data folder, however often; what an ended
-server leaves in the way of the next (its sockets) is removed first; a server that ended without our doing is an
-error with its last words, never a fault of ours.
+Invariants: every start uses the same command, port and data folder; sockets of the previous process are removed first;
+a server that ended without a fault is an error that quotes the end of its log.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ __all__ = ["LocalMachine"]
 
 SHUT_DOWN_LIMIT_S = 30.0
 STOP_LIMIT_S = 5.0
-"""How long SIGSTOP and SIGCONT may take to reach every thread: they are delivered one by one."""
+"""How long SIGSTOP and SIGCONT may take to reach every thread; threads get them one by one."""
 
 
 class LocalMachine:
-    """A `harness.world.server.Machine` made of a child process. Mutable: the process changes."""
+    """A `harness.world.server.Machine` over a child process. Mutable: the process is replaced."""
 
     def __init__(
         self,
@@ -46,28 +45,28 @@ class LocalMachine:
         self._ended_by_us = False
 
     def kill(self) -> None:
-        """SIGKILL, which a stopped process obeys as well."""
+        """SIGKILL, which works on a stopped process too."""
         self._ended_by_us = True
         self._process.stop()
 
     def shut_down(self) -> None:
-        """SIGTERM, and the kill if that is not enough."""
+        """SIGTERM, then SIGKILL if it does not end in time."""
         self._ended_by_us = True
         self._process.stop(grace_s=SHUT_DOWN_LIMIT_S)
 
     def start(self) -> None:
-        """The same command again."""
+        """Run the same command again."""
         for stale in (self._socket, self._socket.with_name(f"{self._socket.name}.lock")):
             stale.unlink(missing_ok=True)
         self._process = self._again()
         self._ended_by_us = False
 
     def pause(self) -> None:
-        """SIGSTOP, until every thread has obeyed."""
+        """SIGSTOP; returns when every thread has stopped."""
         self._signal(signal.SIGSTOP, paused=True)
 
     def resume(self) -> None:
-        """SIGCONT."""
+        """SIGCONT; returns when no thread is stopped."""
         self._signal(signal.SIGCONT, paused=False)
 
     def _signal(self, number: signal.Signals, *, paused: bool) -> None:
@@ -78,55 +77,55 @@ class LocalMachine:
         )
         if self._process.alive and _is_stopped(pid) != paused:
             raise WorldError(
-                f"{self._process.name} (process {pid}) did not obey {number.name} within {STOP_LIMIT_S:g} s",
+                f"{self._process.name} (process {pid}) did not react to {number.name} within {STOP_LIMIT_S:g} s",
                 fix="free the machine's processor, then try again",
             )
 
     def look(self) -> ServerState:
-        """Which process it is, and whether it is stopped."""
+        """The process and whether it is stopped. Raises WorldError if it ended without a fault."""
         before, process = self._ended_by_us, self._process
         who = identify(process.pid) if process.alive else None
         if who is not None:
             start = f"{who.pid}-{who.started}"
             return ServerState(start=start, paused=_is_stopped(who.pid), pid=who.pid, uptime_s=None)
-        # A fault in another thread may have ended it, or started the next, between the two looks.
+        # A fault in another thread may have ended or restarted it in between.
         if not before and not self._ended_by_us and process is self._process:
             raise WorldError(
-                f"{process.name} ended, and no fault had ended it{process.last_words()}",
+                f"{process.name} ended, and no fault of this run ended it{process.last_words()}",
                 fix="its log says why; run it again with --keep always to have it whole",
             )
         return ServerState(start=None, paused=False, pid=None, uptime_s=None)
 
     def wait_for(self, condition: Callable[[], bool], *, what: str, limit_s: float) -> None:
-        """Wait; its end is an error with its last words."""
+        """Wait for `condition`. If the process ends, raises WorldError with the end of its log."""
         self._process.wait_for(condition, what=what, limit_s=limit_s)
 
     def fill_disk(self) -> int:
-        """A ballast file takes what is free."""
+        """Fill the free space with a ballast file."""
         if self._ballast is None:
             raise lacking("a small disk")
         return self._ballast.fill()
 
     def free_disk(self) -> None:
-        """Take the ballast away."""
+        """Remove the ballast file."""
         if self._ballast is None:
             raise lacking("a small disk")
         self._ballast.remove()
 
     def shift_clock(self, shift_ms: int) -> None:
-        """The preloaded library follows a file."""
+        """Write the file that the preloaded library reads."""
         if self._clock is None:
             raise lacking("a clock that can be shifted")
         self._clock.shift(shift_ms)
 
     def stop(self) -> None:
-        """The world is over: killed, not asked, for its folder goes anyway."""
+        """Kill it at the world's end; its data folder is deleted anyway."""
         self._ended_by_us = True
         self._process.stop()
 
 
 def _is_stopped(pid: int) -> bool:
-    """Whether every thread has stopped: the signal reaches them one after the other."""
+    """Whether every thread has stopped; they get the signal one by one."""
     tasks = Path(f"/proc/{pid}/task")
     if not tasks.exists():
         try:
@@ -138,7 +137,7 @@ def _is_stopped(pid: int) -> bool:
 
 
 def _state(stat: Path) -> str:
-    """The letter of a thread's state; empty for one that has just ended."""
+    """The thread's state letter; empty if it has just ended."""
     try:
         return stat.read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):

@@ -1,8 +1,7 @@
-"""A database server as a process of ours: a copied data folder, a free port, users of this world only.
+"""A database server as a child process: a copied data folder, a free port, users of this world only.
 
-Invariants: it listens on loopback only; its passwords are made for this world and reach it in a private
-file that is gone before the world opens, never on a command line or in a log; what it acknowledged survives
-its death.
+Invariants: it listens on loopback only; its passwords are generated for this world and reach it in a private file that
+is deleted before the world opens, never on a command line or in a log; an acknowledged commit survives a kill.
 """
 
 from __future__ import annotations
@@ -23,21 +22,21 @@ from harness.world.world import DATABASE, Address, Credentials
 __all__ = ["MysqlServer", "app_grants", "server_options", "start_server", "user_statements"]
 
 SOCKET_PATH_MAX = 107
-"""Bytes of a Unix socket's path, its end not counted."""
+"""Longest path of a Unix socket in bytes, without the terminating zero."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MysqlServer:
-    """A started server; whether it is ready yet is for `proof.py` to say."""
+    """A started server; `proof.py` checks whether it is ready."""
 
     process: ChildProcess
     address: Address
     secrets: Path
-    """The file with its users' passwords, to be removed once it is ready."""
+    """The file with its users' passwords; removed once the server is ready."""
     again: Callable[[], ChildProcess]
-    """Starts the next one, when this one has ended, on the same port and data; its users are in the data by now."""
+    """Starts the server again on the same port and data, which contain the users by then."""
     socket: Path
-    """What a killed server leaves in the way of the next."""
+    """The socket that a killed server leaves; it must be removed before the next start."""
 
 
 def start_server(
@@ -50,7 +49,7 @@ def start_server(
     ledger: Ledger,
     environment: Mapping[str, str],
 ) -> MysqlServer:
-    """Start it; it may still be starting when this returns. `environment` comes on top of the program's own."""
+    """Start it; returns before it is ready. `environment` is added to the program's own."""
     secrets = ledger.folder / "users.sql"
     statements = user_statements(app=app, root=root, mariadb=program.is_mariadb)
     _write_private(secrets, "".join(f"{line};\n" for line in statements))
@@ -105,7 +104,7 @@ def _start(
 
 
 def server_options() -> tuple[str, ...]:
-    """Options of every server of ours, in whichever world (`docs/reference/references.md`, Measured)."""
+    """Options for the servers of both worlds (`docs/reference/references.md`, Measured)."""
     return (
         "--performance-schema=OFF",  # halves the start
         "--skip-log-bin",
@@ -114,28 +113,28 @@ def server_options() -> tuple[str, ...]:
         "--innodb-buffer-pool-size=64M",
         "--innodb-flush-log-at-trx-commit=1",  # an acknowledged commit survives a kill
         "--max-connections=500",
-        "--loose-mysqlx=OFF",  # loose: MariaDB has none, and does not mind
+        "--loose-mysqlx=OFF",  # loose: MariaDB does not know it and ignores it
     )
 
 
 def user_statements(*, app: Credentials, root: Credentials, mariadb: bool) -> tuple[str, ...]:
-    """What a fresh server is told first: the database, its user, and root over TCP."""
+    """Statements for a fresh server: the database, its user, and root over TCP."""
     return (
         f"CREATE DATABASE IF NOT EXISTS `{DATABASE}`",
         f"CREATE USER '{app.user}'@'%' IDENTIFIED BY '{app.password}'",
         *app_grants(app.user, mariadb=mariadb),
         f"ALTER USER 'root'@'localhost' IDENTIFIED BY '{root.password}'",
         f"CREATE USER IF NOT EXISTS 'root'@'127.0.0.1' IDENTIFIED BY '{root.password}'",
-        # Prepared folders of MariaDB bring a root of this name without a password.
+        # MariaDB's prepared folders contain this root without a password.
         f"ALTER USER 'root'@'127.0.0.1' IDENTIFIED BY '{root.password}'",
         "GRANT ALL ON *.* TO 'root'@'127.0.0.1' WITH GRANT OPTION",
     )
 
 
 def app_grants(user: str, *, mariadb: bool) -> tuple[str, ...]:
-    """The application's user may do anything in our databases, and nothing elsewhere.
+    """The application's user may do everything in our databases and nothing elsewhere.
 
-    But for the list of prepared branches, which a two-phase sink needs; MariaDB shows it to everybody.
+    Except for XA RECOVER, which a two-phase sink needs; MariaDB allows it to every user.
     """
     return (
         f"GRANT ALL ON `{DATABASE}`.* TO '{user}'@'%'",
@@ -145,7 +144,7 @@ def app_grants(user: str, *, mariadb: bool) -> tuple[str, ...]:
 
 
 def _socket_path(ledger: Ledger) -> Path:
-    """In the run's folder, unless that makes the path too long for a socket."""
+    """In the run's folder, or in the temporary folder if that path is too long for a socket."""
     path = ledger.folder / "server.sock"
     if len(os.fsencode(path)) <= SOCKET_PATH_MAX:
         return path

@@ -1,14 +1,13 @@
-"""Where Floodmark keeps what outlives a run (the cache) and what a run must not leave behind (the state).
+"""The folders of Floodmark's cache (kept between runs) and of its state (removed with a run).
 
     servers/    database servers that `setup` unpacked, one folder a version
-    bin/        the proxy's server that `setup` built
-    clock/      the library by which a server's clock is shifted, as `setup` unpacked it
+    bin/        the Toxiproxy server that `setup` built
+    clock/      the library that shifts a server's clock, as `setup` unpacked it
     datadirs/   prepared data folders, one a server version; worlds copy them
     runs/       a ledger and a scratch folder for each living run
-    ports/      one lock a reserved port
+    ports/      one lock for each reserved port
 
-Invariant: everything of ours on this machine's disk is under `root`, except sockets whose path would be too
-long.
+Invariant: all our files on this machine are below `root`, except sockets whose path would be too long there.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ __all__ = ["Places"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """The folders under one root; see the module."""
+    """The folders below one root; see the module."""
 
     root: Path
 
@@ -39,7 +38,7 @@ class Places:
 
     @property
     def clock(self) -> Path:
-        """What shifts a server's clock."""
+        """The library that shifts a server's clock."""
         return self.root / "clock"
 
     @property
@@ -58,7 +57,7 @@ class Places:
         return self.root / "ports"
 
     def make(self) -> None:
-        """Create what is missing; private, for data folders hold passwords' hashes."""
+        """Create the missing folders, readable by this user only, since data folders contain password hashes."""
         for folder in (self.root, self.servers, self.bin, self.datadirs, self.runs, self.ports):
             try:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)

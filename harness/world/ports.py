@@ -1,7 +1,8 @@
-"""Free ports on loopback that stay free for others to find taken: each is locked for the life of its run.
+"""Reserves ports on loopback: each is locked for the life of its run.
 
-They lie outside the ephemeral range: there the kernel may hand a port to any client while the proxy that
-owns it has it closed (`docs/reference/references.md`, Measured). Invariant: two runs of one cache never hold one port.
+They are outside the ephemeral range, from which the kernel could give a port to any client while the proxy that owns
+it has it closed (`docs/reference/references.md`, Measured). Invariant: two runs that share a cache never hold the
+same port.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ LOOPBACK = "127.0.0.1"
 LOWEST = 20_000
 HIGHEST = 65_535
 TRIES_MAX = 300
-"""So many ports are tried before the range counts as full."""
+"""How many ports are tried before an error."""
 
 
 def reserve_port(ledger: Ledger, *, among: range | None = None) -> int:
-    """Reserve a port for the ledger's run; its lock goes when the run does."""
+    """Reserve a port for the ledger's run; it is released with the run."""
     candidates = preferred_range() if among is None else among
     start = Choices(fresh_seed(), "ports").index(len(candidates))
     for step in range(min(len(candidates), TRIES_MAX)):
@@ -37,7 +38,7 @@ def reserve_port(ledger: Ledger, *, among: range | None = None) -> int:
 
 
 def preferred_range() -> range:
-    """The ports below the kernel's ephemeral range, or above it where there is no room below."""
+    """The ports below the kernel's ephemeral range, or above it if there are more."""
     source = Path("/proc/sys/net/ipv4/ip_local_port_range")
     low, high = (int(word) for word in source.read_text().split()) if source.exists() else (49_152, HIGHEST)
     below, above = range(LOWEST, low), range(high + 1, HIGHEST + 1)
@@ -49,7 +50,7 @@ def _bindable(port: int) -> bool:
     with socket.socket() as probe:
         probe.setsockopt(
             socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
-        )  # as the servers will: TIME_WAIT is no obstacle
+        )  # as the servers do: a port in TIME_WAIT can be bound
         try:
             probe.bind((LOOPBACK, port))
         except OSError:
@@ -58,7 +59,7 @@ def _bindable(port: int) -> bool:
 
 
 def _lock(port: int, *, ledger: Ledger) -> bool:
-    """Take the port's lock: a symbolic link to the run's id, which is made whole or not at all."""
+    """Take the port's lock: a symbolic link to the run's id, which is created atomically."""
     lock = ledger.places.ports / str(port)
     if lock.is_symlink():
         return False

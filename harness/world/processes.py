@@ -1,8 +1,7 @@
-"""Child processes of a run: each in its own process group, with a log file, ended when its block ends.
+"""Child processes of a run: each in its own process group, with a log file.
 
-Invariant: a child is in the ledger from the moment it exists. A tiny shell writes its own pid and start
-time and then becomes the program, so not even a SIGKILL of ours between two lines leaves a process that
-nobody knows of.
+Invariant: a child is in the ledger from its beginning. A small shell writes its own pid and start time into the ledger
+and then becomes the program, so a SIGKILL of this process at any moment leaves no unlisted child.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from harness.world.ledger import Ledger
 __all__ = ["ChildProcess", "last_lines", "run_to_end"]
 
 KILL_LIMIT_S = 5.0
-"""How long a killed child may take to be gone."""
+"""How long a killed child may take to end."""
 POLL_S = 0.02
 NO_PROGRAM = 127
-"""The status that `env` answers with when there is nothing of that name to run."""
+"""The exit status of `env` when the program does not exist."""
 
 ENROL_AND_BECOME = """\
 owner=$1
@@ -40,14 +39,14 @@ exec "$@"
 """
 """Run as `sh -c THIS ledger owner command...`.
 
-Fields 4 and 22 of stat are the parent and the start time; field 2 is `(sh)`, one word. The order is the point: an
-owner that lives after the line was written died after it, so its reaper reads the line. An owner that is gone by
-then may have been reaped before: the program must not start, nor a ledger that was removed come back.
+Fields 4 and 22 of stat are the parent and the start time; field 2 is `(sh)`, one word. The order matters: if the owner
+is still the parent after the line was written, a reaper of the dead owner will read the line. If the owner is gone by
+then, its ledger may have been reaped already: the program must not start, and a removed ledger must not reappear.
 """
 
 
 class ChildProcess:
-    """A running child. Mutable: it ends."""
+    """A child process. Mutable: it ends."""
 
     def __init__(self, popen: subprocess.Popen[bytes], *, name: str, log: Path) -> None:
         self._popen = popen
@@ -64,7 +63,7 @@ class ChildProcess:
         ledger: Ledger,
         environment: Mapping[str, str] | None = None,
     ) -> ChildProcess:
-        """Start `command`; what it prints goes to `log`. Nothing secret may be in the command."""
+        """Start `command`; its output goes to `log`. The command must not contain secrets."""
         enrolled = (str(ledger.path), str(os.getpid()))
         with log.open("ab") as output:
             popen = subprocess.Popen(
@@ -73,22 +72,25 @@ class ChildProcess:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=ledger.folder,
-                start_new_session=True,  # Ctrl-C is for us: we heal and stop in order
+                # Ctrl-C reaches this process only, which then heals faults and stops children in order
+                start_new_session=True,
             )
         return cls(popen, name=name, log=log)
 
     @property
     def pid(self) -> int:
-        """Its process id, which is its process group too."""
+        """Its process id, which is also its process group."""
         return self._popen.pid
 
     @property
     def alive(self) -> bool:
-        """Whether it runs."""
         return self._popen.poll() is None
 
     def wait_for(self, condition: Callable[[], bool], *, what: str, limit_s: float) -> None:
-        """Wait until `condition` holds; the child's end or the limit is an error with its last words."""
+        """Wait until `condition` holds.
+
+        Raises WorldError with the end of its log if the child ends or the limit passes.
+        """
         deadline = Deadline(limit_s)
         wait_until(lambda: condition() or not self.alive, deadline=deadline, every_s=POLL_S)
         if not self.alive:
@@ -99,16 +101,16 @@ class ChildProcess:
             )
         if deadline.passed and not condition():
             raise WorldError(
-                f"waited {limit_s:g} s for {what}, in vain{self.last_words()}",
+                f"waited {limit_s:g} s for {what}, but it did not happen{self.last_words()}",
                 fix="free the machine's processor and disk, then try again",
             )
 
     def last_words(self) -> str:
-        """The end of its log, for an error."""
+        """The last lines of its log, for an error message."""
         return last_lines(self.log)
 
     def stop(self, *, grace_s: float = 0.0) -> None:
-        """End it: TERM if it has `grace_s` to go by itself, then KILL for its whole group."""
+        """End it: SIGTERM if there is a `grace_s`, then SIGKILL for its whole process group."""
         if grace_s and self.alive:
             self._popen.terminate()
             wait_until(lambda: not self.alive, deadline=Deadline(grace_s), every_s=POLL_S)
@@ -118,7 +120,7 @@ class ChildProcess:
 
 
 def last_lines(log: Path, *, count: int = 8) -> str:
-    """The last lines of a log, indented under the log's name."""
+    """The last lines of a log, indented under its name."""
     text = log.read_text(errors="replace") if log.exists() else ""
     lines = text.splitlines()[-count:]
     return f"\n  last lines of {log}:" + "".join(f"\n    {line}" for line in lines)
@@ -133,7 +135,7 @@ def run_to_end(
     environment: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> str:
-    """Run a command that ends by itself and return its output; a failure says what, and its last lines."""
+    """Run a command to its end and return its output. Raises WorldError with its last lines if it fails."""
     try:
         done = subprocess.run(
             [*_with({"LC_ALL": "C", **(environment or {})}), *command],
@@ -145,10 +147,10 @@ def run_to_end(
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise WorldError(f"{what}: {command[0]} was not done after {limit_s:g} s", fix=fix) from error
+        raise WorldError(f"{what}: {command[0]} did not end within {limit_s:g} s", fix=fix) from error
     output = done.stdout.decode(errors="replace")
     if done.returncode == NO_PROGRAM:
-        raise WorldError(f"{what}: there is no program {command[0]}", fix=fix)
+        raise WorldError(f"{what}: the program {command[0]} does not exist", fix=fix)
     if done.returncode != 0:
         tail = "".join(f"\n    {line}" for line in output.splitlines()[-8:])
         raise WorldError(f"{what}: {command[0]} ended with status {done.returncode}{tail}", fix=fix)
@@ -156,5 +158,5 @@ def run_to_end(
 
 
 def _with(environment: Mapping[str, str] | None) -> list[str]:
-    """The command's head that sets these variables beside the inherited ones, and then becomes the rest."""
+    """A command prefix that adds these variables to the inherited environment."""
     return ["env", *(f"{name}={value}" for name, value in (environment or {}).items())]

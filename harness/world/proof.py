@@ -1,7 +1,6 @@
-"""The proof that a database can be used: `SELECT 1`, as the user, by the way that the user takes.
+"""Proves that a database can be used: `SELECT 1`, as the user, by the path that the user takes.
 
-A port that accepts proves nothing: a proxy accepts before it has dialled, a stopped server while it is
-stopped.
+An open port proves nothing: a proxy accepts before it has dialled, and a stopped server accepts too.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from harness.world.world import DATABASE, Address, Credentials
 __all__ = ["ask", "open_connection", "proof_of"]
 
 TRY_LIMIT_S = 2.0
-"""One attempt's limit, for the connect and for each answer."""
+"""Limit of one attempt, for the connect and for each answer."""
 
 
 def open_connection(
     address: Address, who: Credentials, *, database: str | None = DATABASE, limit_s: float = TRY_LIMIT_S
 ) -> pymysql.connections.Connection[Any]:
-    """A connection on which no wait is without a limit."""
+    """A connection whose waits are all bounded."""
     return pymysql.connect(
         host=address.host,
         port=address.port,
@@ -41,7 +40,7 @@ def open_connection(
 def ask(
     address: Address, who: Credentials, *statements: str, database: str | None = DATABASE
 ) -> Sequence[Any]:
-    """Run the statements on a connection of their own; the rows of the last one."""
+    """Run the statements on a new connection; returns the rows of the last one."""
     with (
         closing(open_connection(address, who, database=database)) as connection,
         connection.cursor() as cursor,
@@ -52,7 +51,7 @@ def ask(
 
 
 def proof_of(ways: Mapping[str, Address], who: Credentials) -> tuple[Callable[[], bool], Callable[[], str]]:
-    """A condition to wait for (every way answers `SELECT 1`), and what it still lacks, for the error."""
+    """A condition that holds once every path answers `SELECT 1`, and a function that says what failed last."""
     missing = dict(ways)
     last: list[str] = []
 

@@ -1,8 +1,8 @@
-"""The proxy between a run and its database: Toxiproxy or our own, how it is chosen, found, built and started.
+"""The proxy of a world, Toxiproxy or our own: how it is chosen, found, built and started.
 
-Whichever is taken, the reason is part of what a world says first. Our own needs nothing but this Python, and
-is in the ledger before it runs. Toxiproxy is the one on the PATH, else one static program of a pinned version
-that `setup` built from its Go module; it appears in the cache whole or not at all.
+The reason for the choice is part of the world's announcement. Our own proxy needs only this Python. Toxiproxy is the
+one on the PATH, else a static program of a pinned version that `setup` built from its Go module; that appears in the
+cache complete or not at all.
 """
 
 from __future__ import annotations
@@ -23,10 +23,7 @@ from harness.world.toxiproxy import Toxiproxy
 from harness.world.world import Address
 
 __all__ = [
-    "OWN_PROXY",
     "PACKETS",
-    "PROXIES",
-    "PROXY_PROGRAM",
     "TOXIPROXY_VERSION",
     "ProxyChoice",
     "build_proxy_program",
@@ -41,25 +38,28 @@ __all__ = [
 
 PROXIES = ("auto", "own", "toxiproxy")
 PACKETS = "packets"
-"""The ability of a proxy to understand MySQL packets and to act on live connections; ours alone has it."""
+"""The ability to act on MySQL packets and on live connections; only our own proxy has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyChoice:
-    """The proxy that was chosen, and why."""
+    """The chosen proxy and the reason."""
 
     why: str
     program: Path | None = None
-    """Toxiproxy's server; None: our own proxy, or an image of Toxiproxy."""
+    """Toxiproxy's server; None: our own proxy."""
 
 
 def wanted_proxy(asked: str, *, needs: frozenset[str]) -> tuple[str, str]:
-    """`own`, `toxiproxy`, or still `auto` (take Toxiproxy where it is), and why; refuses what contradicts itself."""
+    """`own`, `toxiproxy`, or still `auto` (Toxiproxy if it is installed), and the reason.
+
+    Raises UsageError if Toxiproxy is demanded and a fault needs MySQL packets.
+    """
     if asked not in PROXIES:
         raise UsageError(f"there is no proxy {asked!r}", fix=f"choose one of {', '.join(PROXIES)}")
     if asked == "toxiproxy" and PACKETS in needs:
         raise UsageError(
-            "a fault of what is to run needs a proxy that understands MySQL packets, and Toxiproxy does not",
+            "a fault of this run needs a proxy that understands MySQL packets, and Toxiproxy does not",
             fix="run with --proxy own, or leave --proxy out",
         )
     if asked == "auto" and PACKETS in needs:
@@ -72,7 +72,7 @@ def wanted_proxy(asked: str, *, needs: frozenset[str]) -> tuple[str, str]:
 
 
 def choose_local_proxy(asked: str, *, needs: frozenset[str], settings: WorldSettings) -> ProxyChoice:
-    """The proxy of a local world; an error only where Toxiproxy was asked for by name and is not here."""
+    """The proxy of a local world. Raises WorldError only if Toxiproxy is demanded and missing."""
     wanted, why = wanted_proxy(asked, needs=needs)
     match wanted:
         case "own":
@@ -86,20 +86,20 @@ def choose_local_proxy(asked: str, *, needs: frozenset[str], settings: WorldSett
 
 
 def proxy_lacks(*, own: bool) -> dict[str, str]:
-    """For each ability that the proxy lacks, what has it."""
+    """For each ability that the proxy lacks: what would have it."""
     return {} if own else {PACKETS: "a proxy that understands MySQL packets: run with --proxy own"}
 
 
 OWN_PROXY = "own proxy"
-"""As descriptions and logs call it."""
+"""Its name in descriptions and logs."""
 
 
 def start_own_proxy(
     *, ledger: Ledger, ports: range | None, say: Callable[[str], None]
 ) -> tuple[ChildProcess, Toxiproxy]:
-    """Start it; it may still be starting when this returns."""
+    """Start our own proxy; returns before it is ready."""
     control = Address(host=LOOPBACK, port=reserve_port(ledger, among=ports))
-    # `-P`: the folder that it runs in, the run's own, is no place to import from.
+    # `-P`: do not import modules from the working directory, which is the run's folder.
     command = [
         sys.executable,
         "-P",
@@ -119,11 +119,11 @@ TOXIPROXY_VERSION = "2.12.0"
 MODULE = "github.com/Shopify/toxiproxy/v2"
 BUILD_LIMIT_S = 600.0
 GO_FOLDER = "/usr/local/go/bin"
-"""Where Go's own installer puts it; often not on the PATH."""
+"""Where Go's installer puts it; often not on the PATH."""
 
 
 def find_proxy_program(settings: WorldSettings) -> Path:
-    """The program, or an error with the fix."""
+    """Toxiproxy's server, installed or built. Raises WorldError if there is none."""
     installed = installed_proxy_program(settings)
     if installed is not None:
         return installed
@@ -137,18 +137,18 @@ def find_proxy_program(settings: WorldSettings) -> Path:
 
 
 def installed_proxy_program(settings: WorldSettings) -> Path | None:
-    """Where somebody put the program for all to use: on the PATH."""
+    """Toxiproxy's server on the PATH."""
     found = shutil.which(PROXY_PROGRAM, path=settings.path)
     return Path(found) if found else None
 
 
 def built_proxy_program(settings: WorldSettings) -> Path:
-    """Where the program is that we build ourselves, once it is built."""
+    """Where `setup` puts the Toxiproxy server that it builds."""
     return settings.places.bin / PROXY_PROGRAM
 
 
 def build_proxy_program(settings: WorldSettings, *, scratch: Path, say: Callable[[str], None]) -> Path:
-    """Build it with Go, in `scratch` on the cache's disk; the module comes from the machine's Go proxy."""
+    """Build Toxiproxy with Go in `scratch`, which must be on the cache's disk; Go downloads the module."""
     go = shutil.which("go", path=f"{settings.path}:{GO_FOLDER}")
     if go is None:
         raise WorldError(
@@ -159,7 +159,7 @@ def build_proxy_program(settings: WorldSettings, *, scratch: Path, say: Callable
     target = built_proxy_program(settings)
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
         run_to_end(
-            # Without the flag it would call its version "git".
+            # Without the flag its version would be "git".
             [
                 go,
                 "install",

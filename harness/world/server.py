@@ -1,7 +1,7 @@
-"""The database server of a world, as faults may treat it (`harness.faults.real.server_control`).
+"""The database server of a world as faults control it: a `harness.faults.real.server_control.ServerControl`.
 
-Invariants: one act at a time, from whichever thread; after every act the server either runs on its own port and
-data or was ended by us; what a fault left to be put back in a server that was down is put back when it starts.
+Invariants: one act at a time, from any thread; after every act the server either runs on its own port and data or was
+ended by us; a change that a fault could not revert because the server was down is reverted when it starts.
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ from harness.world.world import DATABASE, Address, Credentials
 __all__ = ["Machine", "Server", "lacking"]
 
 START_LIMIT_S = 60.0
-"""How long it may take to answer after a start; crash recovery of our small folders takes seconds."""
+"""How long it may take to answer after a start; crash recovery of our small data folders takes seconds."""
 ROOT_LIMIT_S = 20.0
-"""How long root waits for a server that another fault has down or paused."""
+"""How long a root connection waits for a server that another fault has stopped or paused."""
 SHORT_S = 1.0
 BETWEEN_TRIES_S = 0.05
 UNREACHABLE = frozenset({1040, 1053, 2002, 2003, 2006, 2013, 2055})
-"""Codes of a server that is down, stopped, ending or full: ask again."""
+"""Error codes of a server that is down, paused, stopping or full: try again."""
 
 
 class Machine(Protocol):
-    """What the server's process is, in one world or the other."""
+    """The server's process, in the local or the containers world."""
 
     def kill(self) -> None:
-        """End it at once, also if it is paused; returns when it is gone."""
+        """Kill it, also if it is paused; returns when it is gone."""
 
     def shut_down(self) -> None:
-        """Let it end in order; returns when it is gone."""
+        """Shut it down in order; returns when it is gone."""
 
     def start(self) -> None:
-        """Start it; it may still be starting when this returns."""
+        """Start it; returns before it is ready."""
 
     def pause(self) -> None:
-        """Stop all of it; returns when it has stopped."""
+        """Pause the whole process; returns when it has stopped."""
 
     def resume(self) -> None:
         """Let it go on."""
 
     def look(self) -> ServerState:
-        """How its process stands; `uptime_s` is left to who can ask it."""
+        """The state of the process; `uptime_s` stays None."""
 
     def wait_for(self, condition: Callable[[], bool], *, what: str, limit_s: float) -> None:
-        """Wait until `condition` holds; its end or the limit is a WorldError with its last words."""
+        """Wait until `condition` holds. Raises WorldError with the end of its log if it ends or the limit passes."""
 
     def fill_disk(self) -> int:
         """Take all that its disk has free."""
@@ -69,15 +69,15 @@ class Machine(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class _Owed:
-    """What is to be undone as soon as the server answers; shared by all runs' views of one server. Mutable."""
+    """Changes to revert as soon as the server answers; shared by all runs' views of one server. Mutable."""
 
     lock: RLock = field(default_factory=RLock)
     acts: list[tuple[str, Callable[[Any], None]]] = field(default_factory=list)
-    """(database, act)"""
+    """(database, function that reverts the change)"""
 
 
 class Server:
-    """A `harness.faults.real.server_control.ServerControl` of a machine."""
+    """Implements `ServerControl` over a `Machine`."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Server:
         self._owed = owed or _Owed()
 
     def of_run(self, database: str) -> Server:
-        """The same server, for a run with this database."""
+        """The same server for a run with this database."""
         return Server(
             self._machine,
             flavour=self.flavour,
@@ -111,7 +111,7 @@ class Server:
         )
 
     def kill(self) -> None:
-        """End it as SIGKILL does."""
+        """SIGKILL."""
         with self._owed.lock:
             if self._machine.look().start is not None:
                 self._machine.kill()
@@ -120,11 +120,11 @@ class Server:
         """Let it end in order."""
         with self._owed.lock:
             if self._machine.look().start is not None:
-                self._machine.resume()  # a stopped process does not hear that it shall end
+                self._machine.resume()  # a paused process does not react to a request to end
                 self._machine.shut_down()
 
     def start(self) -> None:
-        """Start it on the same port and data, and wait until it answers."""
+        """Start it on the same port and data; returns when it answers."""
         with self._owed.lock:
             if self._machine.look().start is not None:
                 return
@@ -132,7 +132,7 @@ class Server:
             self._machine.wait_for(
                 self._answers, what="the database server to answer again", limit_s=START_LIMIT_S
             )
-            self._pay()
+            self._revert_owed()
 
     def pause(self) -> None:
         """Stop all of it."""
@@ -145,13 +145,13 @@ class Server:
         with self._owed.lock:
             if self._machine.look().paused:
                 self._machine.resume()
-                self._pay()
+                self._revert_owed()
 
     @contextmanager
     def root(
         self, database: str = "", *, limit_s: float = 3.0, wait_s: float = ROOT_LIMIT_S
     ) -> Iterator[Connection[Any]]:
-        """A connection as root, past the proxy."""
+        """A root connection that bypasses the proxy."""
         with closing(self._connect(database, limit_s=limit_s, wait_s=wait_s)) as connection:
             yield connection
 
@@ -166,7 +166,7 @@ class Server:
             pause(BETWEEN_TRIES_S)
 
     def state(self) -> ServerState:
-        """How it stands, with its uptime if it answers."""
+        """Its state, with the uptime if it answers."""
         seen = self._machine.look()
         if seen.start is None or seen.paused:
             return seen
@@ -174,16 +174,16 @@ class Server:
         return ServerState(start=seen.start, paused=seen.paused, pid=seen.pid, uptime_s=uptime)
 
     def counters(self) -> Mapping[str, int]:
-        """Its status counters."""
+        """The numeric rows of SHOW GLOBAL STATUS; empty if it does not answer."""
         return self._status("SHOW GLOBAL STATUS")
 
     def put_back(self, act: Callable[[Any], None]) -> None:
-        """Undo a change, now or as soon as it answers."""
+        """Revert a change, now or as soon as the server answers."""
         with self._owed.lock:
             self._owed.acts.append((self.database, act))
             seen = self._machine.look()
             if seen.start is not None and not seen.paused:
-                self._pay()
+                self._revert_owed()
 
     def fill_disk(self) -> int:
         """Take all that its disk has free."""
@@ -197,8 +197,8 @@ class Server:
         """Let its calendar be so far from ours."""
         self._machine.shift_clock(shift_ms)
 
-    def _pay(self) -> None:
-        """Undo what is owed, the oldest last: what was done on top of another change is undone first."""
+    def _revert_owed(self) -> None:
+        """Revert the owed changes, the newest first."""
         while self._owed.acts:
             database, act = self._owed.acts[-1]
             try:
@@ -207,7 +207,7 @@ class Server:
             except (pymysql.MySQLError, OSError) as error:
                 raise WorldError(
                     f"a fault could not be undone in database {database}: {error}",
-                    fix="the world is of no use any more: run it again",
+                    fix="this world cannot be used any more: start the run again",
                 ) from error
             self._owed.acts.pop()
 
@@ -219,7 +219,7 @@ class Server:
             return False
 
     def _status(self, query: str) -> Mapping[str, int]:
-        """The numbers among the rows; none if it does not answer soon."""
+        """The numeric rows; empty if it does not answer within a second."""
         try:
             with (
                 closing(
@@ -234,7 +234,7 @@ class Server:
 
 
 def lacking(ability: str) -> HarnessError:
-    """A fault asked for what this world was not opened with: the run should have been refused."""
+    """The error for a fault that needs what this world lacks; the run should have been refused earlier."""
     return HarnessError(f"this world was opened without {ability}, and a fault needs it")
 
 

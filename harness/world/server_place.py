@@ -1,8 +1,8 @@
-"""What a local server lives on: its data folder, on a small disk if a fault shall fill it, and its clock.
+"""What a local server gets: a copied data folder, a small disk if a fault fills it, a clock that can be shifted.
 
-A server gets a small disk (a file system in memory) or a clock of its own only if a fault needs it and the
-machine can give it; what it cannot have, its world lacks, and says how to have it. A mount is in the ledger
-before it exists, so that it is taken away after any ending.
+A small disk (a file system in memory) or a shifted clock is set up only if a fault needs it and the machine can; what
+is missing is in the world's `lacks` with a remedy. A mount is in the ledger before it exists, so it is always
+unmounted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from harness.world.server_program import ServerProgram
 from harness.world.settings import WorldSettings
 
 __all__ = [
-    "SMALL_DISK_ROOM_BYTES",
     "Ballast",
     "ServerPlace",
     "local_server_lacks",
@@ -32,21 +31,20 @@ __all__ = [
 ]
 
 SMALL_DISK_ROOM_BYTES = 96 * 1024 * 1024
-"""What a run may write on a small disk before a fault fills it; the data folder itself comes on top."""
+"""Free space on a small disk before a fault fills it; the data folder's size is added."""
 MOUNT_LIMIT_S = 10.0
 CAN_MOUNT = 1 << 21
-"""The bit of CAP_SYS_ADMIN."""
 CHUNK_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ballast:
-    """A file that takes what is free beside the server's data; the server does not mind it."""
+    """A file next to the server's data that takes the free space; the server ignores it."""
 
     path: Path
 
     def fill(self) -> int:
-        """Write until nothing more fits, to the last byte."""
+        """Fill the disk to the last byte; returns the bytes taken."""
         before = shutil.disk_usage(self.path.parent).free
         with self.path.open("ab", buffering=0) as file:
             for size in (CHUNK_BYTES, 4096, 1):
@@ -54,12 +52,12 @@ class Ballast:
         return before - shutil.disk_usage(self.path.parent).free
 
     def remove(self) -> None:
-        """Give it back."""
+        """Free the space again."""
         self.path.unlink(missing_ok=True)
 
 
 def no_small_disk() -> str:
-    """Why this machine can mount none for us; empty if it can."""
+    """Why no small disk can be mounted here; empty if one can."""
     if platform.system() != "Linux":
         return "a file system in memory is mounted on Linux only"
     if os.geteuid() != 0 or not _may_mount() or shutil.which("mount") is None:
@@ -68,7 +66,7 @@ def no_small_disk() -> str:
 
 
 def mount_small_disk(folder: Path, *, size_bytes: int, ledger: Ledger) -> None:
-    """Make `folder` a disk of its own of so many bytes, until the ledger is closed."""
+    """Mount a file system of `size_bytes` at `folder` until the ledger is closed."""
     folder.mkdir(mode=0o700)
     ledger.note_mount(folder)
     run_to_end(
@@ -80,18 +78,18 @@ def mount_small_disk(folder: Path, *, size_bytes: int, ledger: Ledger) -> None:
 
 
 def _may_mount() -> bool:
-    """Whether this process has the capability, which root in a container often lacks."""
+    """Whether this process has CAP_SYS_ADMIN, which root in a container often lacks."""
     status = Path("/proc/self/status").read_text().splitlines()
     held = next((int(line.split()[1], 16) for line in status if line.startswith("CapEff:")), 0)
     return bool(held & CAN_MOUNT)
 
 
 def _write_until_full(write: Callable[[bytes], int | None], piece: bytes) -> None:
-    """Every write is a piece less of what is free, so this ends."""
+    """Each write takes free space, so the loop ends."""
     while True:
         try:
             written = write(piece)
-        except OSError:  # ENOSPC; whatever else it is, no more can be written
+        except OSError:  # ENOSPC, or another error after which nothing can be written
             return
         if not written:
             return
@@ -102,24 +100,24 @@ BALLAST = "floodmark-ballast"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerPlace:
-    """What one server was given."""
+    """What one server got."""
 
     data: Path
     ballast: Ballast | None
-    """None: its disk is as large as the machine's."""
+    """None: its data is on the machine's disk."""
     clock: ShiftedClock | None
-    """None: it goes by the machine's clock."""
+    """None: it uses the machine's clock."""
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What it must be started with."""
+        """Environment variables for its start."""
         return self.clock.environment() if self.clock else {}
 
 
 def prepare_place(
     prepared: Path, *, needs: frozenset[str], settings: WorldSettings, ledger: Ledger
 ) -> ServerPlace:
-    """Copy the prepared folder to where the server will run; what is needed and cannot be had is left out."""
+    """Copy the prepared folder to the server's place; a need that this machine cannot satisfy is left out."""
     clock = _clock(settings, ledger) if "server-clock" in needs else None
     if "small-disk" not in needs or no_small_disk():
         data = ledger.folder / "data"
@@ -132,7 +130,7 @@ def prepare_place(
 
 
 def local_server_lacks(server: ServerProgram, *, settings: WorldSettings) -> dict[str, str]:
-    """For each ability that a local world with this server cannot have, what a fault needs instead."""
+    """For each ability that a local world with this server lacks: what would have it."""
     lacks = {}
     if server.is_mariadb:
         here = f"a MySQL server, and the one here is {server.title}"

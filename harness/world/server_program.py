@@ -1,6 +1,6 @@
-"""Which database server this machine has: one that is named, one on the PATH, or one that `setup` unpacked.
+"""Finds the database server of this machine: named by the user, on the PATH, or unpacked by `setup`.
 
-Invariant: a `ServerProgram` can be run as it stands; its version was asked of the program itself.
+Invariant: a `ServerProgram` can be started as it is; its version was read from the program itself.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harness.world.settings import WorldSettings
 __all__ = ["MANIFEST", "ServerProgram", "find_server", "unpacked_program"]
 
 MANIFEST = "server.json"
-"""Marks a folder of `servers/` as complete; names the program's file below it."""
+"""Marks a folder of `servers/` as complete and names the server's program in it."""
 NAMES = ("mysqld", "mariadbd")
 SYSTEM_FOLDERS = "/usr/local/sbin:/usr/sbin:/sbin:/usr/libexec"
 """Where distributions put servers; often not on a user's PATH."""
@@ -36,25 +36,28 @@ class ServerProgram:
     version: str
     program: Path
     root: Path | None = None
-    """The folder that a distribution's packages were unpacked in; None: installed in its place."""
+    """The folder with the distribution's unpacked packages; None: installed on the system."""
     environment: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
-        """For people: `MariaDB 10.11.19`."""
+        """For messages: `MariaDB 10.11.19`."""
         return f"{self.flavour} {self.version}"
 
     @property
     def is_mariadb(self) -> bool:
-        """MariaDB is no stand-in for MySQL in every respect (`docs/reference/references.md`, Measured)."""
+        """Whether it is MariaDB, which differs from MySQL here and there (`docs/reference/references.md`, Measured)."""
         return self.flavour == "MariaDB"
 
     def user_option(self) -> tuple[str, ...]:
-        """Servers refuse to run as root unless told to; another user could not enter our private folders."""
+        """`--user=root` for root: without it the server refuses to run.
+
+        Another user could not read our private folders.
+        """
         return ("--user=root",) if os.geteuid() == 0 else ()
 
     def location_options(self) -> tuple[str, ...]:
-        """Where an unpacked server finds its own files; an installed one knows."""
+        """Options that tell an unpacked server where its files are; an installed one knows."""
         if self.root is None:
             return ()
         share = self.root / "usr" / "share" / "mysql"
@@ -68,14 +71,14 @@ class ServerProgram:
 
 
 def find_server(settings: WorldSettings) -> ServerProgram:
-    """The server that worlds use here, or an error with the fix."""
+    """The server that worlds use on this machine. Raises WorldError if there is none."""
     for program, root in _candidates(settings):
         found = _ask(program, root=root)
         if found is not None:
             return found
         if program == settings.server:
             raise WorldError(
-                f"{program} (from FLOODMARK_MYSQLD) is no mysqld or mariadbd that runs",
+                f"{program} (from FLOODMARK_MYSQLD) is not a mysqld or mariadbd that can be run",
                 fix="name a server's program, or unset FLOODMARK_MYSQLD",
             )
     raise WorldError(
@@ -86,7 +89,7 @@ def find_server(settings: WorldSettings) -> ServerProgram:
 
 
 def unpacked_program(folder: Path) -> ServerProgram | None:
-    """The server that was unpacked in a folder of the cache; None if it is not complete or does not run."""
+    """The server unpacked in a folder of the cache; None if it is incomplete or does not run."""
     manifest = folder / MANIFEST
     if not manifest.exists():
         return None
@@ -107,7 +110,7 @@ def _candidates(settings: WorldSettings) -> Iterator[tuple[Path, Path | None]]:
 
 
 def _ask(program: Path, *, root: Path | None) -> ServerProgram | None:
-    """Ask a program for its version; None if it does not answer like a server."""
+    """Run the program for its version; None if it does not answer like a server."""
     environment = _library_path(root)
     try:
         answer = subprocess.run(
@@ -129,7 +132,7 @@ def _ask(program: Path, *, root: Path | None) -> ServerProgram | None:
 
 
 def _library_path(root: Path | None) -> Mapping[str, str]:
-    """Unpacked libraries come before the system's."""
+    """Makes the loader find unpacked libraries before the system's."""
     if root is None:
         return {}
     folders = [str(folder) for folder in sorted(root.glob("usr/lib/*-linux-gnu"))]

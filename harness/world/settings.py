@@ -1,4 +1,4 @@
-"""What a user may choose about worlds by environment variables; read once, then passed down as a value.
+"""The environment variables that configure worlds, read once into a value.
 
 Invariant: no other module of `harness.world` reads the environment.
 """
@@ -20,7 +20,7 @@ PORT_LIMIT = 65_535
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorldSettings:
-    """The choices, with None for "not said"."""
+    """The settings; None where a variable is not set."""
 
     places: Places
     mysql_image: str | None = None
@@ -28,17 +28,17 @@ class WorldSettings:
     toxiproxy_image: str | None = None
     """`FLOODMARK_TOXIPROXY_IMAGE`"""
     server: Path | None = None
-    """`FLOODMARK_MYSQLD`: a `mysqld` or `mariadbd` to use instead of the one that would be found."""
+    """`FLOODMARK_MYSQLD`: the `mysqld` or `mariadbd` to use instead of searching for one."""
     ports: range | None = None
-    """`FLOODMARK_PORTS`, as in `21000-21999`: take ports from here only."""
+    """`FLOODMARK_PORTS`, for example `21000-21999`: take ports from this range only."""
     engine: str | None = None
-    """`DOCKER_HOST`: where the container engine listens, if not where it usually does."""
+    """`DOCKER_HOST`: the container engine's address, if not the usual one."""
     path: str = os.defpath
-    """`PATH`, for programs."""
+    """`PATH`, for finding programs."""
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> WorldSettings:
-        """Read them; a value that makes no sense is a usage error."""
+        """Read the variables. Raises UsageError for an invalid value."""
         given = os.environ if environ is None else environ
         server = given.get("FLOODMARK_MYSQLD")
         return cls(
@@ -62,5 +62,5 @@ def _ports(text: str) -> range | None:
         return None
     low, _, high = text.partition("-")
     if not (low.isdecimal() and high.isdecimal() and 0 < int(low) <= int(high) <= PORT_LIMIT):
-        raise UsageError(f"FLOODMARK_PORTS={text} is no range of ports", fix="write it like 21000-21999")
+        raise UsageError(f"FLOODMARK_PORTS={text} is not a range of ports", fix="write it like 21000-21999")
     return range(int(low), int(high) + 1)

@@ -1,9 +1,9 @@
-"""Our client of Toxiproxy's control interface, which our own proxy has as well.
+"""A client of Toxiproxy's control interface, which our own proxy has too.
 
-Every call has a limit, for the real server can hang for ever once a toxic is changed while a client does
-not read. Such a link is deleted, which alone still works, and made anew with the toxics it shall have; that
-cuts its connections, so it is said aloud. Invariant: no call takes longer than a few times `CALL_LIMIT_S`.
-What was measured, and why not toxiproxy-python: `docs/decisions/0005-own-toxiproxy-client.md`.
+Every call has a limit, because Toxiproxy can hang for ever when a toxic is changed while a client does not read. Such
+a link is deleted, which still works, and created again with its toxics; that cuts its connections, so it is announced.
+Invariant: no call takes longer than a few times `CALL_LIMIT_S`. Measurements, and why not toxiproxy-python:
+`docs/decisions/0005-own-toxiproxy-client.md`.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from harness.faults.real.evidence import Deed, DeedsRead, deed_of
 from harness.faults.real.fault_site import Toxic
 from harness.world.world import Address
 
-__all__ = ["CALL_LIMIT_S", "ProxySilent", "Toxiproxy"]
+__all__ = ["ProxySilent", "Toxiproxy"]
 
 CALL_LIMIT_S = 3.0
-"""The longest that one call of the control interface may take."""
+"""Time limit of one call."""
 REBIND_LIMIT_S = 3.0
-"""How long a link may find its port in use when it opens again."""
+"""How long a link may fail to open because its port is in use."""
 
 DEEDS_MAX = 100_000
-"""So many deeds are read at once; our proxy keeps no more."""
+"""Log entries read at once; our proxy keeps no more."""
 
 NOT_FOUND = 404
 
@@ -41,7 +41,7 @@ class ProxySilent(WorldError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Link:
-    """What a link shall be, to make it anew."""
+    """The wanted state of a link, to create it again."""
 
     listen: str
     upstream: str
@@ -50,9 +50,9 @@ class _Link:
 
 
 class Toxiproxy:
-    """A `ProxyControl` over HTTP, for any thread. Mutable: it remembers what each link shall be.
+    """A `ProxyControl` over HTTP, for any thread. Mutable: it remembers each link's wanted state.
 
-    With `own` it is our own proxy that answers: it never hangs, cuts live connections and keeps a log.
+    With `own` the server is our own proxy: it never hangs, can cut live connections and keeps a log.
     """
 
     def __init__(
@@ -68,20 +68,20 @@ class Toxiproxy:
         self._say = say
         self._limit_s = limit_s
         self._links: dict[str, _Link] = {}
-        # What a link shall be and what the server was told must not part: one change at a time.
+        # One change at a time: the remembered state must match what the server was sent.
         self._changing = threading.RLock()
 
     def version(self) -> str:
-        """The server's version; says nothing about its health, for a hung server answers this too."""
+        """The server's version. No health check: a hung server answers this too."""
         return str(self._call("GET", "/version").get("version", "unknown"))
 
     def title(self) -> str:
-        """For people: `Toxiproxy 2.12.0`, `own proxy 0.1.0`."""
+        """For messages: `Toxiproxy 2.12.0`, `own proxy 0.1.0`."""
         version = self.version()
         return f"own proxy {version.partition('floodmark.')[2]}" if self.own else f"Toxiproxy {version}"
 
     def healthy(self) -> bool:
-        """Whether it lists its proxies, which a hung server does not."""
+        """Whether it lists its links, which a hung server does not."""
         try:
             self._call("GET", "/proxies")
         except WorldError:
@@ -89,12 +89,12 @@ class Toxiproxy:
         return True
 
     def create(self, link: str, *, listen: str, upstream: str) -> None:
-        """Make a link that listens at once; `listen` and `upstream` are `host:port`."""
+        """Create a link that listens at once; `listen` and `upstream` are `host:port`."""
         with self._changing:
             self._create(link, _Link(listen=listen, upstream=upstream))
 
     def add_toxic(self, link: str, toxic: Toxic) -> None:
-        """Put `toxic` on `link`; live connections are affected at once."""
+        """Add `toxic` to `link`; it acts on live connections at once."""
         with self._changing:
             then = replace(self._links[link], toxics={**self._links[link].toxics, toxic.name: toxic})
             try:
@@ -104,7 +104,7 @@ class Toxiproxy:
             self._links[link] = then
 
     def remove_toxic(self, link: str, name: str) -> None:
-        """Take it away; one that is gone already is no error."""
+        """Remove a toxic; no error if it is gone already."""
         with self._changing:
             left = {other: toxic for other, toxic in self._links[link].toxics.items() if other != name}
             then = replace(self._links[link], toxics=left)
@@ -115,17 +115,17 @@ class Toxiproxy:
             self._links[link] = then
 
     def toxics(self, link: str) -> Sequence[str]:
-        """The names of the toxics that act on `link` now, upstream ones first."""
+        """The names of the link's toxics, upstream ones first."""
         return [str(toxic["name"]) for toxic in self._call("GET", _path(link)).get("toxics", [])]
 
     def disable(self, link: str) -> None:
-        """Stop listening and cut every live connection."""
+        """Stop listening and end every live connection."""
         with self._changing:
             self._call("PATCH", _path(link), {"enabled": False})
             self._links[link] = replace(self._links[link], enabled=False)
 
     def enable(self, link: str) -> None:
-        """Listen again on the same port; a port that is still in use is tried again for a while."""
+        """Listen again on the same port; retries for a while if the port is in use."""
         with self._changing:
             self._until_bound(link, lambda: self._call("PATCH", _path(link), {"enabled": True}))
             self._links[link] = replace(self._links[link], enabled=True)
@@ -135,7 +135,7 @@ class Toxiproxy:
         return bool(self._call("GET", _path(link)).get("enabled"))
 
     def cut(self, link: str, how: str) -> Sequence[int]:
-        """End every live connection now, by `rst` or by `fin`; the numbers of those, if the proxy has numbers."""
+        """End every live connection by `rst` or `fin`; returns their numbers if the proxy has numbers."""
         if self.own:
             return [
                 int(number)
@@ -149,17 +149,17 @@ class Toxiproxy:
         return []
 
     def reseed(self, seed: int) -> None:
-        """Let the proxy's draws follow from `seed` for the connections to come; Toxiproxy cannot, and does not."""
+        """Set the seed of our own proxy's draws for new connections; does nothing for Toxiproxy."""
         if self.own:
             self._call("PUT", "/floodmark", {"seed": seed})
 
     def deeds(self, link: str, after: int = 0) -> DeedsRead | None:
-        """What the proxy did to the link's connections since deed `after`; None: this one keeps no log."""
+        """The link's log entries after number `after`; None: this proxy keeps no log."""
         if not self.own:
             return None
         deeds: list[Deed] = []
         lost = 0
-        while True:  # a page at a time, until there is no more; the proxy keeps a bounded number
+        while True:  # page by page until an empty one; the proxy's log is bounded
             page = self._call("GET", f"{_path(link)}/deeds?after={after}")
             deeds += [deed_of(deed) for deed in page["deeds"]]
             lost += page["lost"]
@@ -168,10 +168,10 @@ class Toxiproxy:
             after = page["next"]
 
     def _create(self, link: str, then: _Link) -> None:
-        """Make the link closed, put its toxics on, then open it: no connection ever meets half of them."""
+        """Create the link disabled, add its toxics, then enable it, so that no connection sees only some of them."""
         body = {"name": link, "listen": then.listen, "upstream": then.upstream, "enabled": False}
         if self.own:
-            body["mysql"] = True  # packets are told apart from a connection's first byte on
+            body["mysql"] = True  # follow MySQL's packets from a connection's first byte on
         self._call("POST", "/proxies", body)
         for toxic in then.toxics.values():
             self._call("POST", f"{_path(link)}/toxics", _body(toxic))
@@ -180,7 +180,10 @@ class Toxiproxy:
             self.enable(link)
 
     def _renew(self, link: str, then: _Link) -> None:
-        """Replace a link over which the server hangs; closing it would not free the hung call (measured)."""
+        """Delete a link over which the server hangs, and create it again.
+
+        Disabling it would not end the hung call (measured).
+        """
         self._say(
             f"Toxiproxy hung over link {link}: deleting it and making it anew, which cuts its connections"
         )
@@ -225,7 +228,7 @@ class Toxiproxy:
     def _exchange(
         self, method: str, path: str, body: Mapping[str, Any] | None, *, where: str
     ) -> tuple[int, str]:
-        """A connection for each call: nothing stale is ever reused."""
+        """Uses a new connection for each call."""
         connection = http.client.HTTPConnection(self.control.host, self.control.port, timeout=self._limit_s)
         try:
             payload = None if body is None else json.dumps(body)
@@ -237,11 +240,11 @@ class Toxiproxy:
         except TimeoutError as error:
             raise ProxySilent(
                 f"Toxiproxy did not answer {where} within {self._limit_s:g} s",
-                fix="the run cannot go on; start it again",
+                fix="start the run again",
             ) from error
         except (OSError, http.client.HTTPException) as error:
             raise WorldError(
-                f"Toxiproxy could not be asked {where}: {error}",
+                f"{where} could not be sent to the proxy: {error}",
                 fix="its process may have died; its log is beside the run's other files",
             ) from error
         finally:
@@ -263,7 +266,7 @@ def _body(toxic: Toxic) -> Mapping[str, Any]:
 
 
 def _json_object(text: str) -> Mapping[str, Any]:
-    """The body as an object; anything else (empty, a list, an old server's plain version) as an empty one."""
+    """The body as an object; an empty object if it is anything else."""
     try:
         value = json.loads(text)
     except json.JSONDecodeError:

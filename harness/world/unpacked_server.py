@@ -1,8 +1,7 @@
-"""A database server without root: the distribution's own packages, downloaded and unpacked into the cache.
+"""Gets a database server without root: downloads the distribution's packages and unpacks them into the cache.
 
-apt gets private state, so it needs no root and starts from empty lists; the system's sources, keys and
-proxy settings hold. Invariant: nothing outside the cache is written, and a server appears there only once
-it has run.
+apt runs with private state, so it needs no root and starts with empty lists; the system's sources, keys and proxy
+settings apply. Invariant: nothing outside the cache is written, and a server is in the cache only after it has run.
 """
 
 from __future__ import annotations
@@ -28,13 +27,16 @@ SERVERS = (
     ("mysql-server-core",),
     ("mysql-server-core-8.4",),
     ("mysql-server-core-8.0",),
-    ("mariadb-server-core", "mariadb-client-core"),  # the second holds what the first's installer calls
+    (
+        "mariadb-server-core",
+        "mariadb-client-core",
+    ),  # the second has the programs that the first's installer calls
 )
-"""What to ask the distribution for, the first that it carries."""
+"""Package sets to try; the first that the distribution has is taken."""
 CLOCKS = (("libfaketime",),)
-"""What shifts the clock of a server, built for the same C library."""
+"""The library that shifts a server's clock, built for this system's C library."""
 NEVER_UNPACKED = re.compile(r"libc6|libc-bin|gcc-\d+-base")
-"""A C library must match the system's loader, and the system has one that the packages can use."""
+"""The C library must match the system's loader, so the system's is used."""
 FIX = (
     "see that the package mirrors can be reached; or install MySQL or MariaDB yourself, name its program in "
     "FLOODMARK_MYSQLD, or use --world containers"
@@ -42,13 +44,13 @@ FIX = (
 
 
 def unpack_server(settings: WorldSettings, *, scratch: Path, say: Callable[[str], None]) -> ServerProgram:
-    """Get a server into the cache and return it; `scratch` is a folder on the cache's disk."""
+    """Unpack a server into the cache and return it; `scratch` must be on the cache's disk."""
     with tempfile.TemporaryDirectory(dir=scratch) as name:
         return _adopt(_unpacked(SERVERS, settings=settings, folder=Path(name), say=say), settings=settings)
 
 
 def unpack_clock(settings: WorldSettings, *, scratch: Path, say: Callable[[str], None]) -> None:
-    """Get the library that shifts a server's clock into the cache; whether it loads is for its finder to say."""
+    """Unpack the clock library into the cache; `find_clock_library` checks whether it loads."""
     with tempfile.TemporaryDirectory(dir=scratch) as name:
         root = _unpacked(CLOCKS, settings=settings, folder=Path(name), say=say)
         if settings.places.clock.exists():
@@ -59,7 +61,7 @@ def unpack_clock(settings: WorldSettings, *, scratch: Path, say: Callable[[str],
 def _unpacked(
     wishes: Sequence[Sequence[str]], *, settings: WorldSettings, folder: Path, say: Callable[[str], None]
 ) -> Path:
-    """The first wish that the distribution carries, with what it needs, unpacked below a folder."""
+    """Unpack the first available package set with its dependencies below a folder."""
     _require_apt(settings.path)
     apt = ["env", f"APT_CONFIG={_private_configuration(folder)}"]
     say("reading the distribution's package lists")
@@ -89,14 +91,14 @@ def _require_apt(path: str) -> None:
     missing = [program for program in ("apt-get", "dpkg-deb") if shutil.which(program, path=path) is None]
     if missing:
         raise WorldError(
-            f"a server can be unpacked on Debian and its kin only: there is no {' and no '.join(missing)}",
+            f"a server can be unpacked only on Debian and systems based on it: there is no {' and no '.join(missing)}",
             fix="install MySQL or MariaDB so that mysqld is on the PATH, name it in FLOODMARK_MYSQLD, "
             "or use --world containers",
         )
 
 
 def _private_configuration(folder: Path) -> Path:
-    """An apt configuration with state of its own and no hooks, but the system's ways to its mirrors."""
+    """An apt configuration with private state and no hooks, and the system's access to its mirrors."""
     for inside in ("lists/partial", "cache/archives/partial"):
         (folder / inside).mkdir(parents=True)
     system = run_to_end(
@@ -120,7 +122,7 @@ def _private_configuration(folder: Path) -> Path:
 
 
 def _update(apt: Sequence[str]) -> str:
-    """Read the lists; a broken source of something else does no harm, so failing here is no error yet."""
+    """Update the package lists; returns the output. A failure is no error yet: an unrelated source may be broken."""
     try:
         return run_to_end(
             [*apt, "apt-get", "update"], what="reading package lists", limit_s=UPDATE_LIMIT_S, fix=FIX
@@ -130,7 +132,7 @@ def _update(apt: Sequence[str]) -> str:
 
 
 def _packages(apt: Sequence[str], wishes: Sequence[Sequence[str]], *, lists: str) -> list[str]:
-    """The packages of the first wish that can be had, and those of what they need that this system lacks."""
+    """The packages of the first available set and the dependencies that this system lacks."""
     for wanted in wishes:
         try:
             plan = run_to_end(
@@ -151,7 +153,7 @@ def _packages(apt: Sequence[str], wishes: Sequence[Sequence[str]], *, lists: str
 
 
 def _adopt(root: Path, *, settings: WorldSettings) -> ServerProgram:
-    """Make the unpacked folder one of the cache's servers, if the server in it runs."""
+    """Move the unpacked folder into the cache's `servers/`, if its server runs."""
     program = next((path for name in NAMES if (path := root / "usr" / "sbin" / name).exists()), None)
     if program is None:
         raise WorldError(f"the packages hold neither {' nor '.join(NAMES)}", fix=FIX)
@@ -165,6 +167,6 @@ def _adopt(root: Path, *, settings: WorldSettings) -> ServerProgram:
     if home.exists():
         shutil.rmtree(home)
     root.rename(home)
-    settled = unpacked_program(home)  # asked again: every path in it has changed
+    settled = unpacked_program(home)  # checked again: every path in it has changed
     assert settled is not None, "a server that ran must run after its folder was renamed"
     return settled

@@ -1,7 +1,7 @@
-"""A world: the database and the proxy that a run talks to, real ones, ours while the block lasts.
+"""A world: the database and the proxy of a run, real processes that exist for the duration of a block.
 
-Invariant: clients reach the database through `links` only, whose ports stay the same from `open` to
-`close` whatever happens behind them; `direct` is for set-up, audit and the proof that a world is ready.
+Invariant: clients reach the database through `links` only, whose ports stay the same while the world is open, whatever
+happens behind them; `direct` is for set-up, the audit and the check that the world is ready.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from harness.runs.outcome import WorldDescription
 __all__ = ["DATABASE", "LINKS", "Address", "Credentials", "ProxyControl", "World", "WorldSource"]
 
 DATABASE = "floodmark"
-"""The database that every world has, and the prefix (`floodmark_...`) of any other that its user may make."""
+"""The name of every world's database, and the prefix (`floodmark_...`) of those that its user may create."""
 LINKS = ("lookups", "sink")
-"""What the operator reads through, and what it writes through."""
+"""The link of the operator's lookups, and the link of the sink."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where something listens; `host` is always on loopback."""
+    """Where a server listens; `host` is always on loopback."""
 
     host: str
     port: int
@@ -35,29 +35,29 @@ class Address:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """Who a client says it is. The password never enters an event, a log or a report."""
+    """A user and its password. The password never enters an event, a log or a report."""
 
     user: str
     password: str = field(repr=False)
 
     def at(self, address: Address, database: str) -> Endpoint:
-        """Where they log in, and what they use there."""
+        """The endpoint for a login with these credentials."""
         return Endpoint(
             host=address.host, port=address.port, user=self.user, password=self.password, database=database
         )
 
 
 class ProxyControl(Control, Protocol):
-    """The proxy's control interface, by link name (`lookups`, `sink`): what faults do, and what it says."""
+    """The proxy's control interface, by link name (`lookups`, `sink`): what faults use, and its state."""
 
     def toxics(self, link: str) -> Sequence[str]:
-        """The names of the toxics that act on `link` now."""
+        """The names of the toxics on `link`."""
 
     def enabled(self, link: str) -> bool:
         """Whether `link` listens."""
 
     def reseed(self, seed: int) -> None:
-        """Let its draws follow from `seed` for the connections to come, where it can: only our own proxy."""
+        """Set the seed of the draws for new connections; only our own proxy can."""
 
     @property
     def own(self) -> bool:
@@ -66,28 +66,30 @@ class ProxyControl(Control, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """A database behind a proxy, up and proven (`SELECT 1`, directly and through every link)."""
+    """A database behind a proxy, checked with `SELECT 1` directly and through every link."""
 
     description: WorldDescription
     links: Mapping[str, Address]
-    """`lookups` and `sink`: the proxy's ports that clients use."""
+    """By name (`lookups`, `sink`): the proxy's addresses for clients."""
     direct: Address
-    """The database itself: set-up and audit only."""
+    """The database itself, for set-up and audit only."""
     app: Credentials
-    """May do anything to `floodmark` and to any `floodmark_...`, and nothing else."""
+    """May do everything in `floodmark` and any `floodmark_...`, and nothing else."""
     root: Credentials
     proxy: ProxyControl
     folder: Path
-    """The run's scratch folder, gone when the world is."""
+    """The run's scratch folder; removed with the world."""
     enrol: Callable[[int], None]
-    """Writes a process of the run (its pid) into the ledger, so that it cannot outlive the run unnoticed."""
+    """Adds a process (its pid) to the ledger, so that it is ended with the run."""
     server: ServerControl
-    """The database as a process that faults may end, and past every link; `server.of_run(database)` for a run."""
+    """Control of the database's process for faults; `server.of_run(database)` gives a run's view."""
     lacks: Mapping[str, str]
-    """For each ability that a fault may need and this world lacks: what has it (`a proxy that ...: run with ...`)."""
+    """For each ability that faults may need and this world lacks: what would have it (`a MySQL server: run with
+    ...`).
+    """
     look: Callable[[], None] = lambda: None
-    """Raises WorldError if the database or the proxy is gone and no fault ended it; where nobody can tell: nothing."""
+    """Raises WorldError if the database or the proxy has died and no fault ended it; the default checks nothing."""
 
 
 WorldSource = AbstractContextManager[World]
-"""What `harness.world.open_world(...)` gives: enter it for a `World`, leave it and nothing is left."""
+"""The result of `harness.world.open_world(...)`: a context manager that yields a `World`."""

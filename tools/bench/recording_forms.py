@@ -20,7 +20,7 @@ from harness.simulation.hub import Hub
 from harness.simulation.tape import MemoryRecorder, Tape
 from tools.bench.answer import WrongOutput
 
-__all__ = ["EVENTS_A_RECORD", "BufferForm", "DurableForm"]
+__all__ = ["BufferForm", "DurableForm"]
 
 EVENTS_A_RECORD = 4
 """`in`, `call`, `res`, `out`."""

@@ -20,7 +20,7 @@ from tools.bench.random_scenario import ELEMENTS, RECORDS, Trial
 if TYPE_CHECKING:
     from hypothesis.stateful import RuleBasedStateMachine
 
-__all__ = ["STEPS", "run_examples"]
+__all__ = ["run_examples"]
 
 STEPS = 115
 """Of an example at most; it makes about 100 of them, as a seed does. Hypothesis's default of 50 is half a scenario."""

@@ -67,13 +67,13 @@ def test_a_flipped_byte_is_torn(store: CheckpointStore) -> None:
     whole[-3] ^= 1
     store.files.write(name, bytes(whole))
 
-    with pytest.raises(CheckpointUnreadable, match="is torn"):
+    with pytest.raises(CheckpointUnreadable, match="is damaged"):
         store.read(part.file)
 
 
 def test_a_write_that_dies_half_way_leaves_no_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = CheckpointStore(FolderFiles(tmp_path), subtask=2, seed=1)
-    monkeypatch.setattr("harness.database.checkpoint_store._INSIST_S", 0.0)
+    monkeypatch.setattr("harness.database.checkpoint_store._RETRY_S", 0.0)
     monkeypatch.setattr("harness.database.checkpoint_store.os.fsync", _no_space)
 
     with pytest.raises(StoreLost, match="checkpoint 3 of subtask 2 could not be stored"):
@@ -129,7 +129,9 @@ def test_what_is_older_than_what_is_committed_is_never_restored(store: Checkpoin
     parts = written(store, 1, 2)
     damage(store, 2, keep=40)
 
-    with pytest.raises(StoreLost, match=r"checkpoint 2: its file .* is torn.* older ones than epoch 2"):
+    with pytest.raises(
+        StoreLost, match=r"checkpoint 2: its file .* is damaged.* older than the committed epoch 2"
+    ):
         store.restore(parts, committed=2)
 
 

@@ -254,7 +254,7 @@ def test_dead_letters_are_written_with_the_epoch_or_not_at_all(
     database: RunDatabase, sink: EpochSink
 ) -> None:
     add(sink, 1)
-    sink.bury(id=2, error="ValueError: no")
+    sink.write_dead_letter(id=2, error="ValueError: no")
     rows = "SELECT subtask, id, error, epoch, token FROM dead_letter"
 
     assert database.rows(rows) == []

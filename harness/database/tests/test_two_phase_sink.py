@@ -208,9 +208,7 @@ def test_nothing_older_than_what_is_committed_is_restored(
     sink.close()
     store.files.remove(store.files.names()[-1])
 
-    with pytest.raises(
-        StoreLost, match="older ones than epoch 2, which is committed, would show outputs twice"
-    ):
+    with pytest.raises(StoreLost, match="older than the committed epoch 2 would write outputs twice"):
         taken_over(database, store)
 
 

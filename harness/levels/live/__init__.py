@@ -1,1 +1,1 @@
-"""Level `live`: the same task in a plain Python process a subtask, without Spark."""
+"""Level `live`: each subtask runs the task in a plain Python process, without Spark."""

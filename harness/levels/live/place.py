@@ -1,7 +1,7 @@
-"""The place of an attempt at levels live and spark: this process, real clocks, a real database, files.
+"""The surroundings of an attempt at levels live and spark: this process, real clocks, a real database, files.
 
-Invariant: everything that an attempt shares with others it has from the plan; a process started after a crash finds the
-same place.
+Invariant: everything that attempts share is named in the plan, so a process started after a crash finds the same
+things.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def real_parts(plan: RunPlan, subtask: int, *, variant: Variant) -> AttemptParts
 
 
 class RealPlace:
-    """A `harness.engine.attempt.Place`."""
+    """Implements `harness.engine.attempt.Place`."""
 
     clock: Clock = REAL_CLOCK
 
@@ -59,7 +59,7 @@ class RealPlace:
 
     @contextmanager
     def journal(self, attempt: int) -> Iterator[Journal]:
-        """See `Place`; a file of the attempt's own."""
+        """See `Place`; each attempt writes its own file."""
         path = attempt_file(Path(self._plan.folder), subtask=self._subtask, attempt=attempt)
         with self._variant.recorder(Recorder)(path) as recorder:
             yield Journal(recorder, subtask=self._subtask, attempt=attempt)

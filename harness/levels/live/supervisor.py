@@ -1,8 +1,8 @@
-"""Level `live`: each subtask is a plain Python process, which a supervisor starts again when it dies.
+"""Level `live`: each subtask is a plain Python process; a supervisor restarts it when it dies.
 
-Answers to Spark's task scheduler, and to an executor whose heartbeat was lost. A successor starts only after
-the process has been reaped, unless a fault has it taken for dead while it lives; the commits of such a worker
-are counted from the run's files. Whatever was started is gone after `stop`.
+Answers to Spark's task scheduler, and to an executor whose heartbeat was lost. A successor starts only after the
+process was reaped, except when a fault declares it dead while it lives; then both run, and the successor's commits are
+counted in the run's files. After `stop`, every process that was started has ended.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["LiveLevel", "LiveRunner", "Superseded", "Supervisor"]
 
 
 class Superseded:
-    """A worker that was taken for dead while it lives, and what its subtask has done since; a `Succession`.
+    """A worker that was declared dead while it lives, and its successor's commits; implements `Succession`.
 
     Mutable: it follows the files of the run.
     """
@@ -46,11 +46,11 @@ class Superseded:
         return sum(times for (subtask, _), times in commits.items() if subtask == self._subtask)
 
     def successor_commits(self) -> int:
-        """How many epochs of the subtask became visible since; the old process was stopped meanwhile."""
+        """How many epochs of the subtask were committed since then."""
         return self._commits() - self._before
 
     def old_one_is_over(self) -> bool:
-        """Whether the process that was taken for dead has ended by itself."""
+        """Whether the process that was declared dead has ended."""
         return self._old is None or self._old.poll() is not None
 
 
@@ -61,30 +61,30 @@ Process = subprocess.Popen[bytes]
 
 @dataclass(slots=True, kw_only=True)
 class _Worker:
-    """One subtask's processes; mutable, for the supervisor only."""
+    """The processes of one subtask. Mutable; only the supervisor changes it."""
 
     subtask: int
     process: Process | None = None
-    """Of the newest attempt."""
+    """The process of the newest attempt."""
     superseded: list[Process] = field(default_factory=list)
-    """Those that were taken for dead, and have not been reaped."""
+    """Processes that were declared dead and are not reaped yet."""
     failures: int = 0
     finished: bool = False
 
 
 class LiveRunner:
-    """Starts runs at level `live`; `note_process` is told the pid of everything that is started."""
+    """Starts runs at level `live`; `note_process` gets the pid of every process started."""
 
     def __init__(self, *, note_process: Callable[[int], None] = lambda pid: None) -> None:
         self._note_process = note_process
 
     def start(self, plan: RunPlan, *, subtasks: int, logs: Path) -> Supervisor:
-        """One process a subtask."""
+        """Start one process for each subtask."""
         return Supervisor(plan, subtasks=subtasks, logs=logs, note_process=self._note_process)
 
 
 class Supervisor:
-    """One run; an `Execution`. Safe from several threads: faults take workers for dead from theirs."""
+    """One run; implements `Execution`. Thread-safe: faults declare workers dead from their own threads."""
 
     def __init__(
         self, plan: RunPlan, *, subtasks: int, logs: Path, note_process: Callable[[int], None]
@@ -106,26 +106,26 @@ class Supervisor:
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
-                start_new_session=True,  # a Ctrl-C at the terminal is the harness's to handle
+                start_new_session=True,  # Ctrl-C at the terminal must reach the harness only
             )
         self._note_process(worker.process.pid)
         orders = msgspec.json.encode(worker.subtask) + b"\n" + self._plan + b"\n"
-        # A plan may be larger than a pipe holds, and a worker that hangs must not hang its supervisor.
+        # A plan may be larger than the pipe, and a worker that does not read must not block the supervisor.
         threading.Thread(target=_hand_over, args=(worker.process, orders), daemon=True).start()
 
     def _log(self, worker: _Worker) -> Path:
         return self._logs / f"worker-{worker.subtask:03d}.log"
 
     def poll(self) -> ExecutionState:
-        """Reap, restart, and say how it stands."""
+        """Reap ended processes, restart failed ones, and return the run's state."""
         with self._lock:
-            error = next((said for worker in self._workers if (said := self._look_after(worker))), None)
+            error = next((said for worker in self._workers if (said := self._reap_and_restart(worker))), None)
             ends, self._ends = tuple(self._ends), []
             running = error is None and not all(worker.finished for worker in self._workers)
         return ExecutionState(running=running, error=error, ends=ends)
 
-    def _look_after(self, worker: _Worker) -> str | None:
-        """What failed the run, if that did."""
+    def _reap_and_restart(self, worker: _Worker) -> str | None:
+        """The error that failed the run, if there is one."""
         worker.superseded = [process for process in worker.superseded if self._reap(worker, process) is None]
         code = None if worker.process is None or worker.finished else self._reap(worker, worker.process)
         if code is None:
@@ -140,10 +140,10 @@ class Supervisor:
         return None
 
     def _reap(self, worker: _Worker, process: Process) -> int | None:
-        """How it ended, if it did; written down once."""
+        """The exit code if the process has ended; records its end once."""
         code = process.poll()
         if code is not None:
-            _let_go(process)
+            _close_pipe(process)
             self._ends.append(ProcessEnd(subtask=worker.subtask, pid=process.pid, code=code))
         return code
 
@@ -172,11 +172,11 @@ class Supervisor:
             return superseded
 
     def executor(self) -> None:
-        """Each worker stands by itself."""
+        """None: there is no executor; each worker is its own process."""
         return
 
     def stop(self) -> None:
-        """Kill what still runs, or is stopped, and reap it."""
+        """Kill and reap every process that still runs or is stopped."""
         with self._lock:
             processes = [process for worker in self._workers for process in _all_of(worker)]
             for process in processes:
@@ -184,7 +184,7 @@ class Supervisor:
                     process.kill()
             for process in processes:
                 process.wait(timeout=_STOP_S)
-                _let_go(process)
+                _close_pipe(process)
 
 
 def _all_of(worker: _Worker) -> list[Process]:
@@ -192,33 +192,33 @@ def _all_of(worker: _Worker) -> list[Process]:
     return [*worker.superseded, *newest]
 
 
-def _let_go(process: Process) -> None:
+def _close_pipe(process: Process) -> None:
     if process.stdin is not None and not process.stdin.closed:
-        with suppress(BrokenPipeError):  # it had died before it read the plan
+        with suppress(BrokenPipeError):  # it died before it read the plan
             process.stdin.close()
 
 
 def _hand_over(process: Process, orders: bytes) -> None:
-    """Write the worker's orders into its pipe, which stays open: its end would say that the harness died."""
+    """Write the worker's orders into its pipe and leave it open; closing it would tell the worker to end."""
     pipe = process.stdin
     assert pipe is not None, "the worker was started with a pipe"
-    with suppress(BrokenPipeError, ValueError):  # it died at once, or was stopped meanwhile; poll sees that
+    with suppress(BrokenPipeError, ValueError):  # it died or was stopped; `poll` handles that
         pipe.write(orders)
         pipe.flush()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveLevel:
-    """A `Level`."""
+    """Implements `Level`."""
 
     name: ClassVar[str] = "live"
     needs_world: ClassVar[bool] = True
     repeatable: ClassVar[bool] = False
 
     def refuse(self, order: Order) -> None:
-        """Whatever its scenario lists can be run."""
+        """Accepts every scenario that lists this level."""
 
     @contextmanager
     def open(self, opening: Opening) -> Iterator[Play]:
-        """Processes that the ledger knows."""
+        """A runner whose processes are in the ledger."""
         yield partial(record_in_world, runner=LiveRunner(note_process=opening.note_process))

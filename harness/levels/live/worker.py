@@ -1,7 +1,7 @@
-"""The process of one attempt at level `live`: `python -m harness.levels.live.worker`, told what to do by a pipe.
+"""The process of one attempt at level `live`: `python -m harness.levels.live.worker`; its orders come through stdin.
 
-Answers to Spark's Python worker. Invariant: it ends when its work does, or when the pipe closes because the
-harness is gone; nothing of it stays behind.
+Answers to Spark's Python worker. Invariant: it ends when its work does, or when the pipe closes because the harness
+has died.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from harness.runs.plan import decode_plan
 __all__ = ["FAILED", "main"]
 
 FAILED = 1
-"""Exit code of an attempt that reported its failure; it may be started again."""
+"""Exit code of an attempt that reported its failure; the supervisor may start it again."""
 
 
 def main() -> int:
-    """Read the subtask and the plan, one line each, then be that subtask."""
+    """Read the subtask's number and the plan, one line each, then run an attempt of that subtask."""
     pipe = sys.stdin.buffer
     subtask = msgspec.json.decode(pipe.readline(), type=int)
     plan = decode_plan(pipe.readline())
@@ -40,9 +40,9 @@ def main() -> int:
 
 
 def _end_with_harness(pipe: int) -> None:
-    """The harness writes no more; end of file means that it died.
+    """End this process at end of file on the pipe, which means that the harness died.
 
-    Reads the bare descriptor: a thread inside a buffered reader would abort the interpreter's exit.
+    Reads the bare descriptor, because a thread blocked in a buffered reader would abort the interpreter's exit.
     """
     os.read(pipe, 1)
     os._exit(FAILED)

@@ -1,1 +1,1 @@
-"""Level `spark`: the operator inside PySpark tasks; the only package that imports pyspark."""
+"""Level `spark`: the operator runs inside PySpark tasks. No other package imports pyspark."""

@@ -1,7 +1,7 @@
-"""The process that Spark forks its Python workers from, with what an attempt needs already imported.
+"""The process from which Spark forks its Python workers, with an attempt's imports already loaded.
 
-Answers to `pyspark.daemon`, which it becomes. Invariant: it does nothing of its own but import, so a worker
-differs from PySpark's only in how soon it can begin: what a killed worker's successor costs is then Spark's.
+Answers to `pyspark.daemon`, which it becomes. Invariant: it only imports, so a worker differs from PySpark's only in
+its shorter start; the restart time after a kill is Spark's own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import harness.levels.spark.job
 __all__ = ["PRELOADED"]
 
 PRELOADED = (pd, pa, harness.levels.live.place, harness.levels.spark.job)
-"""Held so that no tool takes the imports for unused."""
+"""Referenced so that tools do not remove the imports as unused."""
 
 if __name__ == "__main__":
     manager()

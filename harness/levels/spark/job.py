@@ -1,7 +1,7 @@
-"""One Spark task is one subtask for the whole run; why not micro-batches: `docs/reference/references.md`, Measured.
+"""A run as one Spark job: one task is one subtask for the whole run.
 
-Spark gives placement, retry and attempts; barriers, snapshots and commits are the subtask's own. Invariant: a
-retried task does nothing that a restarted process at level `live` would not do.
+Why not micro-batches: `docs/reference/references.md`. Spark gives placement, retries and attempts; barriers, snapshots and commits are the subtask's own. Invariant: a
+retried task does the same as a restarted process at level `live`.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _RESULT = "subtask bigint, attempt int"
 
 
 def _be_subtasks(plan: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The body of a task: be the subtask whose number is in the partition's one row."""
+    """The body of a task: run the subtask whose number is in the partition's only row."""
     orders = decode_plan(plan)
-    sys.path[:0] = [folder for folder in orders.path if folder not in sys.path]  # workers live for many tasks
+    sys.path[:0] = [folder for folder in orders.path if folder not in sys.path]  # a worker runs many tasks
     from harness.defects import variant_of  # noqa: PLC0415 - after the path is set
     from harness.engine.attempt import run_attempt  # noqa: PLC0415
     from harness.levels.live.place import real_parts  # noqa: PLC0415
@@ -54,13 +54,13 @@ class SparkRunner:
     def __init__(self, session: SparkSession) -> None:
         self._session = session
 
-    def start(self, plan: RunPlan, *, subtasks: int, logs: Path) -> SparkExecution:  # noqa: ARG002 - the JVM has its own
-        """One job, one partition a subtask."""
+    def start(self, plan: RunPlan, *, subtasks: int, logs: Path) -> SparkExecution:  # noqa: ARG002 - the JVM has its own log
+        """Start one job with one partition for each subtask."""
         return SparkExecution(self._session, plan, subtasks=subtasks)
 
 
 class SparkExecution:
-    """One run as one Spark job, on a thread that waits for it; an `Execution`."""
+    """One run as one Spark job, with a thread that waits for it; implements `Execution`."""
 
     def __init__(self, session: SparkSession, plan: RunPlan, *, subtasks: int) -> None:
         self._session = session
@@ -77,15 +77,15 @@ class SparkExecution:
         body = partial(_be_subtasks, encode_plan(self._plan))
         try:
             numbers.mapInArrow(body, _RESULT).collect()
-        except Exception as error:  # noqa: BLE001 - whatever failed the job is the run's error
+        except Exception as error:  # noqa: BLE001 - every failure of the job is the run's error
             self._error = _cause(error)
 
     def poll(self) -> ExecutionState:
-        """Spark restarts and reaps; this only looks."""
+        """The job's state; Spark itself restarts and reaps tasks."""
         return ExecutionState(running=self._thread.is_alive(), error=self._error)
 
     def process(self, subtask: int) -> ProcessIdentity | None:
-        """See `Workers`; the Python worker that its newest attempt said it was."""
+        """See `Workers`; the Python worker's process, as recorded by the newest attempt."""
         attempts = Follower(Path(self._plan.folder)).poll().attempts
         newest = max((name for name in attempts if name[0] == subtask), default=None)
         if newest is None or attempts[newest].over:
@@ -94,16 +94,16 @@ class SparkExecution:
         return who if who is not None and is_alive(who) else None
 
     def supersede(self, subtask: int) -> NoReturn:
-        """Not while the task lives: Spark starts its next attempt only when it knows that the last one is over."""
+        """Always raises: Spark starts a task's next attempt only after the last one has ended."""
         message = f"subtask {subtask} cannot be superseded at level spark"
-        raise HarnessError(message, fix="a fault that needs it is refused there; please report it")
+        raise HarnessError(message, fix="a fault that needs it should have been refused: please report it")
 
     def executor(self) -> ProcessIdentity | None:
-        """See `Workers`: the JVM, which is driver and executor in one."""
+        """See `Workers`: the JVM, which is both driver and executor."""
         return identify(gateway_pid())
 
     def stop(self) -> None:
-        """Cancel the job; a worker that goes on regardless is killed by the pid that it recorded."""
+        """Cancel the job; workers that go on are killed by the pid in their recording."""
         self._session.sparkContext.cancelJobGroup(self._plan.run_id)
         attempts = Follower(Path(self._plan.folder)).poll().attempts
         for view in attempts.values():
@@ -113,7 +113,7 @@ class SparkExecution:
 
 
 def _cause(error: Exception) -> str:
-    """The line of a Spark error that a person wants: the Python worker's own last words."""
+    """The most useful line of a Spark error: the Python worker's own error."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     own = [line for line in lines if line.startswith(("harness.", "reference_impl."))]
     return f"the Spark job failed: {(own or lines or ['no reason given'])[0]}"

@@ -15,23 +15,23 @@ from harness.runs.order import Order
 __all__ = ["SparkLevel"]
 
 _SUBTASKS_MAX = 16
-"""Of one run; the session has a slot for each, whatever the machine's cores."""
+"""Most subtasks of one run; the session has a slot for each, whatever the machine's cores."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkLevel:
-    """A `Level`."""
+    """Implements `Level`."""
 
     name: ClassVar[str] = "spark"
     needs_world: ClassVar[bool] = True
     repeatable: ClassVar[bool] = False
 
     def refuse(self, order: Order) -> None:
-        """Whatever its scenario lists can be run."""
+        """Accepts every scenario that lists this level."""
 
     @contextmanager
     def open(self, opening: Opening) -> Iterator[Play]:
-        """A session."""
+        """A runner in a new Spark session."""
         from harness.levels.spark.job import SparkRunner  # noqa: PLC0415 - pulls in pyspark
         from harness.levels.spark.session import spark_session  # noqa: PLC0415
 

@@ -1,7 +1,7 @@
-"""The Spark session: one a process, local, without UI, with every retry and size that a run counts on.
+"""The Spark session: one for each process, local, without UI, with the retries and sizes that runs rely on.
 
-Reasons for its settings: `docs/reference/references.md`, Measured. Invariant: what the JVM and its workers print
-goes to a file, never among the product's own words.
+Reasons for its settings: `docs/reference/references.md`, Measured. Invariant: the output of the JVM and its workers
+goes to a file, never to the terminal.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ appender.file.layout.pattern = %d{{ISO8601}} %p %c{{1}}: %m%n
 
 
 def java_version() -> int:
-    """The major version of the `java` that Spark would start. Raises WorldError if there is none."""
+    """The major version of the `java` that Spark would start. Raises WorldError if it is missing or too old."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     fix = f"install a Java runtime of version {_JAVA_MIN} or later, or set JAVA_HOME; or use --level live"
@@ -62,18 +62,18 @@ def java_version() -> int:
 def spark_session(
     *, slots: int, folder: Path, note_process: Callable[[int], None] = lambda pid: None
 ) -> Iterator[SparkSession]:
-    """A session with `slots` tasks at a time; its files and its log are in `folder`. Stopped at the end.
+    """A session that runs `slots` tasks at a time, with its files and log in `folder`; stopped at the block's end.
 
-    `note_process` is told the JVM's pid.
+    `note_process` gets the JVM's pid.
     """
     java_version()
     try:
-        from pyspark.sql import SparkSession  # noqa: PLC0415 - half a gigabyte, only when needed
+        from pyspark.sql import SparkSession  # noqa: PLC0415 - a large import, only when needed
     except ImportError as error:
         message = "level spark needs PySpark"
         raise UsageError(message, fix="pip install 'floodmark[spark]'") from error
     folder.mkdir(parents=True, exist_ok=True)
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # or workers run whatever python3 is on the PATH
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # else workers would run the first python3 on the PATH
     builder = SparkSession.builder.master(f"local[{slots},{ATTEMPTS_MAX}]").appName("floodmark")
     for key, value in _settings(folder).items():
         builder = builder.config(key, value)
@@ -85,7 +85,7 @@ def spark_session(
             _warm_up(session)
             yield session
         finally:
-            with suppress(Exception):  # a JVM that died has nothing left to stop
+            with suppress(Exception):  # a dead JVM has nothing left to stop
                 session.stop()
     finally:
         _end_jvm()
@@ -93,7 +93,7 @@ def spark_session(
 
 @contextmanager
 def _own_interrupt_handler() -> Iterator[None]:
-    """PySpark takes SIGINT for itself when a context is made; give it back to whoever had it."""
+    """Restore the SIGINT handler, which PySpark replaces when it makes a context."""
     handler = signal.getsignal(signal.SIGINT)
     yield
     if threading.current_thread() is threading.main_thread():
@@ -101,7 +101,7 @@ def _own_interrupt_handler() -> Iterator[None]:
 
 
 def _warm_up(session: SparkSession) -> None:
-    """Start the Python workers' daemon now, so that a run's clock does not begin with it."""
+    """Start the daemon of the Python workers now, so that it does not count in a run's time."""
     session.range(0, 1, 1, 1).mapInArrow(_echo, "id bigint").collect()
 
 
@@ -133,7 +133,7 @@ def _settings(folder: Path) -> dict[str, str]:
 
 @contextmanager
 def _stderr_to(path: Path) -> Iterator[None]:
-    """What is started in the block inherits `path` as its standard error."""
+    """Processes started in the block get `path` as their standard error."""
     sys.stderr.flush()
     kept = os.dup(2)
     try:
@@ -146,20 +146,20 @@ def _stderr_to(path: Path) -> Iterator[None]:
 
 
 def gateway_pid() -> int:
-    """The JVM's process, while a session lives."""
+    """The pid of the JVM of the living session."""
     pid: int = _gateway().proc.pid
     return pid
 
 
 def _gateway() -> Any:
-    """The door to the JVM; there is no public way to its process."""
+    """PySpark's gateway object; there is no public access to the JVM's process."""
     from pyspark import SparkContext  # noqa: PLC0415
 
     return SparkContext._gateway  # noqa: SLF001
 
 
 def _end_jvm() -> None:
-    """End the JVM, which would otherwise live as long as this process; nothing if none was started."""
+    """End the JVM, which would otherwise live as long as this process; does nothing if none was started."""
     from pyspark import SparkContext  # noqa: PLC0415
 
     gateway = _gateway()
@@ -173,6 +173,6 @@ def _end_jvm() -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait(timeout=_JAVA_S)
-    SparkContext._active_spark_context = None  # noqa: SLF001 - a context without its JVM is of no use
-    SparkContext._gateway = None  # noqa: SLF001 - so that the next session starts a JVM of its own
+    SparkContext._active_spark_context = None  # noqa: SLF001 - a context without its JVM cannot be used
+    SparkContext._gateway = None  # noqa: SLF001 - the next session must start a new JVM
     SparkContext._jvm = None  # noqa: SLF001

@@ -58,7 +58,7 @@ NASTY: dict[str, tuple[str, BreachKind, str]] = {
     "hangs on exit": (
         "greet()\ntry:\n serve()\nexcept SystemExit:\n import threading; threading.Event().wait()",
         BreachKind.HANG,
-        "after the end of its input",
+        "after its input was closed",
     ),
     "talks after the end": (
         "greet()\ntry:\n serve()\nexcept SystemExit:\n quiet(); event(ev='blocked')",
@@ -111,7 +111,7 @@ NASTY: dict[str, tuple[str, BreachKind, str]] = {
     "goes on after quiet": (
         "greet(); next_command(); write(QUIET + BLOCKED); serve()",
         BreachKind.TURN,
-        "unasked",
+        "without a command",
     ),
     "does not greet": ("serve()", BreachKind.STATE, "hello"),
     "refuses to greet": (
@@ -262,7 +262,7 @@ def test_a_program_that_was_ended_cannot_be_told_more() -> None:
     driver.greet()
     driver.program.kill()
 
-    with pytest.raises(Breach, match="was ended before"):
+    with pytest.raises(Breach, match="has ended before"):
         driver.tell(OPEN)
 
 

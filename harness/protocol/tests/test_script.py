@@ -93,7 +93,7 @@ def test_what_is_no_saved_script_is_refused_by_name(tmp_path: Path, text: str) -
     path = tmp_path / "wrong.json"
     path.write_text(text)
 
-    with pytest.raises(UsageError, match="wrong.json is no saved script"):
+    with pytest.raises(UsageError, match="wrong.json is not a saved script"):
         load_script(path)
 
 

@@ -1,7 +1,7 @@
-"""The conformance suite of a proxy that speaks Toxiproxy's control API: ours, and the real one beside it.
+"""The conformance suite for a proxy with Toxiproxy's control API: it runs against ours and against Toxiproxy.
 
-Answers to Toxiproxy's own tests and to anyio's `backend_params`: one body of tests, two subjects. Invariant: where the
-two differ, the difference is declared in `differences.py`, and shown by a test on both.
+Answers to Toxiproxy's own tests and to anyio's `backend_params`: one body of tests, two subjects. Invariant: every
+difference between the two is declared in `differences.py` and shown by a test on both.
 """
 
 from __future__ import annotations

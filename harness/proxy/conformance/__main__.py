@@ -1,6 +1,6 @@
-"""`python -m harness.proxy.conformance` writes the tables of `docs/reference/proxy.md`: toxics and known differences.
+"""Writes the tables of `docs/reference/proxy.md`: the toxics and the known differences.
 
-Invariant: the page's tables are this program's output (`tests/test_page.py` compares); its prose is its own.
+Invariant: the page's tables are this program's output (`tests/test_page.py` compares them); its prose is by hand.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _MEANS = {
 
 
 def page_text(page: str) -> str:
-    """The page with its tables as they must be."""
+    """The page with its generated tables replaced."""
     toxics = _table(("toxic", "attributes and defaults", "what it does"), _toxics())
     differences = _table(("when", "Toxiproxy", "ours", "why"), _differences())
     packet = _table(("attribute", "default", "meaning"), _packet())

@@ -1,7 +1,7 @@
-"""Where our proxy differs from Toxiproxy 2.12 on purpose: what each does, and why ours does it otherwise.
+"""Where our proxy differs from Toxiproxy 2.12 on purpose: what each does, and why ours differs.
 
-Invariant: a difference that no test shows on both does not stand here, and one that a test meets stands here
-(`tests/test_differences.py`); the table in `docs/reference/proxy.md` is made from this list.
+Invariant: every difference here is shown by a test on both proxies, and every difference that a test meets is here
+(`tests/test_differences.py`); the table in `docs/reference/proxy.md` is generated from this list.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Difference:
     """One difference."""
 
     name: str
-    """As its test calls it."""
+    """The name by which its test refers to it."""
     when: str
     toxiproxy: str
     ours: str
@@ -219,6 +219,6 @@ _Test = TypeVar("_Test", bound=Callable[..., None])
 
 
 def shows(difference: str) -> Callable[[_Test], _Test]:
-    """The test shows this difference on both."""
+    """Decorator: this test shows the named difference on both proxies."""
     assert any(one.name == difference for one in DIFFERENCES)
     return lambda test: test

@@ -1,6 +1,6 @@
-"""The two ends of a link, as plain sockets: a server that a test steers, and a client's connection through the link.
+"""The two ends of a link as plain sockets: a server that a test controls, and a client's connection through the link.
 
-Invariant: every wait has a limit, and how a connection ended (FIN or RST) is told apart.
+Invariant: every wait has a limit, and the end of a connection is known to be FIN or RST.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 WAIT_S = 5.0
-"""As long as a loaded machine may take for what should be at once."""
+"""Limit for anything that should happen at once, even on a loaded machine."""
 LOOPBACK = "127.0.0.1"
 NO_LINGER = struct.pack("ii", 1, 0)
 
@@ -42,7 +42,7 @@ class End(StrEnum):
 
 
 class Server:
-    """A listening socket; what is done with each connection is up to the test."""
+    """A listening socket; the test decides what to do with each connection."""
 
     def __init__(self, listening: socket.socket) -> None:
         self._listening = listening
@@ -68,7 +68,7 @@ class Pair:
 
 @contextmanager
 def upstream(port: int = 0, *, backlog: int = 256) -> Iterator[Server]:
-    """A server while the block lasts."""
+    """A server for the duration of the block."""
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((LOOPBACK, port))
@@ -78,7 +78,7 @@ def upstream(port: int = 0, *, backlog: int = 256) -> Iterator[Server]:
 
 @contextmanager
 def connected(address: tuple[str, int], server: Server) -> Iterator[Pair]:
-    """A connection through a link that listens at `address`, while the block lasts."""
+    """A connection through the link that listens at `address`, for the duration of the block."""
     with socket.create_connection(address, timeout=WAIT_S) as client:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with server.accept() as accepted:
@@ -86,7 +86,7 @@ def connected(address: tuple[str, int], server: Server) -> Iterator[Pair]:
 
 
 def receive(end: socket.socket, count: int, *, limit_s: float = WAIT_S) -> bytes:
-    """So many bytes, or what there was when the connection ended or the limit came."""
+    """`count` bytes, or what arrived before the connection ended or the limit was reached."""
     got = bytearray()
     deadline = Deadline(limit_s)
     with suppress(TimeoutError, ConnectionError):
@@ -101,7 +101,7 @@ def receive(end: socket.socket, count: int, *, limit_s: float = WAIT_S) -> bytes
 
 
 def end_of(end: socket.socket, *, limit_s: float = WAIT_S) -> tuple[bytes, End | None]:
-    """What still came, and how it ended; None if it did not end within the limit."""
+    """The remaining bytes and how the connection ended; None if it did not end within the limit."""
     got = bytearray()
     deadline = Deadline(limit_s)
     try:
@@ -120,12 +120,12 @@ def end_of(end: socket.socket, *, limit_s: float = WAIT_S) -> tuple[bytes, End |
 
 
 def quiet(end: socket.socket, *, for_s: float) -> bool:
-    """Whether nothing at all happens on it for so long."""
+    """Whether nothing arrives and the connection does not end within `for_s`."""
     return end_of(end, limit_s=for_s) == (b"", None)
 
 
 def reset_on_close(end: socket.socket) -> None:
-    """Its close will be an RST."""
+    """Make the socket's close send a RST."""
     end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
 
 

@@ -1,6 +1,6 @@
-"""A proxy under test: a process with a control interface, and the few things a test asks it for.
+"""A proxy under test: its process, and the calls that tests make to its control interface.
 
-Invariant: the process is gone when the block ends, and no answer is waited for longer than its limit.
+Invariant: the process is killed when the block ends, and every call has a time limit.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 from harness.clock import Deadline, wait_until
 
-__all__ = ["ASK_LIMIT_S", "Link", "Reply", "Subject", "own_proxy", "toxiproxy"]
+__all__ = ["Link", "Reply", "Subject", "own_proxy", "toxiproxy"]
 
 ASK_LIMIT_S = 5.0
 START_LIMIT_S = 20.0
@@ -29,7 +29,7 @@ LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What was answered."""
+    """An answer of the control interface."""
 
     status: int
     text: str
@@ -42,7 +42,7 @@ class Reply:
 
 
 class Subject:
-    """A running proxy. Mutable: it has been asked for things, and it may die."""
+    """A running proxy. Mutable: calls change it, and it may die."""
 
     def __init__(self, name: str, *, port: int, process: subprocess.Popen[bytes]) -> None:
         self.name = name
@@ -53,12 +53,10 @@ class Subject:
 
     @property
     def is_own(self) -> bool:
-        """Whether it is ours."""
         return self.name == "own"
 
     @property
     def alive(self) -> bool:
-        """Whether its process runs."""
         return self.process.poll() is None
 
     def ask(
@@ -70,10 +68,7 @@ class Subject:
         headers: Mapping[str, str] | None = None,
         limit_s: float = ASK_LIMIT_S,
     ) -> Reply:
-        """One request on a connection of its own; text and bytes are sent as they are, the rest as JSON.
-
-        Raises TimeoutError if it does not answer in time.
-        """
+        """Send one request on a new connection; text and bytes are sent as they are, anything else as JSON."""
         connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=limit_s)
         with closing(connection):
             payload = body if body is None or isinstance(body, str | bytes) else json.dumps(body)
@@ -83,7 +78,7 @@ class Subject:
             return Reply(status=answer.status, text=text, headers=dict(answer.getheaders()))
 
     def link(self, upstream: tuple[str, int], **more: Any) -> Link:
-        """A new link to `upstream`, under a name of its own."""
+        """A new link to `upstream` with a generated name."""
         name = f"link {next(self._numbers)}"
         body = {"name": name, "listen": f"{LOOPBACK}:0", "upstream": f"{upstream[0]}:{upstream[1]}", **more}
         reply = self.ask("POST", "/proxies", body)
@@ -100,12 +95,12 @@ class Link:
 
     @property
     def path(self) -> str:
-        """Its address in the control interface."""
+        """Its path in the control interface."""
         return f"/proxies/{quote(self.name, safe='')}"
 
     @property
     def shown(self) -> Any:
-        """As the control interface shows it."""
+        """What the control interface shows for it."""
         return self.subject.ask("GET", self.path).json
 
     @property
@@ -143,7 +138,7 @@ class Link:
 
 @contextmanager
 def own_proxy(*options: str) -> Iterator[Subject]:
-    """Ours, as a process."""
+    """Our proxy as a process, for the duration of the block."""
     command = [sys.executable, "-m", "harness.proxy", "--port", "{port}", *options]
     with _running("own", command) as subject:
         yield subject
@@ -151,7 +146,7 @@ def own_proxy(*options: str) -> Iterator[Subject]:
 
 @contextmanager
 def toxiproxy(program: Path, *options: str) -> Iterator[Subject]:
-    """The real one."""
+    """Toxiproxy as a process, for the duration of the block."""
     with _running("toxiproxy", [str(program), "-host", LOOPBACK, "-port", "{port}", *options]) as subject:
         yield subject
 

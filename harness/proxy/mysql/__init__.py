@@ -1,1 +1,1 @@
-"""What makes the proxy understand MySQL: packets, who answers whom, and the gate that acts on them."""
+"""The proxy's understanding of MySQL: packets, requests and their replies, and the gate that packet toxics act at."""

@@ -1,7 +1,7 @@
-"""What a client asks for: the commands of MySQL's protocol by their first byte, statements by their text.
+"""MySQL's commands by their first byte, and statements by their text.
 
-Invariant: a statement is known by what the server would execute: blanks and comments before it do not count, case and
-the width of blanks neither; a prepared one is known by the text it was prepared with.
+Invariant: a statement is classified by what the server would execute: leading blanks and comments, case and the width
+of blanks do not count; an executed prepared statement is classified by the text that was prepared.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ __all__ = [
 ]
 
 HANDSHAKE: Final = -1
-"""Not a command: the greeting and the login."""
+"""Not a command: the server's greeting and the client's login."""
 UNASKED: Final = -2
-"""Not a command: what the server says without being asked, before it hangs up."""
+"""Not a command: what the server sends without a request before it hangs up."""
 QUIT: Final = 0x01
 QUERY: Final = 0x03
 PING: Final = 0x0E
@@ -42,17 +42,17 @@ EXECUTE: Final = 0x17
 SEND_LONG_DATA: Final = 0x18
 CLOSE_STATEMENT: Final = 0x19
 BULK_EXECUTE: Final = 0xFA
-"""MariaDB's: one statement, many rows."""
+"""MariaDB only: one statement with many rows."""
 EXECUTES: Final = frozenset({EXECUTE, BULK_EXECUTE})
 ANSWERLESS: Final = frozenset({QUIT, SEND_LONG_DATA, CLOSE_STATEMENT})
-"""Commands that no reply belongs to."""
+"""Commands that the server does not reply to."""
 
 STATEMENT_BYTES: Final = 4096
-"""So much of a statement is looked at, comments before it included."""
+"""How many bytes of a statement are examined, leading comments included."""
 
 
 class Kind(StrEnum):
-    """What a rule may ask for; one message can be of several kinds (a COMMIT is a query too)."""
+    """The kinds that a packet rule can name; a message can have several (a COMMIT is a query too)."""
 
     ANY = "any"
     HANDSHAKE = "handshake"
@@ -78,42 +78,40 @@ _KINDS: Final = {
 _SKIPPED: Final = re.compile(
     rb"(?:\s+|#[^\n]*(?:\n|\Z)|--(?=\s)[^\n]*(?:\n|\Z)|/\*(?!!|M!).*?(?:\*/|\Z))+", re.DOTALL
 )
-"""Blanks and comments: `#`, `-- `, and those of C, but not `/*! ... */`, whose inside is executed."""
+"""Blanks and comments (`#`, `-- ` and C style), but not `/*! ... */`, whose content MySQL executes."""
 _EXECUTED_COMMENT: Final = re.compile(rb"/\*M?!\d*")
 _BLANKS: Final = re.compile(r"\s+")
 _COMMIT: Final = re.compile(r"(xa )?commit\b")
 _ROLLBACK: Final = re.compile(r"(xa rollback\b|rollback\b(?!( work)? to\b))")
-"""`ROLLBACK TO` ends no transaction."""
+"""`ROLLBACK TO` does not end the transaction."""
 _WORD: Final = re.compile(r"[a-z_]+")
 
 WORDS: Final = frozenset(kind.value for kind in Kind)
 
 
 class Exchange(msgspec.Struct, kw_only=True, eq=False):
-    """One request and its reply, put together from packets; it changes while they pass, and no two are equal.
+    """One request and its reply, assembled from packets. Mutable; compared by identity.
 
-    `answer`: an error of ours for the client, because the request never reached the server (`b""`: none).
-    `replaced`: an error of ours that takes the reply's place, because another request was sent instead.
+    `answer`: our error for the client, because the request never reached the server (`b""`: none). `replaced`: our
+    error in place of the server's reply, because we sent the server another request instead.
     """
 
     command: int
     text: bytes = b""
-    """The statement's first bytes, as they were sent."""
+    """The statement's first bytes as sent."""
     requests: int = 0
-    """Packets of the request so far."""
     replies: int = 0
-    """Packets of the reply so far."""
     answer: bytes = b""
     replaced: bytes = b""
     then: str = ""
-    """What becomes of the connection after such an error: see `rules.Then`."""
+    """What happens to the connection after such an error: see `rules.Then`."""
 
     def statement(self) -> str:
-        """The statement in plain form; empty if this is no statement."""
+        """The normalised statement; empty if the command has none."""
         return plain(self.text)
 
     def kinds(self) -> tuple[Kind, ...]:
-        """What it is, the most telling first."""
+        """Its kinds, the most specific first."""
         named = _KINDS.get(self.command, Kind.OTHER)
         if named in {Kind.QUERY, Kind.EXECUTE}:
             statement = self.statement()
@@ -124,13 +122,13 @@ class Exchange(msgspec.Struct, kw_only=True, eq=False):
         return (named,)
 
     def first_word(self) -> str:
-        """All of a statement that may be written down: it could hold a password."""
+        """The statement's first word, the only part that is logged, since the rest could hold a password."""
         word = _WORD.match(self.statement())
         return word[0] if word else ""
 
 
 def plain(text: bytes) -> str:
-    """A statement without the blanks and comments before it, in small letters, its blanks single."""
+    """A statement without leading blanks and comments, in lower case, with single blanks."""
     at = 0
     while at < len(text):
         found = _SKIPPED.match(text, at) or _EXECUTED_COMMENT.match(text, at)

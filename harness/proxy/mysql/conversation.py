@@ -1,7 +1,7 @@
-"""A connection's conversation: its dialogue, and the packet gates of its two directions.
+"""One connection's MySQL conversation: the dialogue of requests and replies, and a packet gate each way.
 
-Invariant: an error of ours comes where a server's would: after the replies to what was asked before, with the next
-sequence number; what the server never got is not waited for.
+Invariant: an error of ours is sent where the server's would be: after the replies to earlier requests, with the next
+sequence number. For a request that the server never received, no reply is awaited.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ __all__ = ["Conversation"]
 
 
 class Conversation:
-    """One connection's packets; mutable. It must see the connection's bytes from the first on."""
+    """One connection's packets. Mutable. It must see the connection's bytes from the first on."""
 
     def __init__(self, wire: GateWire) -> None:
         self.wire = wire
         self._dialogue = Dialogue()
         self._told = False
         self._owed: dict[Exchange, Then] = {}
-        """Requests that an error of ours will answer, and what comes after it."""
+        """Requests that our error will answer, and what happens to the connection after it."""
         self.requests = PacketGate(stream=Stream.UPSTREAM, tracker=self._dialogue.requests, table=self)
         self.replies = PacketGate(stream=Stream.DOWNSTREAM, tracker=self._dialogue.replies, table=self)
 
     def add(self, toxic: GateToxic) -> None:
-        """Let a packet toxic act on its direction, from the next message on."""
+        """Let a packet toxic act on its direction from the next message on."""
         self._gate(toxic).add(toxic)
 
     def remove(self, toxic: GateToxic) -> None:
-        """Take a packet toxic away."""
+        """Remove a packet toxic."""
         self._gate(toxic).remove(toxic)
 
     def _gate(self, toxic: GateToxic) -> PacketGate:
@@ -50,7 +50,10 @@ class Conversation:
         return error_packet(action.rule.code, sequence=sequence, greeted=greeted)
 
     def failed(self, exchange: Exchange, action: Action, *, sequence: int) -> None:
-        """See `Table`. Where a server would have rolled back, the server is made to, and its answer replaced."""
+        """See `Table`.
+
+        For an error that rolls back on a server, sends it ROLLBACK and replaces that reply with the error.
+        """
         error = self.error(action, sequence=sequence)
         self._owed[exchange] = action.ending
         if action.rule.code in ROLLS_BACK and exchange.command != HANDSHAKE:
@@ -58,7 +61,7 @@ class Conversation:
             self.requests.emit(rollback_packet())
         else:
             exchange.answer = error
-            self._answer()
+            self._send_due_errors()
         self.replies.settle()
 
     def forgotten(self, exchange: Exchange) -> None:
@@ -66,13 +69,13 @@ class Conversation:
         waiting = self._dialogue.session.open
         if exchange.command != HANDSHAKE and exchange in waiting:
             waiting.remove(exchange)
-            self._answer()
+            self._send_due_errors()
 
     def passed(self, exchange: Exchange) -> None:
         """See `Table`."""
         if exchange.replaced:
-            self._say(exchange, exchange.replaced)
-        self._answer()
+            self._send_error(exchange, exchange.replaced)
+        self._send_due_errors()
 
     def check(self) -> None:
         """See `Table`."""
@@ -83,13 +86,13 @@ class Conversation:
             self.requests.let_go()
             self.replies.let_go()
 
-    def _answer(self) -> None:
-        """Say the errors whose turn has come."""
+    def _send_due_errors(self) -> None:
+        """Send our errors whose turn has come."""
         waiting = self._dialogue.session.open
         while waiting and waiting[0].answer and self._dialogue.replies.at_boundary:
             exchange = waiting.popleft()
-            self._say(exchange, exchange.answer)
+            self._send_error(exchange, exchange.answer)
 
-    def _say(self, exchange: Exchange, error: bytes) -> None:
+    def _send_error(self, exchange: Exchange, error: bytes) -> None:
         self.replies.emit(error)
         self.replies.end(self._owed.pop(exchange))

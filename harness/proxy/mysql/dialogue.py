@@ -1,10 +1,10 @@
-"""One MySQL conversation: both directions' packets, and which reply answers which request. No sockets, no clock.
+"""One MySQL conversation: the packets of both directions and which reply answers which request.
 
-Answers to `dispatch_command` of MySQL's server and to `cli_read_query_result` of its clients, seen from
-between. Requests are answered in the order in which they came; each command opens one exchange, unless it has
-no reply; a reply ends with the packet after which a client would send its next command. Once either direction
-is not understood, neither is, and what could not be read is let go as it came. A payload whose query
-attributes cannot be followed gives no statement.
+Answers to `dispatch_command` of MySQL's server and `cli_read_query_result` of its client, seen from the middle; no
+sockets, no clock. Requests are answered in order; each command opens one exchange, unless it has no reply; a reply
+ends with the packet after which a client would send its next command. When a packet of either direction is not
+understood, both directions stop being parsed and their bytes pass unchanged. A query whose attributes cannot be parsed
+has an empty statement text.
 """
 
 from __future__ import annotations
@@ -29,16 +29,8 @@ from harness.proxy.mysql.frames import HEADER_BYTES, LONGEST_FRAME, FrameTracker
 from harness.proxy.mysql.whole_result import is_whole_result
 
 __all__ = [
-    "CACHED_METADATA",
-    "COMPRESS",
     "DEPRECATE_EOF",
-    "MARIADB_PROGRESS",
-    "OPTIONAL_METADATA",
     "PROTOCOL_41",
-    "QUERY_ATTRIBUTES",
-    "RESULT_SETS",
-    "TLS",
-    "ZSTD",
     "Dialogue",
     "ReplyReader",
     "RequestReader",
@@ -49,14 +41,14 @@ __all__ = [
 ]
 
 _SIZES: Final = {1: 1, 2: 2, 3: 4, 4: 4, 5: 8, 6: 0, 8: 8, 9: 4, 13: 2}
-"""Bytes of a value by its type: numbers and NULL."""
+"""Size of a value by its type, for numbers and NULL."""
 _SHORT: Final = frozenset({7, 10, 11, 12})
-"""Dates and times: one byte says how long they are. All else is counted as text."""
+"""Dates and times: one byte holds the length. Other types are length-encoded text."""
 _COUNTS: Final = {0xFC: 2, 0xFD: 3, 0xFE: 8}
 
 
 def counted(buffer: bytes, at: int) -> tuple[int, int]:
-    """A length-encoded number, and where it ends. Raises `IndexError` if it is not all there."""
+    """A length-encoded number and the position after it. Raises IndexError if it is cut off."""
     first = buffer[at]
     size = _COUNTS.get(first, 0)
     if not size:
@@ -67,10 +59,10 @@ def counted(buffer: bytes, at: int) -> tuple[int, int]:
 
 
 def without_attributes(text: bytes) -> bytes:
-    """What follows the command's byte, from where the statement begins."""
+    """The statement in a COM_QUERY with query attributes: what follows them; empty if they cannot be parsed."""
     try:
         count, at = counted(text, 0)
-        _, at = counted(text, at)  # how many sets of them: always one
+        _, at = counted(text, at)  # the number of attribute sets, always 1
         return text[_values_end(text, at, count) if count else at :]
     except IndexError:
         return b""
@@ -78,11 +70,11 @@ def without_attributes(text: bytes) -> bytes:
 
 def _values_end(text: bytes, at: int, count: int) -> int:
     nulls = text[at : at + (count + 7) // 8]
-    at += len(nulls) + 1  # and the byte that says that types follow
+    at += len(nulls) + 1  # and one byte that announces the types
     kinds = []
     for _ in range(count):
         kinds.append(text[at])
-        length, at = counted(text, at + 2)  # the type has a second byte, its sign; then the name
+        length, at = counted(text, at + 2)  # the type has a second byte, the sign; then comes the name
         at += length
     for index, kind in enumerate(kinds):
         if nulls[index // 8] >> index % 8 & 1:
@@ -105,51 +97,50 @@ OPTIONAL_METADATA: Final = 1 << 25
 ZSTD: Final = 1 << 26
 QUERY_ATTRIBUTES: Final = 1 << 27
 MARIADB_PROGRESS: Final = 1 << 32
-"""MariaDB's own abilities stand above the 32 bits of MySQL's."""
+"""MariaDB's own capabilities are above MySQL's 32 bits."""
 CACHED_METADATA: Final = 1 << 36
-"""MariaDB leaves out the columns of a prepared statement's result if the client knows them."""
+"""MariaDB omits the columns of a prepared statement's result if the client has cached them."""
 
 PREPARED_MAX: Final = 16_384
-"""Prepared statements whose text is remembered, a little more than a server allows by default."""
+"""Prepared statements whose text is remembered; a little more than a server allows by default."""
 PREPARED_TEXT_BYTES: Final = 512
 _LAST_ONE: Final = 0xFFFFFFFF
 
 
 class Session:
-    """One connection's memory; it changes with every packet."""
+    """The state of one connection. Mutable: changes with every packet."""
 
     __slots__ = ("_prepared", "abilities", "infile", "last_prepared", "offered", "open", "why_lost")
 
     def __init__(self) -> None:
         self.open: deque[Exchange] = deque([Exchange(command=HANDSHAKE)])
         self.offered = 0
-        """What the server can."""
+        """The server's capabilities."""
         self.abilities = 0
-        """What both can."""
+        """The capabilities of both server and client."""
         self.infile: Exchange | None = None
-        """The statement whose file the client is sending."""
+        """The LOAD DATA LOCAL statement whose file the client is sending."""
         self.last_prepared = b""
         self.why_lost = ""
-        """Why this connection's packets are not understood (any more)."""
+        """Why this connection's packets are not parsed any more; empty while they are."""
         self._prepared: dict[int, bytes] = {}
 
     def lose(self, why: str) -> bool:
-        """Understand nothing any more; always False, which is what a reader answers then."""
+        """Stop parsing. Always returns False, the reader's answer for a packet that is not understood."""
         self.why_lost = self.why_lost or why
         return False
 
     def prepared(self, statement: int, text: bytes) -> None:
-        """The server gave a prepared statement its number."""
+        """Remember the text of a prepared statement under the server's number."""
         if len(self._prepared) >= PREPARED_MAX:
             del self._prepared[next(iter(self._prepared))]
         self._prepared[statement] = text[:PREPARED_TEXT_BYTES]
 
     def forget(self, statement: int) -> None:
-        """The client closed a prepared statement."""
         self._prepared.pop(statement, None)
 
     def text_of(self, statement: int) -> bytes:
-        """What a statement was prepared with; all ones is MariaDB's word for the last one."""
+        """The text of a prepared statement; MariaDB uses all ones for the last one prepared."""
         return self.last_prepared if statement == _LAST_ONE else self._prepared.get(statement, b"")
 
 
@@ -157,11 +148,11 @@ _TLS_REQUEST_BYTES: Final = 32
 _LOGS_IN: Final = frozenset({HANDSHAKE, CHANGE_USER})
 _STATED: Final = frozenset({QUERY, PREPARE})
 _BINARY_LOG: Final = frozenset({0x12, 0x1E})
-"""A replica's commands: their reply never ends."""
+"""A replica's commands; their reply never ends."""
 
 
 class RequestReader:
-    """Reads what flows upstream."""
+    """Parses the packets of the client."""
 
     __slots__ = ("_exchange", "_last", "_session", "reach")
 
@@ -172,7 +163,7 @@ class RequestReader:
         self._last = True
 
     def quick(self, chunk: bytes) -> bool:
-        """See `PacketReader`: one statement, asked when all before it were answered."""
+        """See `PacketReader`: a single statement while no other is unanswered."""
         session = self._session
         if session.open or session.infile is not None or session.abilities & QUERY_ATTRIBUTES:
             return False
@@ -191,7 +182,7 @@ class RequestReader:
         return True
 
     def plausible(self, length: int, sequence: int) -> bool:
-        """See `PacketReader`: a client that speaks before it is greeted speaks no MySQL."""
+        """See `PacketReader`: a client that sends before the greeting does not speak MySQL."""
         del length, sequence
         return bool(self._session.offered) or self._session.lose("the client spoke before it was greeted")
 
@@ -246,7 +237,7 @@ class RequestReader:
     def _login(self, length: int, buffer: bytes, at: int) -> None:
         session = self._session
         wanted = int.from_bytes(buffer[at : at + 4], "little")
-        if length >= _TLS_REQUEST_BYTES:  # the four highest of its reserved bytes are MariaDB's own abilities
+        if length >= _TLS_REQUEST_BYTES:  # MariaDB's own capabilities are in the last four reserved bytes
             wanted |= int.from_bytes(buffer[at + 28 : at + 32], "little") << 32
         session.abilities = wanted & session.offered
         if length == _TLS_REQUEST_BYTES and wanted & TLS:
@@ -260,7 +251,7 @@ _EOF: Final = 0xFE
 _ERROR: Final = 0xFF
 _LOCAL_INFILE: Final = 0xFB
 _OLD_EOF_BYTES: Final = 9
-"""An EOF packet is shorter; a row may begin with the same byte."""
+"""An EOF packet is shorter than this; a row may begin with the same byte."""
 _MORE_RESULTS: Final = 0x0008
 _CURSOR: Final = 0x0040
 _PROTOCOL: Final = 10
@@ -272,26 +263,26 @@ _FETCH: Final = 0x1C
 RESULT_SETS: Final = frozenset({QUERY, _PROCESS_INFO, *EXECUTES})
 
 Step = Callable[[int, bytes, int], bool]
-"""Takes one packet of a reply (length, buffer, where its payload begins); True if the reply ends with it."""
+"""Parses one packet of a reply (length, buffer, start of its payload); True if the reply ends with it."""
 
 
 class ReplyReader:
-    """Reads what flows downstream."""
+    """Parses the packets of the server."""
 
     __slots__ = ("_exchange", "_last", "_left", "_session", "_step", "reach")
 
     def __init__(self, session: Session) -> None:
         self.reach = 512
-        """The greeting is the longest that must be seen whole; it gives up on one that is longer."""
+        """The greeting is the longest packet that must be complete to be parsed; a longer one is not understood."""
         self._session = session
         self._exchange = session.open[0]
         self._step: Step | None = self._greeting
         self._left = 0
-        """Definitions that come before the rows."""
+        """Column or parameter definitions still to come."""
         self._last = False
 
     def quick(self, chunk: bytes) -> bool:
-        """See `PacketReader`: the whole result of the one statement that waits for it."""
+        """See `PacketReader`: the complete result of the only open statement."""
         waiting = self._session.open
         if len(waiting) != 1 or self._step is not None or waiting[0].command != QUERY:
             return False
@@ -301,7 +292,7 @@ class ReplyReader:
         return True
 
     def plausible(self, length: int, sequence: int) -> bool:
-        """See `PacketReader`: a greeting is short, and the first of all."""
+        """See `PacketReader`: the first packet must be a greeting, which is short."""
         greeted = self._step != self._greeting
         return greeted or (sequence == 0 and length < self.reach) or self._session.lose(_NO_GREETING)
 
@@ -354,7 +345,7 @@ class ReplyReader:
             self._session.lose(_NO_GREETING)
             return True
         self.reach = 32
-        low = name_end + 14  # behind the connection's number (4), 8 bytes of salt, and a filler
+        low = name_end + 14  # after the connection id (4 bytes), 8 bytes of salt and a filler
         offered = int.from_bytes(buffer[low : low + 2], "little")
         offered |= int.from_bytes(buffer[low + 5 : low + 7], "little") << 16
         offered |= int.from_bytes(buffer[low + 14 : low + 18], "little") << 32
@@ -363,7 +354,7 @@ class ReplyReader:
         return False
 
     def _login(self, length: int, buffer: bytes, at: int) -> bool:
-        """All but OK and an error asks the client for more, or tells it that more comes."""
+        """A packet that is neither OK nor an error continues the authentication."""
         if not length or buffer[at] not in {_OK, _ERROR}:
             return False
         if buffer[at] == _OK and self._exchange.command == HANDSHAKE:
@@ -393,7 +384,7 @@ class ReplyReader:
         return False
 
     def _definitions(self, count: int) -> int:
-        """So many, and the EOF behind them where there is one."""
+        """Packets of `count` definitions, with the EOF after them where the protocol has one."""
         return count + (0 if self._can(DEPRECATE_EOF) or not count else 1)
 
     def _columns(self, length: int, buffer: bytes, at: int) -> bool:
@@ -421,7 +412,7 @@ class ReplyReader:
         return not more
 
     def _error(self, buffer: bytes, at: int) -> bool:
-        """MariaDB tells of its progress by errors of a number that no error has."""
+        """MariaDB reports progress as an error packet with code 0xFFFF; that does not end the reply."""
         progress = buffer[at + 1 : at + 3] == b"\xff\xff" and self._can(MARIADB_PROGRESS)
         return not progress
 
@@ -441,7 +432,7 @@ class ReplyReader:
         return not self._left
 
     def _status(self, buffer: bytes, at: int) -> int:
-        """The server's status, as an OK packet or an old EOF packet tells it."""
+        """The server's status flags in an OK packet or an old EOF packet."""
         if buffer[at] == _EOF and not self._can(DEPRECATE_EOF):
             return int.from_bytes(buffer[at + 3 : at + 5], "little")
         try:
@@ -453,13 +444,13 @@ class ReplyReader:
 
 
 def reply_word(payload: bytes) -> str:
-    """What a reply's first packet says: `ok`, `error`, or that a `result` (a greeting, a file's name) follows."""
+    """The kind of a reply by its first packet: `ok`, `error`, or `result` for anything else."""
     first = payload[0] if payload else _OK
     return {_OK: "ok", _ERROR: "error"}.get(first, "result")
 
 
 class Dialogue:
-    """Follow `requests` and `replies` in the order in which the bytes came."""
+    """Both directions' trackers; feed them in the order in which the bytes came."""
 
     __slots__ = ("replies", "requests", "session")
 
@@ -470,9 +461,9 @@ class Dialogue:
 
     @property
     def why_lost(self) -> str:
-        """Why packets are not understood any more; empty while they are."""
+        """Why packets are not parsed any more; empty while they are."""
         return self.session.why_lost
 
     def lose(self) -> None:
-        """Tell both directions that the conversation is not understood any more."""
+        """Stop parsing both directions."""
         self.requests.lost = self.replies.lost = True

@@ -1,8 +1,8 @@
-"""Where the packets of one direction of a MySQL connection begin and end, however its bytes were cut in pieces.
+"""Finds the packets in the byte stream of one direction of a MySQL connection, however the bytes arrive.
 
-Answers to the net layer of MySQL's clients (`my_net_read`), which reads; this only measures. Invariant: any splitting
-of the same bytes gives the same packets; a payload of 16 MB and more, with its follow-up frames and the empty one, is
-one packet.
+Answers to the net layer of MySQL's client (`my_net_read`), which reads packets; this only measures them. Invariant:
+the same bytes give the same packets, however they are split; a payload of 16 MB or more with its continuation frames
+is one packet.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ import msgspec
 __all__ = ["HEADER_BYTES", "LONGEST_FRAME", "FrameTracker", "Packet", "PacketReader", "Part", "framed"]
 
 HEADER_BYTES = 4
-"""Three of the payload's length, one of the sequence number."""
+"""Three bytes of payload length, one of the sequence number."""
 LONGEST_FRAME = 0xFFFFFF
-"""A payload of so many bytes goes on in a next frame, which may be empty."""
+"""A frame with this payload length is continued by another frame, which may be empty."""
 
 
 class Packet(msgspec.Struct, frozen=True, kw_only=True):
-    """One packet, as far as its first bytes tell."""
+    """One packet, as known from its first bytes."""
 
     sequence: int
     message: object
-    """What it belongs to: the exchange whose request or reply it is a part of."""
+    """The exchange whose request or reply it belongs to."""
     number: int
-    """Which packet of its message it is, from 1."""
+    """Its number in that message, from 1."""
     last: bool
-    """Whether its message ends with it."""
+    """Whether it is the last packet of the message."""
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """Some bytes of one packet; of no known packet if the stream is not understood here."""
+    """Bytes of one packet; `packet` is None once the stream is not understood."""
 
     data: bytes
     packet: Packet | None
@@ -43,46 +43,46 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PacketReader(Protocol):
-    """Who makes sense of the packets of one direction."""
+    """Parses the packets of one direction."""
 
     reach: int
-    """How many bytes of a payload it wants to see before it is asked."""
+    """How many bytes of a payload must be available before `read` is called."""
 
     def quick(self, chunk: bytes) -> bool:
-        """Bytes that begin where a packet begins: if they are one whole message of a common kind, it is read now."""
+        """Try to parse `chunk`, which begins at a packet's start, as one whole message of a common kind."""
 
     def plausible(self, length: int, sequence: int) -> bool:
-        """Whether such a packet may come here; asked before the rest of one, or of its header (0, 0), is waited for."""
+        """Whether such a packet can come here; asked while a packet, or its header (0, 0), is incomplete."""
 
     def read(self, length: int, sequence: int, buffer: bytes, at: int) -> bool:
-        """A packet's first frame: `length` bytes of payload, from `buffer[at]` on; False: understood no more."""
+        """Parse a packet's first frame: `length` bytes of payload at `buffer[at]`. False: not understood any more."""
 
     def packet(self, sequence: int) -> Packet:
-        """The packet that was read last."""
+        """The packet parsed last."""
 
 
 class FrameTracker:
-    """Follows the packets of one direction; asks its reader once a packet, as soon as enough of it is there."""
+    """Follows the packets of one direction; calls its reader once for each, as soon as enough bytes are there."""
 
     __slots__ = ("_goes_on", "_kept", "_left", "_packet", "_passed", "_reader", "lost")
 
     def __init__(self, reader: PacketReader) -> None:
         self._reader = reader
         self._left = 0
-        """Bytes of the current frame that are still to come."""
+        """Bytes of the current frame still to come."""
         self._goes_on = False
-        """Whether the frame after this one belongs to the same packet."""
+        """Whether the next frame continues the same packet."""
         self._kept = b""
-        """The beginning of a frame, too short to be read yet."""
+        """The beginning of a frame that is too short to be parsed."""
         self._passed = 0
-        """How many of the kept bytes the peer has been given already."""
+        """How many of the kept bytes were already sent to the peer."""
         self._packet: Packet | None = None
-        """The packet whose bytes come now, where parts are asked for."""
+        """The packet whose bytes are coming, when parts are asked for."""
         self.lost = False
-        """Whether the stream is not understood any more; then everything is one part of no packet."""
+        """Whether the stream is not understood any more; then all bytes are one part without a packet."""
 
     def track(self, chunk: bytes) -> bool:
-        """Follow bytes that go on to the peer as they are; whether they could be read in a glance."""
+        """Follow bytes that are sent on unchanged; returns whether the reader's `quick` parsed them."""
         if self.lost:
             return False
         if not (self._left or self._kept or self._goes_on) and self._reader.quick(chunk):
@@ -92,7 +92,7 @@ class FrameTracker:
         return False
 
     def parts(self, chunk: bytes) -> list[Part]:
-        """The bytes that may go on now, by packets; the beginning of one that cannot be read yet is kept back."""
+        """The bytes that may be sent on now, by packet; the beginning of a packet that cannot be parsed yet is kept."""
         parts: list[Part] = []
         if self.lost:
             parts.append(Part(data=chunk, packet=None))
@@ -101,13 +101,13 @@ class FrameTracker:
         return parts
 
     def release(self) -> bytes:
-        """What is kept back, to be given to the peer now."""
+        """The kept bytes, to be sent to the peer now."""
         kept, self._passed = self._kept[self._passed :], len(self._kept)
         return kept
 
     @property
     def at_boundary(self) -> bool:
-        """Whether the last packet has ended and no other has begun."""
+        """Whether the stream is between two packets."""
         return not (self._left or self._goes_on or self._kept)
 
     def _scan(self, chunk: bytes, parts: list[Part] | None) -> None:
@@ -140,7 +140,7 @@ class FrameTracker:
             self._keep(buffer, at, passed, parts)
 
     def _frame(self, buffer: bytes, at: int, passed: int, *, begins: bool, parts: list[Part] | None) -> int:
-        """A frame's header, and what of its payload is there; answers where that ends."""
+        """Take a frame's header and the available part of its payload; returns the position after it."""
         end = min(at + HEADER_BYTES + self._left, len(buffer))
         self._left -= end - at - HEADER_BYTES
         if parts is not None:
@@ -157,7 +157,7 @@ class FrameTracker:
     def _part(
         self, buffer: bytes, at: int, end: int, passed: int, *, starts: bool, parts: list[Part]
     ) -> None:
-        """Bytes that the peer has already are left out; a packet whose start it has cannot be acted on as a whole."""
+        """Skip bytes that the peer already has; a packet whose start was sent is not marked as starting."""
         known = max(at, passed)
         if known < end:
             ends = not self._left and not self._goes_on
@@ -175,7 +175,7 @@ class FrameTracker:
 
 
 def framed(payload: bytes, *, sequence: int) -> bytes:
-    """A short payload as a packet."""
+    """A packet with this payload, which must fit into one frame."""
     if len(payload) >= LONGEST_FRAME:
-        raise ValueError(f"{len(payload)} bytes do not fit into one frame; nothing of ours is so long")
+        raise ValueError(f"{len(payload)} bytes do not fit into one frame")
     return len(payload).to_bytes(3, "little") + bytes([sequence & 0xFF]) + payload

@@ -1,9 +1,8 @@
-"""The packet gate of one direction: it applies the packet toxics of the link to whole packets.
+"""The packet gate of one direction: it applies the link's packet toxics to messages of MySQL's protocol.
 
-Answers to no toxic of Toxiproxy, which only knows bytes. Without a toxic the bytes go by untouched and
-undelayed; with one, all but the messages that it acts on do, in order. Where an `Action` begins depends on
-packets alone, never on how their bytes came in pieces. Behind a `Barrier` nothing overtakes, FIN and RST
-included.
+Toxiproxy has nothing like it; its toxics see bytes only. Without a packet toxic the bytes pass untouched and
+undelayed; with one, every message that it does not act on passes, in order. Where an `Action` begins depends on
+packets alone, never on how their bytes arrived. Nothing overtakes a `Barrier`, FIN and RST included.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ __all__ = [
 
 
 class Action:
-    """One packet toxic at work on one message. Mutable: it counts what it takes out of the stream."""
+    """One packet toxic acting on one message. Mutable: counts what it takes out of the stream."""
 
     __slots__ = (
         "bytes", "command", "done", "exchange", "match", "offset", "packet", "packets", "reached", "reply", "rule",
@@ -49,13 +48,13 @@ class Action:
         self.command = exchange.kinds()[0].value
         self.statement = exchange.first_word()
         self.offset = 0
-        """Where in the direction's bytes it began to act."""
+        """Offset in the direction's bytes at which it began to act."""
         self.packet = 0
-        """The packet of the message at which it began to act."""
+        """The number of the packet at which it began to act."""
         self.sequence = 0
-        """That packet's number in its exchange."""
+        """That packet's sequence number."""
         self.reply = ""
-        """What the reply begins with, where all of it is acted on: `ok`, `error` or `result`."""
+        """`ok`, `error` or `result`, where it acts on a reply from its first byte on; else empty."""
         self.bytes = 0
         self.packets = 0
         self.reached = False
@@ -63,25 +62,26 @@ class Action:
 
     @property
     def takes(self) -> bool:
-        """Whether bytes are taken out of the stream."""
+        """Whether it takes bytes out of the stream."""
         return self.rule.do in {Act.DROP, Act.ERROR}
 
     @property
     def whole(self) -> bool:
-        """Whether it means all of the message from its point on, not one packet."""
+        """Whether it covers the rest of the message from its point on, not one packet."""
         return self.rule.packet == 0 or self.rule.do is not Act.DROP
 
     @property
     def ending(self) -> Then:
-        """What becomes of the connection after its error: a server hangs up too."""
+        """What happens to the connection after its error: after some errors a server hangs up, too."""
         if self.rule.then is not Then.NONE:
             return self.rule.then
         return Then.CLOSE if self.rule.code in ENDING or self.exchange.command == HANDSHAKE else Then.NONE
 
     def point(self, position: int, size: int, *, ends: bool) -> int | None:
-        """Where in the next `size` bytes it begins to act; None: not in them.
+        """Offset in the next `size` bytes at which it begins to act; None: not in these bytes.
 
-        They are of the packet that its rule names, begin at the packet's byte `position`, and may hold its end.
+        The bytes belong to the packet that the rule names and start at `position` in it; `ends`: they reach the
+        packet's end.
         """
         cut = max(self.rule.byte, 0)
         if position <= cut < position + size:
@@ -89,19 +89,19 @@ class Action:
         return size if ends and cut >= position + size else None
 
     def begin(self, packet: Packet, *, offset: int, reply: str = "") -> None:
-        """Its point has come."""
+        """The point at which it acts was reached."""
         self.reached = True
         self.offset, self.packet, self.sequence, self.reply = offset, packet.number, packet.sequence, reply
 
     def complete_with(self, packet: Packet) -> bool:
-        """Whether nothing more of the message concerns it after this packet.
+        """Whether the action has all that it needs of the message after this packet.
 
-        A login has no last packet if its greeting is lost, so its first will do.
+        For a login any packet completes it: if the greeting is lost, no last packet comes.
         """
         return not self.whole or packet.last or self.exchange.command == HANDSHAKE
 
     def numbers(self) -> dict[str, int | str]:
-        """What its deeds say of the place where it acts."""
+        """The fields of its log entries that say where it acted."""
         said: dict[str, int | str] = {
             "match": self.match,
             "command": self.command,
@@ -113,11 +113,10 @@ class Action:
 
 
 class Outlet(Protocol):
-    """Whose next receiver is fed."""
+    """Has the receiver that an `Outflow` writes to."""
 
     @property
-    def next(self) -> Receiver:
-        """As of a stage."""
+    def next(self) -> Receiver: ...
 
 
 class _Ending(Enum):
@@ -127,18 +126,18 @@ class _Ending(Enum):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Barrier:
-    """Holds back what comes after it. Mutable: it is lifted, and counts what gathers behind it."""
+    """Holds back everything after it until it is lifted. Mutable."""
 
     owner: object
     since: float
     gone: Callable[[float, int], None]
-    """Told, when it lets go, for how many seconds it stood and how many bytes had gathered."""
+    """Called when it lets go, with the seconds it stood and the bytes that waited behind it."""
     lifted: bool = False
     bytes: int = 0
 
 
 class Outflow:
-    """A queue that is empty unless a barrier stands; mutable."""
+    """A queue that is empty unless a barrier stands. Mutable."""
 
     __slots__ = ("_now", "_outlet", "_queue", "held")
 
@@ -146,15 +145,13 @@ class Outflow:
         self._outlet = outlet
         self._now = now
         self.held = 0
-        """Bytes that wait behind barriers."""
+        """Bytes behind barriers."""
         self._queue: deque[bytes | _Ending | Barrier | Callable[[], None]] = deque()
 
     def __bool__(self) -> bool:
-        """Whether anything is held back."""
         return bool(self._queue)
 
     def data(self, chunk: bytes) -> None:
-        """Bytes for the peer."""
         if not self._queue:
             self._outlet.next.data(chunk)
             return
@@ -165,35 +162,35 @@ class Outflow:
             last.bytes += len(chunk)
 
     def eof(self) -> None:
-        """FIN, in its turn."""
+        """FIN, after what is queued."""
         self._put(_Ending.EOF)
 
     def reset(self) -> None:
-        """RST, in its turn."""
+        """RST, after what is queued."""
         self._put(_Ending.RESET)
 
     def call(self, act: Callable[[], None]) -> None:
-        """Do something when all that came before has gone."""
+        """Call `act` when everything queued before it has been sent."""
         self._put(act)
 
     def bar(self, barrier: Barrier) -> None:
-        """Hold back what comes from now on."""
+        """Add a barrier."""
         self._queue.append(barrier)
 
     def lift(self, barrier: Barrier) -> None:
-        """Let go of what the barrier holds, once those before it are lifted too."""
+        """Lift the barrier; what it holds flows once earlier barriers are lifted too."""
         barrier.lifted = True
         self._flow()
 
     def lift_all_of(self, owner: object) -> None:
-        """Lift every barrier that `owner` has put up."""
+        """Lift every barrier of `owner`."""
         for item in self._queue:
             if isinstance(item, Barrier) and item.owner is owner:
                 item.lifted = True
         self._flow()
 
     def clear(self) -> None:
-        """Forget what is held: the connection ends here."""
+        """Drop what is queued, at the connection's end."""
         self._queue.clear()
         self.held = 0
 
@@ -225,96 +222,94 @@ class Outflow:
 
 
 HELD_MAX = 1 << 20
-"""From so many bytes behind a barrier on, the peer is not read."""
+"""While this many bytes or more wait behind barriers, the source is not read."""
 
 
 class GateToxic(Protocol):
-    """A packet toxic of the link, as its gates see it."""
+    """What a gate needs of a packet toxic."""
 
     name: str
     stream: Stream
     rule: PacketRule
 
     def picks(self, exchange: Exchange) -> bool:
-        """Whether it means such messages."""
+        """Whether it matches the message."""
 
     def match(self, *, matched_here: int) -> int:
-        """Count one more match; which it is, from 1."""
+        """Count a match and return its number, from 1."""
 
 
 class GateWire(Protocol):
     """What a gate needs of its connection."""
 
-    def reset(self) -> None:
-        """RST to both ends, now."""
+    def reset(self) -> None: ...
 
     def close(self) -> None:
-        """FIN to both ends, behind what was delivered."""
+        """FIN to both ends, after what was delivered."""
 
     def call_later(self, seconds: float, act: Callable[[], None]) -> Timer:
-        """Run `act` after so many seconds, unless the connection has ended by then."""
+        """Call `act` after this many seconds, unless the connection ends first."""
 
     def now(self) -> float:
         """The loop's time in seconds."""
 
     def eased(self) -> None:
-        """Less is held than before."""
+        """Fewer bytes are held than before."""
 
     def deed(self, did: str, *, stream: str, toxic: str, **numbers: int | str) -> None:
-        """Write down that a toxic did something."""
+        """Add an entry to the link's log."""
 
 
 class Table(Protocol):
-    """The conversation, as its two gates see it."""
+    """What a gate needs of its conversation."""
 
     @property
     def wire(self) -> GateWire:
         """The connection."""
 
     def owes(self) -> bool:
-        """Whether an error of ours waits for its turn among the replies."""
+        """Whether an error of ours waits to be sent among the replies."""
 
     def failed(self, exchange: Exchange, action: Action, *, sequence: int) -> None:
-        """A request was taken out that shall be answered by an error of ours."""
+        """A request was taken out of the stream and shall be answered by our error."""
 
     def forgotten(self, exchange: Exchange) -> None:
-        """A request was taken out: the server will not answer it."""
+        """A request was taken out of the stream; the server will not reply to it."""
 
     def passed(self, exchange: Exchange) -> None:
         """A reply has ended, delivered or not."""
 
-    def error(self, action: Action, *, sequence: int) -> bytes:
-        """The action's error packet."""
+    def error(self, action: Action, *, sequence: int) -> bytes: ...
 
     def check(self) -> None:
-        """Notice that packets are not understood any more."""
+        """Handle a stream that has stopped being understood."""
 
 
 class PacketGate:
-    """One direction's gate; mutable. It answers to `Receiver` and to A stage's `held`."""
+    """One direction's gate. Mutable. It has a `Receiver`'s methods and a stage's `held`."""
 
     next: Receiver
-    """Whom it pushes on to; set by the chain."""
+    """The next element of the chain; set by the direction."""
     held_max = HELD_MAX
 
     def __init__(self, *, stream: Stream, tracker: FrameTracker, table: Table) -> None:
         self.stream = stream
         self.tracking = True
-        """Whether bytes may go by with `track` alone."""
+        """Whether the direction may call `track` and pass the bytes on itself."""
         self.out = Outflow(self, now=table.wire.now)
         self._table = table
         self._tracker = tracker
         self._delivered: list[bytes] = []
-        """Parts that go on together, once all of a chunk was looked at or something else is sent."""
+        """Parts to be sent together when a chunk has been processed or something else is sent."""
         self._toxics: dict[str, GateToxic] = {}
         self._matched: dict[str, int] = {}
         self._picked: tuple[Exchange | None, list[GateToxic]] = None, []
-        """The message that passes, and the toxics that mean it; they were there when it began."""
+        """The current message and the toxics that match it; only toxics that were there when it began."""
         self._action: Action | None = None
         self._silenced_by = ""
         self._over = False
         self._offset = 0
-        """Bytes of this direction that were seen, up to the part that is looked at."""
+        """Bytes of this direction before the part that is being processed."""
         self._position = 0
         """Bytes of the packet before that part."""
 
@@ -322,11 +317,10 @@ class PacketGate:
 
     @property
     def held(self) -> int:
-        """The bytes behind barriers."""
         return self.out.held
 
     def track(self, chunk: bytes) -> None:
-        """Follow bytes that the caller passes on; only while `tracking`."""
+        """Follow bytes that the caller passes on itself; only while `tracking`."""
         self._offset += len(chunk)
         if not self._tracker.track(chunk):
             self._table.check()
@@ -353,12 +347,12 @@ class PacketGate:
     # -------------------------------------------------------------------------------------- its toxics
 
     def add(self, toxic: GateToxic) -> None:
-        """Let a toxic act here; messages that have begun are not counted."""
+        """Let a toxic act here; a message that has begun is not matched."""
         self._toxics[toxic.name] = toxic
         self.settle()
 
     def remove(self, toxic: GateToxic) -> None:
-        """Take it away: what it held goes on, a direction that it silenced ends by RST."""
+        """Remove a toxic: what it held flows on; a direction that it silenced is reset."""
         if self._toxics.pop(toxic.name, None) is None:
             return
         if self._silenced_by == toxic.name:
@@ -369,21 +363,21 @@ class PacketGate:
         self.settle()
 
     def settle(self) -> None:
-        """Find out whether bytes may go by again."""
+        """Update `tracking`: whether bytes may bypass the gate again."""
         busy = self._toxics or self.out or self._action or self._deaf
         self.tracking = not (busy or (self.stream is Stream.DOWNSTREAM and self._table.owes()))
         if self.tracking:
             self.let_go()
 
     def let_go(self) -> None:
-        """Pass on the beginning of a packet that is too short to be read."""
+        """Send the kept beginning of a packet."""
         kept = self._tracker.release()
         if kept:
             self._offset += len(kept)
             self.emit(kept)
 
     def emit(self, data: bytes) -> None:
-        """Bytes for the far end, behind what was delivered."""
+        """Send bytes to the far end, after what was delivered."""
         self._flush()
         self.out.data(data)
 
@@ -416,7 +410,7 @@ class PacketGate:
             self._table.passed(exchange)
 
     def _choose(self, number: int, exchange: Exchange) -> None:
-        """At the packet that a toxic names it counts the message; the first of those that act on it does."""
+        """Match the packet against the toxics that name its number; the first one whose rule acts on its match wins."""
         if number == 1:
             self._action = None
             self._picked = exchange, [each for each in self._toxics.values() if each.picks(exchange)]
@@ -469,7 +463,7 @@ class PacketGate:
             self._complete(action)
 
     def _reach(self, action: Action) -> None:
-        """The point has come at which it acts."""
+        """Start to act."""
         rule, wire = action.rule, self._table.wire
         self._flush()
         if rule.do is Act.RESET:
@@ -486,7 +480,7 @@ class PacketGate:
             self._bar(action)
 
     def _silence(self, action: Action) -> None:
-        """A stream with a hole in the middle of a packet cannot go on: nothing more of it gets through."""
+        """Bytes are missing inside a packet, so nothing more of this direction is delivered."""
         self._silenced_by = action.toxic
         self._deed("cut", action)
         self._then(action.rule.then)
@@ -510,7 +504,7 @@ class PacketGate:
         self._table.wire.eased()
 
     def _complete(self, action: Action) -> None:
-        """All that it takes or holds back of this message has come."""
+        """Everything that the action takes or holds of this message has come."""
         action.done = True
         goes_on = action.exchange.command == HANDSHAKE and action.takes and action.whole
         if not goes_on:
@@ -530,7 +524,7 @@ class PacketGate:
             self._then(action.ending)
 
     def _then(self, then: Then) -> None:
-        """End the connection as asked, behind what is held."""
+        """End the connection as the rule says, after what is held."""
         if then is Then.NONE:
             return
 
@@ -543,7 +537,7 @@ class PacketGate:
         self.out.call(end)
 
     def end(self, then: Then) -> None:
-        """The other direction's action ends the connection."""
+        """Called when an action in the other direction ends the connection."""
         self._then(then)
 
     def _deed(self, did: str, action: Action, **numbers: int | str) -> None:

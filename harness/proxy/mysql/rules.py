@@ -1,8 +1,8 @@
-"""Packet rules: which messages of a direction one picks, where in them it acts, and what it does there.
+"""The rule of a packet toxic: which messages it matches, where in them it acts, and what it does there.
 
-Answers to the toxics of Toxiproxy, which know bytes only. A rule counts every message that it picks and that
-has the packet it names, from the moment it is set, and acts on exactly `times` of them, from the `nth` on.
-Error packets that no server sent look as a server writes them, with the word `synthetic` in the message.
+Toxiproxy has nothing like it; its toxics see bytes only. A rule counts every message that it matches and that has the
+packet it names, from when it was set, and acts on `times` of them (0: on all) from the `nth` on. Error packets that no
+server sent look like a server's, with the word `synthetic` in the message.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ ERRORS: Final = {
         "The MySQL server is running with the --read-only option so it cannot execute this statement",
     ),
 }
-"""By number: the SQL state and the server's sentence."""
+"""SQL state and the server's text by error code."""
 ENDING: Final = frozenset({1040, 1053})
-"""After these a server hangs up."""
+"""After these errors a server hangs up."""
 ROLLS_BACK: Final = frozenset({1213})
-"""The server rolls the whole transaction back before it says this."""
+"""With these errors a server rolls the whole transaction back."""
 
 
 def error_packet(code: int, *, sequence: int, greeted: bool = True) -> bytes:
-    """The packet; before the greeting it has no SQL state, for nobody knows yet what the client can read."""
+    """The error packet; before the greeting it has no SQL state, as the client's capabilities are not known yet."""
     state, sentence = ERRORS[code]
     marked = f"{sentence} (synthetic, floodmark)"
     payload = b"\xff" + code.to_bytes(2, "little")
@@ -58,12 +58,12 @@ def error_packet(code: int, *, sequence: int, greeted: bool = True) -> bytes:
 
 
 def rollback_packet() -> bytes:
-    """The statement that undoes the server's transaction."""
+    """A COM_QUERY packet with ROLLBACK."""
     return framed(b"\x03ROLLBACK", sequence=0)
 
 
 class Act(StrEnum):
-    """What is done at the point."""
+    """What the rule does at its point."""
 
     DROP = "drop"
     HOLD = "hold"
@@ -74,7 +74,7 @@ class Act(StrEnum):
 
 
 class Then(StrEnum):
-    """What becomes of the connection once the act is done."""
+    """What happens to the connection after the act."""
 
     NONE = "none"
     RESET = "reset"
@@ -82,7 +82,7 @@ class Then(StrEnum):
 
 
 class Scope(StrEnum):
-    """Whose messages are counted together."""
+    """Which messages are counted together."""
 
     PROXY = "proxy"
     CONNECTION = "connection"
@@ -101,7 +101,7 @@ ATTRIBUTES: Final[Attributes] = {
     "code": 0,
     "then": "none",
 }
-"""Every attribute of a packet toxic with what it is if it is not given."""
+"""Every attribute of a packet toxic with its default."""
 
 _CHOICES: Final = {
     "on": sorted(WORDS),
@@ -114,11 +114,11 @@ _LEAST: Final = {"nth": 1, "times": 0, "packet": 0, "byte": -1, "ms": 0, "code":
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PacketRule:
-    """The attributes of a packet toxic, made sense of."""
+    """The parsed attributes of a packet toxic."""
 
     on: Kind
     statement: str
-    """The plain beginning of the statements that are meant; empty: any."""
+    """Normalised prefix of the statements to match; empty: any statement."""
     nth: int
     per: Scope
     times: int
@@ -133,18 +133,18 @@ class PacketRule:
     then: Then
 
     def picks(self, exchange: Exchange) -> bool:
-        """Whether the exchange is of the kind, and its statement begins as asked."""
+        """Whether the exchange has this kind and its statement this prefix."""
         if self.on is not Kind.ANY and self.on not in exchange.kinds():
             return False
         return not self.statement or exchange.statement().startswith(self.statement)
 
     def acts_on(self, match: int) -> bool:
-        """Whether the `match`-th message that it picked is one to act on."""
+        """Whether to act on match number `match`."""
         return match >= self.nth and (not self.times or match < self.nth + self.times)
 
 
 def rule_of(attributes: Attributes) -> PacketRule:
-    """The rule that complete, good attributes say."""
+    """The rule for complete, valid attributes."""
     words = {name: str(attributes[name]) for name in (*_CHOICES, "statement")}
     numbers = {name: int(attributes[name]) for name in _LEAST}
     return PacketRule(
@@ -163,27 +163,27 @@ def rule_of(attributes: Attributes) -> PacketRule:
 
 
 def refuse(attributes: Attributes) -> str:
-    """Why complete attributes make no rule (one sentence), or nothing."""
+    """Why these attributes make no rule (one sentence); empty if they do."""
     for name, choices in _CHOICES.items():
         if attributes[name] not in choices:
-            return f"`{name}` is one of {', '.join(choices)}, not {attributes[name]!r}"
+            return f"`{name}` must be one of {', '.join(choices)}, not {attributes[name]!r}"
     for name, least in _LEAST.items():
         if int(attributes[name]) < least:
-            return f"`{name}` is at least {least}, not {attributes[name]}"
+            return f"`{name}` must be at least {least}, not {attributes[name]}"
     return _contradiction(rule_of(attributes))
 
 
 def _contradiction(rule: PacketRule) -> str:
     if (rule.do is Act.ERROR) != bool(rule.code):
-        return "`code` is said with `do` error, and only with it"
+        return "`code` goes with `do: error`, and `do: error` needs a `code`"
     if rule.do is Act.ERROR and rule.code not in ERRORS:
-        return f"`code` is one of {', '.join(map(str, ERRORS))}, not {rule.code}"
+        return f"`code` must be one of {', '.join(map(str, ERRORS))}, not {rule.code}"
     if rule.do is Act.ERROR and rule.byte >= 0:
-        return "an error packet takes the place of whole packets: leave `byte` out"
+        return "`do: error` replaces whole packets: leave `byte` out"
     if (rule.do is Act.DELAY) != bool(rule.ms):
-        return "`ms` (at least 1) is said with `do` delay, and only with it"
+        return "`ms` goes with `do: delay`, and `do: delay` needs an `ms` of at least 1"
     if rule.do in {Act.RESET, Act.CLOSE} and rule.then is not Then.NONE:
-        return f"`do` {rule.do} ends the connection itself: leave `then` out"
+        return f"`do: {rule.do}` ends the connection itself: leave `then` out"
     return ""
 
 

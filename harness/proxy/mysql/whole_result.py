@@ -1,8 +1,8 @@
-"""Whether a chunk is exactly one whole result of a statement: the common case, found out in a glance.
+"""Fast path: whether a chunk is exactly one complete result of a statement, the common case.
 
-`ReplyReader` reads packet by packet and is always right; this is asked before it, for bytes that pass untouched.
-Invariant: it says yes only where the reader, given the same chunk, would find that the reply begins with its first
-byte and ends with its last; in doubt it says no, and the reader reads.
+`ReplyReader` parses packet by packet and is always right; this is tried before it, for bytes that pass untouched.
+Invariant: it says yes only where the reader would find that the reply begins with the chunk's first byte and ends with
+its last; in doubt it says no, and the reader parses.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["is_whole_result"]
 
 _HEADER: Final = 4
 _COLUMNS_MAX: Final = 250
-"""The largest number of columns that is one byte."""
+"""The largest column count that takes one byte."""
 _EOF: Final = 0xFE
 _EOF_BYTES: Final = 5
 _ONE_BYTE: Final = 251
@@ -53,7 +53,7 @@ def is_whole_result(chunk: bytes, *, eof_is_old: bool) -> bool:
 
 
 def _is_end(chunk: bytes, at: int, length: int, *, eof_is_old: bool) -> bool:
-    """Whether the packet at `at` is the last of all results; both forms have their status at the same place."""
+    """Whether the packet at `at` ends the last result; both forms have the status flags at the same offset."""
     if chunk[at + _HEADER] != _EOF or length < _EOF_BYTES or chunk[at + 7] & _MORE_RESULTS:
         return False
     if eof_is_old:

@@ -1,4 +1,4 @@
-"""What each kind of toxic does to bytes, one file a kind, in Toxiproxy's words and with its attributes."""
+"""The toxics, one file each or a few together, with Toxiproxy's names and attributes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""`bandwidth`: at most so many kilobytes (of 1 000 bytes) a second, for each connection, without a burst.
+"""`bandwidth`: at most `rate` kilobytes (of 1 000 bytes) a second, for each connection, without bursts.
 
-Answers to Toxiproxy's toxic of the same name. Invariant: a byte passes when the line had time for it and all before
-it; at a rate of 0 nothing passes and nothing is lost; removal lets go of everything held at once, in order. The log
-says how many bytes passed (`paced`) in how many microseconds in which there were any, and how often the line ran empty.
+Answers to Toxiproxy's toxic of the same name. Invariant: a byte passes once the rate allowed it and all bytes before
+it; at a rate of 0 nothing passes and nothing is lost; removal passes everything held at once, in order. The log
+(`paced`) says how many bytes passed in how many microseconds, and how often the queue ran empty.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from harness.proxy.toxics.stage import Attributes, Place, Receiver, Timer
 __all__ = ["BANDWIDTH", "Bandwidth"]
 
 _SLICE_S = 0.02
-"""A long chunk passes in pieces of so much time."""
+"""A long chunk is passed on in pieces of this duration."""
 _SHORT_OF_A_BYTE = 1e-9
 
 
 class Bandwidth:
-    """A line of bytes and the moment up to which the line was used."""
+    """A queue of bytes and the time up to which the rate is used up."""
 
     next: Receiver
     held_max = HELD_MAX
@@ -28,14 +28,14 @@ class Bandwidth:
         self._line: HeldBytes[None] = HeldBytes()
         self._used_until = place.now()
         self._passed_at = self._used_until
-        self._noticed = False  # whether anybody could notice that what is in the line waits
+        self._noticed = False  # whether a queued byte waits at least a millisecond (or the rate is 0)
         self._timer: Timer | None = None
         self._bytes_per_s = 0
         self.update(attributes)
 
     @property
     def held(self) -> int:
-        """Bytes that the line had no time for yet."""
+        """Bytes that the rate did not allow yet."""
         return self._line.bytes
 
     def update(self, attributes: Attributes) -> None:
@@ -50,11 +50,11 @@ class Bandwidth:
     def data(self, chunk: bytes) -> None:
         if not self._line:
             self._noticed = False
-            # Time in which nothing was sent is not saved up.
+            # Idle time is not saved up for a burst.
             self._used_until = self._passed_at = self._place.now()
         waits_for = self._line.bytes + len(chunk)
         delay_ms = round(1_000 * waits_for / self._bytes_per_s) if self._bytes_per_s > 0 else 0
-        if delay_ms or not self._bytes_per_s:  # else it holds nothing that anybody could notice
+        if delay_ms or not self._bytes_per_s:  # else the wait rounds to 0 ms
             self._noticed = True
             self._place.deed("held", bytes=len(chunk), chunks=1, ms=delay_ms)
         self._line.put(None, chunk)
@@ -90,7 +90,7 @@ class Bandwidth:
         self._place.eased()
 
     def _pass(self) -> None:
-        """All that the line had time for since it was last used."""
+        """Pass everything that the rate allows by now."""
         now = self._place.now()
         passed = 0
         while self._line:

@@ -1,10 +1,9 @@
-"""The toxics that end connections: `slow_close`, `reset_peer` and `timeout`, as Toxiproxy's of the same names.
+"""The toxics that end connections: `slow_close`, `reset_peer` and `timeout`, like Toxiproxy's of the same names.
 
-`slow_close` passes the peer's FIN on later and delays no bytes; removal passes it on at once. `reset_peer`
-loses the next bytes or FIN of its direction, and after a while both peers get a RST, on connections opened
-before it too; an idle connection stays. `timeout` loses all bytes, and closes after a while (0: never) that
-counts from when it began to act, not, as Toxiproxy's, from each chunk; removal closes the connections it
-acted on.
+`slow_close` delays the FIN and no bytes; removal passes the FIN at once. `reset_peer` loses the next bytes or FIN of
+its direction, and `timeout` later resets both peers, also on connections opened before the toxic; an idle connection
+stays. `timeout` loses all bytes and closes the connection after its time (0: never), counted from when it began to
+act; Toxiproxy's counts from each chunk. Removing it closes the connections that it acted on.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ __all__ = ["RESET_PEER", "SLOW_CLOSE", "TIMEOUT", "ResetPeer", "SlowClose", "Tim
 
 
 class SlowClose:
-    """A FIN and the moment it came."""
+    """Holds the FIN of a direction."""
 
     next: Receiver
     held = 0
@@ -65,7 +64,7 @@ SLOW_CLOSE = ToxicKind(name="slow_close", attributes={"delay": 0}, stage=SlowClo
 
 
 class ResetPeer:
-    """Waits for something to pass, then for its time."""
+    """Waits for the first bytes or FIN, then for its timeout."""
 
     next: Receiver
     held = 0
@@ -124,7 +123,7 @@ RESET_PEER = ToxicKind(name="reset_peer", attributes={"timeout": 0}, stage=Reset
 
 
 class Timeout:
-    """Nothing but a clock."""
+    """Swallows all bytes until its timer closes the connection."""
 
     next: Receiver
     held = 0
@@ -162,7 +161,7 @@ class Timeout:
         self._close()
 
     def _close(self) -> None:
-        """Behind what was before the toxic and is still on its way."""
+        """FIN after the bytes that had passed the toxic and are still in flight."""
         if self._timer is not None:
             self._timer.cancel()
         if not self._over:

@@ -1,7 +1,8 @@
-"""`half_open`: bytes, FIN and RST of this direction are swallowed; the far end never learns.
+"""`half_open`: swallows the bytes, FIN and RST of one direction, so the far end never learns of them.
 
-Own: Toxiproxy has no half-open link. Answers to a peer that lost its power, or a firewall that forgot the connection.
-Invariant: the other direction flows as before; removal resets the connections it swallowed something of.
+Our own toxic; Toxiproxy has none for it. It imitates a peer that lost power or a firewall that dropped the
+connection's state. Invariant: the other direction is unaffected; removal resets the connections whose bytes or end it
+swallowed.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ __all__ = ["HALF_OPEN", "HalfOpen"]
 
 
 class HalfOpen:
-    """Remembers only whether it acted."""
+    """Swallows everything and remembers whether it did."""
 
     next: Receiver
     held = 0
@@ -25,7 +26,7 @@ class HalfOpen:
         self._acted = False
 
     def update(self, attributes: Attributes) -> None:
-        """There is nothing to set."""
+        """The toxic has no attributes."""
 
     def data(self, chunk: bytes) -> None:
         self._swallowed(bytes=len(chunk), chunks=1)

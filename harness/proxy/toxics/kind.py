@@ -1,6 +1,6 @@
-"""A kind of toxic: its name, attributes with defaults, refused settings, what it does; and `HeldBytes`.
+"""The kind of a toxic (`ToxicKind`) and `HeldBytes`, the queue of a stage that holds bytes back.
 
-`HeldBytes` are what a stage holds back, in order, each chunk with what the stage must remember of it.
+`HeldBytes` keeps chunks in order, each with a value that the stage remembers for it.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ __all__ = ["HELD_MAX", "HeldBytes", "ToxicKind", "nothing_refused"]
 
 
 def nothing_refused(attributes: Attributes) -> str:
-    """For a kind that can do something sensible with any number."""
+    """For a kind that accepts any value."""
     del attributes
     return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToxicKind:
-    """One type of toxic."""
+    """One kind of toxic."""
 
     name: str
     attributes: Mapping[str, int | str]
-    """Name to default, in the order in which they are listed; a default's type is the attribute's type."""
+    """Default by name, in the order in which they are listed; the default's type is the attribute's type."""
     refuse: Callable[[Attributes], str] = nothing_refused
-    """Why complete attributes cannot be (a sentence), or nothing."""
+    """Returns why these attributes are invalid (one sentence), or an empty text."""
     stage: Callable[[Place, Attributes], Stage] | None
-    """What stands in the chain of a connection; None where the link or the packet gate does the work."""
+    """Creates the stage of a connection; None where the link or the packet gate implements the toxic."""
     own: bool = False
-    """Whether Toxiproxy does not know it."""
+    """Whether it is ours and unknown to Toxiproxy."""
 
 
 HELD_MAX = 8 * 1024 * 1024
@@ -43,13 +43,13 @@ Due = TypeVar("Due")
 
 
 class HeldBytes(Generic[Due]):
-    """A queue of chunks and perhaps, at its end, the peer's FIN; mutable."""
+    """A queue of chunks that may end with the peer's FIN. Mutable."""
 
     __slots__ = ("_eof", "_offset", "_queue", "bytes")
 
     def __init__(self) -> None:
         self._queue: deque[tuple[Due, bytes]] = deque()
-        self._offset = 0  # bytes of the oldest chunk that were split off; the rest is not copied each time
+        self._offset = 0  # bytes of the oldest chunk that were taken already; avoids a copy of its rest
         self._eof = False
         self.bytes = 0
 
@@ -58,28 +58,27 @@ class HeldBytes(Generic[Due]):
 
     @property
     def first_due(self) -> Due:
-        """What is remembered of the oldest chunk."""
+        """The value remembered for the oldest chunk."""
         return self._queue[0][0]
 
     @property
     def first_length(self) -> int:
-        """How much of the oldest chunk is held."""
+        """How many bytes of the oldest chunk are still held."""
         return len(self._queue[0][1]) - self._offset
 
     def put(self, due: Due, chunk: bytes) -> None:
-        """Hold it."""
         self._queue.append((due, chunk))
         self.bytes += len(chunk)
 
     def take(self) -> bytes:
-        """What is left of the oldest chunk, no longer held."""
+        """Remove and return the rest of the oldest chunk."""
         _, chunk = self._queue.popleft()
         rest, self._offset = chunk[self._offset :], 0
         self.bytes -= len(rest)
         return rest
 
     def split(self, length: int) -> bytes:
-        """The next bytes of the oldest chunk; its rest is held on."""
+        """Remove and return at most `length` bytes of the oldest chunk."""
         if length >= self.first_length:
             return self.take()
         begin = self._offset
@@ -88,24 +87,24 @@ class HeldBytes(Generic[Due]):
         return self._queue[0][1][begin : self._offset]
 
     def end(self, after: Receiver) -> None:
-        """The peer's FIN: passed on to `after` now, or behind what is held."""
+        """The peer sent its FIN: pass it to `after`, now or behind what is held."""
         self._eof = True
         self.pass_end(after)
 
     def pass_end(self, after: Receiver) -> None:
-        """Pass on the FIN if it came and nothing is held before it; once."""
+        """Pass the FIN, once, if it came and nothing is held before it."""
         if self._eof and not self._queue:
             self._eof = False
             after.eof()
 
     def let_go(self, after: Receiver) -> None:
-        """Everything, now and in order."""
+        """Pass everything on now, in order."""
         while self._queue:
             after.data(self.take())
         self.pass_end(after)
 
     def drop(self) -> None:
-        """Everything is lost."""
+        """Lose everything."""
         self._queue.clear()
         self._offset = 0
         self.bytes = 0

@@ -1,7 +1,7 @@
-"""`latency`: what arrives is passed on later; the connect itself is not delayed.
+"""`latency`: delays the bytes of a direction; the TCP connect itself is not delayed.
 
-Answers to Toxiproxy's toxic of the same name. Invariant: the delay counts from when a chunk arrived, chunks do not
-overtake each other, and removal lets go of everything held at once, in order.
+Answers to Toxiproxy's toxic of the same name. Invariant: the delay counts from a chunk's arrival, chunks do not
+overtake each other, and removal passes everything held at once, in order.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["LATENCY", "Latency"]
 
 
 class Latency:
-    """A line of chunks, each with the moment it is due."""
+    """A queue of chunks, each with the time at which it is due."""
 
     next: Receiver
     held_max = HELD_MAX

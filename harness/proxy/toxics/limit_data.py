@@ -1,7 +1,7 @@
-"""`limit_data`: after so many bytes of this direction, counted since the toxic was added, the connection is closed.
+"""`limit_data`: closes the connection after `bytes` bytes of this direction, counted since the toxic was added.
 
-Answers to Toxiproxy's toxic of the same name. Invariant: exactly that many bytes pass, then a FIN, and behind it the
-connection is closed; a limit that is lowered below the count closes with the next bytes.
+Answers to Toxiproxy's toxic of the same name. Invariant: exactly that many bytes pass, then a FIN, then the connection
+is closed; if the limit is lowered below the count, the next bytes close it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["LIMIT_DATA", "LimitData"]
 
 
 class LimitData:
-    """A count."""
+    """Counts the bytes that passed."""
 
     next: Receiver
     held = 0
@@ -50,7 +50,7 @@ class LimitData:
         self.next.reset()
 
     def removed(self) -> None:
-        """Nothing is held; who is over the limit is being closed."""
+        """Holds nothing; a connection over the limit is already closing."""
 
 
 LIMIT_DATA = ToxicKind(name="limit_data", attributes={"bytes": 0}, stage=LimitData)

@@ -1,8 +1,8 @@
-"""`slicer`: what arrives is cut into small pieces, each followed by a pause: a slow loris.
+"""`slicer`: cuts the bytes of a direction into small pieces with a pause after each.
 
-Answers to Toxiproxy's toxic of the same name, which dies at a size of 0. Invariant: no byte is lost or moved; removal
-lets go of everything held at once, in order. The log says how large the pieces and how long the gaps really were; the
-last piece of a chunk (`tails`), which may be small, is counted apart.
+Answers to Toxiproxy's toxic of the same name, which crashes at a size of 0. Invariant: no byte is lost or reordered;
+removal passes everything held at once, in order. The log says how large the pieces and how long the gaps really were;
+the last piece of a chunk (`tails`) may be small and is counted separately.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from harness.proxy.toxics.stage import Attributes, Place, Receiver, Timer
 __all__ = ["SLICER", "Slicer"]
 
 _PIECES_MAX = 256
-"""Pieces in one go, before other connections have their turn."""
+"""Pieces of one turn, before other connections are served."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _Cut:
-    """What one turn let through. Mutable: counted as it goes."""
+    """The pieces of one turn. Mutable: counts them."""
 
     bytes: int = 0
     pieces: int = 0
@@ -29,7 +29,7 @@ class _Cut:
 
 
 class Slicer:
-    """A line of bytes and the moment at which the next piece may leave."""
+    """A queue of bytes and the time at which the next piece may leave."""
 
     next: Receiver
     held_max = HELD_MAX
@@ -40,13 +40,12 @@ class Slicer:
         self._free_at = place.now()
         self._timer: Timer | None = None
         self._last_at: float | None = None
-        """When the piece before left; None: what came since waited for nothing."""
-        self._sliced = False  # whether what is in the line came in more than one piece
+        """When the previous piece left; None: the next piece has no predecessor to be measured from."""
+        self._sliced = False  # whether the queued bytes were cut into more than one piece
         self.update(attributes)
 
     @property
     def held(self) -> int:
-        """Bytes whose turn has not come."""
         return self._line.bytes
 
     def update(self, attributes: Attributes) -> None:
@@ -77,7 +76,7 @@ class Slicer:
         self._line.let_go(self.next)
 
     def _pass(self) -> None:
-        """All pieces whose turn has come; a wake-up that came late is made up for."""
+        """Pass every piece that is due; after a late wake-up these are several."""
         self._timer = None
         now = self._place.now()
         cut = _Cut()
@@ -85,8 +84,8 @@ class Slicer:
             self._free_at += self._pause_s
             self.next.data(self._piece(cut))
         self._sliced = self._sliced or cut.pieces > 1 or bool(self._line)
-        if cut.pieces and self._sliced:  # what fits into one piece is not
-            self._tell(cut, now)
+        if cut.pieces and self._sliced:  # a chunk that fits into one piece is not sliced
+            self._log(cut, now)
         self._line.pass_end(self.next)
         if self._line:
             self._timer = self._place.later(self._free_at - now, self._pass)
@@ -103,8 +102,8 @@ class Slicer:
             cut.tail_bytes += len(piece)
         return piece
 
-    def _tell(self, cut: _Cut, now: float) -> None:
-        """Write down the pieces, and the time since the one before them."""
+    def _log(self, cut: _Cut, now: float) -> None:
+        """Log the pieces and the time since the previous one."""
         before, self._last_at = self._last_at, now
         gaps = cut.pieces - (before is None)
         waited_us = 0 if before is None else round((now - before) * 1_000_000)

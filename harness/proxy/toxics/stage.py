@@ -1,9 +1,9 @@
-"""A stage: what one toxic does to one direction of one connection; stages form a chain from peer to peer.
+"""A stage: one toxic at work on one direction of one connection; the stages form a chain from peer to peer.
 
-Answers to Toxiproxy's toxic `Pipe`, but without a goroutine each: a stage is called with what arrives and
-pushes on what it lets through, at once or later. Bytes leave a stage in the order in which they came, and a
-stage never waits: it holds bytes, says how many (`held`), and asks its place to be called later. `Toxic` is
-the toxic as it was asked for.
+Answers to Toxiproxy's toxic `Pipe`, without a goroutine for each: a stage is called with what arrives and pushes what
+it lets through to the next stage, now or later. Invariants: bytes leave a stage in the order in which they came; a
+stage never blocks: it holds bytes, reports how many (`held`), and asks its `Place` for a timer. `Toxic` is the setting
+that the control interface made.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ __all__ = ["Attributes", "Gate", "Place", "Receiver", "Stage", "Stream", "Timer"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toxic:
-    """One toxic of a link: name, kind, direction, how often it acts, attributes; a change makes a new value."""
+    """One toxic of a link: its name, kind, direction, toxicity and attributes. A change makes a new value."""
 
     name: str
     type: str
     stream: str
-    """The direction as it was written by who asked."""
+    """The direction as the request spelled it."""
     direction: Stream
     toxicity: float = 1.0
-    """Of so many connections (0 to 1) it acts on; decided once for each."""
+    """The probability (0 to 1) that it acts on a connection; decided once for each connection."""
     attributes: Attributes
 
 
 Attributes = Mapping[str, int | str]
-"""What a toxic is set to: every attribute of its kind, complete and already found good."""
+"""All attributes of a toxic's kind, validated."""
 
 
 class Stream(StrEnum):
-    """The direction a toxic acts on, in Toxiproxy's words."""
+    """The direction that a toxic acts on, in Toxiproxy's words."""
 
     UPSTREAM = "upstream"
     """From the client to the server."""
@@ -46,41 +46,41 @@ class Stream(StrEnum):
 
 
 class Receiver(Protocol):
-    """Whoever takes what the stage before lets through: the next stage, or the socket at the end."""
+    """The next element of the chain: a stage, or the socket at the end."""
 
     def data(self, chunk: bytes) -> None:
-        """Some bytes, never none."""
+        """At least one byte."""
 
     def eof(self) -> None:
-        """The peer will send no more; it may still receive."""
+        """The source sent its FIN; the other direction may go on."""
 
     def reset(self) -> None:
-        """The peer reset the connection: nothing more will come, and nothing reaches it any more."""
+        """The source reset the connection: no more bytes come, and none can be sent to it."""
 
 
 class Stage(Receiver, Protocol):
     """One toxic at one direction of one connection."""
 
     next: Receiver
-    """Whom it pushes on to; set by the chain, also while it works."""
+    """The next element of the chain; may be replaced while bytes pass."""
 
     @property
     def held(self) -> int:
-        """The bytes that it holds back now."""
+        """Bytes that it holds back now."""
 
     @property
     def held_max(self) -> int:
-        """From so many on, the peer is not read until it holds less."""
+        """While it holds this many bytes or more, the source is not read."""
 
     def update(self, attributes: Attributes) -> None:
-        """The toxic was changed while the connection lives."""
+        """The toxic's attributes changed."""
 
     def removed(self) -> None:
-        """The toxic is gone: let go of what is held, in order, or end the connection, as this toxic documents."""
+        """The toxic was removed: pass on what is held, in order, or end the connection, as the toxic documents."""
 
 
 class Gate(Receiver, Protocol):
-    """What stands before all stages of a direction and knows where packets begin."""
+    """The packet gate: it comes before all stages of a direction and knows where MySQL's packets begin."""
 
     next: Receiver
     """The first stage; set by the chain."""
@@ -95,42 +95,40 @@ class Gate(Receiver, Protocol):
 
     @property
     def tracking(self) -> bool:
-        """Whether it only counts: then it is told of bytes by `track`, and they go on without it."""
+        """Whether it only follows the packets; then the direction calls `track` and passes the bytes on itself."""
 
     def track(self, chunk: bytes) -> None:
-        """Bytes that pass by."""
+        """Follow bytes that bypass the gate."""
 
 
 class Timer(Protocol):
-    """Something that will happen, unless it is cancelled."""
+    """A callback that will run unless it is cancelled."""
 
-    def cancel(self) -> None:
-        """It shall not happen any more."""
+    def cancel(self) -> None: ...
 
 
 class Wire(Protocol):
-    """A connection as a stage sees it."""
+    """What a stage may do with its connection."""
 
     @property
     def id(self) -> int:
-        """Its number on this link, from 1."""
+        """Its number on this link, counted from 1."""
 
     def reset(self) -> None:
-        """RST to both ends, now; what is held is lost."""
+        """RST to both ends now; held bytes are lost."""
 
     def close(self) -> None:
-        """FIN to both ends once they have what already left the last stage; what stages hold is lost."""
+        """FIN to both ends after what already left the last stage; bytes that stages hold are lost."""
 
     def close_behind(self, stream: Stream) -> None:
-        """FIN to both ends once this direction's FIN has passed all stages, and what is before it."""
+        """FIN to both ends after this direction's FIN and everything before it have passed all stages."""
 
 
 class Place(Protocol):
-    """Where a stage stands: its connection, direction and toxic, and what it may ask for there."""
+    """The surroundings of a stage: its connection, direction, random choices, timers and log."""
 
     @property
-    def wire(self) -> Wire:
-        """The connection."""
+    def wire(self) -> Wire: ...
 
     @property
     def stream(self) -> Stream:
@@ -144,10 +142,10 @@ class Place(Protocol):
         """The loop's time in seconds."""
 
     def later(self, seconds: float, act: Callable[[], None]) -> Timer:
-        """Run `act` after so many seconds, unless the connection has ended by then."""
+        """Call `act` after this many seconds, unless the connection ends first."""
 
     def eased(self) -> None:
-        """The stage holds less than before: the peer may be read again."""
+        """The stage holds fewer bytes than before: check whether the source may be read again."""
 
     def deed(self, did: str, **numbers: int | str) -> None:
-        """Write down that the toxic did something to this connection; bytes, packets and ms are added up."""
+        """Add an entry to the link's log."""

@@ -1,8 +1,7 @@
 """The containers world: MySQL and Toxiproxy in containers, through testcontainers.
 
-This front door is light: it looks whether an engine can be there at all before anything of Docker is
-imported, which takes half a second and may not be installed. Invariant: nobody outside this package talks
-to the engine.
+This module is cheap to import: it checks whether an engine can exist before it imports the Docker client, which takes
+half a second and may not be installed. Invariant: only this package talks to the container engine.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ USUAL_SOCKET = Path("/var/run/docker.sock")
 
 
 def find_engine(settings: WorldSettings) -> Engine:
-    """The engine, or an error that says why there is none; quick where there is none."""
+    """The engine. Raises WorldError with the reason if there is none; fast in that case."""
     if importlib.util.find_spec("docker") is None or importlib.util.find_spec("testcontainers") is None:
         raise WorldError(
-            "no container engine can be asked: the client is not installed",
+            "no container engine can be used: the Docker client is not installed",
             fix="pip install 'floodmark[containers]'",
         )
     if settings.engine is None and not USUAL_SOCKET.exists():

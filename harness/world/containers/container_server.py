@@ -1,8 +1,8 @@
-"""The database server of the containers world, as a container that faults may end, start and stop.
+"""The database server of the containers world: a container that faults can kill, stop, pause and start.
 
-Invariants: its port is published on a fixed port of loopback, so it is the same after each start; a small disk is a
-volume in memory that a second container holds, so it outlives every end of the server; a container that ended
-without our doing is an error with its last words, never a fault of ours.
+Invariants: it is published on a fixed port of loopback, the same after each start; a small disk is a volume in memory
+that a second container keeps alive, so it survives a stop of the server; a container that ended without a fault is an
+error that quotes the end of its log.
 """
 
 from __future__ import annotations
@@ -25,38 +25,38 @@ from harness.world.server import lacking
 __all__ = ["ContainerMachine", "SmallVolume", "containers_server_lacks", "make_small_volume"]
 
 SHUT_DOWN_LIMIT_S = 30
-"""Then the engine kills it."""
+"""After that time the engine kills it."""
 END_LIMIT_S = 20.0
 POLL_S = 0.02
 DATA = "/var/lib/mysql"
 HELD = "/floodmark-disk"
-"""Where the holder sees the volume; its own image's data folder stays visible beside it."""
+"""Where the second container mounts the volume; the image's own data folder stays visible beside it."""
 BALLAST = f"{HELD}/floodmark-ballast"
 SMALL_BYTES = 320 * 1024 * 1024
-"""Room for the data folder (105 to 200 MB), and for what a run may write before a fault fills it."""
+"""Room for the data folder (105 to 200 MB) and what a run may write before a fault fills the disk."""
 RUNNING = frozenset({"running", "paused", "restarting"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmallVolume:
-    """A disk in memory for the server's data, and the container that holds it."""
+    """A disk in memory for the server's data, and the container that keeps it alive."""
 
     holder: Any
     mount: Mount
 
     def copy_own_data(self) -> None:
-        """Put the image's own data on it, as it is owned in the image."""
+        """Copy the image's data folder to the volume, with its owners and permissions."""
         same = f"--reference={DATA} {HELD}"
         self._run(f"cp -a {DATA}/. {HELD}/ && chown {same} && chmod {same}")
 
     def fill(self) -> int:
-        """Take all that is free, from the container beside the server's."""
+        """Fill the disk, from the second container; returns the bytes taken."""
         before = self._free_bytes()
         self._run(f"head --bytes 1T /dev/zero >{BALLAST} 2>/dev/null || true")
         return before - self._free_bytes()
 
     def empty(self) -> None:
-        """Give it back."""
+        """Free the space again."""
         self._run(f"rm -f {BALLAST}")
 
     def _free_bytes(self) -> int:
@@ -71,7 +71,7 @@ class SmallVolume:
 
 
 def make_small_volume(engine: Engine, image: str, *, name: str, labels: Mapping[str, str]) -> SmallVolume:
-    """A volume with a copy of the image's own data; all of it goes by the labels, as everything of a world."""
+    """Create a volume with a copy of the image's data; it is removed by its labels like everything of a world."""
     options = {"type": "tmpfs", "device": "tmpfs", "o": f"size={SMALL_BYTES}"}
     with _asked("the engine could not make a small disk for the server"):
         engine.client.volumes.create(name=name, driver="local", driver_opts=options, labels=dict(labels))
@@ -86,7 +86,7 @@ def make_small_volume(engine: Engine, image: str, *, name: str, labels: Mapping[
 
 
 class ContainerMachine:
-    """A `harness.world.server.Machine` made of a container."""
+    """A `harness.world.server.Machine` over a container."""
 
     def __init__(
         self,
@@ -101,14 +101,14 @@ class ContainerMachine:
         self._ended_by_us = False
 
     def kill(self) -> None:
-        """SIGKILL by the engine, which a paused container obeys as well."""
+        """SIGKILL through the engine, which works on a paused container too."""
         self._ended_by_us = True
         with _asked("the engine could not kill the server's container"):
             self._container.kill()
         self._await_end()
 
     def shut_down(self) -> None:
-        """SIGTERM, and the kill if that is not enough."""
+        """SIGTERM, then SIGKILL if it does not end in time."""
         self._ended_by_us = True
         with _asked("the engine could not stop the server's container"):
             self._container.stop(timeout=SHUT_DOWN_LIMIT_S)
@@ -119,13 +119,13 @@ class ContainerMachine:
             raise WorldError(f"the server's container had not ended after {END_LIMIT_S:g} s")
 
     def start(self) -> None:
-        """The same container again: same port, same data."""
+        """Start the same container: same port, same data."""
         with _asked("the engine could not start the server's container again"):
             self._container.start()
         self._ended_by_us = False
 
     def pause(self) -> None:
-        """The engine's freezer stops all of it."""
+        """Pause the container with the engine's freezer."""
         if self._status() == "running":
             with _asked("the engine could not pause the server's container"):
                 self._container.pause()
@@ -133,11 +133,14 @@ class ContainerMachine:
     def resume(self) -> None:
         """Let it go on."""
         if self._status() == "paused":
-            with _asked("the engine could not let the server's container go on"):
+            with _asked("the engine could not resume the server's container"):
                 self._container.unpause()
 
     def look(self) -> ServerState:
-        """Which start of the container it is, and whether it is paused."""
+        """The current start of the container and whether it is paused.
+
+        Raises WorldError if it ended without a fault.
+        """
         status = self._status()
         if status in RUNNING:
             state = self._container.attrs["State"]
@@ -147,36 +150,36 @@ class ContainerMachine:
             )
         if not self._ended_by_us:
             raise WorldError(
-                f"the server's container is {status}, and no fault had ended it{self._last_words()}",
+                f"the server's container is {status}, and no fault of this run ended it{self._last_words()}",
                 fix="its log says why; run it again with --keep always to have it whole",
             )
         return ServerState(start=None, paused=False, pid=None, uptime_s=None)
 
     def wait_for(self, condition: Callable[[], bool], *, what: str, limit_s: float) -> None:
-        """Wait; its end is an error with its last words."""
+        """Wait for `condition`. If the container ends, raises WorldError with the end of its log."""
         self._wait(condition, what, Deadline(limit_s))
 
     def fill_disk(self) -> int:
-        """A ballast file takes what is free."""
+        """Fill the free space with a ballast file."""
         if self._volume is None:
             raise lacking("a small disk")
         return self._volume.fill()
 
     def free_disk(self) -> None:
-        """Take the ballast away."""
+        """Remove the ballast file."""
         if self._volume is None:
             raise lacking("a small disk")
         self._volume.empty()
 
     def shift_clock(self, shift_ms: int) -> None:
-        """No image of ours has the library."""
+        """Always raises: no image of ours has the library."""
         raise lacking(f"a clock that can be shifted by {shift_ms} ms")
 
     def _stands(self) -> bool:
         return self._status() in RUNNING
 
     def _status(self) -> str:
-        with _asked("the engine does not say how the server's container stands"):
+        with _asked("the engine does not report the state of the server's container"):
             self._container.reload()
         return str(self._container.status)
 
@@ -187,7 +190,7 @@ class ContainerMachine:
 
 
 def containers_server_lacks(*, flavour: str) -> dict[str, str]:
-    """For each ability that a containers world with this server cannot have, what can."""
+    """For each ability that a containers world with this server lacks: what would have it."""
     lacks = {"server-clock": "a server whose clock a library shifts: run with --world local"}
     if flavour == "mariadb":
         lacks["offline-mode"] = (
@@ -198,7 +201,7 @@ def containers_server_lacks(*, flavour: str) -> dict[str, str]:
 
 @contextmanager
 def _asked(failure: str) -> Iterator[None]:
-    """An engine that fails us is a WorldError."""
+    """Turn an error of the engine into a WorldError."""
     try:
         yield
     except (DockerException, RequestException) as error:

@@ -1,8 +1,8 @@
-"""MySQL in a container, and a proxy before it: Toxiproxy in another on the same network, or our own process.
+"""The containers world: MySQL in a container; Toxiproxy in another on the same network, or our own proxy process.
 
-Invariants: every container and network carries our labels, by which the reaper finds them, so Ryuk stays
-off; every published port is on loopback and fixed for the world's life; one way removes them, whether we
-live or died.
+Invariants: every container and network carries our labels, by which the reaper finds them, so testcontainers' Ryuk
+stays off; every port is published on loopback and stays the same; the same code removes them at the end and after a
+crash.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from harness.world.world import DATABASE, LINKS, Address, Credentials, World
 __all__ = ["open_containers_world"]
 
 READY_LIMIT_S = 120.0
-"""The published image initialises its data folder on each start; ours is ready in a second."""
+"""The published image initialises its data folder at each start; ours is ready in a second."""
 POLL_S = 0.05
 
 CONTROL_PORT = 8474
@@ -55,7 +55,7 @@ LINK_PORTS = {link: 8666 + number for number, link in enumerate(LINKS)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
-    """Where a world's parts are published; all on loopback."""
+    """The published addresses of a world's parts, all on loopback."""
 
     direct: Address
     links: Mapping[str, Address]
@@ -63,13 +63,13 @@ class _Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Proxy:
-    """A proxy that was started, and how it sees the others."""
+    """A started proxy, and the addresses from its point of view."""
 
     control: Toxiproxy
     listens: Mapping[str, str]
-    """Link -> where it listens, in the proxy's own eyes."""
+    """Listen address of each link, from the proxy's point of view."""
     upstream: str
-    """The database, in the proxy's own eyes; where it stays through a kill and a start."""
+    """The database's address from the proxy's point of view; the same after a restart of the database."""
     wait_for: Callable[[Callable[[], bool], Deadline], None]
 
 
@@ -85,7 +85,7 @@ def open_containers_world(
     begun_us: int,
     needs: frozenset[str],
 ) -> Iterator[World]:
-    """A containers world while the block lasts."""
+    """A containers world for the duration of the block."""
     app, root = (Credentials(user=user, password=fresh_secret()) for user in ("app", "root"))
     plan = _Plan(
         direct=Address(host=LOOPBACK, port=reserve_port(ledger, among=ports)),
@@ -94,7 +94,7 @@ def open_containers_world(
     labels = labels_of_run(ledger)
     with ExitStack() as stack:
         ledger.note_engine()
-        stack.callback(sweep_run, engine, ledger.run_id)  # one way to remove them, whether we live or died
+        stack.callback(sweep_run, engine, ledger.run_id)  # the same removal as for a dead run
         network = _network(labels)
         small, name = "small-disk" in needs, f"floodmark-{ledger.run_id}"
         volume = make_small_volume(engine, images.mysql, name=name, labels=labels) if small else None
@@ -136,7 +136,7 @@ def open_containers_world(
 
 
 def _flavour(direct: Address, root: Credentials) -> tuple[str, str]:
-    """`mysql` or `mariadb`, and what people call the server: `MySQL 9.7.4`."""
+    """`mysql` or `mariadb`, and a title like `MySQL 9.7.4`."""
     version = str(ask(direct, root, "SELECT VERSION()", database=None)[0][0])
     name = "MariaDB" if "MariaDB" in version else "MySQL"
     return name.lower(), f"{name} {version.partition('-')[0]}"
@@ -151,7 +151,7 @@ def _server(
     root: Credentials,
     app: Credentials,
 ) -> Server:
-    """The database server, for who kills, stops and fills it."""
+    """The server control for faults."""
 
     def wait(condition: Callable[[], bool], what: str, deadline: Deadline) -> None:
         _wait_for(mysql, condition, what=what, deadline=deadline)
@@ -161,8 +161,8 @@ def _server(
 
 
 def _configure_testcontainers() -> None:
-    """Its settings are a module global read at import; these three are ours whatever the environment says."""
-    testcontainers_config.ryuk_disabled = True  # our own reaper works offline, and after a SIGKILL
+    """Testcontainers' settings are a module global read at import; these three must not depend on the environment."""
+    testcontainers_config.ryuk_disabled = True  # our own reaper works offline and after a SIGKILL
     testcontainers_config.connection_mode_override = ConnectionMode.docker_host
     testcontainers_config.sleep_time = 0.05
 
@@ -192,7 +192,7 @@ def _mysql(
     )
     if volume is not None:
         container.with_kwargs(labels=dict(labels), mounts=[volume.mount])
-    # Options only: the entrypoints of the published images, and ours, put their server before them.
+    # Options only: the image's entrypoint puts the server's program before them.
     return container.with_command([*server_options(), f"--loose-innodb-redo-log-capacity={REDO_BYTES}"])
 
 
@@ -204,7 +204,7 @@ def _toxiproxy(
 
 
 def _inside(container: DockerContainer, control: Toxiproxy) -> _Proxy:
-    """Toxiproxy in the database's network."""
+    """Toxiproxy, in the database's network."""
 
     def wait_for(condition: Callable[[], bool], deadline: Deadline) -> None:
         _wait_for(container, condition, what="Toxiproxy to list its links", deadline=deadline)
@@ -214,7 +214,7 @@ def _inside(container: DockerContainer, control: Toxiproxy) -> _Proxy:
 
 
 def _beside(process: ChildProcess, control: Toxiproxy, *, plan: _Plan) -> _Proxy:
-    """Our own proxy, outside, before the port at which the database is published for the world's whole life."""
+    """Our own proxy, outside the containers; it dials the database's published port."""
 
     def wait_for(condition: Callable[[], bool], deadline: Deadline) -> None:
         process.wait_for(condition, what=f"{process.name} to list its links", limit_s=deadline.left_s)
@@ -228,15 +228,13 @@ def _container(
     image: str, *, network: Network, labels: Mapping[str, str], published: Mapping[int, Address]
 ) -> DockerContainer:
     container = DockerContainer(image).with_network(network).with_kwargs(labels=dict(labels))
-    bindings: Any = (
-        container.ports
-    )  # typed for port numbers; the engine's client takes (address, port) as well
+    bindings: Any = container.ports  # typed for port numbers; the engine's client also takes (address, port)
     bindings.update({f"{inside}/tcp": (outside.host, outside.port) for inside, outside in published.items()})
     return container
 
 
 def _start(*containers: DockerContainer) -> None:
-    """Start them at once: each start waits for the engine most of its time."""
+    """Start the containers in parallel; each start mostly waits for the engine."""
     with ThreadPoolExecutor(max_workers=len(containers)) as pool:
         started = [pool.submit(container.start) for container in containers]
     for container, future in zip(containers, started, strict=True):
@@ -251,7 +249,7 @@ def _start(*containers: DockerContainer) -> None:
 
 
 def _wait_until_ready(mysql: DockerContainer, proxy: _Proxy, *, plan: _Plan, app: Credentials) -> None:
-    """Ready is a `SELECT 1` as the user, directly and through every link."""
+    """Wait until `SELECT 1` works as the user, directly and through every link."""
     deadline = Deadline(READY_LIMIT_S)
     proxy.wait_for(proxy.control.healthy, deadline)
     for link in LINKS:
@@ -274,13 +272,13 @@ def _wait_for(
         held[:] = [condition()]
         return held[0] or _ended(wrapped)
 
-    # To look costs both of us time that the server's start could use, so not too often.
+    # Each check costs processor time that the starting server needs, so check rarely.
     wait_until(over, deadline=deadline, every_s=POLL_S)
     if held[0]:
         return
     words = wrapped.logs(tail=8).decode(errors="replace").splitlines()
     tail = f"\n  last lines of {container.image}:" + "".join(f"\n    {line}" for line in words)
-    problem = "it ended" if _ended(wrapped) else f"in vain for {deadline.seconds:g} s"
+    problem = "but it ended" if _ended(wrapped) else f"but not within {deadline.seconds:g} s"
     raise WorldError(
         f"waited for {what}, {problem}{tail}", fix="free the machine's processor and disk, try again"
     )

@@ -1,7 +1,6 @@
-"""The container engine: a client that answered, with the few acts that our worlds need of it.
+"""The container engine: a connected Docker client with the few operations that worlds need.
 
-Invariant: every call has a limit, and every failure of the engine rises as a `WorldError` that says what to
-do.
+Invariant: every call has a limit, and every failure of the engine is raised as a `WorldError` with a remedy.
 """
 
 from __future__ import annotations
@@ -23,21 +22,21 @@ __all__ = ["Engine", "brief", "connect"]
 PING_LIMIT_S = 3
 CALL_LIMIT_S = 30
 REGISTRY_LIMIT_S = 8
-"""How long a registry may take to say whether it has an image."""
+"""How long a registry may take to answer whether it has an image."""
 PULL_LIMIT_S = 300
 BUILD_LIMIT_S = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """A container engine that answered."""
+    """A container engine that answers."""
 
     client: Any
     title: str
-    """`Docker 20.10.24`."""
+    """For example `Docker 20.10.24`."""
 
     def has(self, image: str) -> bool:
-        """Whether the image is here."""
+        """Whether the image exists locally."""
         try:
             self.client.images.get(image)
         except ImageNotFound:
@@ -45,14 +44,14 @@ class Engine:
         return True
 
     def label_of(self, image: str, label: str) -> str | None:
-        """What an image that is here says of itself under a label; None if it is not here or says nothing."""
+        """The value of a label of a local image; None if image or label does not exist."""
         if not self.has(image):
             return None
         labels: Mapping[str, str] = self.client.images.get(image).labels
         return labels.get(label)
 
     def is_in_registry(self, image: str) -> bool:
-        """Whether a registry says in time that it has the image."""
+        """Whether a registry answers in time that it has the image."""
         try:
             _client(REGISTRY_LIMIT_S).images.get_registry_data(image)
         except (DockerException, RequestException):
@@ -60,7 +59,7 @@ class Engine:
         return True
 
     def pull(self, image: str) -> None:
-        """Get an image from its registry."""
+        """Pull an image from its registry."""
         try:
             _client(PULL_LIMIT_S).images.pull(image)
         except (DockerException, RequestException) as error:
@@ -70,7 +69,7 @@ class Engine:
             ) from error
 
     def import_image(self, files: Path, image: str) -> None:
-        """Make an image of a tar file that holds a whole file system."""
+        """Make an image from a tar file of a whole file system."""
         repository, _, tag = image.partition(":")
         with self._replacing(image):
             _client(BUILD_LIMIT_S).api.import_image_from_file(str(files), repository=repository, tag=tag)
@@ -84,7 +83,7 @@ class Engine:
         arguments: Mapping[str, str],
         labels: Mapping[str, str],
     ) -> None:
-        """Build an image from a folder, with the engine's own (legacy) builder."""
+        """Build an image from a folder with the engine's legacy builder."""
         with self._replacing(image):
             _client(BUILD_LIMIT_S).images.build(
                 path=str(folder),
@@ -99,7 +98,7 @@ class Engine:
 
     @contextmanager
     def _replacing(self, image: str) -> Iterator[None]:
-        """Make an image in the block; the one that had its name before does not stay behind without one."""
+        """Make an image in the block; the image that had the name before is removed if possible."""
         earlier = self.client.images.get(image).id if self.has(image) else None
         try:
             yield
@@ -109,17 +108,17 @@ class Engine:
                 fix="see the engine's log and its free disk space",
             ) from error
         if earlier not in {None, self.client.images.get(image).id}:
-            with suppress(DockerException):  # a living world, or another image, may still stand on it
+            with suppress(DockerException):  # a living world or another image may still use it
                 self.client.images.remove(earlier)
 
 
 def _client(limit_s: int) -> Any:
-    """A client of its own for acts whose limit differs from the others'."""
+    """A client with its own time limit."""
     return docker.from_env(timeout=limit_s)
 
 
 def connect() -> Engine:
-    """The engine, if it answers."""
+    """Connect to the engine. Raises WorldError if it does not answer."""
     try:
         title = f"Docker {docker.from_env(timeout=PING_LIMIT_S).version()['Version'].partition('+')[0]}"
         return Engine(client=docker.from_env(timeout=CALL_LIMIT_S), title=title)

@@ -1,7 +1,7 @@
-"""Which images a containers world starts: those that settings name, else the published ones, else our own.
+"""Chooses the images of a containers world: named in the settings, else published, else built here.
 
-Invariant: an image is pulled only where that is allowed and a registry says in time that it has it; what
-was taken instead of a published image, and why, is said.
+Invariant: an image is pulled only if that is allowed and a registry confirms in time that it has it; a replacement for
+a published image is announced with the reason.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ OFFLINE_TOXIPROXY = "floodmark/toxiproxy:offline"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Images:
-    """The images a containers world starts, and why these."""
+    """The chosen images and the reason."""
 
     mysql: str
     toxiproxy: str | None
-    """None: our own proxy, beside the engine."""
+    """None: our own proxy, as a process outside the engine."""
     why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
-    """One of the two, before the choice."""
+    """One of the two images, before the choice."""
 
     setting: str
     named: str | None
@@ -49,9 +49,9 @@ def choose_images(
     say: Callable[[str], None],
     proxy: str = "toxiproxy",
 ) -> Images:
-    """The images to start, here when this returns; an error names what is missing and the ways to get it.
+    """The images to start, present when this returns. Raises WorldError with what is missing and how to get it.
 
-    With `proxy` as `own` there is none for the proxy; as `auto` there is one where it can be had.
+    `proxy`: `own` takes no image for the proxy; `auto` takes one if it can be had.
     """
     mysql = _Part(
         setting="FLOODMARK_MYSQL_IMAGE",
@@ -78,7 +78,7 @@ def choose_images(
 
 
 def _choose(part: _Part, *, engine: Engine, offline: bool, say: Callable[[str], None]) -> tuple[str, str]:
-    """The image for one part, and why."""
+    """The image for one part, and the reason."""
     image = part.named or part.published
     if engine.has(image):
         return image, f"image {image} is present"

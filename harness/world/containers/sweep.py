@@ -1,7 +1,7 @@
-"""Our own reaper of containers, networks and volumes: by the labels that every one of ours carries.
+"""Our own reaper of containers, networks and volumes: finds them by the labels that all of ours carry.
 
-It works offline and after a SIGKILL, which Ryuk does not. Invariant: nothing without our label is touched,
-and nothing whose owner lives, or lives where we cannot see.
+Unlike Ryuk it works offline and after a SIGKILL. Invariant: it touches nothing without our label, and nothing whose
+owner lives or runs on another machine.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ RUN_LABEL = "floodmark.run"
 OWNER_LABEL = "floodmark.owner"
 
 _REMOVAL_S = 30
-"""How long another process's removal of a container may take."""
+"""How long a removal by another process may take."""
 
 
 def labels_of_run(ledger: Ledger) -> Mapping[str, str]:
-    """What every container and network of a run carries."""
+    """The labels of every container and network of a run."""
     return {
         PROJECT_LABEL: "floodmark",
         RUN_LABEL: ledger.run_id,
@@ -39,12 +39,12 @@ def labels_of_run(ledger: Ledger) -> Mapping[str, str]:
 
 
 def sweep_run(engine: Engine, run_id: str) -> list[str]:
-    """Remove what one run made; a sentence each."""
+    """Remove everything of one run; returns one sentence for each thing."""
     return _remove(engine, f"{RUN_LABEL}={run_id}")
 
 
 def sweep_dead_owners(engine: Engine) -> list[Reaped]:
-    """Remove what bears our label and a dead owner's name, for runs whose ledger is gone; foreigners stay."""
+    """Remove everything with our label whose owner is dead, for runs whose ledger is gone."""
     label = f"{PROJECT_LABEL}=floodmark"
     owners = {}
     for thing in [
@@ -64,7 +64,7 @@ def sweep_dead_owners(engine: Engine) -> list[Reaped]:
 def _remove(engine: Engine, label: str) -> list[str]:
     removed = []
     for container in engine.client.containers.list(all=True, ignore_removed=True, filters={"label": label}):
-        if not _removes(container):
+        if not _remove_container(container):
             continue
         removed.append(f"container {container.short_id} ({container.attrs['Config']['Image']})")
     for network in _networks(engine, label):
@@ -82,10 +82,10 @@ def _remove(engine: Engine, label: str) -> list[str]:
     return removed
 
 
-def _removes(container: Any) -> bool:
-    """Whether this call removed it; False, once it is gone, if another process came first.
+def _remove_container(container: Any) -> bool:
+    """Remove the container; False if another process removes it, and then returns after it is gone.
 
-    Two processes of ours that start together both find what a dead owner left.
+    Two of our processes that start together both find what a dead owner left.
     """
     try:
         container.remove(force=True, v=True)
@@ -94,7 +94,7 @@ def _removes(container: Any) -> bool:
     except APIError as error:
         if error.status_code != HTTPStatus.CONFLICT:
             raise
-        # Its removal is under way, and its network can be removed only when that has ended.
+        # Another removal is under way; the network can only be removed after it.
         with suppress(NotFound):
             container.wait(condition="removed", timeout=_REMOVAL_S)
         return False
@@ -110,7 +110,7 @@ def _networks(engine: Engine, label: str) -> list[Any]:
 
 
 def _labels_of(thing: Any) -> Mapping[str, str]:
-    """A container keeps its labels in its configuration, a network at the top."""
+    """The labels; a container has them in its configuration, a network at the top level."""
     attributes: Mapping[str, Any] = thing.attrs
     found: Mapping[str, str] = attributes.get("Labels") or attributes.get("Config", {}).get("Labels") or {}
     return found

@@ -1,4 +1,4 @@
-"""Images of MySQL and Toxiproxy from ordinary package sources, for machines that no registry answers."""
+"""Builds images of MySQL and Toxiproxy from package sources, for machines without access to a registry."""
 
 from __future__ import annotations
 

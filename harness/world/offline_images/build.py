@@ -1,7 +1,6 @@
-"""Builds both images of the containers world: MySQL from Debian's packages, Toxiproxy from its Go module.
+"""Builds the images of the containers world: MySQL from Debian's packages, Toxiproxy from its Go module.
 
-Invariant: an image carries a digest of the recipe it was built by, so it is built again exactly when that
-changed.
+Invariant: an image carries a digest of its recipe as a label, and is rebuilt exactly when the recipe has changed.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ RECIPES = Path(__file__).parent
 RECIPE_LABEL = "floodmark.recipe"
 BASE = "floodmark/debian-mysql:base"
 SUITE = "sid"
-"""The only suite of Debian that carries MySQL."""
+"""The only Debian suite with MySQL."""
 PACKAGES_LIMIT_S = 900.0
 DEBIAN_OPTIONS = (
-    # A mirror may lag behind the date its index vouches for; signatures are checked all the same.
+    # A mirror's index may be past its expiry date; signatures are checked all the same.
     '--aptopt=Acquire::Check-Valid-Until "false"',
     '--aptopt=Acquire::Languages "none"',
     "--dpkgopt=path-exclude=/usr/share/doc/*",
@@ -40,13 +39,13 @@ TOXIPROXY_RECIPE = ("toxiproxy.Dockerfile",)
 
 
 def is_current(engine: Engine, image: str) -> bool:
-    """Whether the image is here and was built by the recipe of today."""
+    """Whether the image exists and was built by the current recipe."""
     recipe = MYSQL_RECIPE if image == OFFLINE_MYSQL else TOXIPROXY_RECIPE
     return engine.label_of(image, RECIPE_LABEL) == _digest(recipe)
 
 
 def build_mysql_image(engine: Engine, *, scratch: Path, path: str, say: Callable[[str], None]) -> None:
-    """MySQL with its data folder baked in; needs root, for mmdebstrap makes a whole system's files."""
+    """Build the MySQL image with an initialised data folder. Needs root, because mmdebstrap makes a system's files."""
     _require_mmdebstrap(path)
     with tempfile.TemporaryDirectory(dir=scratch) as name:
         folder = Path(name)
@@ -59,7 +58,7 @@ def build_mysql_image(engine: Engine, *, scratch: Path, path: str, say: Callable
                 "--include=mysql-server-core",
                 *DEBIAN_OPTIONS,
                 SUITE,
-                str(packages),  # from the mirror that mmdebstrap takes where none is named
+                str(packages),  # no mirror named: mmdebstrap takes its default
             ],
             what=f"collecting Debian {SUITE} packages for the MySQL image",
             limit_s=PACKAGES_LIMIT_S,
@@ -72,7 +71,7 @@ def build_mysql_image(engine: Engine, *, scratch: Path, path: str, say: Callable
 
 
 def build_toxiproxy_image(engine: Engine, *, scratch: Path, program: Path) -> None:
-    """Toxiproxy's static program, and nothing else."""
+    """Build the image with only Toxiproxy's static program."""
     with tempfile.TemporaryDirectory(dir=scratch) as name:
         shutil.copy2(program, Path(name) / program.name)
         _build(engine, Path(name), image=OFFLINE_TOXIPROXY, recipe=TOXIPROXY_RECIPE, arguments={})

@@ -1,7 +1,6 @@
-"""The door to worlds: choose one, open it, and leave nothing behind however the block ends.
+"""Opens a world: chooses its kind, sets it up, and removes everything however the block ends.
 
-Invariant: nothing falls back in silence; which world was taken, and why, is said first and stands in its
-description.
+Invariant: no silent fallback: the kind that was chosen and the reason are announced first and are in the description.
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ if TYPE_CHECKING:
     from harness.world.containers.engine import Engine
     from harness.world.containers.images import Images
 
-__all__ = ["KINDS", "Choice", "choose_world", "open_world"]
+__all__ = ["Choice", "choose_world", "open_world"]
 
 KINDS = ("auto", "containers", "local")
 ONLY_LOCAL = "server-clock"
-"""The ability that no container of ours has."""
+"""The ability that only the local world has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """A world that can be opened, and why it was chosen."""
+    """The parts of a world that can be opened, and why they were chosen."""
 
     parts: LocalParts | tuple[Engine, Images]
     why: str
@@ -49,11 +48,10 @@ def open_world(
     offline: bool = False,
     settings: WorldSettings | None = None,
 ) -> Iterator[World]:
-    """A world of the wanted kind while the block lasts; `offline` forbids any act on the network.
+    """A world of the wanted kind for the duration of the block; `offline` forbids network access.
 
-    `needs` are the abilities that the faults to come need: they decide between proxies, and what a server gets.
-    Says first which world and which proxy were taken and why. Removes what dead runs left before it makes anything, and
-    everything of its own when the block ends, however it ends.
+    `needs` are the abilities that the run's faults need; they decide the proxy and the server's extras. Announces the
+    chosen world and proxy with the reason, removes what dead runs left, and removes everything of its own at the end.
     """
     begun_us = monotonic_us()
     chosen = WorldSettings.from_environment() if settings is None else settings
@@ -81,7 +79,7 @@ def choose_world(
     proxy: str = "auto",
     needs: frozenset[str] = frozenset(),
 ) -> Choice:
-    """Which world to open, and with which proxy; an error says what each one lacks."""
+    """Choose the world and the proxy. Raises WorldError that says what each world lacks."""
     asked = _Asked(settings=settings, proxy=proxy, needs=needs, offline=offline, say=say)
     match kind:
         case "local":
@@ -91,12 +89,14 @@ def choose_world(
         case "auto":
             return _automatic(asked)
         case _:
-            raise UsageError(f"there is no world {kind!r}", fix=f"choose one of {', '.join(KINDS)}")
+            raise UsageError(
+                f"there is no kind of world called {kind!r}", fix=f"choose one of {', '.join(KINDS)}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """What a world is to have, whichever it will be."""
+    """The request, common to all kinds of world."""
 
     settings: WorldSettings
     proxy: str
@@ -106,7 +106,7 @@ class _Asked:
 
 
 def _automatic(asked: _Asked) -> Choice:
-    """Containers if an engine answers and has (or gets) the images, else local; what only local can, first there."""
+    """Containers if an engine answers and the images can be had, else local; local first if a fault needs it."""
     if ONLY_LOCAL in asked.needs:
         with suppress(WorldError):
             return _local(asked, why="local world (auto): a fault shifts the server's clock")
@@ -162,7 +162,7 @@ def _opened(
             from harness.world.containers.containers_world import open_containers_world  # noqa: PLC0415
             from harness.world.containers.sweep import sweep_dead_owners  # noqa: PLC0415
 
-            for left in sweep_dead_owners(engine):  # what the engine finished making after a kill
+            for left in sweep_dead_owners(engine):  # what the engine completed after its client was killed
                 say(_remains(left))
             return open_containers_world(
                 engine,
@@ -177,7 +177,7 @@ def _opened(
 
 
 def _remains(found: Reaped) -> str:
-    """One line on what a dead run left."""
+    """One line about what a dead run left."""
     removed = f"removed {', '.join(found.removed)}" if found.removed else "removed nothing"
     return f"run {found.run_id} had died: {removed}" + "".join(
         f"; could not remove: {what}" for what in found.left

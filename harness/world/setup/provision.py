@@ -1,6 +1,6 @@
-"""What `floodmark setup` does for the local world: see what is lacking, get it by ordinary package clients.
+"""The steps of `floodmark setup` for the local world: find what is missing and install it into the cache.
 
-Invariant: a step that finds its thing in place does nothing and says so; no step needs root.
+Invariant: a step that finds its result in place changes nothing and says so; no step needs root.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from harness.world.server_program import ServerProgram, find_server
 from harness.world.settings import WorldSettings
 from harness.world.unpacked_server import unpack_clock, unpack_server
 
-__all__ = ["Provision", "Say", "Step", "provide_local_world", "provisioning", "timed_step"]
+__all__ = ["Provision", "Step", "provide_local_world", "provisioning", "timed_step"]
 
 Say = Callable[[str], None]
-"""Takes a sentence on what is going on."""
+"""Gets sentences about the progress."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provision:
-    """One run of `setup`: what it was told, and the ledger that its half-made things stand in."""
+    """One run of `setup`: its options, and the ledger that lists unfinished things."""
 
     settings: WorldSettings
     ledger: Ledger
@@ -51,7 +51,7 @@ class Provision:
 
 @contextmanager
 def provisioning(settings: WorldSettings, *, rebuild: bool, say: Say) -> Iterator[Provision]:
-    """A run of `setup` while the block lasts; what it leaves half-made is removed, even after a SIGKILL."""
+    """A run of `setup` for the duration of the block; unfinished things are removed, even after a SIGKILL."""
     settings.places.make()
     reap(settings.places, sweep_run)
     ledger = Ledger.open(settings.places)
@@ -82,14 +82,14 @@ def _server(task: Provision) -> tuple[ServerProgram, str]:
         if task.settings.server is not None:
             raise
     else:
-        if not task.rebuild or found.root is None:  # an installed server is not ours to build again
+        if not task.rebuild or found.root is None:  # an installed server is not ours to replace
             return found, f"{found.title} at {found.program}, already there"
     unpacked = unpack_server(task.settings, scratch=task.ledger.folder, say=task.say)
     return unpacked, f"{unpacked.title} unpacked into {unpacked.root}"
 
 
 def _proxy(task: Provision) -> str:
-    """Our own needs nothing. Toxiproxy is got where that is easy, for who wants to compare."""
+    """Our own proxy needs no setup. Toxiproxy is built where Go is available, for comparison."""
     try:
         found = find_proxy_program(task.settings)
     except WorldError:
@@ -114,7 +114,7 @@ def _data_folder(task: Provision, server: ServerProgram) -> str:
 
 
 def _clock(task: Provision) -> str:
-    """Only the fault `server_clock` needs it, so a machine that cannot have it goes without."""
+    """Only the fault `server_clock` needs it, so its absence is no error."""
     found = find_clock_library(task.settings)
     if found is None or (task.rebuild and found.is_relative_to(task.settings.places.clock)):
         try:
@@ -127,5 +127,5 @@ def _clock(task: Provision) -> str:
 
 
 def timed_step(thing: str, outcome: str, begun_us: int) -> Step:
-    """The step that began then and is done now."""
+    """A step that began at `begun_us` and has ended now."""
     return Step(thing=thing, outcome=outcome, took_s=(monotonic_us() - begun_us) / 1_000_000)

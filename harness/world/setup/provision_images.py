@@ -1,6 +1,6 @@
-"""What `floodmark setup` does for the containers world: pull the images, or build both here.
+"""The steps of `floodmark setup` for the containers world: pull the images, or build both here.
 
-Invariant: an image that is here and built by today's recipe is left alone, and that is said.
+Invariant: an image that exists and was built by the current recipe is left alone, and the step says so.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["provide_images", "provide_offline_images"]
 
 
 def provide_images(task: Provision) -> Iterator[Step]:
-    """Images for `--world containers`: those that are here, else pulled."""
+    """Images for `--world containers`: those that exist, else pulled."""
     begun_us = monotonic_us()
     engine = find_engine(task.settings)
     yield timed_step("engine", f"{engine.title} answers", begun_us)
@@ -31,7 +31,7 @@ def provide_images(task: Provision) -> Iterator[Step]:
 
 
 def provide_offline_images(task: Provision) -> Iterator[Step]:
-    """The images, built here from package sources; that of the proxy only where Go can build it."""
+    """Build the images from package sources; Toxiproxy's only where Go can build it."""
     begun_us = monotonic_us()
     engine = find_engine(task.settings)
     yield timed_step("engine", f"{engine.title} answers", begun_us)
@@ -44,7 +44,7 @@ def provide_offline_images(task: Provision) -> Iterator[Step]:
 def _toxiproxy_image(task: Provision, engine: Engine) -> str:
     if is_current(engine, OFFLINE_TOXIPROXY) and not task.rebuild:
         return "already there"
-    # Not the PATH's program: that one may need libraries that an empty image lacks.
+    # Not the program on the PATH, which may need libraries that the empty image lacks.
     program = built_proxy_program(task.settings)
     if task.rebuild or not program.exists():
         try:

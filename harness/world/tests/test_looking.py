@@ -39,7 +39,7 @@ def test_a_server_that_somebody_else_ends_is_an_error(local_world: World) -> Non
     pid = local_world.server.state().pid
     assert pid is not None
 
-    with pytest.raises(WorldError, match="ended, and no fault had ended it"):
+    with pytest.raises(WorldError, match="ended, and no fault of this run ended it"):
         _end(pid, local_world.look)
 
 
@@ -48,7 +48,7 @@ def test_a_proxy_that_somebody_else_ends_is_an_error(local_world: World) -> None
     me = psutil.Process()
     listening = (child.pid for child in me.children() if port in _ports(child))
 
-    with pytest.raises(WorldError, match="proxy ended, and no fault had ended it"):
+    with pytest.raises(WorldError, match="proxy ended, and no fault of this run ended it"):
         _end(next(listening), local_world.look)
 
 

@@ -91,7 +91,7 @@ def test_a_child_that_ends_while_it_is_awaited_says_so_with_its_last_words(ledge
 def test_a_wait_in_vain_says_what_it_waited_for_and_how_long(ledger: Ledger) -> None:
     child = start(ledger, "sleep", "60")
 
-    with pytest.raises(WorldError, match=r"waited 0\.05 s for a miracle, in vain"):
+    with pytest.raises(WorldError, match=r"waited 0\.05 s for a miracle, but it did not happen"):
         child.wait_for(lambda: False, what="a miracle", limit_s=0.05)
 
     child.stop()
@@ -107,9 +107,9 @@ def test_a_child_gets_the_variables_it_was_given(ledger: Ledger) -> None:
 @pytest.mark.parametrize(
     ("command", "says"),
     [
-        (["floodmark-no-such-program"], "there is no program floodmark-no-such-program"),
+        (["floodmark-no-such-program"], "the program floodmark-no-such-program does not exist"),
         (["sh", "-c", "echo why; exit 4"], "ended with status 4\n    why"),
-        (["sleep", "60"], "was not done after 0.1 s"),
+        (["sleep", "60"], "did not end within 0.1 s"),
     ],
 )
 def test_a_command_that_fails_says_what_it_was_for_and_how_it_failed(command: list[str], says: str) -> None:

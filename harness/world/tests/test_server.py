@@ -194,6 +194,6 @@ def test_a_server_that_ended_without_us_is_an_error_with_its_last_words() -> Non
 
         os.kill(pid, signal.SIGKILL)
 
-        with pytest.raises(WorldError, match="no fault had ended it") as told:
+        with pytest.raises(WorldError, match="no fault of this run ended it") as told:
             wait_until(lambda: world.server.state().start is None, deadline=Deadline(5))
         assert "last lines of" in told.value.what

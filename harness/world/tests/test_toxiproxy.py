@@ -168,5 +168,5 @@ def test_a_call_that_hangs_makes_the_link_anew_with_the_toxics_it_shall_have(
 def test_a_server_that_is_gone_is_a_world_error() -> None:
     gone = Toxiproxy(Address(host="127.0.0.1", port=1), say=lambda _sentence: None)
 
-    with pytest.raises(WorldError, match="could not be asked"):
+    with pytest.raises(WorldError, match="could not be sent to the proxy"):
         gone.version()

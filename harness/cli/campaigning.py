@@ -69,7 +69,6 @@ class Plain(Observer):
         self._console = console
 
     def phase(self, name: str, text: str) -> None:
-        """See `Observer`."""
         self._console.print(Text.assemble((f"{name:<7}", "bold"), text), soft_wrap=True)
 
 
@@ -83,7 +82,6 @@ class Redrawn(Plain):
     def standing(
         self, *, in_flight: int, lag: int, epoch: int, faults: Mapping[str, bool], elapsed_s: float
     ) -> None:
-        """See `Observer`."""
         line = Text(f"{elapsed_s:6.1f} s   in flight {in_flight:3d}   lag {lag:5d}   epoch {epoch:3d}   ")
         for fault, bites in faults.items():
             line.append(f"[{fault} {'bites' if bites else 'acts'}] ", style="red" if bites else "yellow")

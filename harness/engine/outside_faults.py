@@ -85,23 +85,19 @@ class OutsideFaults:
         return alarm
 
     def cancel(self, alarm: _Alarm) -> None:
-        """See `Place`."""
         if alarm in self._alarms:
             self._alarms.remove(alarm)
 
     def look_again(self, callback: Callable[[], None], *, soon: bool) -> None:
-        """See `Place`."""
         if soon:
             self._next_step.append(callback)
         else:
             self.at(self.now_us + _LOOK_US, callback)
 
     def lasts_ms(self, fault: Fault) -> int | None:
-        """See `Place`."""
         return fault.lasts_ms
 
     def begins(self, fault: Fault, *, cycle: int, due_us: int) -> _Told:
-        """See `Place`."""
         after = max((one.after for one in self._begun if one.fault.on_link == fault.on_link), default=0)
         acting = _Told(
             fault=cast("OutsideFault", fault),
@@ -155,7 +151,6 @@ class _Told(ActingOutside):
     is_told: bool = False
 
     def look(self) -> None:
-        """See `Acting`."""
         if self.bitten or not self.acts:
             return
         evidence = self.outside.evidence(self)
@@ -165,7 +160,6 @@ class _Told(ActingOutside):
             self.outside.tell(f"{self.fault.id} bites: {_in_words(evidence)}")
 
     def told(self) -> None:
-        """See `Acting`."""
         if self.is_told:
             return
         self.is_told = True
@@ -176,7 +170,6 @@ class _Told(ActingOutside):
         self.outside.tell(f"{self.fault.id} has healed; {left}")
 
     def close(self) -> None:
-        """See `Acting`."""
         self.heal()
         self.told()
 

@@ -89,7 +89,6 @@ class Bandwidth(LinkFault, Directed):
         return 1_000 * count / took_us
 
     def on_links(self) -> LinkAct:
-        """See `LinkFault`."""
         return _simulated(kilobytes_per_s=self.rate, upward=self.is_upward)
 
 

@@ -70,7 +70,6 @@ class Blackhole(LinkFault):
         }
 
     def on_links(self) -> LinkAct:
-        """See `LinkFault`."""
         return Swallowing(upward=self.direction != "down", downward=self.direction != "up")
 
 

@@ -25,11 +25,9 @@ class DuplicateCompletion(CallFault):
 
     @property
     def does(self) -> str:
-        """See `CallFault`."""
         return "twice"
 
     def strike(self, call: StruckCall) -> None:
-        """See `CallFault`."""
 
         def pass_on(what: str, use: Callable[[], None]) -> None:
             use()
@@ -50,11 +48,9 @@ class MissingCompletion(CallFault):
 
     @property
     def does(self) -> str:
-        """See `CallFault`."""
         return "never"
 
     def strike(self, call: StruckCall) -> None:
-        """See `CallFault`."""
 
         def pass_on(what: str, _use: Callable[[], None]) -> None:
             call.journal.measured(self.id, "completion lost", id=call.id, by=what)

@@ -45,7 +45,6 @@ class Cut(LinkFault):
         return {**lost, "connections_cut": cut} if cut else {}
 
     def on_links(self) -> LinkAct:
-        """See `LinkFault`."""
         return SimulatedCut()
 
 
@@ -71,7 +70,6 @@ class ResetNow(LinkFault):
         return {**lost, "connections_reset": reset} if lost and reset else {}
 
     def on_links(self) -> LinkAct:
-        """See `LinkFault`."""
         return SimulatedCut()
 
 

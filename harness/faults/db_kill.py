@@ -68,11 +68,9 @@ class DatabaseKill(_Ended):
     do: Literal["db_kill"]
 
     def inject(self, site: Site) -> AbstractContextManager[None]:
-        """See `OutsideFault`."""
         return _ended_then_started(site, site.server.kill)
 
     def simulated(self, run: Simulation) -> Act:
-        """See `Fault`."""
         return _Gone(run, in_order=False)
 
 
@@ -91,11 +89,9 @@ class DatabaseRestart(_Ended):
     do: Literal["db_restart"]
 
     def inject(self, site: Site) -> AbstractContextManager[None]:
-        """See `OutsideFault`."""
         return _ended_then_started(site, site.server.shut_down)
 
     def simulated(self, run: Simulation) -> Act:
-        """See `Fault`."""
         return _Gone(run, in_order=True)
 
 

@@ -70,7 +70,6 @@ class DatabasePause(ServerFault):
         return {"pid": fact(seen, "pid"), "calls_waiting": len(waiting), "answered": 0, "codes": given_up}
 
     def simulated(self, run: Simulation) -> Act:
-        """See `Fault`."""
         return OnLinks(_Paused(), [*run.links.values(), run.direct])
 
 

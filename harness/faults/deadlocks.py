@@ -83,7 +83,6 @@ class Deadlocks(ServerFault):
         return {"codes": met, "counted": counted} if met and counted else {}
 
     def simulated(self, run: Simulation) -> Act:
-        """See `Fault`."""
         return _SimulatedDeadlocks(run, gap_ms=self.gap, count=self.count)
 
 
@@ -161,7 +160,6 @@ class _SimulatedDeadlocks(Hunt):
         return True
 
     def ends(self) -> None:
-        """See `Act`."""
         super().ends()
         self.server.deadlocks_to_make = 0
 

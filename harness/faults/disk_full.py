@@ -57,7 +57,6 @@ class DiskFull(ServerFault):
         return {"bytes_taken": taken, "codes": met} if met and taken else {}
 
     def simulated(self, run: Simulation) -> Act:
-        """See `Fault`."""
 
         def switch(server: SimulatedServer, *, on: bool) -> None:
             server.disk_full = on

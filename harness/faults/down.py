@@ -42,5 +42,4 @@ class Down(LinkFault):
         return loss_evidence(seen.over(self.link))
 
     def on_links(self) -> LinkAct:
-        """See `LinkFault`."""
         return ShutPort()

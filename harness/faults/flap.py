@@ -89,7 +89,6 @@ class Flap(LinkFault):
         return {**told, "share_up": round(share, 3), "share_asked": round(asked, 3)}
 
     def on_links(self) -> LinkAct:
-        """See `LinkFault`."""
         return SimulatedFlap(self)
 
 

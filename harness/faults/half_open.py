@@ -62,7 +62,6 @@ class HalfOpen(LinkFault, Directed):
         }
 
     def on_links(self) -> LinkAct:
-        """See `LinkFault`."""
         return SimulatedHalfOpen(upward=self.is_upward)
 
 

@@ -66,7 +66,6 @@ class HoldReply(MessageFault):
         }
 
     def on_links(self) -> LinkAct:
-        """See `LinkFault`."""
         return SimulatedHold(picks_of(self.messages, packets_min=self.packet or 1))
 
 

@@ -45,7 +45,6 @@ class HotKey(ShapingFault):
     """Of how many records; absent: of all from there on."""
 
     def reshaped(self, records: list[Element], *, seed: int, subtask: int) -> list[Element]:
-        """See `ShapingFault`."""
         first = self.first_record - 1
         last = len(records) if self.count is None else first + self.count
         draw = Draw(seed, f"fault {self.id}/subtask {subtask}")
@@ -57,14 +56,12 @@ class HotKey(ShapingFault):
         ]
 
     def place(self, source: Source, *, records: int) -> range:
-        """See `ShapingFault`."""
         first = source.position_of(min(self.first_record, records))
         if self.count is None:
             return range(first, len(source))
         return range(first, source.position_of(min(records, self.first_record + self.count - 1)) + 1)
 
     def watched(self) -> Shaped:
-        """See `ShapingFault`."""
         return _Heated()
 
     def found(self, lines: Sequence[Line]) -> Found | None:

@@ -33,7 +33,6 @@ class IdleInput(ShapingFault):
     lasts: Lasts
 
     def silence(self) -> tuple[int, int]:
-        """See `ShapingFault`."""
         return self.first_record - 1, self.lasts
 
     def place(self, source: Source, *, records: int) -> range:
@@ -42,7 +41,6 @@ class IdleInput(ShapingFault):
         return range(source.position_of(max(1, first - 1)), source.position_of(first) + 1)
 
     def watched(self) -> Shaped:
-        """See `ShapingFault`."""
         return _Silence()
 
     def found(self, lines: Sequence[Line]) -> Found | None:

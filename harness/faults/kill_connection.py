@@ -57,7 +57,6 @@ class KillConnection(ServerFault):
         return {"killed": killed, "codes": lost} if lost and killed else {}
 
     def simulated(self, run: Simulation) -> Act:
-        """See `Fault`."""
 
         def strike(server: SimulatedServer) -> bool:
             known = server.clients()

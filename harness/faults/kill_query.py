@@ -62,7 +62,6 @@ class KillQuery(ServerFault):
         return {"killed": killed, "codes": met} if met and killed else {}
 
     def simulated(self, run: Simulation) -> Act:
-        """See `Fault`."""
 
         def strike(server: SimulatedServer) -> bool:
             meant = [one for one in server.clients() if self._is_meant(one.statement)]

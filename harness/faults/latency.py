@@ -58,22 +58,18 @@ class Latency(_Later):
     jitter: Jitter = 0
 
     def breaches(self) -> Iterator[Breach]:
-        """See `Fault`."""
         yield from super().breaches()
         if self.jitter > self.delay:
             say = "`jitter` is more than `delay`, and no chunk can arrive before it was sent"
             yield Breach(path=("jitter",), say=say, hint="make it at most the delay")
 
     def inject(self, site: Site) -> AbstractContextManager[None]:
-        """See `OutsideFault`."""
         return self._toxic(site, latency_ms=self.delay, jitter_ms=self.jitter)
 
     def evidence(self, seen: Seen) -> Evidence:
-        """See `OutsideFault`."""
         return self._shift(seen, delay_ms=self.delay, jitter_ms=self.jitter)
 
     def on_links(self) -> LinkAct:
-        """See `LinkFault`."""
         return latency(delay_ms=self.delay, jitter_ms=self.jitter, upward=self.is_upward)
 
 
@@ -90,7 +86,6 @@ class JitterFault(_Later):
     jitter: Jitter
 
     def inject(self, site: Site) -> AbstractContextManager[None]:
-        """See `OutsideFault`."""
         half_ms = self.jitter // 2
         return self._toxic(site, latency_ms=half_ms, jitter_ms=half_ms)
 
@@ -108,7 +103,6 @@ class JitterFault(_Later):
         return {**slower, **held, "shortest_delay_ms": min(delays_ms)}
 
     def on_links(self) -> LinkAct:
-        """See `LinkFault`."""
         return latency(delay_ms=0, jitter_ms=self.jitter, upward=self.is_upward)
 
 
@@ -123,7 +117,6 @@ class OneWay(_Later):
     direction: Direction
 
     def inject(self, site: Site) -> AbstractContextManager[None]:
-        """See `OutsideFault`."""
         return self._toxic(site, latency_ms=self.delay, jitter_ms=0)
 
     def evidence(self, seen: Seen) -> Evidence:
@@ -135,5 +128,4 @@ class OneWay(_Later):
         return {} if other else {**held, "bytes_delayed_the_other_way": 0}
 
     def on_links(self) -> LinkAct:
-        """See `LinkFault`."""
         return latency(delay_ms=self.delay, jitter_ms=0, upward=self.is_upward)

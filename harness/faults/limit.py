@@ -55,7 +55,6 @@ class Limit(LinkFault, Directed):
         return {**lost, "closed_at_the_limit": len(closed), "bytes": self.bytes} if closed else {}
 
     def on_links(self) -> LinkAct:
-        """See `LinkFault`."""
         return SimulatedLimit(bytes_max=self.bytes, upward=self.is_upward)
 
 

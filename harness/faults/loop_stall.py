@@ -63,7 +63,6 @@ class LoopStall(InsideFault, Repeats):
         return Found(began_us=began_us, measured_us=late[0]["t"], ended_us=late[-1]["t"], evidence=evidence)
 
     def simulated(self, run: Simulation) -> Act:
-        """See `Fault`."""
         return SimulatedStall(run, self.subtask, lasts_ms=self.lasts)
 
 

@@ -66,7 +66,6 @@ class LostCommit(_LostMessage):
     do: Literal["lost_commit"]
 
     def on_links(self) -> LinkAct:
-        """See `LinkFault`."""
         return SimulatedLoss(picks_of(self.messages))
 
 
@@ -82,7 +81,6 @@ class LostCommitReply(_LostMessage):
     do: Literal["lost_commit_reply"]
 
     def on_links(self) -> LinkAct:
-        """See `LinkFault`."""
         return SimulatedLostReply(picks_of(self.messages))
 
 

@@ -51,7 +51,6 @@ class OfflineMode(ServerFault):
         return {"codes": met} if str(_OFFLINE) in met and fact(seen, "offline") == 1 else {}
 
     def simulated(self, run: Simulation) -> Act:
-        """See `Fault`."""
 
         def take_offline(server: SimulatedServer) -> None:
             server.is_offline = True

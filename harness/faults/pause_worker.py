@@ -81,5 +81,4 @@ class PauseWorker(OutsideFault, Repeats):
         stop(self.id, attempt)
 
     def simulated(self, run: Simulation) -> Act:
-        """See `Fault`."""
         return StoppedWorker(run, self.subtask)

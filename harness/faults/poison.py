@@ -31,7 +31,6 @@ class Poison(CallFault):
 
     @property
     def does(self) -> str:
-        """See `CallFault`."""
         return self.how
 
     @property
@@ -40,7 +39,6 @@ class Poison(CallFault):
         return 1
 
     def strike(self, call: StruckCall) -> None:
-        """See `CallFault`."""
         match self.how:
             case "raises":
                 call.fail(f"record {call.id} is poisoned")

@@ -44,7 +44,6 @@ class RefuseConnects(LinkFault):
         return {"connects_refused": len(refused)} if refused else {}
 
     def on_links(self) -> LinkAct:
-        """See `LinkFault`."""
         return SimulatedRefusal()
 
 

@@ -52,7 +52,6 @@ class Reset(LinkFault):
         return {**lost, "connections_reset": len({deed.connection: None for deed in ended})} if ended else {}
 
     def on_links(self) -> LinkAct:
-        """See `LinkFault`."""
         return SimulatedReset()
 
 

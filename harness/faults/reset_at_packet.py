@@ -61,7 +61,6 @@ class ResetAtPacket(MessageFault, Directed):
         return {**lost, "resets": len(resets), "at_bytes": [deed.more["offset"] for deed in resets]}
 
     def on_links(self) -> LinkAct:
-        """See `LinkFault`."""
         return SimulatedReset(
             picks_of(self.messages, packets_min=1 if self.is_upward else self.packet),
             upward=self.is_upward,

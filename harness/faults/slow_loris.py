@@ -80,7 +80,6 @@ class SlowLoris(LinkFault, Directed):
         }
 
     def on_links(self) -> LinkAct:
-        """See `LinkFault`."""
         return _simulated(slice_bytes=self.bytes, gap_ms=self.gap, upward=self.is_upward)
 
 

@@ -89,7 +89,6 @@ class SlowQuery(ServerFault):
         }
 
     def simulated(self, run: Simulation) -> Act:
-        """See `Fault`."""
         return _Slow(run, delay_ms=self.delay)
 
 

@@ -66,7 +66,6 @@ class SqlError(MessageFault):
         return {"code": self.code, "errors_sent": len(sent), "errors_met": len(met)} if sent and met else {}
 
     def on_links(self) -> LinkAct:
-        """See `LinkFault`."""
         return SimulatedSqlError(picks_of(self.messages), code=self.code)
 
 

@@ -54,7 +54,6 @@ class StalledHandshake(LinkFault):
         }
 
     def on_links(self) -> LinkAct:
-        """See `LinkFault`."""
         return SimulatedStall()
 
 

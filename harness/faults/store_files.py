@@ -49,14 +49,12 @@ class _OfFiles(InsideFault):
         raise NotImplementedError
 
     def inside(self, attempt: AttemptSite) -> None:
-        """See `Fault`."""
         files = attempt.store.files
         for name in files.names()[-self.times :]:
             done = self.damage(files, name)
             attempt.journal.acted(self.id, self.what, file=name, bytes=done.bytes, of=done.of)
 
     def simulated(self, run: Simulation) -> Act:
-        """See `Fault`."""
         return _SimulatedDamage(run, self)
 
     def found(self, lines: Sequence[Line]) -> Found | None:
@@ -92,7 +90,6 @@ class StoreTorn(_OfFiles):
     do: Literal["store_torn"]
 
     def damage(self, files: Files, name: str) -> Damage:
-        """See `_OfFiles`."""
         size = len(files.read(name))
         files.cut(name, size // 2)
         return Damage(bytes=size // 2, of=size)
@@ -109,7 +106,6 @@ class StoreNewestMissing(_OfFiles):
     do: Literal["store_newest_missing"]
 
     def damage(self, files: Files, name: str) -> Damage:
-        """See `_OfFiles`."""
         size = len(files.read(name))
         files.remove(name)
         return Damage(bytes=0, of=size)

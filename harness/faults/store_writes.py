@@ -65,7 +65,6 @@ class StoreSlow(_OfWrites):
     delay: Delay
 
     def inside(self, attempt: AttemptSite) -> None:
-        """See `Fault`."""
 
         def meet() -> None:
             began_us = monotonic_us()
@@ -83,7 +82,6 @@ class StoreSlow(_OfWrites):
         return self._found(lines, met=held, evidence={"writes": len(held), "slowest_ms": slowest_ms})
 
     def simulated(self, run: Simulation) -> Act:
-        """See `Fault`."""
         return _SimulatedSlow(run, self.subtask, delay_ms=self.delay)
 
 
@@ -97,7 +95,6 @@ class StoreFailing(_OfWrites):
     how: Annotated[Literal["no-space", "read-only", "io-error"], Way] = "no-space"
 
     def inside(self, attempt: AttemptSite) -> None:
-        """See `Fault`."""
         code = _ERRNO[self.how]
 
         def meet() -> None:
@@ -114,7 +111,6 @@ class StoreFailing(_OfWrites):
         return self._found(lines, met=refused, evidence={"writes": len(refused), "errors": errors})
 
     def simulated(self, run: Simulation) -> Act:
-        """See `Fault`."""
         return _SimulatedFailing(run, self.subtask, code=_ERRNO[self.how])
 
 
@@ -126,7 +122,6 @@ class _SimulatedSlow(OnStore):
         self._delay_ms = delay_ms
 
     def strike(self, clock: Clock) -> None:
-        """See `OnStore`."""
         clock.pause(self._delay_ms / 1000)
 
     def evidence(self) -> Evidence:
@@ -142,7 +137,6 @@ class _SimulatedFailing(OnStore):
         self._code = code
 
     def strike(self, clock: Clock) -> None:
-        """See `OnStore`."""
         del clock
         raise OSError(self._code, os.strerror(self._code))
 

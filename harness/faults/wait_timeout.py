@@ -67,7 +67,6 @@ class WaitTimeout(ServerFault):
         return {"hung_up": hung_up, "codes": lost} if lost else {}
 
     def simulated(self, run: Simulation) -> Act:
-        """See `Fault`."""
         return _SimulatedSilence(run, silence_ms=1000 * max(1, -(-self.delay // 1000)))
 
 

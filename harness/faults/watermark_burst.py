@@ -30,16 +30,13 @@ class WatermarkBurst(ShapingFault):
     subtask: Subtask | None = None
 
     def burst(self, records: int) -> tuple[int, int]:
-        """See `ShapingFault`."""
         return min(self.first_record - 1, records), self.count
 
     def place(self, source: Source, *, records: int) -> range:
-        """See `ShapingFault`."""
         first = source.position_of(min(self.first_record, records))
         return range(first - self.count, first)
 
     def watched(self) -> Shaped:
-        """See `ShapingFault`."""
         return _Burst(of_one=self.subtask is not None)
 
     def found(self, lines: Sequence[Line]) -> Found | None:

@@ -111,7 +111,6 @@ class Zombie(OutsideFault):
         stop(self.id, attempt)
 
     def simulated(self, run: Simulation) -> Act:
-        """See `Fault`."""
         return SimulatedZombie(run, self.subtask)
 
 

@@ -263,7 +263,6 @@ class Repeats(Fault):
     every: Every | None = None
 
     def breaches(self) -> Iterator[Breach]:
-        """See `Fault`."""
         yield from super().breaches()
         if (self.repeat is None) != (self.every is None):
             lacking = "every" if self.every is None else "repeat"
@@ -300,7 +299,6 @@ class LinkFault(OutsideFault, Repeats):
         raise NotImplementedError
 
     def simulated(self, run: Simulation) -> Act:
-        """See `Fault`."""
         return OnLinks(self.on_links(), [run.links[self.link]])
 
 
@@ -344,7 +342,6 @@ class MessageFault(PacketFault):
 
     @property
     def messages(self) -> Messages:
-        """See `PacketFault`."""
         return Messages(
             command=self.command or self.usual_command,
             statement=self.statement,
@@ -364,7 +361,6 @@ class ServerFault(OutsideFault, Repeats):
     by = "server"
 
     def simulated(self, run: Simulation) -> Act:
-        """See `Fault`."""
         raise NotImplementedError
 
 

@@ -67,7 +67,6 @@ class CallFault(WorkloadFault):
         raise NotImplementedError
 
     def found(self, lines: Sequence[Line]) -> Found | None:
-        """See `FoundFault`."""
         return measured_calls(self, lines)
 
 

@@ -83,7 +83,6 @@ class StoppedWorker:
 
     @property
     def settles_ms(self) -> int:
-        """See `Act`."""
         return 0
 
     def begins(self) -> None:

@@ -48,12 +48,10 @@ class OnServer:
         self._before: Counter[int | str] = Counter()
 
     def begins(self) -> None:
-        """See `Act`."""
         self._before = self.run.errors
         self._sets(self.server)
 
     def ends(self) -> None:
-        """See `Act`."""
         self._puts_back(self.server)
 
     def met(self) -> dict[str, int]:
@@ -63,7 +61,6 @@ class OnServer:
         return {str(code): count for code, count in counts.items() if count}
 
     def evidence(self) -> Evidence:
-        """See `Act`."""
         met = self.met()
         return {"codes": met} if met else {}
 
@@ -95,7 +92,6 @@ class Hunt(OnServer):
         self._next = hub.at(hub.now_ms + self._gap_ms, self._once)
 
     def ends(self) -> None:
-        """See `Act`."""
         if self._next is not None:
             self.run.hub.cancel(self._next)
 

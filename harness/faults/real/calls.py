@@ -1,7 +1,7 @@
-"""Evidence of workload faults: which calls they picked and what came of them, and what sources sent.
+"""Evidence of workload faults: the calls that they acted on with their outcomes, and the elements that sources sent.
 
-The note before the act alone shows nothing; what came of it must have been recorded too. What a source sent
-is read from `in` and `wm` events, so a source that sent nothing unusual shows nothing.
+Invariant: the line before an act is no evidence; its effect must have been recorded too. What a source sent is read
+from the `in` and `wm` events of the history.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from harness.faults.real.evidence import Found, Line, acts, measurements
 __all__ = ["Shows", "find_calls", "first_taken", "inputs", "measured_calls"]
 
 Shows = Callable[[Line, Sequence[Line]], Line | None]
-"""The line that shows what came of an act; None: nothing did."""
+"""Finds the line that shows the effect of an act; None: there is none."""
 _IDS_MAX = 5
-"""So many records are named."""
+"""How many record ids the evidence lists at most."""
 
 
 def find_calls(fault: Fault, lines: Sequence[Line], shows: Shows) -> Found | None:
-    """From its first act to the last thing that came of one."""
+    """From its first act to the last recorded effect."""
     done = acts(fault.id, lines)
     if not done:
         return None
@@ -39,13 +39,13 @@ def find_calls(fault: Fault, lines: Sequence[Line], shows: Shows) -> Found | Non
 
 
 def measured_calls(fault: Fault, lines: Sequence[Line]) -> Found | None:
-    """Of a fault whose act is measured where it happens."""
+    """As `find_calls`, for a fault whose effect the attempt records as a measurement."""
     measured = {(line["s"], line["a"], line["id"]): line for line in measurements(fault.id, lines)}
     return find_calls(fault, lines, lambda act, _lines: measured.get((act["s"], act["a"], act["id"])))
 
 
 def inputs(fault: WorkloadFault, lines: Sequence[Line]) -> Iterator[list[Line]]:
-    """What each attempt that the fault concerns took from its source, in its order."""
+    """For each attempt of the fault's subtask (or of all), the elements that it took from its source, in order."""
     by_attempt: dict[tuple[int, int], list[Line]] = {}
     for line in lines:
         if line["k"] in {"in", "wm"} and fault.of_subtask in {None, line["s"]}:
@@ -54,9 +54,9 @@ def inputs(fault: WorkloadFault, lines: Sequence[Line]) -> Iterator[list[Line]]:
 
 
 def first_taken(fault: WorkloadFault, taken: Sequence[Line]) -> int | None:
-    """The place in `taken` of the record at which the fault begins; None: it is not among them.
+    """The index in `taken` of the record at which the fault begins; None: it is not there.
 
-    Only an attempt that began at the source's first position can tell: records are counted.
+    Records are counted, so only an attempt that began at the source's first position can be used.
     """
     if not taken or taken[0]["pos"] != 0:
         return None

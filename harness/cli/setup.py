@@ -1,4 +1,4 @@
-"""`floodmark setup`: get what a world lacks, by ordinary package clients, into the cache; say each step."""
+"""`floodmark setup`: gets the missing parts of a world into the cache, by ordinary package clients."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ __all__ = ["setup"]
     envvar="FLOODMARK_WORLD",
     default="auto",
     show_default=True,
-    help="Which world to get ready; auto: the local one, which needs no engine.",
+    help="Which world to prepare; auto: the local one, which needs no container engine.",
 )
 @click.option(
     "--offline-images",
     is_flag=True,
-    help="Build the images of the containers world here, where no registry answers (Debian, root).",
+    help="Build the images of the containers world on this machine, without a registry (Debian, root).",
 )
 @click.option(
     "--oracle",
     is_flag=True,
-    help="The real Flink instead: get its jar (331 MB) and compile the program around its operator (javac).",
+    help="Get the real Flink instead: its jar (331 MB), and compile the program around its operator (javac).",
 )
-@click.option("--rebuild", is_flag=True, help="Make again what is there already.")
+@click.option("--rebuild", is_flag=True, help="Rebuild what exists already.")
 def setup(*, world: str, offline_images: bool, oracle: bool, rebuild: bool) -> None:
-    """Get what a world lacks: a database server, a proxy, images; or the oracle.
+    """Get the missing parts of a world (database server, proxy, images), or the oracle.
 
-    What is installed is used; the rest goes into the cache (~/.cache/floodmark, or $FLOODMARK_CACHE).
-    Nothing is installed into the system, and root is needed for --offline-images only.
+    Installed programs are used; the others go into the cache (~/.cache/floodmark, or $FLOODMARK_CACHE).
+    Nothing is installed into the system, and root is needed only for --offline-images.
     """
     from harness.world.provision import provisioning
     from harness.world.settings import WorldSettings
@@ -61,7 +61,7 @@ def _steps(task: Provision, *, world: str, offline_images: bool) -> Iterator[Ste
         yield from provide_local_world(task)
         if not offline_images:
             return
-    find_engine(task.settings)  # before anything of Docker is imported, for this error says it best
+    find_engine(task.settings)  # first, because its error message is clearer than an import error of Docker
     from harness.world.provision_images import provide_images, provide_offline_images
 
     yield from provide_offline_images(task) if offline_images else provide_images(task)

@@ -1,1 +1,1 @@
-"""The command line: one file a command, wired together by `harness.cli.main`."""
+"""The command line: one file for each command, loaded by `harness.cli.main`."""

@@ -1,10 +1,8 @@
-"""What `run`, `demo` and `mutants` share: carry a campaign out, show its progress, write its report, print it.
+"""The part that `run`, `demo` and `mutants` share: run a campaign, show progress, write and print the report.
 
-What was asked for and its seeds are printed before the first run. The report is written however the campaign
-ended, as long as one run left something to report. The first Ctrl-C ends the run with all that it owes
-(faults healed, a report), the second ends the process; whatever was started is in a ledger that `floodmark
-clean` reads. Progress goes to standard error: one plain line a phase without a terminal (NO_COLOR, CI and
-TERM=dumb are honoured), with one also a line that is redrawn.
+The report is written however the campaign ends, if at least one run has a result. The first Ctrl-C heals the faults,
+ends the runs and writes the report; the second ends the process at once, and `floodmark clean` removes what is left,
+from a ledger. Progress goes to standard error: one line for each phase, and on a terminal also a line that is redrawn.
 """
 
 from __future__ import annotations
@@ -43,15 +41,15 @@ __all__ = ["Plain", "Redrawn", "go", "observing", "stop_on_interrupt"]
 
 @contextmanager
 def stop_on_interrupt() -> Iterator[Stop]:
-    """A `Stop` that the first SIGINT or SIGTERM sets; the second ends this process at once."""
+    """A `Stop` that the first SIGINT or SIGTERM sets; the second signal ends this process at once."""
     stop = Stop()
 
     def on_signal(number: int, frame: FrameType | None) -> None:
         del number, frame
         if stop.is_set():
-            click.echo("floodmark: killed; `floodmark clean` removes what is left", err=True)
+            click.echo("floodmark: killed; `floodmark clean` removes what the runs left behind", err=True)
             os._exit(Exit.INTERRUPTED)
-        click.echo("floodmark: stopping; what ran is reported (again to kill)", err=True)
+        click.echo("floodmark: stopping; the finished runs are reported (interrupt again to kill)", err=True)
         stop.set()
 
     kept = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -63,18 +61,17 @@ def stop_on_interrupt() -> Iterator[Stop]:
 
 
 class Plain(Observer):
-    """One line a phase."""
+    """Prints one line for each phase."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
 
     def phase(self, name: str, text: str) -> None:
-        """See `Observer`."""
         self._console.print(Text.assemble((f"{name:<7}", "bold"), text), soft_wrap=True)
 
 
 class Redrawn(Plain):
-    """One line a phase, and below them the line that moves."""
+    """Prints one line for each phase, and below them a line that is redrawn."""
 
     def __init__(self, console: Console, live: Live) -> None:
         super().__init__(console)
@@ -83,7 +80,6 @@ class Redrawn(Plain):
     def standing(
         self, *, in_flight: int, lag: int, epoch: int, faults: Mapping[str, bool], elapsed_s: float
     ) -> None:
-        """See `Observer`."""
         line = Text(f"{elapsed_s:6.1f} s   in flight {in_flight:3d}   lag {lag:5d}   epoch {epoch:3d}   ")
         for fault, bites in faults.items():
             line.append(f"[{fault} {'bites' if bites else 'acts'}] ", style="red" if bites else "yellow")
@@ -92,7 +88,7 @@ class Redrawn(Plain):
 
 @contextmanager
 def observing(*, quiet: bool, verbose: bool, no_color: bool) -> Iterator[Observer]:
-    """The observer for this terminal, or for none."""
+    """The observer that fits the options and the terminal."""
     if quiet:
         yield Observer()
         return
@@ -124,7 +120,7 @@ def go(
     verbose: bool,
     no_color: bool,
 ) -> Finished:
-    """Carry `orders`, all of one level, out; write their report, print it. Raises NothingRan if there is none."""
+    """Runs `orders` (all of one level), writes and prints the report. Raises NothingRan if no run has a result."""
     run_id = new_run_id()
     folder = report if report is not None else Path("reports") / "out" / run_id
     counts = level_named(orders[0].level).repeatable
@@ -143,7 +139,7 @@ def go(
     if not finished.outcomes:
         if finished.interrupted:
             raise KeyboardInterrupt
-        message = "nothing ran: the budget was over before the first run"
+        message = "nothing ran: the --budget was used up before the first run"
         raise NothingRan(message, fix="give a larger --budget")
     page = write_report(finished.outcomes, folder, title=title, secrets=finished.secrets)
     if form == "pretty":
@@ -159,7 +155,7 @@ def go(
 
 
 def _document(finished: Finished, form: Any, *, title: str, counts: bool) -> str:
-    """What a program reads; where runs may be counted only, with their counts."""
+    """The report for `--format` other than pretty; for repeatable levels with the counts of all runs."""
     text = render(finished.outcomes, form, title=title)
     if form == "json":
         if not counts:
@@ -178,7 +174,7 @@ def _print_table(finished: Finished, console: Console) -> None:
     console.print(table)
     kept = len(finished.outcomes)
     console.print(
-        f"{finished.ran} runs in {finished.took_s:.1f} s, judged by all invariants; {kept} of them above"
+        f"{finished.ran} runs in {finished.took_s:.1f} s, checked against all invariants; {kept} are shown above"
     )
     for tally in finished.tallies:
         if tally.first is not None:
@@ -217,6 +213,6 @@ def _say_what_is_missing(finished: Finished) -> None:
         click.echo(f"floodmark: {sentence}", err=True)
     missing = finished.asked - finished.ran
     if missing:
-        here = "this world has no means for them" if finished.left_out else "the budget is over"
+        here = "this world lacks an ability that they need" if finished.left_out else "the budget is over"
         why = "interrupted" if finished.interrupted else finished.error or here
         click.echo(f"floodmark: {missing} of {finished.asked} runs did not run: {why}", err=True)

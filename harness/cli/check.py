@@ -1,7 +1,7 @@
-"""`floodmark check FILE...`: judge histories, from anywhere (`docs/reference/history.md`).
+"""`floodmark check FILE...`: check history files from any source (`docs/reference/history.md`).
 
-Invariant: standard output holds the judgements and nothing else; the exit code is the worst of all files: a
-violation beats a malformed file beats unknown or vacuous beats pass.
+Invariant: standard output holds only the judgements. The exit code is the worst of all files, in the order violation,
+malformed file, unknown or vacuous, pass.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WORST_FIRST = (Exit.VIOLATION, Exit.USAGE, Exit.UNDECIDED, Exit.HOLD)
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @invariant_option
-@jobs_option("Files at a time, each in a process of its own.")
+@jobs_option("Files to check in parallel, each in its own process.")
 @speech_options
 @click.pass_context
 def check(
@@ -36,12 +36,12 @@ def check(
     verbose: bool,
     no_color: bool,
 ) -> None:
-    """Judge histories, whoever wrote them: .jsonl, .jsonl.gz, .jsonl.zst, .arrow, .parquet.
+    """Check history files: .jsonl, .jsonl.gz, .jsonl.zst, .arrow, .parquet.
 
-    FILE may be a pattern in quotes ('runs/**/*.jsonl'), or - for standard input. Of several files the worst decides.
+    FILE may be a pattern in quotes ('runs/**/*.jsonl'), or - for standard input. The worst file decides the exit code.
 
     Exit code: 0 all hold, 1 a violation, 2 interrupted, 4 malformed or not readable, 10 unknown or vacuous,
-    11 no room for standard input, or for what is printed.
+    11 no disk space to buffer standard input or to write the output.
     """
     from harness.cli.history_files import opened
     from harness.cli.judging import Wish, answers
@@ -60,7 +60,7 @@ def check(
 
 
 def _tell(text: str, *, no_color: bool) -> None:
-    """On standard output, in letters that it knows."""
+    """Prints to standard output; characters that its encoding lacks are escaped."""
     letters = getattr(sys.stdout, "encoding", None) or "utf-8"
     try:
         click.echo(
@@ -70,4 +70,4 @@ def _tell(text: str, *, no_color: bool) -> None:
         raise
     except OSError as error:
         message = f"standard output cannot be written: {error.strerror or error}"
-        raise WorldError(message, fix="make room where it goes") from error
+        raise WorldError(message, fix="free disk space where it is written") from error

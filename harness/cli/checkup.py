@@ -1,6 +1,6 @@
-"""What `floodmark doctor` looks at: one function a check, each with a sentence and, if it is not well, a fix.
+"""The checks of `floodmark doctor`: one function each, with a finding and, for a problem, a fix.
 
-Invariant: a check changes nothing, pulls nothing and answers within its limit.
+Invariant: a check changes nothing, downloads nothing and has a time limit.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from harness.world.settings import WorldSettings
 __all__ = ["Check", "Diagnosis", "State", "examine"]
 
 JAVA_MIN = 17
-"""Spark 4 starts on nothing older."""
+"""The oldest Java that Spark 4 supports."""
 JAVA_LIMIT_S = 20.0
 DISK_FREE_MIN_MB = 300
 DISK_FREE_WANTED_MB = 2_000
@@ -38,7 +38,7 @@ MEMORY_FREE_WANTED_MB = 2_000
 
 
 class State(StrEnum):
-    """How a check ended."""
+    """The result of a check."""
 
     OK = "ok"
     WARN = "warn"
@@ -47,7 +47,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One line of the diagnosis."""
+    """One check and its result."""
 
     name: str
     state: State
@@ -57,11 +57,10 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """All lines, and what follows from them."""
+    """All checks, and the worlds that can be opened."""
 
     checks: Sequence[Check]
     worlds: Sequence[str]
-    """The worlds that can be opened here."""
 
     @property
     def well(self) -> bool:
@@ -71,7 +70,7 @@ class Diagnosis:
 
 
 def examine(settings: WorldSettings) -> Diagnosis:
-    """Look at everything."""
+    """Makes all checks."""
     engine, images, server, proxy = [*_containers(settings), _server(settings), _proxy(settings)]
     worlds = []
     if engine.state is State.OK and images.state is State.OK:
@@ -112,7 +111,7 @@ def _java(settings: WorldSettings) -> Check:
         return Check(name="java", state=State.FAIL, says=f"{java} does not run: {error}", fix=fix)
     said = re.search(r'version "((\d+)[^"]*)"', asked.stderr.decode(errors="replace"))
     if said is None:
-        return Check(name="java", state=State.FAIL, says=f"{java} does not tell its version", fix=fix)
+        return Check(name="java", state=State.FAIL, says=f"{java} does not print its version", fix=fix)
     state = State.OK if int(said[2]) >= JAVA_MIN else State.FAIL
     return Check(name="java", state=state, says=f"{said[1]} at {java}", fix="" if state is State.OK else fix)
 
@@ -129,12 +128,12 @@ def _pyspark() -> Check:
 
 
 def _containers(settings: WorldSettings) -> Iterator[Check]:
-    """The engine, then the images."""
+    """The checks of the container engine and of its images."""
     try:
         engine = find_engine(settings)
     except WorldError as error:
         yield Check(name="engine", state=State.WARN, says=error.what, fix=error.fix)
-        yield Check(name="images", state=State.WARN, says="not looked for: no engine answers")
+        yield Check(name="images", state=State.WARN, says="not checked: no engine answers")
         return
     yield Check(name="engine", state=State.OK, says=f"{engine.title} answers")
     from harness.world.containers.images import choose_images
@@ -153,16 +152,16 @@ def _server(settings: WorldSettings) -> Check:
     except WorldError as error:
         return Check(name="server", state=State.WARN, says=error.what, fix=error.fix)
     prepared = (settings.places.datadirs / prepared_name(server)).exists()
-    folder = "its data folder is prepared" if prepared else "its data folder is made on first use"
+    folder = "its data folder is prepared" if prepared else "its data folder is created on first use"
     return Check(name="server", state=State.OK, says=f"{server.title} at {server.program}; {folder}")
 
 
 def _proxy(settings: WorldSettings) -> Check:
-    """Our own is always there; Toxiproxy is a choice."""
+    """Our own proxy is always available; Toxiproxy is optional."""
     try:
         says = f"our own, and Toxiproxy at {find_proxy_program(settings)}"
     except WorldError:
-        says = "our own, which needs nothing; no Toxiproxy, and none is needed"
+        says = "our own; Toxiproxy is not installed, and not needed"
     return Check(name="proxy", state=State.OK, says=says)
 
 
@@ -188,15 +187,15 @@ def _memory() -> Check:
     free_mb = psutil.virtual_memory().available >> 20
     if free_mb >= MEMORY_FREE_WANTED_MB:
         return Check(name="memory", state=State.OK, says=f"{free_mb} MB available")
-    fix = f"a run under Spark wants {MEMORY_FREE_WANTED_MB} MB; end something else"
+    fix = f"a run under Spark needs about {MEMORY_FREE_WANTED_MB} MB; end other programs"
     return Check(name="memory", state=State.WARN, says=f"only {free_mb} MB available", fix=fix)
 
 
 def _remains(settings: WorldSettings) -> Check:
     dead = dead_runs(settings.places)
     if not dead:
-        return Check(name="remains", state=State.OK, says="no dead run left anything")
-    says = f"{len(dead)} dead runs left something: {', '.join(dead)}"
+        return Check(name="remains", state=State.OK, says="no killed run left anything behind")
+    says = f"{len(dead)} killed runs left something behind: {', '.join(dead)}"
     return Check(
         name="remains", state=State.WARN, says=says, fix="floodmark clean (the next run does it as well)"
     )
@@ -209,4 +208,4 @@ def _worlds(worlds: Sequence[str]) -> Check:
 
 
 def _silent(_sentence: str) -> None:
-    """Nothing is said while looking."""
+    """Discards progress messages."""

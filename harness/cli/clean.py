@@ -1,4 +1,4 @@
-"""`floodmark clean`: remove what killed runs left behind. Ours only; living runs are never disturbed."""
+"""`floodmark clean`: removes what killed runs left behind; running ones are not disturbed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["clean"]
 @click.option(
     "--cache",
     is_flag=True,
-    help="Remove the cache as well: unpacked servers, the proxy, data folders, the oracle.",
+    help="Also remove the cache: unpacked servers, the proxy, data folders, the oracle.",
 )
 def clean(*, cache: bool) -> None:
     """Remove the processes, containers, networks, disks, folders and port locks of runs that were killed."""
@@ -33,11 +33,11 @@ def clean(*, cache: bool) -> None:
     if cache:
         _remove_cache(settings)
     if not any(run.removed or run.left for run in found):
-        click.echo("nothing of a dead run was left")
+        click.echo("no killed run left anything behind")
 
 
 def _reaped(settings: WorldSettings) -> list[Reaped]:
-    """By the ledgers first; then by the containers' own labels, for runs whose ledger is gone."""
+    """Removes by ledger first, then by container labels, for runs whose ledger is gone."""
     from harness.errors import WorldError
     from harness.world.containers import find_engine, sweep_run
     from harness.world.ledger import reap
@@ -53,7 +53,7 @@ def _reaped(settings: WorldSettings) -> list[Reaped]:
 
 
 def _remove_cache(settings: WorldSettings) -> None:
-    """Everything but the ledgers and folders of runs that live."""
+    """Removes all of the cache except ledgers and folders of running runs."""
     import shutil
 
     places = settings.places

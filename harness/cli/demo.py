@@ -1,7 +1,6 @@
-"""`floodmark demo`: the newcomer's first run, one scenario twice: the reference, then a planted defect.
+"""`floodmark demo`: runs one scenario twice, with the reference and with a planted defect.
 
-Invariant: it answers 0 only if both were seen: the reference passed, and the defect was convicted by the
-invariant meant for it.
+Invariant: the exit code is 0 only if the reference passed and the defect's own invariant detected the defect.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ _MUTANT = "snapshot-omits-completed"
               show_default=True, help="sim: virtual time; live: processes; spark: PySpark tasks.")  # fmt: skip
 @run_options
 def demo(*, level: str, seed: int | None, **options: Any) -> int:
-    """Run one scenario twice: the reference operator must pass, a planted defect must be convicted.
+    """Run one scenario twice: the reference operator must pass, and a planted defect must be detected.
 
-    Exit code: 0 if both happened, 1 if the defect escaped or the reference was convicted, 10 if a run was
+    Exit code: 0 if both happened, 1 if the defect was not detected or the reference failed, 10 if a run was
     undecided, 11 if the environment failed.
     """
     from harness.choices import fresh_seed
@@ -55,7 +54,7 @@ def demo(*, level: str, seed: int | None, **options: Any) -> int:
 
 
 def _worse(finished: Finished) -> Exit:
-    """The exit code of a demo that did not show what it is meant to show: never that of success."""
+    """The exit code of a demo that did not show both; never 0."""
     from harness.errors import Exit
     from harness.verdict import Outcome
 

@@ -1,4 +1,4 @@
-"""`floodmark doctor`: what works here and what does not; each line that does not has its fix."""
+"""`floodmark doctor`: shows what works on this machine and what does not, with a fix for each problem."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ COLOURS = {"ok": "green", "warn": "yellow", "FAIL": "red"}
 @click.command()
 @speech_options
 def doctor(*, form: str, quiet: bool, verbose: bool, no_color: bool) -> Exit:
-    """Say what works here and what does not, with the fix for each.
+    """Show what works on this machine and what does not, with a fix for each problem.
 
     Exit code: 0 if at least one world and Java work, 11 otherwise.
     """
     from harness.cli.checkup import examine
     from harness.world.settings import WorldSettings
 
-    del quiet, verbose  # every line is the answer; there is neither less nor more to say
+    del quiet, verbose  # the output is always the same
     diagnosis = examine(WorldSettings.from_environment())
     if form == "json":
         click.echo(_json(diagnosis))

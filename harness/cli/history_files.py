@@ -1,7 +1,7 @@
-"""What `FILE...` of `check` means: files, patterns that we expand, and streams, each as a file that can be read again.
+"""Resolves `FILE...` of `floodmark check`: files, patterns and streams, each as a file that can be read twice.
 
-A stream (standard input, a pipe) is kept in a temporary file while the block lasts, for the judge may read a history
-twice. Invariant: what cannot be judged is told before anything is judged, all of it at once.
+A stream (standard input, a pipe) is copied to a temporary file while the block lasts, because checking may read a
+history twice. Invariant: all unreadable files are reported together before the first one is checked.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _FORMS = (
     (b"ARROW1", ".arrow"),
     (b"PAR1", ".parquet"),
 )
-"""A stream has no name to tell its form by; its first bytes do."""
+"""The first bytes of each format, because a stream has no file name."""
 _FORMS_TOLD = "name history files: .jsonl, .jsonl.gz, .jsonl.zst, .arrow or .parquet; `-` is standard input"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryFile:
-    """One history to be judged: a regular file, and the name that it goes by in what is printed."""
+    """One history to check: a regular file, and its name in the output."""
 
     name: str
     path: Path
@@ -47,11 +47,11 @@ class HistoryFile:
 
 @contextmanager
 def opened(words: Sequence[str]) -> Iterator[Sequence[HistoryFile]]:
-    """The files that `words` name, in their order; raises UsageError if one of them cannot be judged."""
+    """The files that `words` name, in order; raises UsageError if one of them cannot be read."""
     names, problems = _expanded(words)
     problems += [problem for name in names if (problem := _problem(name))]
     if names.count(STDIN) > 1:
-        problems.append("`-` stands twice, but standard input can be read only once")
+        problems.append("`-` is given twice, but standard input can be read only once")
     if problems:
         raise UsageError("; ".join(problems), fix=_FORMS_TOLD)
     with ExitStack() as kept:
@@ -59,7 +59,7 @@ def opened(words: Sequence[str]) -> Iterator[Sequence[HistoryFile]]:
 
 
 def _expanded(words: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Names, and complaints about patterns. What exists by the name of a pattern is meant, not what it matches."""
+    """File names, and patterns without a match; an existing file of a pattern's own name takes precedence."""
     names: list[str] = []
     problems: list[str] = []
     for word in words:
@@ -98,7 +98,7 @@ def _problem(name: str) -> str:
 
 
 def _printable(name: str) -> str:
-    """A file may be called anything; nothing of it may move a cursor or end a line."""
+    """A file name with unprintable characters escaped."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)
 
 
@@ -119,7 +119,7 @@ def _stdin() -> BinaryIO:
 
 
 def _spooled(source: BinaryIO, name: str, kept: ExitStack) -> Path:
-    """A temporary file with all that `source` gives, gone when `kept` is closed."""
+    """Copies `source` to a temporary file, which is deleted when `kept` is closed."""
     woken = kept.enter_context(_woken_by_signals())
     chunk = _read(source, name, woken)
     form = next((suffix for magic, suffix in _FORMS if chunk.startswith(magic)), _PLAIN)
@@ -131,12 +131,12 @@ def _spooled(source: BinaryIO, name: str, kept: ExitStack) -> Path:
                 chunk = _read(source, name, woken)
     except OSError as error:
         message = f"{name} cannot be kept in {tempfile.gettempdir()}: {error.strerror or error}"
-        raise WorldError(message, fix="make room there, set TMPDIR, or name a file") from error
+        raise WorldError(message, fix="free disk space there, set TMPDIR, or name a file") from error
     return folder / f"spooled{form}"
 
 
 def _read(source: BinaryIO, name: str, woken: int) -> bytes:
-    """Up to a chunk; fewer bytes only at the end."""
+    """Reads one chunk; fewer bytes only at the end."""
     chunk = bytearray()
     try:
         while len(chunk) < _CHUNK and (part := _part(source, _CHUNK - len(chunk), woken)):
@@ -147,23 +147,23 @@ def _read(source: BinaryIO, name: str, woken: int) -> bytes:
 
 
 def _part(source: BinaryIO, size: int, woken: int) -> bytes:
-    """What is there, after waiting until something is.
+    """Waits until data is available and reads it.
 
-    A read that begins just after a Ctrl-C was noted, and before Python has raised it, would wait for the writer
-    with the interrupt pending; this wait ends, for the signal makes `woken` readable.
+    A plain read that begins after a Ctrl-C arrived, but before Python has raised it, would block with the interrupt
+    pending; this wait ends, because the signal makes `woken` readable.
     """
     try:
         number = source.fileno()
-    except UnsupportedOperation:  # a program that calls us may hand in a stream of its own, which never waits
+    except UnsupportedOperation:  # a stream in memory, from a program that calls `main`
         return source.read(size)
     while woken in select.select([number, woken], [], [])[0]:
-        os.read(woken, _CHUNK)  # its handler runs before this returns, and raises if it is Ctrl-C's
+        os.read(woken, _CHUNK)  # the signal handler runs before this returns; for Ctrl-C it raises
     return os.read(number, size)
 
 
 @contextmanager
 def _woken_by_signals() -> Iterator[int]:
-    """A descriptor that each signal makes readable."""
+    """A file descriptor that becomes readable on every signal."""
     woken, waker = os.pipe()
     os.set_blocking(waker, False)
     before = signal.set_wakeup_fd(waker)

@@ -1,10 +1,8 @@
-"""Judges history files for `check`, one by one or several at a time, and formats what was found.
+"""Checks history files for `floodmark check`, one at a time or in parallel, and formats the judgements.
 
-Answers come in the order of the files; a file that cannot be read is a complaint of its own and stops
-nothing. The formats (terminal, pull request, GitHub's annotations) tell the same verdict; every sentence
-comes from the judge and is only escaped here. Progress goes to standard error: a line that moves on a
-terminal, else, if asked for, one plain line for each tenth. CI and TERM=dumb are no terminals; `--quiet`
-beats all.
+Answers come in the order of the files; an unreadable file gives a complaint and does not stop the others. All formats
+show the same verdict; the sentences come from the checkers and are only escaped here. Progress goes to standard error:
+on a terminal a line that is redrawn, with `--verbose` one line for each tenth. `--quiet` shows none.
 """
 
 from __future__ import annotations
@@ -53,7 +51,7 @@ if TYPE_CHECKING:
 
 
 _PATIENCE_US = 500_000
-"""What is read sooner needs no progress."""
+"""Progress is shown only if reading takes longer than this."""
 _BETWEEN_US = 125_000
 _WIPE = "\r\x1b[K"
 _UNITS = ("B", "kB", "MB", "GB", "TB")
@@ -62,7 +60,7 @@ _THOUSAND = 1000
 
 @contextmanager
 def reading(name: str, *, quiet: bool, verbose: bool) -> Iterator[Progress | None]:
-    """Who is to be told how far the reading of `name` has come; None if nobody wants to know."""
+    """The progress display for reading `name`; None: show none."""
     if quiet:
         yield None
     elif verbose:
@@ -78,7 +76,7 @@ def reading(name: str, *, quiet: bool, verbose: bool) -> Iterator[Progress | Non
 
 
 class Tenths:
-    """A line for each further tenth. Mutable: knows the last one told."""
+    """Prints a line for each tenth read. Mutable: remembers the last one."""
 
     def __init__(self, name: str, stream: TextIO) -> None:
         self._name = name
@@ -93,7 +91,7 @@ class Tenths:
 
 
 class Moving:
-    """A line that moves. Mutable: knows when it was last drawn."""
+    """Redraws one progress line on a terminal. Mutable: remembers when it was drawn."""
 
     def __init__(self, name: str, stream: TextIO, *, now_us: Callable[[], int] = monotonic_us) -> None:
         self._name = name
@@ -113,7 +111,7 @@ class Moving:
         self._stream.flush()
 
     def wipe(self) -> None:
-        """The line goes, if it ever came."""
+        """Erases the line, if it was drawn."""
         if self._drawn:
             self._stream.write(_WIPE)
             self._stream.flush()
@@ -121,11 +119,11 @@ class Moving:
 
 def _told(done: int, total: int) -> str:
     share = 100 * done // total if total else 100
-    return f"{share:3d} % of {_size(total)}" + ", being judged" * (done == total)
+    return f"{share:3d} % of {_size(total)}" + ", checking" * (done == total)
 
 
 def _size(count: int) -> str:
-    """`1.2 GB`."""
+    """A size such as `1.2 GB`."""
     amount = float(count)
     thousands = 0
     while amount >= _THOUSAND and thousands < len(_UNITS) - 1:
@@ -137,13 +135,13 @@ def _size(count: int) -> str:
 Judged = Judgement | Malformed
 
 _HELD_BACK = {Outcome.PASS, Outcome.NOT_CLAIMED}
-"""Nothing more to say about these than their name."""
+"""Outcomes that need no notice of their own."""
 
 _MARKUP = re.compile(r"[&\\`*_\[\]<>|#]")
 
 
 def pretty(name: str, judged: Judged) -> Iterator[str]:
-    """Lines for a terminal: the verdict first, then each invariant, its anomalies explained, what still holds."""
+    """Lines for a terminal: the verdict, then each invariant with its anomalies explained, then what still holds."""
     yield f"{verdict_word(judged)}  {name}"
     for warning in judged.warnings:
         yield f"  warning: {warning}"
@@ -163,7 +161,7 @@ def pretty(name: str, judged: Judged) -> Iterator[str]:
 
 
 def markdown(name: str, judged: Judged) -> Iterator[str]:
-    """A section for a pull request: the table, and below it the explanations as they are elsewhere."""
+    """A section for a pull request: a table of invariants, and below it the explanations."""
     yield f"### {verdict_word(judged)}: {_cell(name)}"
     yield ""
     yield from (f"- warning: {_cell(warning)}" for warning in judged.warnings)
@@ -187,13 +185,13 @@ def markdown(name: str, judged: Judged) -> Iterator[str]:
         for anomaly in _in_full(verdict)
         for line in anomaly_lines(anomaly)
     ]
-    # Indented, for a fence could be closed by a payload.
+    # Indented, because a payload could close a fence.
     yield from (f"    {line}" for line in (*told, *_restriction(judged), *closing_lines(judged)))
     yield ""
 
 
 def github(name: str, judged: Judged) -> Iterator[str]:
-    """Workflow commands, which GitHub shows beside the file."""
+    """GitHub workflow commands, shown beside the file."""
     file = _property(name)
     if isinstance(judged, Malformed):
         for breach in judged.breaches:
@@ -215,7 +213,7 @@ def github(name: str, judged: Judged) -> Iterator[str]:
 
 
 def verdict_word(judged: Judged) -> str:
-    """The verdict as the first word that a reader sees."""
+    """The verdict in capitals, the first word of the output."""
     return "MALFORMED" if isinstance(judged, Malformed) else judged.outcome.upper()
 
 
@@ -228,19 +226,19 @@ def _in_full(verdict: InvariantVerdict) -> Sequence[Anomaly]:
 
 
 def _restriction(judged: Judgement) -> Sequence[str]:
-    """A verdict over fewer invariants than there are must say so."""
+    """A sentence if fewer than all invariants were checked."""
     names = [verdict.invariant for verdict in judged.invariants]
-    return [] if len(names) == len(INVARIANTS) else [f"Judged by {' '.join(names)} only, as was asked for."]
+    return [] if len(names) == len(INVARIANTS) else [f"Checked only {' '.join(names)} (--invariant)."]
 
 
 def _first_line(text: str) -> str:
-    """A traceback is cut to what it says in the end."""
+    """Cuts a traceback to its first and last line."""
     lines = text.strip().splitlines()
     return text if len(lines) <= 1 else f"{lines[0]} {lines[-1]}"
 
 
 def _cell(text: str) -> str:
-    """Nothing in a payload may end a cell, open a tag or begin a link."""
+    """Escapes text, so that a payload cannot end a cell, open a tag or begin a link."""
     return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", text).replace("\n", " ")
 
 
@@ -257,7 +255,7 @@ _COLOURS = {Exit.VIOLATION: "red", Exit.USAGE: "red", Exit.UNDECIDED: "yellow", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """How each file is to be judged and told."""
+    """The options by which each file is checked and printed."""
 
     invariants: tuple[str, ...]
     form: str
@@ -267,7 +265,7 @@ class Wish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What is to be said of one file: a judgement, or a complaint where there is none."""
+    """The result for one file: the text of its judgement, or a complaint."""
 
     code: Exit
     text: str = ""
@@ -275,7 +273,7 @@ class Answer:
 
 
 def answers(histories: Sequence[HistoryFile], wish: Wish, *, jobs: int) -> Generator[Answer]:
-    """One answer for each history, in their order, `jobs` of them worked out at a time."""
+    """One answer for each history, in order, with `jobs` histories checked in parallel."""
     if min(jobs, len(histories)) == 1:
         for history in histories:
             yield _answer(history, wish)
@@ -288,7 +286,7 @@ def answers(histories: Sequence[HistoryFile], wish: Wish, *, jobs: int) -> Gener
 
 @contextmanager
 def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
-    """Processes that end with the block, however it ends; a Ctrl-C is this process's to answer."""
+    """Worker processes that end with the block; they ignore Ctrl-C, which this process handles."""
     pool = ProcessPoolExecutor(
         jobs,
         mp_context=multiprocessing.get_context("spawn"),
@@ -299,8 +297,8 @@ def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
         yield pool
         pool.shutdown()
     except BrokenProcessPool as broken:
-        message = "a process that judged a history was killed from outside"
-        raise WorldError(message, fix="give fewer --jobs, if memory was short") from broken
+        message = "a worker process was killed while it checked a history"
+        raise WorldError(message, fix="use fewer --jobs if memory was short") from broken
     finally:
         for child in multiprocessing.active_children():
             child.terminate()

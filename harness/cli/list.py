@@ -1,7 +1,7 @@
-"""`floodmark list`: what there is, by name, with one sentence each.
+"""`floodmark list`: lists scenarios, faults, invariants, SUTs or mutants, with one sentence each.
 
-Answers to Sonobuoy's and Maelstrom's listings. Invariant: every listing is read from the place that the
-program itself uses, so a name that is listed is a name that works.
+Answers to Sonobuoy's and Maelstrom's listings. Invariant: each listing reads the registry that the program itself uses,
+so every listed name works.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import click
 __all__ = ["list_"]
 
 Row = Mapping[str, Any]
-"""`name` and `about`, then whatever else that kind of thing tells."""
+"""`name` and `about`, then the other columns of that kind."""
 
 
 @click.command(name="list")
@@ -27,10 +27,10 @@ Row = Mapping[str, Any]
     type=click.Choice(["pretty", "json", "markdown", "github"]),
     default="pretty",
     show_default=True,
-    help="Of what is printed on standard output.",
+    help="Format of standard output.",
 )
 def list_(kind: str, form: str) -> None:
-    """List what there is of one KIND, with one sentence each."""
+    """List everything of one KIND, with one sentence each."""
     rows = _LISTINGS[kind]()
     match form:
         case "json":
@@ -117,7 +117,7 @@ _LISTINGS: Mapping[str, Callable[[], Sequence[Row]]] = {
 
 
 def _columns(rows: Sequence[Row]) -> str:
-    """Names and sentences in two columns, of scenarios with levels and time; the rest is for machines and tables."""
+    """Names and sentences in columns, for scenarios with levels and expected time; other formats show more."""
     width = max(len(row["name"]) for row in rows)
     return "\n".join(
         f"{row['name']:<{width}}  {_when_to_run(row)}{_first_upper(row['about'])}" for row in rows
@@ -125,7 +125,7 @@ def _columns(rows: Sequence[Row]) -> str:
 
 
 def _when_to_run(row: Row) -> str:
-    """Where a scenario makes sense, and how long it takes on a real machine; nothing for what is no scenario."""
+    """The levels of a scenario and its expected seconds at level live; empty for other kinds."""
     return f"{' '.join(row['levels']):<14}  {row['seconds']:>3} s  " if "seconds" in row else ""
 
 

@@ -1,7 +1,7 @@
-"""The command `floodmark`: finds the subcommand, and turns every ending into its documented exit code.
+"""The command `floodmark`: loads the subcommand and turns its result or exception into a documented exit code.
 
-Answers to `docs/reference/command-line.md`. Invariant: nothing heavy is imported before a command runs, so `--help`
-answers at once; no ending leaves with an undocumented exit code, and a defect of ours says that it is one.
+Documented in `docs/reference/command-line.md`. Invariants: a command's module is imported only when that command
+runs, so `--help` is fast; every exit code is documented; an unexpected exception is reported as an internal error.
 """
 
 from __future__ import annotations
@@ -22,35 +22,33 @@ from harness.errors import Exit, FloodmarkError, ReaderGone, UsageError
 __all__ = ["floodmark", "main"]
 
 _COMMANDS: Mapping[str, str] = {
-    "demo": "The newcomer's first run: the reference passes, a planted defect is convicted.",
-    "run": "Run scenarios, judge them, write a report.",
-    "check": "Judge histories, from anywhere.",
-    "mutants": "The kill matrix: every planted defect against every invariant.",
-    "list": "What there is: scenarios, faults, invariants, suts, mutants.",
-    "doctor": "What works here and what does not, each with its fix.",
-    "setup": "Get what a world lacks, into a cache.",
-    "clean": "Remove what a killed run left behind; ours only.",
-    "proxy": "Our own proxy with Toxiproxy's HTTP API, as a server of its own.",
-    "sut": "Speak the operator protocol, so that any harness can drive an operator.",
-    "bench": "The performance table, as ratios within one run.",
-    "experiments": "Lookups one by one, on threads, ordered and unordered: what each takes, over many draws.",
+    "demo": "A first run: the reference passes, a planted defect is detected.",
+    "run": "Run scenarios, check the histories and write a report.",
+    "check": "Check history files, from any source.",
+    "mutants": "The kill matrix: run every planted defect against every invariant.",
+    "list": "List the scenarios, faults, invariants, suts or mutants.",
+    "doctor": "Show what works on this machine, with a fix for what does not.",
+    "setup": "Get the missing parts of a world, into a cache.",
+    "clean": "Remove what killed runs left behind.",
+    "proxy": "Run Floodmark's own proxy, which has Toxiproxy's HTTP API.",
+    "sut": "Serve an operator over the operator protocol, for other harnesses.",
+    "bench": "Measure the performance table, as ratios within one run.",
+    "experiments": "Compare the time of lookups one by one, on threads, ordered and unordered.",
 }
-"""Name -> one sentence; each is the command of that name in the module of that name."""
+"""One sentence for each command; the command `x` is `x` in the module `harness.cli.x`."""
 
 _OF_A_CHECKOUT: Mapping[str, str] = {"bench": "tools.bench.command", "experiments": "tools.bench.experiments"}
-"""Commands that measure this repository: their modules are not in the wheel."""
+"""Commands that need a checkout of the repository: their modules are not in the wheel."""
 
 
 class _Commands(click.Group):
-    """Imports a command's module when it is called for."""
+    """A click group that imports a command's module only when the command is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order in which a newcomer meets them."""
         del ctx
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command, or None with click's own suggestion."""
         del ctx
         if cmd_name not in _COMMANDS:
             return None
@@ -59,29 +57,29 @@ class _Commands(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Click itself would answer a closed pipe with 1, which says that there was a violation."""
+        """Click would end with code 1 on a closed pipe, which would mean a violation."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError as gone:
-            raise ReaderGone("interrupted: nobody reads standard output any more") from gone
+            raise ReaderGone("interrupted: the reader of standard output has closed it") from gone
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Without importing any of them."""
+        """Lists the commands without importing them."""
         del ctx
         with formatter.section("Commands"):
             formatter.write_dl(list(_COMMANDS.items()))
 
 
 def _module_of(name: str) -> ModuleType:
-    """The module of a command; raises UsageError for one of a checkout where there is none."""
+    """The module of a command; raises UsageError if it needs a checkout and there is none."""
     place = _OF_A_CHECKOUT.get(name, f"harness.cli.{name}")
     try:
         return importlib.import_module(place)
     except ModuleNotFoundError as error:
         if name in _OF_A_CHECKOUT and error.name is not None and place.startswith(error.name):
             raise UsageError(
-                f"`floodmark {name}` is not in the installed package: its modules lie in `tools/` of the repository",
-                fix="clone the repository, `make install`, and call it there",
+                f"`floodmark {name}` is not in the installed package: its modules are in `tools/` of the repository",
+                fix="clone the repository, run `make install`, and call the command there",
             ) from error
         raise
 
@@ -89,7 +87,7 @@ def _module_of(name: str) -> ModuleType:
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="floodmark", message="floodmark %(version)s")
 def floodmark() -> None:
-    """Prove, or refute with a counterexample, that an asynchronous stream operator keeps its promises.
+    """Test an asynchronous stream operator under injected faults; show a counterexample if an invariant is violated.
 
     Exit codes: 0 all hold, 1 a violation, 2 interrupted, 3 internal error, 4 bad usage, scenario or history,
     5 nothing ran, 10 unknown or vacuous, 11 the environment failed.
@@ -97,7 +95,7 @@ def floodmark() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; what it answers is the process's exit code."""
+    """Runs the command line and returns the process's exit code."""
     try:
         settings = project_settings(_COMMANDS)
         answer = floodmark.main(
@@ -107,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             default_map=settings,
         )
     except FloodmarkError as error:
-        _drop_what_cannot_be_said()
+        _flush_standard_output()
         _say(f"floodmark: {error}")
         return error.exit_code
     except click.exceptions.NoArgsIsHelpError as error:
@@ -119,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         _say("floodmark: interrupted")
         return Exit.INTERRUPTED
-    except Exception as error:  # noqa: BLE001 - the last door: a defect of ours must have its exit code
+    except Exception as error:  # noqa: BLE001 - an internal error needs its exit code too
         traceback.print_exc()
         _say(f"floodmark: internal error ({type(error).__name__}); please report it with the lines above")
         return Exit.INTERNAL
@@ -133,8 +131,8 @@ def _say(text: str) -> None:
         _mute(sys.stderr)
 
 
-def _drop_what_cannot_be_said() -> None:
-    """What a closed pipe or a full disk refused must not fail again when the process ends, with a code of its own."""
+def _flush_standard_output() -> None:
+    """Flushes standard output now, so that a write error does not recur at exit and change the exit code."""
     try:
         sys.stdout.flush()
     except OSError:

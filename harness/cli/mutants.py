@@ -1,7 +1,7 @@
-"""`floodmark mutants`: the kill matrix, which shows that the checkers bite.
+"""`floodmark mutants`: the kill matrix, which shows that the checkers detect the planted defects.
 
-Invariant: what does not exist is said before anything runs; the exit code is that of success only if every mutant is
-convicted by who is meant for it and the reference by nobody.
+Invariants: unknown names are reported before anything runs; the exit code is 0 only if every mutant is detected by the
+invariant meant for it and the reference passes all.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ _BUDGET_S = 3600.0
 
 @click.command()
 @click.option("--level", envvar="FLOODMARK_LEVEL", type=click.Choice(["sim", "live", "spark"]), default="sim",
-              show_default=True, help="sim: all of them; live and spark: those that have a scenario.")  # fmt: skip
+              show_default=True, help="sim: all mutants; live and spark: those that have a scenario.")  # fmt: skip
 @click.option("--mutant", "names", envvar="FLOODMARK_MUTANT", multiple=True, metavar="NAME|MODULE:ATTR",
-              help="This one only; repeatable. Your own: a Variant or a build_operator.  [default: all]")  # fmt: skip
+              help="Only this one; repeatable. Your own: a Variant or a build_operator.  [default: all]")  # fmt: skip
 @click.option("--runs", envvar="FLOODMARK_RUNS", type=click.IntRange(min=1), default=_RUNS, show_default=True,
-              help="At sim: runs that a mutant may have until it is convicted.")  # fmt: skip
+              help="At sim: the largest number of runs until a mutant is detected.")  # fmt: skip
 @click.option("--jobs", envvar="FLOODMARK_JOBS", type=click.IntRange(min=1), default=1, show_default=True,
-              help="Processes at sim; runs at a time at live, each with a world of its own.")  # fmt: skip
+              help="At sim: processes; at live: parallel runs, each in its own world.")  # fmt: skip
 @click.option("--write", "page", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path),
-              help="Write the page of the mutants with this matrix: docs/reference/mutants.md.")  # fmt: skip
+              help="Write the page of mutants (docs/reference/mutants.md) with this matrix.")  # fmt: skip
 @run_options
 def mutants(level: Level, *, names: tuple[str, ...], runs: int, page: Path | None, **asked: Any) -> int:
-    """Try every planted defect, and the reference, against every invariant.
+    """Run every planted defect, and the reference, against every invariant.
 
-    At level sim the scenarios are drawn from the seed (default: 1, so that the table is the same everywhere); a
-    mutant is tried until it is convicted by who is meant for it.
+    At level sim the seed (default: 1, so that the table is the same everywhere) draws the scenarios; each mutant
+    is run until the invariant meant for it detects it.
 
-    Exit code: 0 every mutant is convicted and the reference is not, 1 one survived or the reference was convicted,
-    10 one could not be tried.
+    Exit code: 0 every mutant is detected and the reference passes, 1 a mutant survived or the reference failed,
+    10 a mutant could not be run.
     """
     import sys
 
@@ -102,7 +102,7 @@ def _shown(matrix: Matrix, form: str) -> str:
 
 
 def _at_level(level: Level, names: tuple[str, ...], *, asked: dict[str, Any]) -> int:
-    """In its own scenario each, as `floodmark run --mutant` does it."""
+    """Runs each mutant in its own scenario, like `floodmark run --mutant`."""
     from harness.choices import fresh_seed
     from harness.cli.campaigning import go
     from harness.defects import IN_RUNS

@@ -1,6 +1,6 @@
-"""The options that several commands share: the same word, meaning and environment variable everywhere.
+"""The options that several commands share, with the same name, meaning and environment variable.
 
-Invariant: command line over environment (`FLOODMARK_<OPTION>`) over pyproject over default.
+Precedence: command line, environment (`FLOODMARK_<OPTION>`), pyproject.toml, default.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ def _world_option(command: _Command) -> _Command:
         type=click.Choice(["auto", "containers", "local", "simulated"]),
         default="auto",
         show_default=True,
-        help="Where the database and its proxy come from; auto: simulated at level sim, else containers or local.",
+        help="Source of the database and its proxy; auto: simulated at level sim, else containers or local.",
     )
     return option(command)
 
 
 def refuse_no_world(level: str, world: str) -> None:
-    """Real processes need a real database."""
+    """Raises UsageError if `level` starts processes but `world` has no real database."""
     if world == "simulated" and level != "sim":
-        message = f"--world simulated has no server for real processes, and --level {level} starts some"
+        message = f"--world simulated has no database server, and --level {level} needs one"
         raise UsageError(message, fix="add --level sim, or leave --world out")
 
 
 def invariant_option(command: _Command) -> _Command:
-    """`--invariant`: those chosen, in the order of the page; all where none is."""
-    about = "Judge by these only; repeatable, several with commas.  [default: all]"
+    """`--invariant`: the chosen invariants in their documented order; all if none is chosen."""
+    about = "Check these invariants only; repeatable, or separated by commas.  [default: all]"
     return _option("--invariant", "invariants", env="INVARIANT", multiple=True, metavar="V8,V10",
                    callback=_chosen, help=about)(command)  # fmt: skip
 
@@ -61,7 +61,7 @@ def invariant_option(command: _Command) -> _Command:
 def _chosen(_ctx: click.Context, _parameter: click.Parameter, given: Sequence[str]) -> tuple[str, ...]:
     asked = [name.strip() for words in given for name in words.split(",")]
     if problems := [problem for name in asked if (problem := _not_an_invariant(name))]:
-        raise UsageError("; ".join(problems), fix="`floodmark list invariants` tells what can be judged")
+        raise UsageError("; ".join(problems), fix="`floodmark list invariants` lists them")
     return tuple(name for name in INVARIANTS if name in asked or not asked)
 
 
@@ -69,13 +69,13 @@ def _not_an_invariant(name: str) -> str:
     if name in INVARIANTS:
         return ""
     if name in NOT_ON_A_HISTORY:
-        return f"--invariant {name}: no history is judged by it, for {NOT_ON_A_HISTORY[name]}"
+        return f"--invariant {name} is not checked on histories: {NOT_ON_A_HISTORY[name]}"
     close = get_close_matches(name.upper(), INVARIANTS, n=1)
     return f"--invariant: there is no {name!r}" + (f", did you mean {close[0]!r}?" if close else "")
 
 
 def jobs_option(about: str) -> Callable[[_Command], _Command]:
-    """`--jobs`, of what `about` says."""
+    """`--jobs`, with `about` as its help."""
     return _option("--jobs", env="JOBS", type=click.IntRange(min=1), default=1, show_default=True, help=about)
 
 
@@ -84,43 +84,43 @@ def speech_options(command: _Command) -> _Command:
     forms = click.Choice(["pretty", "json", "markdown", "github"])
     for option in (
         _option("--format", "form", env="FORMAT", type=forms, default="pretty", show_default=True,
-                help="Of what is printed on standard output."),
-        _option("--quiet", "-q", env="QUIET", is_flag=True, help="No progress."),
-        _option("--verbose", "-v", env="VERBOSE", is_flag=True, help="A line a phase, also on a terminal."),
+                help="Format of standard output."),
+        _option("--quiet", "-q", env="QUIET", is_flag=True, help="Show no progress."),
+        _option("--verbose", "-v", env="VERBOSE", is_flag=True, help="Print a line for each phase, on a terminal too."),
         _option("--no-color", env="NO_COLOR", is_flag=True, callback=_no_color,
-                help="No colour; NO_COLOR and TERM=dumb are honoured too."),
+                help="No colour; NO_COLOR and TERM=dumb have the same effect."),
     ):  # fmt: skip
         command = option(command)
     return command
 
 
 def _no_color(_ctx: click.Context, _parameter: click.Parameter, value: bool) -> bool:  # noqa: FBT001 - click's form
-    """The option, or what the terminal's own variables ask for (no-color.org)."""
+    """The option, or the environment variables of no-color.org."""
     return value or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
 
 
 def proxy_option(command: _Command) -> _Command:
-    """`--proxy`: which one stands between the operator and the database."""
-    about = "Before the database; auto: Toxiproxy where it is, else (or where a fault needs MySQL packets) our own."
+    """`--proxy`: the proxy between the operator and the database."""
+    about = "Proxy of the database; auto: Toxiproxy if installed, else (or if a fault needs MySQL packets) our own."
     return _option("--proxy", env="PROXY", type=click.Choice(["auto", "own", "toxiproxy"]), default="auto",
                    show_default=True, help=about)(command)  # fmt: skip
 
 
 def run_options(command: _Command) -> _Command:
-    """What `run` and `demo` take, beside what is run."""
+    """The options that `run`, `demo` and `mutants` share."""
     for option in (
         _world_option,
         proxy_option,
         _option("--seed", env="SEED", type=click.IntRange(min=0), default=None,
-                help="Of everything that is drawn; printed in any case.  [default: a new one]"),
+                help="Seed of every random choice; always printed.  [default: a new one]"),
         _option("--report", env="REPORT", type=click.Path(file_okay=False, path_type=Path),
                 default=None, help="Folder of the report.  [default: reports/out/<run id>]"),
         _option("--keep", env="KEEP", type=click.Choice(["never", "on-failure", "always"]),
                 default="on-failure", show_default=True,
-                help="Whose raw event files and worker logs stay in the report's folder."),
+                help="For which runs to keep raw event files and worker logs in the report's folder."),
         _option("--budget", env="BUDGET", type=click.FloatRange(min=0, min_open=True), default=None,
-                help="Seconds for the whole command; what is not done by then is given up."),
-        _option("--offline", env="OFFLINE", is_flag=True, help="No network act at all: no image is pulled."),
+                help="Time limit of the whole command in seconds; runs not done by then are given up."),
+        _option("--offline", env="OFFLINE", is_flag=True, help="Use no network: pull no image."),
         speech_options,
     ):  # fmt: skip
         command = option(command)

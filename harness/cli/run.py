@@ -1,6 +1,6 @@
-"""`floodmark run SCENARIO...`: run scenarios, judge them, write a report.
+"""`floodmark run SCENARIO...`: run scenarios, check the histories, write a report.
 
-Invariant: everything that can be wrong with what was asked for is said before anything is started.
+Invariant: every mistake in the arguments is reported before anything is started.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CAMPAIGN = (
     "verbose",
     "no_color",
 )
-"""The options that say how, and not what."""
+"""The options passed on to `campaigning.go`."""
 
 
 @click.command()
@@ -41,20 +41,20 @@ _CAMPAIGN = (
 @click.option("--level", envvar="FLOODMARK_LEVEL", type=click.Choice(["sim", "live", "spark"]), default="live",
               show_default=True, help="sim: virtual time; live: processes; spark: PySpark tasks.")  # fmt: skip
 @click.option("--sut", envvar="FLOODMARK_SUT", default="reference", show_default=True, metavar="NAME|MODULE:ATTR",
-              help="The lookup under test; your own: an `async def lookup(record, pool)`.")  # fmt: skip
+              help="The system under test; your own function: `async def lookup(record, pool)`.")  # fmt: skip
 @click.option("--mutant", envvar="FLOODMARK_MUTANT", default=None, metavar="NAME",
               help="A planted defect; see `floodmark list mutants`.")  # fmt: skip
 @click.option("--runs", envvar="FLOODMARK_RUNS", type=click.IntRange(min=1), default=1, show_default=True,
-              help="Of each scenario, with the seeds that follow the first.")  # fmt: skip
+              help="Runs of each scenario, with consecutive seeds.")  # fmt: skip
 @click.option("--jobs", envvar="FLOODMARK_JOBS", type=click.IntRange(min=1), default=None,
-              help="Runs at a time, each in a world, or at sim in a process.  [default: 1; sim: cores]")  # fmt: skip
+              help="Parallel runs, each in its own world (sim: process).  [default: 1; sim: cores]")  # fmt: skip
 @click.option("--set", "settings", envvar="FLOODMARK_SET", multiple=True, metavar="KEY=VALUE",
-              help="Any field of the scenario: workload.records=100, faults.spike.delay=50ms.")  # fmt: skip
+              help="Set a field of the scenario: workload.records=100, faults.spike.delay=50ms.")  # fmt: skip
 @click.option("--tag", "tags", envvar="FLOODMARK_TAG", multiple=True, metavar="TAG",
-              help="Of what was named, only scenarios with this tag; repeatable: with all of them.")  # fmt: skip
+              help="Run only scenarios with this tag; repeatable: with all these tags.")  # fmt: skip
 @run_options
 def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], tags: tuple[str, ...], **asked: Any) -> int:
-    """Run SCENARIOs: files, folders, or names from the catalogue (`floodmark list scenarios`); `all` is all.
+    """Run SCENARIOs: files, folders, or names from the catalogue (`floodmark list scenarios`); `all` is the catalogue.
 
     Exit code: 0 all hold, 1 a violation, 2 interrupted, 4 bad usage or scenario, 5 nothing ran,
     10 unknown or vacuous, 11 the environment failed.
@@ -84,7 +84,10 @@ def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], tags: tuple[st
 def _selected(
     found: Iterable[tuple[Path, Scenario]], names: Sequence[str], tags: Sequence[str], level: str
 ) -> list[tuple[Path, Scenario]]:
-    """Those with the tags; of folders and `all`, those of the level, and the rest is named. Raises NothingRan."""
+    """The scenarios with all `tags`; names those from folders or `all` that do not run at `level`, and leaves them out.
+
+    Raises NothingRan if none is left.
+    """
     from harness.errors import NothingRan
     from harness.scenario.catalogue import catalogue
 
@@ -97,12 +100,12 @@ def _selected(
     ]
     if elsewhere:
         told = ", ".join(scenario.scenario for _, scenario in elsewhere)
-        click.echo(f"floodmark: not at level {level}, and left out: {told}", err=True)
+        click.echo(f"floodmark: left out, because they do not run at level {level}: {told}", err=True)
     chosen = [pair for pair in tagged if pair not in elsewhere]
     if not chosen:
         wanted = f" with tag {' and '.join(tags)}" if tags else ""
         raise NothingRan(
-            f"nothing that was named{wanted} runs at level {level}", fix="floodmark list scenarios"
+            f"none of the named scenarios{wanted} runs at level {level}", fix="floodmark list scenarios"
         )
     return chosen
 
@@ -112,7 +115,7 @@ def _runs_at(scenario: Scenario, level: str) -> bool:
 
 
 def _check_sut(sut: str, mutant: str | None, level: str) -> None:
-    """Load both now: a name that does not exist must not cost a world."""
+    """Checks `--sut` and `--mutant` before a world is opened."""
     import sys
 
     from harness.defects import find_defect
@@ -124,7 +127,7 @@ def _check_sut(sut: str, mutant: str | None, level: str) -> None:
     if mutant is not None:
         planted = find_defect(mutant)
         if not planted.shows_in_a_run:
-            message = f"--mutant {mutant} is a defect of who records or judges: no run shows it"
+            message = f"--mutant {mutant} is a defect of the recorder or of a checker: no run shows it"
             raise UsageError(message, fix=f"floodmark mutants --mutant {mutant}")
         if level not in planted.levels:
             message = f"--mutant {mutant} shows at level sim only"
@@ -137,7 +140,7 @@ def _check_sut(sut: str, mutant: str | None, level: str) -> None:
 def _orders(
     scenario: Scenario, file: Path, seed: int, settings: Sequence[str], asked: dict[str, Any]
 ) -> Iterator[Order]:
-    """One a turn, with the seeds that follow the first."""
+    """One order for each run, with consecutive seeds."""
     from harness.runs.order import Order
 
     before, after = _again(file, settings, asked)
@@ -154,10 +157,7 @@ def _orders(
 
 
 def _again(file: Path, settings: Sequence[str], asked: dict[str, Any]) -> tuple[str, str]:
-    """The command line that runs exactly this again, before and after the seed.
-
-    A name finds only what is in the catalogue.
-    """
+    """The command line that repeats a run: the parts before and after `--seed N`."""
     import shlex
 
     from harness.scenario.catalogue import catalogue

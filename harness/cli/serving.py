@@ -1,6 +1,6 @@
-"""How `floodmark sut serve` finds what it serves, and ties it to standard input and output.
+"""Connects a system under test to standard input and output, for `floodmark sut serve`.
 
-Invariant: standard output carries the protocol and nothing else; a reader that goes away ends the program quietly.
+Invariant: standard output carries only the protocol; if its reader closes it, the program ends without an error.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _FLINK = "flink"
 
 
 def serve(name: str) -> int:
-    """Serve the system of that name until the input ends; the exit code."""
+    """Serves the named system until the input ends; returns the exit code."""
     from harness.sut.serve import SYSTEMS
 
     if name == _FLINK:
@@ -42,7 +42,7 @@ def _serve_here(name: str) -> None:
         converse(SYSTEMS[name], read=lines.read, write=write)
         out.flush()
     except BrokenPipeError:
-        # Nobody reads any more. Python would say so again when it flushes at its end.
+        # The reader is gone; Python would raise again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -54,5 +54,5 @@ def _flink_command() -> Sequence[str]:
 
 
 def _become(command: Sequence[str]) -> int:
-    """The real Flink takes this process's place: its input, its output and its end are our caller's."""
-    os.execv(command[0], list(command))  # noqa: S606 - the very point: no process in between
+    """Replaces this process by the real Flink, so that the caller talks to it directly."""
+    os.execv(command[0], list(command))  # noqa: S606 - there must be no process in between

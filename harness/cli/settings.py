@@ -1,7 +1,6 @@
-"""Defaults of a project: `[tool.floodmark]` in the nearest pyproject.toml.
+"""Project defaults: `[tool.floodmark]` in the nearest pyproject.toml.
 
-They are below the environment and the command line. Invariant: a setting that no command has is an error, for it
-would be believed to act.
+Environment variables and the command line override them. Invariant: an unknown setting is an error.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ OPTIONS = (
 """The options of `docs/reference/command-line.md` that a project may set."""
 
 _PARAMETERS = {"set": "settings", "tag": "tags", "format": "form", "no-color": "no_color"}
-"""Options whose parameter has another name."""
+"""Options whose parameter has another name in the code."""
 
 
 def project_settings(commands: Iterable[str]) -> dict[str, Any]:
-    """The settings for every command, as click's `default_map`; empty if no pyproject.toml has any."""
+    """The settings for every command, as click's `default_map`; empty if the nearest pyproject.toml has none."""
     file = next((f for folder in _upward(Path.cwd()) if (f := folder / "pyproject.toml").is_file()), None)
     if file is None:
         return {}
@@ -36,10 +35,10 @@ def project_settings(commands: Iterable[str]) -> dict[str, Any]:
         found = tools.get("floodmark", {}) if isinstance(tools, dict) else tools
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         message = f"{file}: {error}"
-        raise UsageError(message, fix="mend the file, or run floodmark from another folder") from error
+        raise UsageError(message, fix="correct the file, or run floodmark from another folder") from error
     if not isinstance(found, dict):
-        message = f"{file}: `tool.floodmark` is no table of settings"
-        raise UsageError(message, fix="write [tool.floodmark], and a line for each setting below it")
+        message = f"{file}: `tool.floodmark` is not a table of settings"
+        raise UsageError(message, fix="write [tool.floodmark], and below it one line for each setting")
     settings = {_known(name, file): value for name, value in found.items()}
     return {command: dict(settings) for command in commands}
 
@@ -47,7 +46,7 @@ def project_settings(commands: Iterable[str]) -> dict[str, Any]:
 def _known(name: str, file: Path) -> str:
     if name not in OPTIONS:
         close = get_close_matches(name, OPTIONS, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(OPTIONS)}"
+        hint = f"did you mean {close[0]!r}?" if close else f"choose from: {', '.join(OPTIONS)}"
         message = f"{file}: [tool.floodmark] has no setting {name!r}"
         raise UsageError(message, fix=hint)
     return _PARAMETERS.get(name, name.replace("-", "_"))

@@ -1,4 +1,4 @@
-"""`floodmark setup`: get what a world lacks, by ordinary package clients, into the cache; say each step."""
+"""`floodmark setup`: gets the missing parts of a world into the cache, by ordinary package clients."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ __all__ = ["setup"]
     envvar="FLOODMARK_WORLD",
     default="auto",
     show_default=True,
-    help="Which world to get ready; auto: the local one, which needs no engine.",
+    help="Which world to prepare; auto: the local one, which needs no container engine.",
 )
 @click.option(
     "--offline-images",
     is_flag=True,
-    help="Build the images of the containers world here, where no registry answers (Debian, root).",
+    help="Build the images of the containers world on this machine, without a registry (Debian, root).",
 )
 @click.option(
     "--oracle",
     is_flag=True,
-    help="The real Flink instead: get its jar (331 MB) and compile the program around its operator (javac).",
+    help="Get the real Flink instead: its jar (331 MB), and compile the program around its operator (javac).",
 )
 @click.option(
     "--proxy",
@@ -43,8 +43,8 @@ __all__ = ["setup"]
 def setup(*, world: str, offline_images: bool, oracle: bool, proxy: str, rebuild: bool) -> None:
     """Get what a world lacks: a database server, a proxy, images; or the oracle.
 
-    What is installed is used; the rest goes into the cache (~/.cache/floodmark, or $FLOODMARK_CACHE).
-    Nothing is installed into the system, and root is needed for --offline-images only.
+    Installed programs are used; the others go into the cache (~/.cache/floodmark, or $FLOODMARK_CACHE).
+    Nothing is installed into the system, and root is needed only for --offline-images.
     """
     from harness.world.settings import WorldSettings
     from harness.world.setup.provision import provisioning

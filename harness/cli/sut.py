@@ -1,4 +1,4 @@
-"""`floodmark sut`: speak the operator protocol, so that any harness can drive an operator of this project."""
+"""`floodmark sut`: serves an operator over the operator protocol, so that other harnesses can drive it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ __all__ = ["serve", "sut"]
 
 @click.group()
 def sut() -> None:
-    """Systems under test, as programs that speak the operator protocol."""
+    """Serve systems under test over the operator protocol."""
 
 
 @sut.command()
 @click.argument("name")
 def serve(*, name: str) -> int:
-    """Speak the operator protocol as NAME on standard input and output, to the end of the input.
+    """Serve the operator NAME over the operator protocol on standard input and output, until the input ends.
 
-    NAME: reference, reference-emitter, or flink (the real one; `floodmark setup --oracle` gets it).
+    NAME: reference, reference-emitter, or flink (the real Flink; `floodmark setup --oracle` gets it).
     """
     from harness.cli.serving import serve as serve_named
 

@@ -1,1 +1,1 @@
-"""The engine: carries orders out at any level, from the campaign down to one judged run."""
+"""The engine: performs orders at any level, from the campaign down to one judged run."""

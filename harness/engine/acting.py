@@ -1,8 +1,7 @@
-"""One time that a fault acts, in a thread of its own: armed, watched over, healed.
+"""One activation of an outside fault, in its own thread: arm it, read the proxy's log, heal it.
 
-Answers to one invoke and completion of Jepsen's nemesis. Invariant: whatever `inject` began is ended by its own
-context manager, in the thread that began it, once `over` is set or the thread breaks; what broke is kept for the
-schedule to raise.
+Answers to one invocation and completion of Jepsen's nemesis. Invariant: the context manager of `inject` ends in the
+thread that began it, once `over` is set or an error occurs; the error is kept for the schedule to raise.
 """
 
 from __future__ import annotations
@@ -23,22 +22,22 @@ from harness.faults.real.server_control import ServerControl
 __all__ = ["ActingOutside", "NoteTaker"]
 
 _LOOK_S = 0.1
-"""Between two looks into the proxy's log while a fault acts."""
+"""Interval between two reads of the proxy's log while a fault is active."""
 _HEAL_LIMIT_S = 120.0
-"""The longest that healing may take: a server may have to start, and every step of it has a limit of its own."""
+"""How long healing may take; it may include the start of a server, whose steps have their own limits."""
 _DEEDS_MAX = 5_000
-"""Of one time that a fault acts; a log that goes on beyond them shows nothing that these do not."""
+"""The largest number of proxy events kept for one activation."""
 
 
 class NoteTaker(Protocol):
-    """Where notes go, from any thread; gives the time, in microseconds."""
+    """Records a line, from any thread; returns its time in microseconds."""
 
     def __call__(self, kind: str, fault: str, **facts: Any) -> int: ...
 
 
 @dataclass(slots=True, kw_only=True)
 class ActingOutside:
-    """Call `start`, then `heal`, from one thread. Mutable: its own thread fills in what happens."""
+    """Call `start`, then `heal`, from one thread. Mutable: its own thread fills in times, facts and proxy events."""
 
     fault: OutsideFault
     control: Control
@@ -47,9 +46,9 @@ class ActingOutside:
     seed: int
     note: NoteTaker
     cycle: int
-    """Which time it is, from 0."""
+    """The number of the activation, from 0."""
     after: int = 0
-    """The proxy's deeds up to this one are others'."""
+    """The last event of the proxy's log that belongs to earlier activations."""
     arming_us: int | None = None
     armed_us: int | None = None
     healing_us: int | None = None
@@ -62,35 +61,35 @@ class ActingOutside:
 
     @property
     def acts(self) -> bool:
-        """Whether it is armed, and not healing yet."""
+        """Whether it is armed and not yet healing."""
         return self.armed_us is not None and self.healing_us is None
 
     @property
     def ended(self) -> bool:
-        """Whether it has healed, or broken."""
+        """Whether it has healed or failed."""
         return self._thread is not None and not self._thread.is_alive()
 
     @property
     def is_settled(self) -> bool:
-        """Whether its thread has nothing to do but wait."""
+        """Whether its thread only waits."""
         return self.ended or (self.acts and not self._over.is_set())
 
     @property
     def log(self) -> list[Deed] | None:
-        """The proxy's deeds so far; None: there is no log of them."""
+        """The proxy's events so far; None: the proxy keeps no log."""
         return list(self.deeds) if self._keeps_log else None
 
     def start(self) -> None:
-        """Arm it, in its own thread."""
+        """Starts the thread, which arms the fault."""
         self._thread = threading.Thread(target=self._run, name=f"fault {self.fault.id}", daemon=True)
         self._thread.start()
 
     def end(self) -> None:
-        """Let it heal; does not wait."""
+        """Tells the thread to heal the fault; does not wait."""
         self._over.set()
 
     def heal(self) -> None:
-        """Let it heal, and wait until it has. Raises WorldError if it does not."""
+        """Heals the fault and waits for the thread. Raises WorldError if that takes too long."""
         self._over.set()
         if self._thread is None:
             return
@@ -98,13 +97,13 @@ class ActingOutside:
         if self._thread.is_alive():
             message = f"fault {self.fault.id} ({self.fault.do}) has not healed within {_HEAL_LIMIT_S:g} s"
             raise WorldError(
-                message, fix="the world is not used again; look at the server's and the proxy's log"
+                message, fix="look at the logs of the server and the proxy; this world is not used again"
             )
 
     def _run(self) -> None:
         try:
             self._act()
-        except BaseException as error:  # noqa: BLE001 - kept for the schedule, which raises it in the watch's thread
+        except BaseException as error:  # noqa: BLE001 - kept for the schedule, which raises it in the main thread
             self.failure = self._told(error)
 
     def _act(self) -> None:
@@ -152,11 +151,11 @@ class ActingOutside:
                 self._noted("~deed", deed=deed.line())
 
     def _is_mine(self, deed: Deed) -> bool:
-        """By the toxic's name, which is the fault's, or begins with it and a dot; or done by the link itself."""
+        """Whether the event's toxic is named after the fault (`id` or `id.*`), or the link itself acted."""
         return deed.toxic in {"", self.fault.id} or deed.toxic.startswith(f"{self.fault.id}.")
 
     def _told(self, error: BaseException) -> BaseException:
-        """As an error that says which fault it was, and whose mistake."""
+        """Wraps the error in one of our own that names the fault and the stage."""
         stage = "armed" if self.armed_us is None else "healed" if self.healing_us else "kept up"
         where = f"fault {self.fault.id} ({self.fault.do}) could not be {stage}"
         match error:

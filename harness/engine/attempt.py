@@ -1,7 +1,7 @@
-"""One attempt of a subtask: take over, restore, run to the end; the same code at every level.
+"""One attempt of a subtask: take over from the previous attempt, restore, run to the end; the same at every level.
 
-Answers to Flink's execution of a task after a restart. Invariant: what an attempt does depends on its parts and on what
-the database holds, on nothing that another attempt kept in memory.
+Answers to Flink's execution of a task after a restart. Invariant: an attempt depends only on its parts and on what the
+database and the checkpoint store hold, not on anything that another attempt kept in memory.
 """
 
 from __future__ import annotations
@@ -53,81 +53,81 @@ __all__ = ["AttemptFailed", "AttemptParts", "Inside", "Place", "run_attempt"]
 
 
 class AttemptFailed(Exception):
-    """The attempt reported its failure and is over; another may start."""
+    """The attempt has recorded its failure and ended; another one may start."""
 
 
 class Inside(Protocol):
-    """The faults that act inside an attempt, and who is told of its phases."""
+    """The faults that act inside an attempt."""
 
     @property
     def phases(self) -> Phases:
-        """Told of each phase that is reached."""
+        """Called at each phase that the attempt reaches."""
 
     @property
     def shaping(self) -> Iterable[Fault]:
-        """The faults that are in what the source sends."""
+        """The faults that change what the source sends."""
 
     def wall_ns(self) -> int:
-        """The wall clock, which faults set."""
+        """The attempt's wall clock in ns, which faults may shift."""
 
     def around_source(self, source: SubtaskSource, elements: LookupSource) -> Source:
-        """`source`, with what waits for one of its records."""
+        """`source`, wrapped so that faults can wait for its records."""
 
     def around_calls(self, function: AsyncFunction) -> AsyncFunction:
-        """`function`, with the faults of calls."""
+        """`function`, wrapped so that faults can act on its calls."""
 
 
 class Place(Protocol):
-    """What a level hands in to an attempt: where it runs."""
+    """Everything in which levels differ: clock, process, connections, files, journal, event loop."""
 
     @property
     def clock(self) -> Clock:
-        """Of the blocking parts: sink, store."""
+        """The clock of the blocking parts (sink, checkpoint store)."""
 
     @property
     def process(self) -> ProcessIdentity:
-        """What a kill would end."""
+        """The process that runs the attempt."""
 
     @property
     def sink(self) -> Driver:
-        """Connects the sink."""
+        """The driver that connects the sink."""
 
     @property
     def files(self) -> Files:
-        """Of the checkpoint store."""
+        """The files of the checkpoint store."""
 
     def journal(self, attempt: int) -> AbstractContextManager[Any]:
-        """Where attempt `attempt` writes down what it does, while the block lasts."""
+        """The journal of attempt `attempt`, open while the block lasts."""
 
     def loop(self) -> AbstractContextManager[asyncio.AbstractEventLoop]:
-        """The event loop of the task's thread, closed with the block."""
+        """The event loop of the task's thread, closed when the block ends."""
 
     def lookups(self, loop: asyncio.AbstractEventLoop) -> AsyncDriver:
-        """Connects the pool of the lookups."""
+        """The driver that connects the lookups' pool."""
 
     def client(self, name: str) -> Any:
-        """A client with a mistake, in the pool's place."""
+        """A faulty client (`operator.client`) in place of the pool."""
 
     def inside(
         self, *, attempt: int, journal: Any, loop: asyncio.AbstractEventLoop, store: CheckpointStore
     ) -> Inside:
-        """The faults of this attempt."""
+        """The inside faults of this attempt."""
 
     def watching(
         self, loop: asyncio.AbstractEventLoop, journal: Any, lookup: Any
     ) -> AbstractContextManager[None]:
-        """Notes, while the block lasts, when `lookup` blocks the loop."""
+        """Records, while the block lasts, when `lookup` blocks the loop."""
 
     def elements(self, subtask: int, shaping: Iterable[Fault]) -> LookupSource:
-        """What the source of `subtask` sends."""
+        """The elements of the source of `subtask`."""
 
     def linger(self, loop: asyncio.AbstractEventLoop, ms: int) -> None:
-        """Let the loop turn for so long."""
+        """Runs the loop for `ms`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptParts:
-    """What one attempt is made of."""
+    """The inputs of one attempt."""
 
     plan: RunPlan
     scenario: Scenario
@@ -137,7 +137,7 @@ class AttemptParts:
 
 
 def run_attempt(parts: AttemptParts) -> int:
-    """Be the next attempt of the subtask, to the end; its number. Raises `AttemptFailed`."""
+    """Runs the subtask's next attempt to its end and returns its number. Raises `AttemptFailed`."""
     place = parts.place
     chosen = ChosenSink(
         parts.scenario,
@@ -154,7 +154,9 @@ def run_attempt(parts: AttemptParts) -> int:
         chosen.sink.listen(on_loss=lost.append, on_error=met.append)
         attempt = chosen.take_over(now_ms=place.clock.now_us() // 1000)
         with place.journal(attempt.number) as journal:
-            for code in lost:  # while it took over, which gave it the number that its journal needs
+            for code in (
+                lost
+            ):  # errors during the take-over, before the journal could be opened under the attempt's number
                 journal.lost_connection("sink", code)
             for code in met:
                 journal.server_error("sink", code)
@@ -171,7 +173,7 @@ def run_attempt(parts: AttemptParts) -> int:
 
 
 class _Attempt:
-    """From `start` to `close`, or to `failed`."""
+    """One attempt from its `start` event to `ended` or `failed`."""
 
     def __init__(self, parts: AttemptParts, attempt: Attempt, *, chosen: ChosenSink, journal: Any) -> None:
         self._parts = parts
@@ -207,7 +209,7 @@ class _Attempt:
                 task.run(checkpoint)
         except Exception as error:
             record = error.record.value.id if isinstance(error, StreamElementFailed) else None
-            with suppress(OSError):  # a full disk takes no last words; the error goes up all the same
+            with suppress(OSError):  # on a full disk nothing can be recorded; the error is raised anyway
                 journal.failed(_in_words(error), id=record)
             raise
 
@@ -219,7 +221,7 @@ class _Attempt:
 
 
 class _Task:
-    """The task around the operator, with what it holds."""
+    """Builds the task around the operator and owns its resources."""
 
     def __init__(
         self,
@@ -252,7 +254,9 @@ class _Task:
             journal=journal,
             phases=inside.phases,
             expect=_expectation(parts, elements, keyed),
-            timers=Timers(loop, MailboxExecutor(mailbox, MAX_PRIORITY)),  # the harness's own, no defect's
+            timers=Timers(
+                loop, MailboxExecutor(mailbox, MAX_PRIORITY)
+            ),  # the harness's own, never of a mutant
             restored=attempt.saved.epoch if attempt.saved else 0,
         )
         operator, workload = scenario.operator, scenario.workload
@@ -283,11 +287,11 @@ class _Task:
 
     @property
     def journal(self) -> Any:
-        """For a defect of the function: where the attempt writes down what it does."""
+        """The attempt's journal, for planted defects of the function."""
         return self._journal
 
     def run(self, checkpoint: Checkpoint | None) -> None:
-        """To the end of the input; whatever happens, what it holds is given up."""
+        """Runs to the end of the input; releases all resources also after a failure."""
         try:
             try:
                 with self._place.watching(self._loop, self._journal, self._under_test.lookup):
@@ -302,7 +306,7 @@ class _Task:
 
 
 def _keyed(parts: AttemptParts, elements: LookupSource) -> KeyedTask | None:
-    """What the scenario's `task:` puts in front of the lookups."""
+    """The operator with keyed state in front of the lookups, if the scenario has a `task`."""
     task = parts.scenario.task
     if task is None:
         return None
@@ -316,7 +320,7 @@ def _downstream(settings: Operator, loop: asyncio.AbstractEventLoop) -> ShutDown
 
 
 def _settings(scenario: Scenario) -> dict[str, Any]:
-    """What the scenario says of the operator alone; what not every design knows is given only where it is asked for."""
+    """The operator's settings; options that not every operator supports are passed only if the scenario uses them."""
     operator = scenario.operator
     return {
         "mode": operator.mode,
@@ -328,7 +332,7 @@ def _settings(scenario: Scenario) -> dict[str, Any]:
 
 
 def _retry(settings: Operator) -> _Retry:
-    """How often a record is asked for, at most; a dead letter is a failure that came as a result."""
+    """The retry strategy; with dead letters a failed call arrives as a result, so results are tested too."""
     if settings.tries == 1:
         return {}
     dead_letters = settings.on_error == "dead-letter"
@@ -343,7 +347,7 @@ def _retry(settings: Operator) -> _Retry:
 
 
 class _Retry(TypedDict):
-    """Given only where there is one: not every design knows it."""
+    """An optional argument: not every operator supports retries."""
 
     retry: NotRequired[RetryStrategy]
 
@@ -351,7 +355,7 @@ class _Retry(TypedDict):
 def _expectation(
     parts: AttemptParts, elements: LookupSource, keyed: KeyedTask | None
 ) -> Callable[[Lookup], Sequence[Any]] | None:
-    """What our own lookup answers, stamped if something stamps; what a user's should, nobody knows."""
+    """The expected results of our own lookup, stamped if there is a keyed task; None for a user's lookup."""
     if parts.plan.sut not in SUTS or parts.scenario.workload.expected == "untold":
         return None
     table = expected_results(parts.plan.table)
@@ -365,6 +369,6 @@ def _expectation(
 
 
 def _in_words(error: BaseException) -> str:
-    """The error and its cause, one line."""
+    """The error and its cause on one line."""
     cause = error.__cause__
     return f"{type(error).__name__}: {error}" + (f" ({type(cause).__name__}: {cause})" if cause else "")

@@ -1,7 +1,7 @@
-"""A campaign: all runs of one command, and what came of them.
+"""A campaign: all runs of one command, and their results.
 
-Invariant: a run that was asked for and did not happen is missed, never passed over: it costs the command its
-exit code of success. Every run counts for the exit code, whether or not it is kept whole.
+Invariant: if a requested run did not happen, the exit code is not 0. Every run counts for the exit code, even if the
+report does not show it.
 """
 
 from __future__ import annotations
@@ -23,42 +23,42 @@ from harness.verdict import worst
 __all__ = ["KEPT_MAX", "Finished", "carry_out"]
 
 KEPT_MAX: Final = 12
-"""Runs in the report, of however many that can be run again."""
+"""The largest number of runs in the report, if runs are repeatable."""
 _TELL_EVERY = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """What came of a campaign."""
+    """The results of a campaign."""
 
     outcomes: tuple[RunOutcome, ...]
-    """Of the runs that are kept whole."""
+    """The outcomes of the runs in the report."""
     tallies: tuple[Tally, ...]
-    """Of all runs."""
+    """The counts of all runs."""
     asked: int
-    """How many runs were asked for."""
+    """How many runs were requested."""
     interrupted: bool
     took_s: float = 0.0
     left_out: tuple[str, ...] = ()
-    """Why some could not be run in this world, a sentence each."""
+    """Why some could not run in this world, one sentence for each reason."""
     error: WorldError | None = None
-    """What the environment broke with, after which nothing more was run."""
+    """The failure of the environment after which no more runs were made."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
-    """Passwords that no report may show."""
+    """Passwords to be removed from reports."""
 
     @property
     def ran(self) -> int:
-        """How many there were; fewer than asked: some never ran."""
+        """How many runs were made."""
         return sum(tally.runs for tally in self.tallies)
 
     @property
     def as_expected(self) -> bool:
-        """Whether all ran, and every reference passed and every defect was convicted."""
+        """Whether all runs were made, every reference passed and every planted defect was detected."""
         return self.ran == self.asked and not any(tally.unexpected for tally in self.tallies)
 
     @property
     def exit_code(self) -> Exit:
-        """A violation beats an interruption, that beats unknown, and unknown beats the environment."""
+        """In the order of precedence: violation, interruption, unknown or vacuous, environment."""
         code = worst(outcome for tally in self.tallies for outcome in tally.counts).exit_code
         if code is Exit.VIOLATION:
             return code
@@ -77,10 +77,10 @@ def carry_out(
     stop: Stop,
     budget_s: float | None = None,
 ) -> Finished:
-    """Run every order, all of one level, unless `stop` or the budget comes first, or the environment breaks.
+    """Performs all orders (of one level), until `stop` is set, the budget is used up or the environment fails.
 
-    Raises UsageError where an order cannot be run at its level, WorldError where the environment breaks before the
-    first run has ended, and CannotHere where no run could be made.
+    Raises UsageError if an order cannot run at its level, WorldError if the environment fails before the first run has
+    ended, and CannotHere if no run could be made in this world.
     """
     level = plan.levels(orders[0].level)
     for order in orders:
@@ -102,7 +102,7 @@ def carry_out(
 
 
 class _Campaign:
-    """One campaign under way. Mutable: `outcomes` and `left_out` grow, by the order's number."""
+    """A running campaign. Mutable: `outcomes` and `left_out` are filled, by the order's number."""
 
     def __init__(
         self,
@@ -126,11 +126,11 @@ class _Campaign:
         self.error: WorldError | None = None
 
     def go(self, stage: Stage) -> None:
-        """Run what is to be run; of very many that can be run again, only those worth keeping are kept whole."""
+        """Performs the orders; if there are many repeatable ones, counts all and then reruns those for the report."""
         if self._level.needs_world:
             from harness.engine.worlds import shared_needs  # noqa: PLC0415 - pulls in a database's client
 
-            # Which world it is, is the first thing to know.
+            # Open a world first, so that the user sees which one is used.
             stage.worlds().open_one(shared_needs(self._orders))
         self._observer.phase("plan", self._in_words())
         numbers: Sequence[int] = range(len(self._orders))
@@ -147,7 +147,7 @@ class _Campaign:
             raise self.left_out[min(self.left_out)]
 
     def counted(self) -> list[Counted]:
-        """Every run, as far as it is counted."""
+        """All runs that were counted."""
         if self._counted is not None:
             return self._counted
         return [Counted.of(number, self.outcomes[number]) for number in sorted(self.outcomes)]
@@ -156,7 +156,7 @@ class _Campaign:
         return not self._stop.is_set() and (self._budget is None or not self._budget.passed)
 
     def _in_words(self) -> str:
-        """What will run, with all that was drawn: before it runs."""
+        """The description of the campaign before it runs, with its seeds."""
         orders = self._orders
         names = ", ".join(dict.fromkeys(order.scenario.scenario for order in orders))
         seeds = sorted({order.seed for order in orders})
@@ -175,8 +175,8 @@ class _Campaign:
             yield run
 
     def _run_all(self, stage: Stage, numbers: Sequence[int]) -> None:
-        """As lanes are free. Raises the first WorldError."""
-        # What has been counted already is only run again, and nothing of it is left out.
+        """Performs the orders in as many threads as there are lanes. Raises the first WorldError."""
+        # Reruns of counted orders for the report are not limited by the budget.
         goes_on: Callable[[], bool] = self._goes_on if self._counted is None else lambda: True
 
         def run(number: int) -> None:

@@ -1,7 +1,7 @@
-"""What takes an operator's results, and has no room for more now and then: a scenario's `operator.downstream`.
+"""A downstream that repeatedly has no output buffer available: a scenario's `operator.downstream`.
 
-Answers to the output availability of a Flink task under back pressure. Invariant: it takes some results before it is
-shut again, so what is held is held for a known time at most.
+Answers to the output availability of a Flink task under back pressure. Invariant: it accepts `takes` checks between two
+blocked times, so a result waits for at most `shut_ms`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["ShutDownstream"]
 
 
 class ShutDownstream:
-    """Of one attempt. Mutable: shut for `shut_ms` each time that it was asked for room `takes` times."""
+    """The downstream of one attempt: blocks for `shut_ms` after every `takes` checks. Mutable."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, takes: int, shut_ms: int) -> None:
         self._loop = loop
@@ -24,7 +24,7 @@ class ShutDownstream:
         self._shut: Availability | None = None
 
     def __call__(self) -> Availability:
-        """Whether there is room, and the wait for it."""
+        """The present availability; if it is blocked, a wait for its end."""
         if self._shut is not None:
             return self._shut
         self._asked += 1

@@ -1,7 +1,7 @@
-"""The findings: for each fault of a scenario, when it acted in a run and what shows that it bit.
+"""The findings: for each fault of a scenario, when it was active in a run, and its evidence.
 
-Invariant: a finding rests on the run's recorded lines alone, so it can be made again from them; a fault whose
-trigger never came has a finding too, one without times.
+Invariant: findings are computed from the recorded lines only; a fault whose trigger never came has a finding without
+times.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ _OF_A_TIME = frozenset({"~due", "~arming", "~armed", "~bit", "~found", "~deed", 
 
 
 def findings(scenario: Scenario, lines: Sequence[Line]) -> list[FaultRecord]:
-    """One a fault of the scenario, in its order."""
+    """One finding for each fault, in the scenario's order."""
     run = _run_of(lines)
     return [_finding(fault, run) for fault in scenario.faults]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
-    """A run's lines, and what every fault's evidence looks at."""
+    """The lines of a run, prepared for the evidence of all faults."""
 
     lines: Sequence[Line]
     seen: Seen
     notes: Mapping[str, Mapping[int, Sequence[Line]]]
-    """By fault, then by which time it acted."""
+    """The lines about each fault, by fault and activation."""
 
 
 def _run_of(lines: Sequence[Line]) -> _Run:
-    """Each line looked at once, whatever the number of faults."""
+    """Reads each line once for all faults."""
     notes: dict[str, dict[int, list[Line]]] = {}
     for line in lines:
         if line["k"] in _OF_A_TIME:
@@ -86,7 +86,7 @@ def _found(fault: FoundFault, run: _Run) -> list[FaultTime]:
 
 
 def _time(action: OutsideFault, notes: Sequence[Line], seen: Seen) -> FaultTime:
-    """One time that it acted; without an end there is no telling what happened under it."""
+    """One activation; without a recorded end there is no evidence."""
     first: dict[str, Line] = {}
     for note in notes:
         first.setdefault(note["k"], note)
@@ -116,7 +116,7 @@ def _time(action: OutsideFault, notes: Sequence[Line], seen: Seen) -> FaultTime:
 
 
 def fault_events(records: Iterable[FaultRecord]) -> list[dict[str, Any]]:
-    """The `fault` events of the history, on the recorders' clock: a begin and an end each time that one acted."""
+    """The `fault` events of the history, on the recorders' clock: begin and end of each activation."""
     events: list[dict[str, Any]] = []
     for record in records:
         stalls = {"stalls": True} if FAULTS[record.kind].stalls else {}

@@ -1,7 +1,7 @@
-"""One run in a world: the plan handed to the attempts, the faults acted out, what was recorded merged.
+"""One run in a world: prepares the database, starts the attempts, injects the faults, merges the recorded lines.
 
-Invariant: whatever happens, every fault is healed, every attempt has ended, and what was recorded is merged; a run
-that could not finish says so.
+Invariant: at the end every fault is healed, every attempt has ended and the recorded lines are merged, also after an
+error; an unfinished run is marked as such.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ def record_in_world(
     runner: LevelRunner,
     inspect: Callable[[Endpoint], None] = lambda root: None,
 ) -> Record:
-    """Run `order` in the site's world; raw events and logs are left in its folder. A `Play` of its runner.
+    """Performs `order` in the site's world; leaves raw events and logs in its folder. A `Play` for `runner`.
 
-    `inspect` may look at the run's database, past the proxy, before it is dropped.
+    `inspect` may read the run's database over a direct connection before it is dropped.
     """
     world, scenario = site.world, order.scenario
     assert world is not None, f"level {order.level} needs a world"
@@ -102,12 +102,12 @@ def record_in_world(
 
 
 def _coordinated(scenario: Scenario, root: Endpoint, recorder: Recorder) -> AbstractContextManager[None]:
-    """Who decides that a checkpoint is complete; the atomic sink's own transaction does."""
+    """The coordinator that completes checkpoints; the atomic sink needs none."""
     return nullcontext() if scenario.sink == "atomic" else coordinated(root, note=recorder.record)
 
 
 def _audit(root: Endpoint, scenario: Scenario, ending: Ending, *, offered: int) -> TableAudit | None:
-    """What the tables hold; None if the database does not answer and the run was given up anyway."""
+    """Reads the run's tables; None if the database does not answer and the run had failed anyway."""
     try:
         return read_audit(root, offered=offered, ordered=scenario.operator.mode == "ordered")
     except (pymysql.MySQLError, OSError) as error:
@@ -142,7 +142,7 @@ def _plan(
 
 
 def _acts(order: Order) -> Scenario:
-    """The scenario as it is acted out: without its faults, if that is the planted defect."""
+    """The scenario to perform; without its faults if the planted defect is a harness that injects none."""
     if variant_of(order.mutant).arms_faults:
         return order.scenario
     return order.scenario.model_copy(update={"faults": ()})
@@ -151,7 +151,7 @@ def _acts(order: Order) -> Scenario:
 def _history(
     order: Order, leftovers: Leftovers, faults: Sequence[FaultRecord], audit: TableAudit | None
 ) -> tuple[Header, list[Event]]:
-    """Merge what was recorded, and read it as anybody would read the file."""
+    """Merges the recorded lines and reads the result with the reader for history files."""
     committed = {(row.subtask, row.epoch): row.token for row in audit.epochs} if audit else {}
     lines = merge(
         leftovers,
@@ -164,7 +164,7 @@ def _history(
 
 
 def _read_own(header: Mapping[str, Any], lines: Sequence[Line]) -> tuple[Header, list[Event]]:
-    """Header and events of a history that we made. Raises HarnessError if it breaks the format."""
+    """Header and events of our own history. Raises HarnessError if it violates the format."""
     reader = open_text(history_text(header, lines))
     events = list(reader.events())
     if reader.header is None or reader.breaches:

@@ -1,9 +1,8 @@
-"""What the engine asks of a level of fidelity: its needs, how it makes a run, and the run while it goes on.
+"""The interface between the engine and the levels (`sim`, `live`, `spark`).
 
-Answers to Jepsen's `Client` and `DB`. The engine asks a level what it can do, never which one it is. `poll`
-of an execution never blocks, and after `stop` no process of it does work any more, superseded ones included.
-An `Observer` is told of phases and may ask to stop; it changes nothing of what it sees, and a stop ends a
-campaign early, never a run halfway judged.
+Answers to Jepsen's `Client` and `DB`. Invariants: the engine asks a level for its properties, never for its name;
+`Execution.poll` does not block; after `Execution.stop` no process of the run works any more, replaced ones included; an
+observer does not influence a run; a stop ends a campaign early, but a finished run is still judged completely.
 """
 
 from __future__ import annotations
@@ -45,60 +44,60 @@ __all__ = [
 
 
 class Stop(threading.Event):
-    """Set from outside (Ctrl-C) to end a run early, with all that it owes."""
+    """Set from outside (Ctrl-C) to end a run early; faults are still healed and results reported."""
 
 
 class Observer:
-    """Told how a run goes; the silent one. `harness.cli.campaigning` has those that speak."""
+    """Receives the progress of a run. This one ignores it; `harness.cli.campaigning` has observers that print."""
 
     def phase(self, name: str, text: str) -> None:
-        """A phase begins, a fault is armed or healed: worth a line."""
+        """A phase begins, or a fault is armed or healed."""
 
     def standing(
         self, *, in_flight: int, lag: int, epoch: int, faults: Mapping[str, bool], elapsed_s: float
     ) -> None:
-        """How it stands now: `faults` are those that act, and whether each bites; a few times a second."""
+        """The present state, a few times a second; `faults`: the active faults, and whether each has evidence."""
 
 
 ATTEMPTS_MAX = 4
-"""Failures and kills that a subtask may have; with the last one the run has failed. Spark's default too."""
+"""The number of failed attempts of a subtask after which the run fails; Spark's default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessEnd:
-    """A worker's process as it was reaped."""
+    """The end of a worker's process."""
 
     subtask: int
     pid: int
     code: int
-    """Its exit code, or the signal that ended it, negative."""
+    """Its exit code, or the negative number of the signal that ended it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionState:
-    """Whether it still runs, and why it stopped early if it did."""
+    """Whether the run still goes on, and why it ended early if it did."""
 
     running: bool
     error: str | None = None
     ends: tuple[ProcessEnd, ...] = ()
-    """The processes that were reaped since the last look, where this level reaps them itself."""
+    """The processes that ended since the last poll, if this level reaps them itself."""
 
 
 class Execution(Workers, Protocol):
-    """A run under way."""
+    """A run that has been started."""
 
     def poll(self) -> ExecutionState:
-        """Restart what died, reap what ended, and say how it stands."""
+        """Restarts dead attempts, reaps ended processes, and returns the state."""
 
     def stop(self) -> None:
-        """End every attempt, within a few seconds."""
+        """Ends every attempt, within a few seconds."""
 
 
 class LevelRunner(Protocol):
-    """Starts runs at one level (`live`, `spark`)."""
+    """Starts runs at one level with processes (`live`, `spark`)."""
 
     def start(self, plan: RunPlan, *, subtasks: int, logs: Path) -> Execution:
-        """Begin all subtasks of `plan`; what they print goes to files in `logs`."""
+        """Starts all subtasks of `plan`; their output goes to files in `logs`."""
 
 
 if TYPE_CHECKING:
@@ -107,58 +106,58 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """Where one run is made, and who looks on."""
+    """The folder, world and observer of one run."""
 
     run_id: str
     folder: Path
-    """Of this run alone; raw events, logs and the history are left there."""
+    """The run's own folder, for raw events, logs and the history."""
     world: World | None = None
     """None: the level needs no world."""
     observer: Observer = field(default_factory=Observer)
     stop: Stop = field(default_factory=Stop)
     limit_s: float | None = None
-    """Shortens the scenario's own budget."""
+    """A limit in addition to the scenario's own budget."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What a run left, not yet judged; times are those of its history."""
+    """The recorded result of a run, before it is judged; times are those of its history."""
 
     header: Header
     events: Sequence[Event]
     whole: bool
-    """Whether it ran to its end and nothing that was recorded is missing: otherwise it is never a pass."""
+    """Whether it ran to its end and no recorded line is missing; otherwise it cannot pass."""
     error: str | None
-    """Why it stopped early, if it did."""
+    """Why it ended early, if it did."""
     interrupted: bool = False
     ran_us: int
-    """When it was over, by `clock.monotonic_us`."""
+    """When it ended, by `clock.monotonic_us`."""
     world: WorldDescription
     faults: tuple[FaultRecord, ...]
     accounting: Mapping[str, int]
-    """Counted in the tables, beside the checkers."""
+    """Counts from the database tables, independent of the checkers."""
     threats: tuple[str, ...] = ()
     pitfalls: tuple[Pitfall, ...] | None = None
-    """None: this level does not record what a pitfall shows in."""
+    """None: this level does not record the data to detect pitfalls."""
     judge: Callable[[Header, Sequence[Event]], Judgement] = judge
-    """A planted defect may be one of the judge."""
+    """The function that judges the run; a planted defect may replace it."""
 
 
 Play = Callable[[Order, Site], Record]
-"""Makes one run. Raises CannotHere, before anything is done, if the world has no means for a fault; WorldError if the
-world breaks under the harness."""
+"""Makes one run. Raises CannotHere before it starts if the world lacks an ability that a fault needs, and WorldError if
+the world fails."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """What a level may need while it is open."""
+    """The resources that a level gets when it is opened."""
 
     lanes: int = 1
-    """Runs at a time, at most."""
+    """The largest number of parallel runs."""
     folder: Path = Path()
-    """For files of its own; its parent outlives it."""
+    """A folder for its own files."""
     note_process: Callable[[int], None] = lambda pid: None
-    """Is given the pid of everything that is started."""
+    """Called with the pid of each process that is started."""
     announce: Callable[[str], None] = lambda text: None
 
 
@@ -167,29 +166,29 @@ class Level(Protocol):
 
     @property
     def name(self) -> str:
-        """As scenario files list it."""
+        """Its name in scenario files."""
 
     @property
     def needs_world(self) -> bool:
-        """Whether a run needs a database and a proxy to itself; such runs are threads of one process."""
+        """Whether each run needs its own database and proxy; such runs are threads of one process."""
 
     @property
     def repeatable(self) -> bool:
-        """Whether equal orders give equal bytes: very many runs are then only counted, in forked processes."""
+        """Whether equal orders give equal histories, so that many runs can be counted in forked processes."""
 
     def refuse(self, order: Order) -> None:
-        """Raise UsageError for what only this level cannot run."""
+        """Raises UsageError if this level cannot run the order."""
 
     def open(self, opening: Opening) -> AbstractContextManager[Play]:
-        """What makes runs, while the block lasts."""
+        """The function that makes runs, while the block lasts."""
 
 
 Levels = Callable[[str], Level]
-"""The level of that name."""
+"""Finds a level by its name."""
 
 
 def refuse(order: Order, level: Level) -> None:
-    """Raise UsageError if `order` cannot be run at `level`: not listed by the file, or a fault has no means there."""
+    """Raises UsageError if `order` cannot run at `level`: the file does not list it, or a fault cannot act there."""
     scenario = order.scenario
     refuse_at_level(scenario, level.name)
     if level.name not in scenario.levels:

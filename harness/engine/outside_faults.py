@@ -1,7 +1,7 @@
-"""The faults that the harness does from outside at a real level: to the proxy, to the server, to processes.
+"""The outside faults of a run at a real level: on the proxy, the server and processes.
 
-A place where faults act, in the machine's time. Invariant: what it calls back, it calls back from the thread that
-steps; a fault itself has a thread of its own.
+Implements the schedule's `Place` in real time. Invariant: all callbacks come from the thread that calls `step`; each
+activation of a fault has its own thread.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from harness.scenario.moments import Moments
 __all__ = ["OutsideFaults"]
 
 _LOOK_US: Final = 100_000
-"""Between two looks whether a fault has left evidence."""
+"""Interval between two checks whether a fault has evidence."""
 
 _Alarm = tuple[int, Callable[[], None]]
 
 
 @dataclass(slots=True, kw_only=True)
 class OutsideFaults:
-    """Call `step` often; leave the block and everything is healed. Mutable; a `Place`.
+    """Call `step` often; all faults are healed when the block ends. Mutable; a `Place`.
 
-    `note` records, from any thread: `~due`, `~arming` (it may act from now on), `~armed` (it does), `~bit` (its
-    evidence was seen), `~found`, `~deed`, `~healing` (before it is taken away) and `~healed`. What happens between
-    `~armed` and `~healing` happened under the fault. `tell` is for people, from the thread that steps.
+    `note` records lines from any thread: `~due`, `~arming` (it may act from now on), `~armed` (it acts), `~bit` (its
+    evidence was found), `~found`, `~deed`, `~healing` (before it is removed) and `~healed`. The fault is active between
+    `~armed` and `~healing`. `tell` gets messages for the user, from the thread that calls `step`.
     """
 
     scenario: Scenario
@@ -58,15 +58,15 @@ class OutsideFaults:
         self._schedule = Schedule(faults=outside, seed=self.seed, place=self)
 
     def active(self) -> dict[str, bool]:
-        """The faults that act now, and whether each has left evidence by now."""
+        """The faults that are active now, and whether each has evidence."""
         return {one.fault.id: one.bitten for one in self._schedule.acting if one.acts}
 
     def is_settled(self) -> bool:
-        """Whether every fault that began has been armed by now, and every one that is over has healed."""
+        """Whether every fault that began is armed, and every one that is over has healed."""
         return all(acting.is_settled for acting in self._begun)
 
     def step(self, progress: Progress, *, now_us: int) -> None:
-        """Begin what is due, end what is over. Raises what a fault broke with."""
+        """Begins faults that are due and ends those that are over. Raises the error of a fault that failed."""
         self._progress, self.now_us = progress, now_us
         polls, self._next_step = self._next_step, []
         for poll in polls:
@@ -79,29 +79,25 @@ class OutsideFaults:
     # -------------------------------------------------------------------------------------- as a place
 
     def at(self, instant_us: int, callback: Callable[[], None]) -> _Alarm:
-        """See `Place`: at the first step from then on."""
+        """Calls back in the first `step` from that time on."""
         alarm = (instant_us, callback)
         self._alarms.append(alarm)
         return alarm
 
     def cancel(self, alarm: _Alarm) -> None:
-        """See `Place`."""
         if alarm in self._alarms:
             self._alarms.remove(alarm)
 
     def look_again(self, callback: Callable[[], None], *, soon: bool) -> None:
-        """See `Place`."""
         if soon:
             self._next_step.append(callback)
         else:
             self.at(self.now_us + _LOOK_US, callback)
 
     def lasts_ms(self, fault: Fault) -> int | None:
-        """See `Place`."""
         return fault.lasts_ms
 
     def begins(self, fault: Fault, *, cycle: int, due_us: int) -> _Told:
-        """See `Place`."""
         after = max((one.after for one in self._begun if one.fault.on_link == fault.on_link), default=0)
         acting = _Told(
             fault=cast("OutsideFault", fault),
@@ -120,7 +116,7 @@ class OutsideFaults:
         return acting
 
     def evidence(self, acting: ActingOutside) -> Evidence:
-        """What shows by now that it was effective."""
+        """The evidence of an activation so far."""
         progress = self._progress
         seen = Seen(
             arming_us=acting.arming_us,
@@ -148,14 +144,13 @@ class OutsideFaults:
 
 @dataclass(slots=True, kw_only=True)
 class _Told(ActingOutside):
-    """One time that a fault acts, as people and the history hear of it. Mutable."""
+    """One activation of a fault, which reports its evidence and its end. Mutable."""
 
     outside: OutsideFaults
     bitten: bool = False
     is_told: bool = False
 
     def look(self) -> None:
-        """See `Acting`."""
         if self.bitten or not self.acts:
             return
         evidence = self.outside.evidence(self)
@@ -165,7 +160,6 @@ class _Told(ActingOutside):
             self.outside.tell(f"{self.fault.id} bites: {_in_words(evidence)}")
 
     def told(self) -> None:
-        """See `Acting`."""
         if self.is_told:
             return
         self.is_told = True
@@ -176,7 +170,6 @@ class _Told(ActingOutside):
         self.outside.tell(f"{self.fault.id} has healed; {left}")
 
     def close(self) -> None:
-        """See `Acting`."""
         self.heal()
         self.told()
 

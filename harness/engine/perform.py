@@ -1,7 +1,7 @@
-"""One run, at any level: from the order to the judged history.
+"""Performs one run at any level: from the order to the judged history.
 
-Answers to Jepsen's `run!`. Invariant: a run that could not finish, or whose recording has gaps, says so and is never
-better than `unknown`; what is stored is what was judged.
+Answers to Jepsen's `run!`. Invariant: a run that did not finish, or whose recording has gaps, is never better than
+`unknown`; the stored history is the one that was judged.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ __all__ = ["convicts_of", "judged", "perform"]
 
 
 def judged(record: Record) -> Judgement:
-    """The verdict; of a run that was given up, or whose recording has gaps, never better than `unknown`."""
+    """The verdict; at best `unknown` for a run that did not finish or whose recording has gaps."""
     verdict = record.judge(record.header, record.events)
-    # What is not there may be what would have convicted; nothing left open, by chance, is no pass either.
+    # A missing line may be the one that shows a violation, so the run cannot pass.
     return verdict if record.whole else replace(verdict, outcome=worst([verdict.outcome, Outcome.UNKNOWN]))
 
 
 def convicts_of(order: Order) -> tuple[str, ...]:
-    """The invariants that must convict the planted defect; none: the run must pass."""
+    """The invariants that must detect the planted defect; empty: the run must pass."""
     if order.mutant is None:
         return ()
     from harness.defects import find_defect  # noqa: PLC0415 - most runs plant nothing
@@ -37,7 +37,7 @@ def convicts_of(order: Order) -> tuple[str, ...]:
 
 
 def perform(order: Order, *, play: Play, site: Site) -> RunOutcome:
-    """Run `order`; its judged history is left in the site's folder. Raises what `play` raises."""
+    """Performs `order` and leaves its history in the site's folder. Raises what `play` raises."""
     started_at, began_us = utc_now().isoformat(timespec="seconds"), monotonic_us()
     site.folder.mkdir(parents=True, exist_ok=True)
     scenario = order.scenario
@@ -76,9 +76,11 @@ def perform(order: Order, *, play: Play, site: Site) -> RunOutcome:
 
 
 def _unnamed(scenario: Scenario, record: Record) -> tuple[str, ...]:
-    """What is to be said of a run that was to show a pitfall, and did not."""
+    """A warning if the scenario expects a pitfall that the run did not show."""
     if scenario.pitfall is None or record.pitfalls is None:
         return ()
     if any(pitfall.name == scenario.pitfall for pitfall in record.pitfalls):
         return ()
-    return (f"The pitfall {scenario.pitfall} was to be named, and the run did not show it: that is no pass.",)
+    return (
+        f"The run did not show the pitfall {scenario.pitfall} that the scenario expects, so it is vacuous.",
+    )

@@ -1,7 +1,7 @@
-"""What cannot be done here, said before the run: a fault that a level or a world has no means for.
+"""Refuses a scenario before the run if a level or a world cannot perform one of its faults.
 
-Answers to Jepsen's optional protocols (`Kill`, `Pause`), asked for before a test starts. Invariant: a fault that
-would do nothing is refused with the words of what can do it; it never runs to end `vacuous`.
+Answers to Jepsen's optional protocols (`Kill`, `Pause`), which are checked before a test starts. Invariant: a fault
+that could do nothing is refused with a message that says where it can act.
 """
 
 from __future__ import annotations
@@ -16,19 +16,21 @@ __all__ = ["refuse_at_level", "refuse_in_world"]
 
 
 def refuse_at_level(scenario: Scenario, level: str) -> None:
-    """Raise CannotHere if a fault of `scenario` is none for `level`."""
+    """Raises CannotHere if a fault of `scenario` cannot act at `level`."""
     _refuse(scenario, _no_fault_of(scenario, level), fix=_levels_for(scenario))
 
 
 def refuse_in_world(scenario: Scenario, lacks: Mapping[str, str]) -> None:
-    """Raise CannotHere if a fault needs what the world lacks; `lacks` says for each ability what has it."""
+    """Raises CannotHere if a fault needs an ability that the world lacks; `lacks` says for each where to get it."""
     sentences = [
         f"`{fault.do}` (fault {fault.id}) needs {lacks[ability]}"
         for fault in scenario.faults
         for ability in fault.abilities
         if ability in lacks
     ]
-    _refuse(scenario, sentences, fix="choose so, or a scenario without it")
+    _refuse(
+        scenario, sentences, fix="choose a world and a proxy that have it, or a scenario without this fault"
+    )
 
 
 def _no_fault_of(scenario: Scenario, level: str) -> Iterator[str]:

@@ -1,8 +1,8 @@
-"""The schedule: begins each fault when its trigger has come, ends it when its time is over, again if it repeats.
+"""The schedule: begins each fault when its trigger comes, ends it when its time is over, and repeats it if asked.
 
-Answers to Jepsen's nemesis process. The same at every level; where faults act, and in whose time, is a `Place`.
-Invariants: whatever was begun is healed when the schedule is closed, one after the other, in the reverse order; a
-fault that breaks is raised, so that no run goes on without what it was meant to meet.
+Answers to Jepsen's nemesis process. The same at every level; a `Place` supplies the clock and performs the faults.
+Invariants: closing the schedule heals all faults one by one in reverse order; the error of a fault is raised, so that a
+run does not go on without its fault.
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ from harness.scenario.moments import Moments, due_us, shown_by
 __all__ = ["UNTIL_EFFECTIVE_US", "Acting", "Place", "Schedule"]
 
 UNTIL_EFFECTIVE_US: Final = 10_000_000
-"""The longest that a fault without a duration acts while its evidence does not come."""
+"""How long a fault without a duration is active if no evidence is found."""
 
 
 class Acting(Protocol):
-    """One time that a fault acts. Mutable."""
+    """One activation of a fault. Mutable."""
 
     @property
     def bitten(self) -> bool:
-        """Whether its evidence was seen."""
+        """Whether its evidence was found."""
 
     @property
     def armed_us(self) -> int | None:
-        """Since when it acts; None: it is still being armed."""
+        """Since when it is active; None: it is still being armed."""
 
     @property
     def ended(self) -> bool:
-        """Whether it has healed, or broken."""
+        """Whether it has healed or failed."""
 
     def start(self) -> None:
-        """Arm it. Where an attempt does it to itself, this may return only when it is over."""
+        """Arms it. If the attempt does it to itself, this may return only when it is over."""
 
     def look(self) -> None:
-        """Whether it has left evidence by now; `bitten` says so from then on."""
+        """Checks for evidence and updates `bitten`."""
 
     def end(self) -> None:
-        """Let it heal; does not wait."""
+        """Begins to heal it; does not wait."""
 
     def told(self) -> None:
-        """It has healed: tell of it, once. Raises what it broke with."""
+        """Called when it has healed: reports that once. Raises the fault's error."""
 
     def close(self) -> None:
-        """The run is over: heal it, and wait until it has."""
+        """Called at the end of the run: heals it and waits."""
 
 
 A = TypeVar("A", bound=Acting)
@@ -59,42 +59,42 @@ A_co = TypeVar("A_co", bound=Acting, covariant=True)
 
 
 class Place(Protocol[A_co]):
-    """Where faults act, and in whose time."""
+    """Performs faults and supplies the clock, for one level."""
 
     watches_to_the_end: bool
-    """Whether a fault may break while it acts, so that it is looked at after its evidence was seen, too."""
+    """Whether an active fault may fail, so that it is checked even after its evidence was found."""
 
     @property
     def now_us(self) -> int:
-        """The instant."""
+        """The present time."""
 
     def at(self, instant_us: int, callback: Callable[[], None]) -> Any:
-        """Call back at that instant; what `cancel` takes."""
+        """Calls back at that time; returns a handle for `cancel`."""
 
     def cancel(self, alarm: Any) -> None:
-        """Do not call back."""
+        """Cancels a callback."""
 
     def look_again(self, callback: Callable[[], None], *, soon: bool) -> None:
-        """Call back after the place's interval between two looks; `soon`: as soon as it can."""
+        """Calls back after the place's polling interval; `soon`: at the next opportunity."""
 
     def lasts_ms(self, fault: Fault) -> int | None:
-        """How long it acts; None: until its evidence is there."""
+        """How long the fault is active; None: until its evidence is found."""
 
     def begins(self, fault: Fault, *, cycle: int, due_us: int) -> A_co:
-        """One time of it begins."""
+        """Creates an activation of the fault."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _Planned(Generic[A]):
-    """One fault and where it stands. Mutable."""
+    """The state of one fault. Mutable."""
 
     fault: Fault
     first_us: int | None = None
-    """When it was due first; None: its trigger has not come."""
+    """When it was first due; None: its trigger has not come."""
     begun: int = 0
-    """How many times it has begun."""
+    """How many activations it has had."""
     now: _Turn[A] | None = None
-    """The time that it acts now, or acted last."""
+    """Its present or last activation."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -104,12 +104,12 @@ class _Turn(Generic[A]):
     acting: A
     is_over: bool = False
     end: Any = None
-    """The alarm of its end, once that is known."""
+    """The handle of the callback that ends it, once that is planned."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Schedule(Generic[A]):
-    """`come` whenever something has happened. Mutable."""
+    """Call `come` whenever the counts of a run change. Mutable."""
 
     faults: Iterable[Fault]
     seed: int
@@ -123,20 +123,20 @@ class Schedule(Generic[A]):
 
     @property
     def is_empty(self) -> bool:
-        """Whether it waits for nothing at all."""
+        """Whether it has no faults."""
         return not self._planned
 
     @property
     def acting(self) -> list[A]:
-        """The newest time of each fault that has begun."""
+        """The newest activation of each fault that has begun."""
         return [planned.now.acting for planned in self._planned if planned.now is not None]
 
     # ------------------------------------------------------------------------------------------- triggers
 
     def come(self, moments: Moments, *, subtask: int | None = None, phase: str | None = None) -> None:
-        """Begin those whose trigger has come; an attempt of `subtask` is at `phase`, if one is named.
+        """Begins the faults whose trigger has come; `phase`: the phase that an attempt of `subtask` has reached.
 
-        What an attempt does to itself, it does at that very place.
+        A fault that the attempt does to itself begins immediately, at that phase.
         """
         now_us = self.place.now_us
         for planned in self._planned:
@@ -150,7 +150,7 @@ class Schedule(Generic[A]):
             if here and not isinstance(fault.when, At | Between):
                 planned.first_us = instant_us
                 self._begin(planned, instant_us)
-            else:  # a cut connection would be told to a loop that is in the middle of a call
+            else:  # not now: the loop would get the loss of a connection in the middle of a call
                 self._due_at(planned, instant_us)
 
     def _due_at(self, planned: _Planned[A], instant_us: int) -> None:
@@ -170,13 +170,13 @@ class Schedule(Generic[A]):
         acting.start()
 
     def _plan_end(self, planned: _Planned[A], turn: _Turn[A]) -> None:
-        """Its time counts from when it is armed."""
+        """Its duration counts from when it is armed."""
         armed_us, lasts_ms = turn.acting.armed_us, self.place.lasts_ms(planned.fault)
         if turn.end is None and armed_us is not None and lasts_ms is not None:
             turn.end = self.place.at(armed_us + lasts_ms * 1000, partial(self._end, planned, turn))
 
     def _look(self, planned: _Planned[A], turn: _Turn[A]) -> None:
-        """Whether it has been effective; without a duration that is its end, and so is a long wait."""
+        """Checks for evidence; ends a fault without a duration when it is found, or after `UNTIL_EFFECTIVE_US`."""
         acting, place = turn.acting, self.place
         if turn.is_over:
             return
@@ -196,14 +196,13 @@ class Schedule(Generic[A]):
             place.look_again(partial(self._look, planned, turn), soon=False)
 
     def _end(self, planned: _Planned[A], turn: _Turn[A]) -> None:
-        """Heal it."""
         if not turn.is_over:
             turn.is_over = True
             turn.acting.end()
             self._await_healed(planned, turn)
 
     def _await_healed(self, planned: _Planned[A], turn: _Turn[A]) -> None:
-        """Its next time may come when this one has healed; a late one makes no later one late."""
+        """Plans the next activation once this one has healed; a delay does not shift later ones."""
         if not turn.acting.ended:
             self.place.look_again(partial(self._await_healed, planned, turn), soon=True)
             return
@@ -214,7 +213,7 @@ class Schedule(Generic[A]):
             self._due_at(planned, max(self.place.now_us, next_us))
 
     def close(self) -> None:
-        """The run is over: nothing begins any more, and what acts is healed, the last that began first."""
+        """Ends the schedule: cancels planned activations and heals active ones, the last one first."""
         for alarm in self._waiting:
             self.place.cancel(alarm)
         with ExitStack() as stack:

@@ -1,6 +1,6 @@
-"""A stage: the levels and worlds that runs share, opened when first needed and closed for sure.
+"""A stage: the levels and worlds that runs share, opened when first needed and closed with the block.
 
-Invariant: what is left when the stage closes is the reports.
+Invariant: when the stage is closed, only the reports are left.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 __all__ = ["Keep", "Stage", "StagePlan", "open_stage"]
 
 Keep = Literal["never", "on-failure", "always"]
-"""Whose raw event files and worker logs stay in the report's folder."""
+"""For which runs to keep raw event files and worker logs in the report's folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagePlan:
-    """What a stage is made of."""
+    """The settings of a stage."""
 
     run_id: str
     report: Path
@@ -43,20 +43,20 @@ class StagePlan:
     world: str = "auto"
     proxy: str = "auto"
     lanes: int = 1
-    """Runs at a time."""
+    """The number of parallel runs."""
     keep: Keep = "on-failure"
     offline: bool = False
 
 
 @contextmanager
 def open_stage(plan: StagePlan, *, observer: Observer, stop: Stop) -> Iterator[Stage]:
-    """A stage while the block lasts; nothing of it is open yet."""
+    """A stage while the block lasts; it opens worlds and levels only when they are needed."""
     with ExitStack() as stack:
         yield Stage(plan, stack=stack, observer=observer, stop=stop)
 
 
 class Stage:
-    """Runs orders, from several threads if there are several lanes. Mutable: opens what is needed."""
+    """Performs orders, from several threads if there are several lanes. Mutable: opens what is needed."""
 
     def __init__(self, plan: StagePlan, *, stack: ExitStack, observer: Observer, stop: Stop) -> None:
         self._plan = plan
@@ -70,14 +70,14 @@ class Stage:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The passwords of the worlds so far; no report may show one."""
+        """The passwords of the worlds so far, to be removed from reports."""
         return () if self._worlds is None else tuple(self._worlds.secrets)
 
     def run(self, order: Order, *, limit_s: float | None = None) -> RunOutcome:
-        """Perform `order`, in a scratch folder if it has a world, and keep in the report's what is to stay.
+        """Performs `order`, in a scratch folder if it has a world, and moves the files to keep to the report's folder.
 
-        Raises CannotHere, before anything is done, if the world has no means for a fault; WorldError if there is none
-        to be had, or if it breaks under the harness itself.
+        Raises CannotHere before it starts if the world lacks an ability that a fault needs, and WorldError if no world
+        can be opened or the world fails.
         """
         refuse(order, self._plan.levels(order.level))
         with self._opening:
@@ -110,7 +110,7 @@ class Stage:
             yield world
 
     def worlds(self) -> Worlds:
-        """Opened, without a world yet, by the first who needs one."""
+        """The shared worlds, created on first use."""
         with self._opening:
             if self._worlds is None:
                 from harness.engine.worlds import open_worlds  # noqa: PLC0415 - pulls in a database's client
@@ -137,7 +137,7 @@ class Stage:
 
     @contextmanager
     def _rescuing(self, scratch: Path, home: Path) -> Iterator[None]:
-        """Keep what a run left that broke, where that can be."""
+        """Copies the files of a failed run to the report's folder, if possible."""
         try:
             yield
         except WorldError:

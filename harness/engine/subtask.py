@@ -1,11 +1,11 @@
-"""The task of one subtask, at any level: a `StreamTask` between a source that is read by position and a sink.
+"""The task of one subtask at any level: a `StreamTask` between a source with positions and a sink.
 
-Answers to what the constructor of Flink's `SourceOperatorStreamTask` builds. Its parts:
+Answers to Flink's `SourceOperatorStreamTask`. Its parts:
 
     source -> PositionedInput -> [keyed operator ->] lookups -> the coordination's `emit`
 
-Invariant: a checkpoint is `StreamTask`'s own, by barrier or by mail, and goes to the coordination in the task's frame;
-the task ends when the last checkpoint, which begins after the end of its data, is complete (C18).
+Invariants: checkpoints are `StreamTask`'s own, by barrier or by mail, and are handed to the coordination in the task's
+thread; the task ends when its last checkpoint, taken after the end of its data, is complete (C18).
 """
 
 from __future__ import annotations
@@ -37,58 +37,58 @@ from reference_impl.task.task_environment import LocalRecordWriter, TaskEnvironm
 __all__ = ["LOOKUPS", "Coordination", "Head", "HeadInput", "Subtask"]
 
 LOOKUPS = "lookups"
-"""The id of the operator that calls."""
+"""The id of the asynchronous operator."""
 _NAME = "the subtask"
 
 
 class Coordination(Reader, Protocol):
-    """What takes the task's output and its checkpoints; told before the effect."""
+    """Receives the task's output and checkpoints, before they have an effect outside."""
 
     @property
     def is_complete_at_once(self) -> bool:
-        """Whether a checkpoint is complete when `completes` returns; else the task is notified."""
+        """Whether a checkpoint is complete when `completes` returns; otherwise the task is notified."""
 
     @property
     def cuts_at_end(self) -> bool:
-        """Whether the task takes its last checkpoint itself, as with barriers, or waits to be asked."""
+        """Whether the task triggers its last checkpoint itself, or waits for the coordination to trigger it."""
 
     def listens(self, notify: Callable[[int], None]) -> None:
-        """`notify` sends the task the mail that a checkpoint is complete."""
+        """Sets the function that notifies the task by mail of a completed checkpoint."""
 
     def emit(self, element: OperatorInput) -> None:
         """An element leaves the last operator."""
 
     def completes(self, checkpoint: Checkpoint) -> None:
-        """The subtask's part: make it durable, and with an atomic sink visible too, or raise."""
+        """Makes the subtask's part of a checkpoint durable (with the atomic sink also visible), or raises."""
 
     def declines(self, number: int) -> None:
-        """The task takes no part in checkpoint `number`: it is not running yet, or no more."""
+        """The task declines checkpoint `number`, because it does not run yet or any more."""
 
     def finishing(self) -> None:
-        """Everything has left; the next checkpoint is the last."""
+        """All data has been emitted; the next checkpoint is the last."""
 
     def completed(self, number: int) -> None:
-        """Checkpoint `number` is complete: make visible what it holds."""
+        """Checkpoint `number` is complete: make its output visible."""
 
     def drained(self) -> None:
-        """The last checkpoint is complete, and the operators are closed."""
+        """The last checkpoint is complete and the operators are closed."""
 
 
 class HeadInput(StreamInputProcessor, Protocol):
-    """The inputs in front of a head: an input processor that knows where barriers stand."""
+    """The input processor of a head; it knows the positions of barriers."""
 
     def cut_at(self, checkpoint: int) -> int:
-        """The position at which `checkpoint` resumes."""
+        """The source position from which `checkpoint` resumes."""
 
 
 class Head(Protocol):
-    """An operator with state of its own in front of the lookups, and the inputs that feed it."""
+    """An operator with keyed state in front of the lookups, and the inputs that feed it."""
 
     def link(self, replayed: Iterator[Any]) -> OperatorLink:
-        """The operator at the head, with the state that stands first in `replayed`."""
+        """The head operator, with its state from the front of `replayed`."""
 
     def elements(self, states: Any) -> tuple[Any, ...]:
-        """The operator's state, as it stands in front of a checkpoint's elements."""
+        """The operator's state, to be put in front of a checkpoint's elements."""
 
     def inputs(
         self,
@@ -101,11 +101,11 @@ class Head(Protocol):
         timers: Timers,
         executor: MailboxExecutor,
     ) -> HeadInput:
-        """What splits `source` and feeds `chain`; its barriers trigger checkpoints of `task`."""
+        """Splits `source` into inputs that feed `chain` and whose barriers trigger checkpoints of `task`."""
 
 
 class Subtask:
-    """`run`, then `close`. Mutable: has its task from `run` on. Its collaborators come ready made, of one mailbox."""
+    """Call `run`, then `close`. Mutable: builds its task in `run`."""
 
     def __init__(
         self,
@@ -121,10 +121,10 @@ class Subtask:
         downstream: Callable[[], Availability] | None = None,
         checkpoint_interval_ms: int = 0,
     ) -> None:
-        """`is_hard`: elements enter though the queue is full, and checkpoints go on while one waits for its slot.
+        """`is_hard`: a record enters even if the queue is full, and checkpoints go on while it waits for a slot.
 
-        `downstream`: whether who takes the results has room; without it, always. `checkpoint_interval_ms`: checkpoints
-        come as mail, so long after each other; 0: the source's barriers cut them.
+        `downstream`: the availability of the output; None: always available. `checkpoint_interval_ms`: interval of
+        checkpoints triggered by mail; 0: the source's barriers trigger them.
         """
         self.mailbox_processor = MailboxProcessor(mailbox)
         self._loop = loop
@@ -146,7 +146,7 @@ class Subtask:
     # ---------------------------------------------------------------------------------------------- life
 
     def run(self, checkpoint: Checkpoint | None = None) -> None:
-        """Restore `checkpoint`, then read to the end. Raises what failed the task."""
+        """Restores `checkpoint`, then runs to the end of the input. Raises the task's failure."""
         task = self._task = self._build(checkpoint)
         self._coordination.listens(self.notify_complete)
         self._await_checkpoint()
@@ -154,7 +154,7 @@ class Subtask:
         self._coordination.drained()
 
     def close(self) -> None:
-        """Close operators and mailbox, also after a failure, or if it never ran."""
+        """Closes operators and mailbox, also after a failure or without a run."""
         self._await_no_checkpoint()
         if self._task is None:
             self.mailbox_processor.close()
@@ -210,7 +210,7 @@ class Subtask:
 
     def _input_processor(self, chain: OperatorChain, position: int) -> StreamInputProcessor:
         executor = self.mailbox_processor.main_mailbox_executor
-        timers = chain.timers[0]  # a source is chained to the head, and counts on its clock
+        timers = chain.timers[0]  # the source is chained to the head operator and uses its timers
         due = DueTime(loop=self._loop, timers=timers)
         if self._head is None:
             positioned = PositionedInput(
@@ -231,7 +231,7 @@ class Subtask:
         return inputs
 
     def _blocked(self, entering: tuple[Any, ...]) -> tuple[Any, ...]:
-        """What a snapshot holds of the element that waits for a slot."""
+        """The state that a snapshot holds for the element that waits for a slot."""
         return entering
 
     # --------------------------------------------------------------------------------------- checkpoints
@@ -244,16 +244,16 @@ class Subtask:
     def trigger_checkpoint_on_barrier(
         self, metadata: CheckpointMetaData, options: CheckpointOptions, metrics: CheckpointMetrics
     ) -> None:
-        """The barriers have come: take the checkpoint here and now."""
+        """Takes the checkpoint now, because all its barriers have arrived."""
         assert self._task is not None, "only a task that runs reads barriers"
         self._task.trigger_checkpoint_on_barrier(metadata, options, metrics)
 
     def abort_checkpoint_on_barrier(self, checkpoint_id: int, exception: CheckpointException) -> None:
-        """Barriers come in the order of their numbers, over every input: nothing gives one up."""
-        raise AssertionError(f"checkpoint {checkpoint_id} was given up: {exception}") from exception
+        """Never called: on every input barriers come in the order of their numbers."""
+        raise AssertionError(f"checkpoint {checkpoint_id} was aborted: {exception}") from exception
 
     def trigger(self, number: int) -> None:
-        """Send the mail that takes checkpoint `number`."""
+        """Sends the mail that triggers checkpoint `number`."""
         if self._task is None:
             self._is_asked = False
             self._coordination.declines(number)
@@ -262,13 +262,13 @@ class Subtask:
             self._task.trigger_checkpoint_async(metadata, CheckpointOptions())
 
     def trigger_next(self) -> None:
-        """Send the mail that takes the next checkpoint, unless one is on its way."""
+        """Sends the mail that triggers the next checkpoint, unless one is pending."""
         if not self._is_asked:
             self._is_asked = True
             self.trigger(self._last_checkpoint + 1)
 
     def _await_checkpoint(self) -> None:
-        """The next one by time; one that falls due while another is on its way is left out."""
+        """Schedules the next checkpoint by time; one that is due while another is pending is skipped."""
         if self._interval_s:
             self._next_checkpoint = self._loop.call_later(self._interval_s, self._checkpoint_is_due)
 
@@ -298,7 +298,7 @@ class Subtask:
         self._coordination.declines(number)
 
     def notify_complete(self, number: int) -> None:
-        """Send the mail that says that checkpoint `number` is complete."""
+        """Sends the mail that notifies the task of completed checkpoint `number`."""
         assert self._task is not None, "only a task that runs takes part in checkpoints"
         self._task.notify_checkpoint_complete_async(number)
 

@@ -1,8 +1,8 @@
-"""The checkpoints of one subtask: the task's own machinery, and the hand-over to the harness's coordination.
+"""The checkpoints of one subtask: hands each acknowledged snapshot to the harness's coordination.
 
 Answers to Flink's `SubtaskCheckpointCoordinatorImpl` with a `CheckpointResponder`. Invariant: the coordination gets the
-snapshot once the task has acknowledged it, in the frame of the task, so what it raises (fenced, sink lost) fails the
-task. Inside the acknowledgement it would decline the checkpoint, and the task would go on.
+snapshot after the acknowledgement has returned, so that its errors (fenced, sink lost) fail the task. An error inside
+the acknowledgement would only decline the checkpoint, and the task would go on.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ __all__ = ["HandOver", "HandedCheckpoints"]
 
 
 class HandOver(Protocol):
-    """What happens with a snapshot that was acknowledged, and with a checkpoint that is complete."""
+    """Receives the snapshots that the task acknowledges."""
 
     def __call__(self, number: int, snapshot: TaskStateSnapshot, *, is_last: bool) -> None:
-        """The subtask's part of checkpoint `number`; `is_last`: its data have ended. What it raises fails the task."""
+        """Takes the subtask's part of checkpoint `number`; `is_last`: the input has ended. Its errors fail the task."""
 
 
 class HandedCheckpoints(SubtaskCheckpointCoordinator):
-    """Its asynchronous part runs at once: a checkpoint is one step of the task. Mutable."""
+    """Runs the asynchronous part synchronously, so a checkpoint is one step of the task. Mutable."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class HandedCheckpoints(SubtaskCheckpointCoordinator):
         hand_over: HandOver,
         completed: Callable[[int], None],
     ) -> None:
-        """`completed` hears of each completed checkpoint once."""
+        """`completed` is called once for each completed checkpoint."""
         super().__init__(
             task_name=task_name,
             task_state_store=TaskStateStore(responder=self),
@@ -65,7 +65,7 @@ class HandedCheckpoints(SubtaskCheckpointCoordinator):
         is_task_finished: bool,
         is_running: Callable[[], bool],
     ) -> None:
-        """Take the snapshot, and hand it over."""
+        """Takes the snapshot and hands it over."""
         super().checkpoint_state(
             metadata,
             options,
@@ -76,7 +76,7 @@ class HandedCheckpoints(SubtaskCheckpointCoordinator):
         )
         declined, self._declined = self._declined, None
         if declined is not None:
-            raise declined.__cause__ or declined  # nothing here tries the checkpoint again
+            raise declined.__cause__ or declined  # no one would retry the checkpoint, so the task fails
         acknowledged, self._acknowledged = self._acknowledged, None
         if acknowledged is not None:
             self._hand_over(metadata.checkpoint_id, acknowledged, is_last=is_task_finished)
@@ -84,7 +84,7 @@ class HandedCheckpoints(SubtaskCheckpointCoordinator):
     def notify_checkpoint_complete(
         self, checkpoint_id: int, *, operator_chain: CheckpointedChain, is_running: Callable[[], bool]
     ) -> None:
-        """Operators first, then the coordination, whose sink stands behind them."""
+        """Notifies the operators, then the coordination, whose sink is downstream of them."""
         super().notify_checkpoint_complete(
             checkpoint_id, operator_chain=operator_chain, is_running=is_running
         )
@@ -96,13 +96,13 @@ class HandedCheckpoints(SubtaskCheckpointCoordinator):
     def acknowledge_checkpoint(
         self, checkpoint_id: int, metrics: CheckpointMetrics, snapshot: TaskStateSnapshot | None
     ) -> None:
-        """Kept until the machinery returns."""
+        """Keeps the snapshot until `checkpoint_state` hands it over."""
         del metrics
         assert snapshot is not None, f"the lookups have state in every checkpoint, {checkpoint_id} too"
         self._acknowledged = snapshot
 
     def decline_checkpoint(self, checkpoint_id: int, cause: CheckpointException) -> None:
-        """Kept until the machinery returns."""
+        """Keeps the cause until `checkpoint_state` raises it."""
         del checkpoint_id
         self._declined = cause
 

@@ -1,7 +1,7 @@
-"""A tally: very many runs of a few scenarios, counted; only those that matter are kept whole.
+"""A tally: counts many repeatable runs of a few scenarios and selects some of them for the report.
 
-Invariant: every order is run and judged once, whatever the number of processes; a run is worth keeping if it is not
-as it should be. Runs are deterministic, so one that is to be kept is simply run again.
+Invariant: every order is performed and judged once, independent of the number of processes. Runs are deterministic, so
+the selected ones are run again to get their full outcome.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ __all__ = ["Counted", "Tally", "count", "tallies", "worth_keeping"]
 
 _CHUNK: Final = 8
 _COLLECT_EVERY: Final = 25
-"""Runs between two collections: a run's objects hold each other, and none of them outlives it."""
+"""Runs between two garbage collections; the objects of a run form cycles that are garbage after it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """One run, as far as it is counted."""
+    """The counted result of one run."""
 
     order: int
-    """Its number among the orders."""
+    """The index of its order."""
     outcome: Outcome
     as_expected: bool
     events: int
 
     @classmethod
     def of(cls, number: int, outcome: RunOutcome) -> Counted:
-        """A run that was kept whole."""
+        """The counted result of a run with a full outcome."""
         return cls(
             order=number,
             outcome=outcome.judgement.outcome,
@@ -53,7 +53,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """What came of all runs of one scenario, with one planted defect or none."""
+    """The results of all runs of one scenario, with one planted defect or none."""
 
     scenario: str
     mutant: str | None
@@ -61,18 +61,18 @@ class Tally:
     events: int
     unexpected: int
     first: Order | None
-    """The first that is not as it should be."""
+    """The first order with an unexpected result."""
 
     @property
     def runs(self) -> int:
-        """How many there were."""
+        """The number of runs."""
         return sum(self.counts.values())
 
 
 def count(
     orders: Sequence[Order], level: Level, *, jobs: int = 1, goes_on: Callable[[], bool] = lambda: True
 ) -> Iterator[Counted]:
-    """Run and judge `orders` in their order at a repeatable level, as long as it `goes_on`."""
+    """Performs and judges `orders` in order at a repeatable level, while `goes_on` is true."""
     assert level.repeatable, f"runs of level {level.name} take place once, and are kept whole"
     for order in orders:
         refuse(order, level)
@@ -106,14 +106,14 @@ def _count_here(orders: Sequence[Order], play: Play, goes_on: Callable[[], bool]
 
 
 class _Shared:
-    """What a worker was forked with. Mutable once."""
+    """The data that a forked worker process inherits. Set once."""
 
     orders: Sequence[Order] = ()
     play: Play
 
 
 def _share(orders: Sequence[Order], play: Play) -> None:
-    """By fork and not by pickle: a variant holds functions. Ctrl-C is for the parent, who stops asking."""
+    """Passes the data by fork, because a variant cannot be pickled. Workers ignore Ctrl-C; the parent handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _Shared.orders, _Shared.play = orders, staticmethod(play)
@@ -131,7 +131,7 @@ def _count_chunk(chunk: range) -> list[Counted]:
 def _uncollected() -> Iterator[None]:
     was_on = gc.isenabled()
     gc.disable()
-    gc.freeze()  # what is there already is not looked at again and again
+    gc.freeze()  # exclude existing objects from the collections
     try:
         yield
     finally:
@@ -141,7 +141,7 @@ def _uncollected() -> Iterator[None]:
 
 
 def _counted(order: Order, number: int, play: Play) -> Counted:
-    """Nothing is written, so the run needs no folder."""
+    """Performs one run without writing files."""
     record = play(order, Site(run_id=f"counted-{number}", folder=Path()))
     judgement = judged(record)
     return Counted(
@@ -153,7 +153,7 @@ def _counted(order: Order, number: int, play: Play) -> Counted:
 
 
 def tallies(orders: Sequence[Order], counted: Sequence[Counted]) -> list[Tally]:
-    """One a scenario and mutant, in the order of the orders."""
+    """One tally for each scenario and mutant, in the order of the orders."""
     kinds = dict.fromkeys((order.scenario.scenario, order.mutant) for order in orders)
     return [_tally(scenario, mutant, orders, counted) for scenario, mutant in kinds]
 
@@ -177,7 +177,7 @@ def _kind(order: Order) -> tuple[str, str | None]:
 
 
 def worth_keeping(counted: Sequence[Counted], *, at_most: int) -> list[int]:
-    """The numbers of the orders whose runs a reader should see: the unexpected first, then one that is not."""
+    """The indices of the orders for the report: unexpected ones, and at least one expected one."""
     unexpected = [run.order for run in counted if not run.as_expected]
     expected = [run.order for run in counted if run.as_expected]
     if len(counted) <= at_most:

@@ -1,8 +1,8 @@
-"""The watch: follows a run's subtasks while they run, acts out the faults, and ends what does not end.
+"""The watch: follows a run's subtasks, injects the outside faults, and stops the run at its time limit.
 
-Answers to Jepsen's nemesis and its time limit. When the watch is over, every fault is healed, every attempt
-has ended, and the death of each that died is recorded. `AttemptReaper` writes the `kill` of an attempt only
-if it neither closed nor failed by its own word, and its process, by pid and start, does not exist any more.
+Answers to Jepsen's nemesis and its time limit. Invariants: when the watch is over, every fault is healed, every attempt
+has ended, and a `kill` is recorded for each attempt that died. A `kill` is recorded only if the attempt recorded
+neither its end nor its failure, and its process (by pid and start time) does not exist any more.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ __all__ = ["AttemptReaper", "Ending", "Observer", "Stop", "Watch", "hangs"]
 
 
 class AttemptReaper:
-    """Writes the `kill` of each attempt whose process is gone. Call `look` often."""
+    """Records a `kill` for each attempt whose process is gone. Call `look` often."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._dead: set[tuple[int, int]] = set()
 
     def look(self, progress: Progress) -> list[AttemptView]:
-        """Record each attempt that has died since the last look; those."""
+        """Records the attempts that died since the last call, and returns them."""
         alive = (view for name, view in progress.attempts.items() if name not in self._dead and not view.over)
         gone = [view for view in alive if _is_gone(view)]
         for view in gone:
@@ -45,16 +45,16 @@ class AttemptReaper:
 
 
 def _is_gone(view: AttemptView) -> bool:
-    """A process that is still to be reaped (a zombie) is not gone yet."""
+    """Whether the process is gone; an unreaped (zombie) process is not."""
     return view.process is not None and not exists(view.process)
 
 
 _POLL_S = 0.01
 _TELL_EVERY = 20
-"""Polls between two words on how the run stands."""
+"""Polls between two progress messages."""
 _NO_LIMIT_S = float("inf")
 _QUIET_MS = 10_000
-"""As long as a query may take before it is given up: a working operator records something more often."""
+"""The time limit of a query; a working operator records lines more often than this."""
 _AFTER_TIMEOUT_MS = 5_000
 
 
@@ -68,7 +68,7 @@ class Ending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """The watch over the subtasks of one run; `acts` is the scenario with the faults that are acted out."""
+    """The watch over one run; `acts` is the scenario with the faults to inject."""
 
     acts: Scenario
     plan: RunPlan
@@ -78,7 +78,7 @@ class Watch:
     def over(
         self, *, world: World, runner: LevelRunner, logs: Path, stop: Stop, limit_s: float | None
     ) -> Ending:
-        """Start the subtasks, follow them, act out the schedule, until all is done or the budget is over."""
+        """Starts the subtasks, follows them and injects the faults, until all have ended or the budget is over."""
         scenario = self.acts
         follower, reaper = Follower(Path(self.plan.folder)), AttemptReaper(self.recorder)
         budget_s = min(scenario.budget / 1000, _NO_LIMIT_S if limit_s is None else limit_s)
@@ -146,9 +146,9 @@ class Watch:
 
 
 def hangs(progress: Progress, *, timeout_ms: int, now_us: int) -> bool:
-    """Whether nothing has happened for so long that no more is to be hoped for.
+    """Whether the run has recorded nothing for so long that it counts as stuck.
 
-    A run that still goes on when its budget is over only had too small a one.
+    A run that still records lines when its budget is over only had too small a budget.
     """
     quiet_ms = max(_QUIET_MS, timeout_ms + _AFTER_TIMEOUT_MS)
     return progress.last_us is not None and now_us - progress.last_us >= quiet_ms * 1000

@@ -1,6 +1,6 @@
-"""The worlds that runs share, opened when first needed and closed for sure.
+"""The worlds that runs use one after another, opened when first needed and closed with the block.
 
-Invariant: a run has a world to itself while it lasts, for a fault of one run must not touch another.
+Invariant: while a run lasts it has its world to itself, because its faults must not affect other runs.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ from harness.world.world import World
 __all__ = ["Worlds", "abilities_needed", "open_worlds", "shared_needs"]
 
 _DECIDED_WHEN_OPENED = frozenset({PACKETS, "small-disk", "server-clock"})
-"""Abilities that a world has only if they are asked for before it opens."""
+"""Abilities that must be requested before a world is opened."""
 
 
 def abilities_needed(order: Order) -> frozenset[str]:
-    """Those abilities of the run's world that must be asked for before it opens."""
+    """The abilities for this run that must be requested before its world is opened."""
     of_faults = {ability: None for fault in order.scenario.faults for ability in fault.abilities}
     return _DECIDED_WHEN_OPENED.intersection(of_faults)
 
 
 def shared_needs(orders: Sequence[Order]) -> frozenset[str]:
-    """A proxy that some run needs serves them all; what changes the server is for the runs that need it."""
+    """The abilities for a world of all runs: the proxy's, if any run needs it, but none that change the server."""
     return frozenset().union(*[abilities_needed(order) for order in orders]) & {PACKETS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Free:
-    """A world that no run has now, and what it was opened for."""
+    """A world that no run uses now, and the abilities that it was opened with."""
 
     world: World
     needs: frozenset[str]
 
     def suits(self, needs: frozenset[str]) -> bool:
-        """A better proxy serves every run; a server on a small disk, say, only those that need one."""
+        """Whether the world fits: any proxy ability is fine, but a changed server (small disk) only if needed."""
         return needs <= self.needs and self.needs - needs <= {PACKETS}
 
 
 @contextmanager
 def open_worlds(kind: str, *, proxy: str, offline: bool, announce: Callable[[str], None]) -> Iterator[Worlds]:
-    """Worlds of that kind while the block lasts, none of them open yet."""
+    """Worlds of that kind while the block lasts; they are opened on demand."""
     ledger = Ledger.open(WorldSettings.from_environment().places)
     try:
         with ExitStack() as stack:
@@ -80,10 +80,10 @@ class Worlds:
         self._free: list[_Free] = []
         self.ledger = ledger
         self.secrets: list[str] = []
-        """The passwords of the worlds so far; no report may show one."""
+        """The passwords of the worlds so far, to be removed from reports."""
 
     def open_one(self, needs: frozenset[str]) -> None:
-        """One world more, for one lane more or for faults that no other world here can do."""
+        """Opens one more world with these abilities."""
         world = self._stack.enter_context(
             open_world(
                 self._kind, proxy=self._proxy, needs=needs, announce=self._announce, offline=self._offline
@@ -96,9 +96,9 @@ class Worlds:
 
     @contextmanager
     def lent(self, needs: frozenset[str]) -> Iterator[World]:
-        """A world opened for these abilities, and for none that would change its server.
+        """Lends a fitting world while the block lasts; opens one if none is free.
 
-        It is not lent again if the block raises, except CannotHere: then nothing was done to it.
+        A world whose block raises is not lent again, except after CannotHere, when nothing was done to it.
         """
         with self._opening:
             if not any(free.suits(needs) for free in self._free):

@@ -1,8 +1,8 @@
-"""`bandwidth`: at most `rate` kilobytes a second flow in one direction of each connection.
+"""`bandwidth`: limit one direction of each connection to `rate` kilobytes a second (Toxiproxy's `bandwidth`).
 
-Evidence: what passed while any bytes waited passed within a tenth of the rate, by the proxy's log, and five calls took
-half of the time that it held bytes for, or more; without a log, calls took longer in the median, by half of what they
-take otherwise. It shows with answers that are large for the rate (`workload.row_bytes`).
+Evidence with a proxy log: the throughput while bytes were queued was within 10 % of the rate, and at least five calls
+took at least half of the median time that the proxy held bytes. Without a log: the median call took at least half as
+long again as outside the fault. Needs answers that are large for the rate (`workload.row_bytes`).
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 __all__ = ["Bandwidth"]
 
 _SHIFT_MIN_MS = 5.0
-"""Less than this is what a busy machine does by itself."""
+"""Smaller shifts can come from machine load alone."""
 _OFF_MAX = 0.1
 _LATE_US = 2_000
-"""How much later than asked a timer of the proxy may fire; it makes up for that while bytes wait, not at the end."""
+"""How late a timer of the proxy may fire. The proxy catches up while bytes are queued, but not when the queue ends."""
 
 
 class Bandwidth(LinkFault, Directed):
-    """Lets `rate` kilobytes a second pass."""
+    """Limits the transfer rate."""
 
     about = "At most `rate` flows in one direction of each connection."
     must_show = (
-        "The proxy's log shows the rate within a tenth, and calls took half of the time that it held "
-        "bytes for, or more; without a log, the median rose by half."
+        "The proxy's log shows the rate within 10 %, and calls took at least half of the time that the proxy "
+        "held bytes; without a log, the median call took half as long again."
     )
 
     do: Literal["bandwidth"]
@@ -45,7 +45,7 @@ class Bandwidth(LinkFault, Directed):
     rate: Rate
 
     def inject(self, site: Site) -> AbstractContextManager[None]:
-        """Live connections are affected at once; what is held flows when it heals."""
+        """Affects live connections at once; healing releases the bytes held."""
         attributes = {"rate": self.rate}
         return toxics_on(
             site.control,
@@ -57,7 +57,6 @@ class Bandwidth(LinkFault, Directed):
         )
 
     def evidence(self, seen: Seen) -> Evidence:
-        """How much longer calls took, and what the proxy held."""
         of_link = seen.over(self.link)
         if seen.deeds is None:
             usual = median_ms([*of_link.before(), *of_link.after()]) or 0.0
@@ -78,7 +77,7 @@ class Bandwidth(LinkFault, Directed):
         }
 
     def _paced_kbps(self, paced: Sequence[Deed]) -> float | None:
-        """The rate at which bytes passed while any waited; None if it is not the one that was asked for."""
+        """The rate at which bytes passed while some were queued; None if it is not near `rate`."""
         count = sum(deed.bytes for deed in paced)
         took_us = sum(int(deed.more.get("us", 0)) for deed in paced)
         late_us = _LATE_US * sum(int(deed.more.get("empty", 0)) for deed in paced)
@@ -88,12 +87,11 @@ class Bandwidth(LinkFault, Directed):
         return 1_000 * count / took_us
 
     def on_links(self) -> LinkAct:
-        """See `LinkFault`."""
         return _simulated(kilobytes_per_s=self.rate, upward=self.is_upward)
 
 
 def _simulated(*, kilobytes_per_s: int, upward: bool) -> Holding:
-    """A kilobyte is a thousand bytes, and moves in a millisecond of `kilobytes_per_s` of 1000."""
+    """1 kB is 1000 bytes, so `n` bytes take `n / kilobytes_per_s` ms."""
 
     def hold_ms(link: Link, flight: Flight) -> int:
         del link

@@ -1,8 +1,8 @@
-"""`blackhole`: the link swallows everything; connections stay open, connects succeed, nothing answers.
+"""`blackhole`: the link drops all bytes; connections stay open, connects succeed, nothing answers.
 
-Evidence: calls begun under it timed out or lost their connection, and none got its answer while it lasted; where
-the proxy keeps a log, it swallowed bytes. A client that waits without a limit of its own notices when healing cuts
-its connection, so losses just after count too, if a call was waiting then.
+Evidence: calls that began during the fault timed out or lost their connection, and none was answered; if the proxy
+keeps a log, it dropped bytes. Healing cuts the affected connections, so a client without its own time limit notices
+only then; losses just after healing count if a call was waiting.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ __all__ = ["Blackhole"]
 
 
 class Blackhole(LinkFault):
-    """Drops what flows in `streams`."""
+    """Drops all bytes in `streams`."""
 
-    about = "The link swallows what crosses it: connections stay open and nothing answers."
+    about = "The link drops all bytes: connections stay open and nothing answers."
     must_show = (
-        "Calls that began under it timed out or lost their connection, and none was answered; the "
-        "proxy swallowed bytes."
+        "Calls that began during the fault timed out or lost their connection, and none was answered; the "
+        "proxy dropped bytes."
     )
 
     do: Literal["blackhole"]
@@ -37,12 +37,12 @@ class Blackhole(LinkFault):
 
     @property
     def streams(self) -> tuple[str, ...]:
-        """The direction that it names; both, if it names none."""
+        """The named direction; both, if none is named."""
         streams = {"up": "upstream", "down": "downstream"}
         return tuple(streams.values()) if self.direction is None else (streams[self.direction],)
 
     def inject(self, site: Site) -> AbstractContextManager[None]:
-        """Healing closes the connections that were swallowed: their streams have holes."""
+        """Healing closes the affected connections, because bytes are missing from their streams."""
         return toxics_on(
             site.control,
             self.link,
@@ -53,7 +53,6 @@ class Blackhole(LinkFault):
         )
 
     def evidence(self, seen: Seen) -> Evidence:
-        """How many calls it swallowed; empty if one of them was answered while it lasted."""
         of_link = seen.over(self.link)
         during = of_link.during()
         answered = [call for call in of_link.inside() if call.ending == "ok"]
@@ -72,12 +71,11 @@ class Blackhole(LinkFault):
         }
 
     def on_links(self) -> LinkAct:
-        """See `LinkFault`."""
         return Swallowing(upward=self.direction != "down", downward=self.direction != "up")
 
 
 def _swallowed(seen: Seen) -> Evidence | None:
-    """What the proxy's log says; nothing without one, None if nothing was swallowed."""
+    """The bytes dropped by the proxy's log; empty without a log, None if it dropped none."""
     if seen.deeds is None:
         return {}
     swallowed = sum(deed.bytes for deed in seen.did("swallowed"))

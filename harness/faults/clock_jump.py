@@ -1,7 +1,7 @@
-"""`clock_jump`: the wall clock is set (`jump`), stands still (`freeze`), or is moved bit by bit (`smear`).
+"""`clock_jump`: the attempt's wall clock is set (`jump`), stands still (`freeze`) or drifts by `shift` (`smear`).
 
-The honest operator never asks for the time of day: its timers count on the loop's monotonic clock (T1). Evidence: the
-difference between the two clocks changed as asked, measured in the attempt through its one door to the wall clock.
+A correct operator never reads the wall clock: its timers use the loop's monotonic clock (T1). Evidence: the offset
+between the two clocks changed by the requested amount, as measured in the attempt through `attempt.clock`.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ __all__ = ["ClockJump", "SimulatedJump"]
 _NS_PER_US = 1_000
 _NS_PER_MS = 1_000_000
 _SHARE = 0.9
-"""How much of what was asked for must have been measured: the two clocks are read one after the other."""
+"""The share of the requested shift that must be measured; the two clocks are not read at the same instant."""
 _TICK_MS: Final = 10
 _TO_THE_END_MS: Final = 1_000_000_000
 
 
 class ClockJump(InsideFault):
-    """The wall clock of each attempt, or of one subtask's."""
+    """Shifts the wall clock of every attempt, or of one subtask's attempts."""
 
     about = (
-        "The attempt's wall clock is set forward or back, stands still, or is smeared; timers must not care."
+        "The attempt's wall clock is set forward or back, stands still, or drifts; timers must not change."
     )
     must_show = (
-        "The offset between the wall clock and the monotonic one changed as asked, measured in the attempt."
+        "The offset between wall clock and monotonic clock changed as requested, measured in the attempt."
     )
 
     do: Literal["clock_jump"]
@@ -44,15 +44,14 @@ class ClockJump(InsideFault):
     shift: ShiftBy = 0
     subtask: Subtask | None = None
     lasts: UntilEffective = None
-    """Absent: to the attempt's end."""
+    """Absent: until the attempt ends."""
 
     @property
     def simulated_lasts_ms(self) -> int:
-        """Without a time, to the end."""
         return self.lasts_ms or _TO_THE_END_MS
 
     def inside(self, attempt: AttemptSite) -> None:
-        """From now on; without a time, to the attempt's end."""
+        """Shifts the clock from now on, for `for` or until the attempt ends."""
         clock = attempt.clock
         attempt.journal.acted(self.id, "clock", how=self.how, shift_ms=self.shift)
         before_ms = clock.offset_ms()
@@ -115,14 +114,14 @@ def _as_asked(change_ms: float, asked_ms: int) -> bool:
 
 
 def _change_ms(line: Line) -> float:
-    """How far the fault had moved the clock: what it was set by at its begin, what had to be set back at its end."""
+    """How far the fault had moved the clock: forward change at its beginning, negated change at its end."""
     before_ms, after_ms = line["before_ms"], line["after_ms"]
     change_ms: float = after_ms - before_ms if line["when"] == "begin" else before_ms - after_ms
     return round(change_ms, 1)
 
 
 class SimulatedJump:
-    """The wall clock is set: at once (`jump`), bit by bit (`smear`), or it stands still (`freeze`). Mutable."""
+    """Changes the simulated wall clock: at once (`jump`), gradually (`smear`), or stops it (`freeze`). Mutable."""
 
     settles_ms = 0
 
@@ -138,7 +137,6 @@ class SimulatedJump:
         self._next: Due | None = None
 
     def begins(self) -> None:
-        """Whoever reads the clock reads something else."""
         hub = self._run.hub
         self._began_ms = hub.now_ms
         self._attempts = sum(attempt.actor.alive for attempt in self._run.attempts.values())
@@ -161,13 +159,12 @@ class SimulatedJump:
             self._moved_ms = by_ms
 
     def ends(self) -> None:
-        """Somebody sets it right: a jump again."""
+        """Sets the clock right again, which is a jump too."""
         if self._next is not None:
             self._run.hub.cancel(self._next)
         self._move(0)
 
     def evidence(self) -> Evidence:
-        """How far it was off, and for how many attempts."""
         if not self._attempts or not self._moved_ms:
             return {}
         return {"offset_ms": self._moved_ms, "attempts": self._attempts}

@@ -1,7 +1,7 @@
-"""`duplicate_completion`, `missing_completion`: the adapter completes a call twice, or loses its completion.
+"""`duplicate_completion`, `missing_completion`: a call's result handle is completed twice, or never.
 
-Answers to an adapter that repeats a callback or loses it. Of the first call of a record, or of several in a row.
-Evidence: the attempt's note that the handle was used again, or that an answer had come and was passed on to nobody.
+Answers to a client library that repeats or loses a callback (`ResultFuture.complete` in Flink). Evidence: the attempt
+journalled that the handle was used a second time, or that an answer arrived and was not passed to the handle.
 """
 
 from __future__ import annotations
@@ -15,21 +15,19 @@ __all__ = ["DuplicateCompletion", "MissingCompletion"]
 
 
 class DuplicateCompletion(CallFault):
-    """Each use of the handle is made two times."""
+    """Performs each use of the result handle twice."""
 
-    about = "The adapter completes calls twice."
-    must_show = "The handle of a call that was picked was used a second time."
+    about = "The function completes some calls twice."
+    must_show = "The result handle of a selected call was used a second time."
     shows = "completion repeated"
 
     do: Literal["duplicate_completion"]
 
     @property
     def does(self) -> str:
-        """See `CallFault`."""
         return "twice"
 
     def strike(self, call: StruckCall) -> None:
-        """See `CallFault`."""
 
         def pass_on(what: str, use: Callable[[], None]) -> None:
             use()
@@ -40,21 +38,19 @@ class DuplicateCompletion(CallFault):
 
 
 class MissingCompletion(CallFault):
-    """No use of the handle is made."""
+    """Performs no use of the result handle."""
 
-    about = "The adapter never completes calls, although their answers came."
-    must_show = "The answer of a call that was picked came, and was passed on to nobody."
+    about = "The function never completes some calls, although their answers arrive."
+    must_show = "The answer of a selected call arrived and did not complete it."
     shows = "completion lost"
 
     do: Literal["missing_completion"]
 
     @property
     def does(self) -> str:
-        """See `CallFault`."""
         return "never"
 
     def strike(self, call: StruckCall) -> None:
-        """See `CallFault`."""
 
         def pass_on(what: str, _use: Callable[[], None]) -> None:
             call.journal.measured(self.id, "completion lost", id=call.id, by=what)

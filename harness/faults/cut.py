@@ -1,7 +1,7 @@
-"""`cut`: every live connection of a link ends now, once, while the link goes on listening.
+"""`cut`, `reset_now`: end every live connection of a link once, by FIN or RST, while the link goes on listening.
 
-Evidence: connections that were lost since, with their error codes. One that is idle is missed only at its next use,
-so the fault counts as on until it is seen to have bitten.
+Evidence: connections lost since then, with their error codes. A client notices the loss of an idle connection only at
+its next use, so the fault counts as active until its evidence is found.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ __all__ = ["Cut", "ResetNow", "SimulatedCut"]
 
 
 class Cut(LinkFault):
-    """Ends every live connection of `link` in order (FIN)."""
+    """Ends every live connection of `link` by FIN."""
 
-    about = "Every live connection of the link ends, once; new ones are served."
-    must_show = "Connections were lost from then on, with their error codes; the proxy had some to cut."
+    about = "Every live connection of the link is closed (FIN), once; new ones are served."
+    must_show = "Connections were lost from then on, with their error codes; the proxy closed some."
 
     do: Literal["cut"]
 
@@ -38,7 +38,7 @@ class Cut(LinkFault):
         yield
 
     def evidence(self, seen: Seen) -> Evidence:
-        """How many connections were lost since, by error code; empty if a proxy with a log had none to cut."""
+        """How many connections were lost since, by error code; empty if a proxy with a log closed none."""
         lost = loss_evidence(seen.over(self.link))
         cut = sum(len(facts["connections"]) for facts in seen.found)
         if not lost or seen.deeds is None:
@@ -46,14 +46,13 @@ class Cut(LinkFault):
         return {**lost, "connections_cut": cut} if cut else {}
 
     def on_links(self) -> LinkAct:
-        """See `LinkFault`."""
         return SimulatedCut()
 
 
 class ResetNow(LinkFault):
-    """Resets what lives on `link`."""
+    """Ends every live connection of `link` by RST."""
 
-    about = "Every live connection of the link is reset at once; new ones are served."
+    about = "Every live connection of the link is reset (RST), once; new ones are served."
     must_show = "The proxy reset live connections; clients lost some from then on, with their error codes."
     abilities = ("packets",)
 
@@ -66,32 +65,28 @@ class ResetNow(LinkFault):
         yield
 
     def evidence(self, seen: Seen) -> Evidence:
-        """How many were reset, and how many clients noticed, by error code."""
         lost = loss_evidence(seen.over(self.link))
         reset = sum(len(facts["connections"]) for facts in seen.found)
         return {**lost, "connections_reset": reset} if lost and reset else {}
 
     def on_links(self) -> LinkAct:
-        """See `LinkFault`."""
         return SimulatedCut()
 
 
 class SimulatedCut:
-    """Ends what is connected at one instant, once; new connections are welcome. Mutable: counts."""
+    """Ends all connections that are open at one instant; new ones are served. Mutable: counts."""
 
     def __init__(self) -> None:
         self._cut = 0
 
     def begins(self, link: Link) -> None:
-        """All of it."""
         self._cut += link.cut()
 
     def meets(self, link: Link, flight: Flight) -> None:
         """It is over."""
 
     def ends(self, link: Link) -> None:
-        """It was over at once."""
+        """There is nothing to undo."""
 
     def evidence(self) -> dict[str, Any]:
-        """How many connections were cut."""
         return losses(Counter({str(LOST_CONNECTION): self._cut}))

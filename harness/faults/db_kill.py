@@ -1,7 +1,7 @@
-"""`db_kill`, `db_restart`: the database server ends, by SIGKILL or in order, and starts again when the fault heals.
+"""`db_kill`, `db_restart`: end the database server, by SIGKILL or cleanly, and start it again when the fault heals.
 
-Answers to Jepsen's `db/kill!` and `db/start!`. Evidence: past the proxy another start of the server is seen, and
-clients lost their connections to the old one.
+Answers to Jepsen's `db/kill!` and `db/start!`. Evidence: a direct connection (not through the proxy) sees another
+server process, and clients lost their connections to the old one.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 __all__ = ["DatabaseKill", "DatabaseRestart"]
 
 _GRACE_US = 5_000_000
-"""Who had no need of the server while it was gone notices when it is back, by a connection that is dead."""
+"""A client that was idle while the server was down notices its dead connection only afterwards."""
 _BACK_AFTER_MS: Final = 400
-"""From its end to when it answers again, if nobody keeps it down for longer."""
+"""Simulated time from the server's end to its first answer, if the scenario gives no duration."""
 
 
 class _Ended(ServerFault):
-    """The server is gone for a while."""
+    """Common part: the server is down for a while."""
 
     abilities = ("server-process",)
 
@@ -40,11 +40,9 @@ class _Ended(ServerFault):
 
     @property
     def simulated_lasts_ms(self) -> int:
-        """Without a duration, as long as a start takes."""
         return self.lasts_ms or _BACK_AFTER_MS
 
     def evidence(self, seen: Seen) -> Evidence:
-        """The two starts, and the clients' losses."""
         start, next_start = fact(seen, "start"), fact(seen, "next_start")
         lost = client_errors(seen, GONE, grace_us=_GRACE_US)
         if not fact(seen, "gone") or start is None or start == next_start or not lost:
@@ -57,18 +55,16 @@ class DatabaseKill(_Ended):
     """Kills the server: it is gone while the block lasts, and what it had acknowledged is there again afterwards."""
 
     about = (
-        "The database server dies by SIGKILL and is started again on the same port and data when the "
-        "fault heals."
+        "The database server is killed (SIGKILL) and started again on the same port and data when the fault "
+        "heals."
     )
     must_show = (
-        "Past the proxy another start of the server is seen, and clients lost their connections to "
-        "the old one."
+        "A direct connection saw another server process, and clients lost their connections to the old one."
     )
 
     do: Literal["db_kill"]
 
     def inject(self, site: Site) -> AbstractContextManager[None]:
-        """See `OutsideFault`."""
         return _ended_then_started(site, site.server.kill)
 
     def simulated(self, run: SimulatedRun) -> Act:
@@ -77,21 +73,19 @@ class DatabaseKill(_Ended):
 
 
 class DatabaseRestart(_Ended):
-    """Shuts the server down in order: it is gone while the block lasts."""
+    """Shuts the server down cleanly."""
 
     about = (
-        "The database server shuts down in order and is started again on the same port and data when "
-        "it heals."
+        "The database server is shut down cleanly and started again on the same port and data when the "
+        "fault heals."
     )
     must_show = (
-        "Past the proxy another start of the server is seen, and clients lost their connections to "
-        "the old one."
+        "A direct connection saw another server process, and clients lost their connections to the old one."
     )
 
     do: Literal["db_restart"]
 
     def inject(self, site: Site) -> AbstractContextManager[None]:
-        """See `OutsideFault`."""
         return _ended_then_started(site, site.server.shut_down)
 
     def simulated(self, run: SimulatedRun) -> Act:
@@ -101,7 +95,7 @@ class DatabaseRestart(_Ended):
 
 @contextmanager
 def _ended_then_started(site: Site, end: Callable[[], None]) -> Iterator[None]:
-    """`end` it, and start it when the block is over."""
+    """Calls `end`, and starts the server again when the block is over."""
     server, before = site.server, site.server.state()
     began_us = monotonic_us()
     try:
@@ -126,7 +120,7 @@ def _ended_then_started(site: Site, end: Callable[[], None]) -> Iterator[None]:
 
 
 class _Gone(OnServer):
-    """Every session ends, and nobody is let in until it heals; on every link. Mutable: see `OnServer`."""
+    """Ends every session and refuses new ones on every link until it heals. Mutable: see `OnServer`."""
 
     def __init__(self, run: SimulatedRun, *, in_order: bool) -> None:
         super().__init__(run, codes=GONE, sets=self._end, puts_back=self._start, settles_ms=_GRACE_US // 1000)
@@ -134,7 +128,7 @@ class _Gone(OnServer):
         self._links = (*run.links.values(), run.direct)
 
     def _end(self, server: SimulatedServer) -> None:
-        if not self._in_order:  # nobody is told why
+        if not self._in_order:  # the clients get no error from the server
             for link in self._links:
                 link.lose_all()
         server.restart()
@@ -142,7 +136,7 @@ class _Gone(OnServer):
             link.faults.append(self)
 
     def meets(self, link: Link, flight: Flight) -> None:
-        """See `LinkAct`. Through a proxy a client is connected and hung up on; past it, refused."""
+        """A proxy accepts the connection and then closes it; a direct connection is refused."""
         if flight.is_handshake:
             link.never_arrives(flight)
             link.doom_at(flight, link.hub.now_ms + 1, REFUSED if link.is_direct else LOST_CONNECTION)
@@ -153,6 +147,5 @@ class _Gone(OnServer):
             link.faults.remove(self)
 
     def evidence(self) -> Evidence:
-        """That it was gone, and who noticed."""
         met = self.met()
         return {"in_order": self._in_order, "codes": met} if met else {}

@@ -1,7 +1,7 @@
-"""`db_pause`: every thread of the server stops, while the kernel goes on accepting connections for it.
+"""`db_pause`: stop every thread of the server (SIGSTOP); the kernel goes on accepting connections for it.
 
-Answers to Jepsen's `db/Pause`. Evidence: past the proxy the process is seen stopped, no call was answered
-before it went on, and some waited so long or were given up.
+Answers to Jepsen's `db/Pause`. Evidence: the process was stopped when looked at directly, no call was answered
+before it went on, and some calls were waiting or were given up.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _LATE_US = 100_000
 
 
 class DatabasePause(ServerFault):
-    """Stops the server for a while."""
+    """Stops the server process for a while."""
 
     about = (
         "Every thread of the database server is stopped; its connections stay open, new ones are accepted."
     )
     must_show = (
-        "The process is seen stopped, calls that began under it waited or were given up, and none was "
+        "The process was stopped, calls that began during the fault waited or were given up, and none was "
         "answered."
     )
     abilities = ("server-process",)
@@ -45,7 +45,7 @@ class DatabasePause(ServerFault):
 
     @contextmanager
     def inject(self, site: Site) -> Iterator[None]:
-        """Nothing is lost: it goes on where it stood."""
+        """Nothing is lost: the server goes on where it stopped."""
         try:
             site.server.pause()
             state = site.server.state()
@@ -56,7 +56,6 @@ class DatabasePause(ServerFault):
             site.server.resume()
 
     def evidence(self, seen: Seen) -> Evidence:
-        """It was stopped, and nobody was answered meanwhile."""
         paused_us, until_us = fact(seen, "paused_us"), fact(seen, "until_us")
         if not fact(seen, "paused") or fact(seen, "still_paused") is False or paused_us is None:
             return {}
@@ -74,47 +73,45 @@ class DatabasePause(ServerFault):
 
 
 def _is_answered(call: TimedCall, paused_us: int, end_us: int) -> bool:
-    """Whether it was answered while the server stood still; who had asked before may have been late to note it."""
+    """Whether it was answered during the pause; a call that began earlier may record its answer slightly late."""
     if call.ending != _ANSWERED or call.ended_us is None or call.ended_us >= end_us:
         return False
     return call.began_us >= paused_us or call.ended_us > paused_us + _LATE_US
 
 
 class _Paused:
-    """SIGSTOP: the kernel accepts for it, nobody answers. Mutable: counts."""
+    """A stopped server: connects succeed, no request is answered. Mutable: counts."""
 
     swallows_requests = True
-    """The server does not hear that a client has hung up."""
+    """The server does not notice that a client closed its connection."""
 
     def __init__(self) -> None:
         self._held: dict[Flight, tuple[int, int]] = {}
-        self._lost_patience = 0
+        self._given_up = 0
 
     def begins(self, link: Link) -> None:
-        """What it is doing stands still."""
         for flight in link.flights:
             self.meets(link, flight)
             link.aim(flight)
 
     def meets(self, link: Link, flight: Flight) -> None:
-        """It waits, with what is left to do."""
+        """The request waits, with its remaining work."""
         left_ms = link.holds(flight)
         if left_ms is not None:
             self._held[flight] = left_ms
 
     def ends(self, link: Link) -> None:
-        """It goes on; of a request that nobody waits for any more it may still do the work."""
+        """Requests go on; the server may still execute a request whose client gave up."""
         for flight, left_ms in self._held.items():
             if flight.connection.link is not link:
                 continue
             if not flight.over:
                 link.goes_on(flight, left_ms)
                 continue
-            self._lost_patience += 1
+            self._given_up += 1
             if flight.held and flight.works and link.draw.bits(1):
                 link.serve_late(flight)
 
     def evidence(self) -> dict[str, Any]:
-        """How many requests it kept waiting, and how many clients lost patience."""
         held = len(self._held)
-        return {"requests_held": held, "lost_patience": self._lost_patience} if held else {}
+        return {"requests_held": held, "lost_patience": self._given_up} if held else {}

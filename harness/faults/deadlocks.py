@@ -1,8 +1,8 @@
-"""`deadlocks`: another transaction takes the sink's rows in the opposite order, so that one of the two must give up.
+"""`deadlocks`: another transaction locks the sink's rows in the opposite order, so that the server finds a deadlock.
 
-Ours holds the gap in which the next epoch row will stand, lets the sink run into it with the fence's row in its
-hands, and then asks for that row. Ours has changed more, so the server picks the sink's for its victim. Evidence:
-clients of the run were answered 1213, and the server's own count of deadlocks has risen.
+The rival transaction locks the gap where the next epoch row will go, waits until the sink (which holds its fence row)
+is blocked by that lock, and then asks for the fence rows. The rival has changed more rows, so InnoDB chooses the
+sink's transaction as the victim. Evidence: clients of the run got error 1213, and the server's deadlock counter rose.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ __all__ = ["Deadlocks"]
 
 _DEADLOCK = 1213
 _LOST_TO_THE_SINK = frozenset({1205, _DEADLOCK})
-"""Ours was the victim, or the sink held on for too long: it went its way."""
+"""Errors of the rival that end one try: it was the victim, or waited too long for the fence rows."""
 _STATEMENT_S = 10.0
 _MEET_S = 1.0
-"""How long ours lies in wait for the sink, before it lets go and comes again."""
+"""How long the rival waits for the sink before it rolls back and tries again."""
 _LOOK_S = 0.005
 _WEIGHT_ROWS = 4000
-"""So many changed rows make ours the heavier one."""
+"""The rival changes this many rows, so that it is heavier than the sink's transaction."""
 _PREPARE = "CREATE TABLE IF NOT EXISTS floodmark_weight (n INT PRIMARY KEY, m INT NOT NULL)"
 _FILL = "INSERT IGNORE INTO floodmark_weight (n, m) VALUES (%s, %s)"
 _SESSION = "SET SESSION innodb_lock_wait_timeout = 2, wait_timeout = 28800"
 _WAITS = "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'"
-"""The list of transactions would say whose, but is a copy that is a tenth of a second old."""
+"""`INNODB_TRX` would name the waiting transaction, but is cached for 0.1 s."""
 _COUNT = "SELECT `COUNT` FROM information_schema.INNODB_METRICS WHERE NAME = 'lock_deadlocks'"
 
 
 class Deadlocks(ServerFault):
-    """Makes deadlocks with the sink, one after the other: `gap` between two, `count` at most (None: no limit)."""
+    """Causes deadlocks with the sink, one after the other, `gap` apart, at most `count` (None: no limit)."""
 
     about = (
-        "Another transaction takes the sink's rows in the opposite order, every `gap`, `count` times at most."
+        "Another transaction locks the sink's rows in the opposite order, every `gap`, at most `count` times."
     )
-    must_show = "Clients were answered 1213, and the server's own count of deadlocks rose."
+    must_show = "Clients got error 1213, and the server's own deadlock counter rose."
 
     do: Literal["deadlocks"]
     lasts: Lasts
@@ -58,7 +58,7 @@ class Deadlocks(ServerFault):
 
     @contextmanager
     def inject(self, site: Site) -> Iterator[None]:
-        """Every deadlock is over, one way or the other, when its turn is."""
+        """Each try ends with a rollback of the rival transaction."""
         server = site.server
         try:
             with server.root(server.database, limit_s=_STATEMENT_S) as root, root.cursor() as cursor:
@@ -70,14 +70,13 @@ class Deadlocks(ServerFault):
                 RootLine(server, database=server.database, limit_s=_STATEMENT_S, first=(_SESSION,)) as rival,
                 RootLine(server) as prober,
             ):
-                ambush = _Ambush(rival=rival, prober=prober, site=site, before=before, count=self.count)
-                with repeating(ambush.once, self.gap / 1000):
+                maker = _DeadlockMaker(rival=rival, prober=prober, site=site, before=before, count=self.count)
+                with repeating(maker.once, self.gap / 1000):
                     yield
         finally:
             server.put_back(_remove_weight)
 
     def evidence(self, seen: Seen) -> Evidence:
-        """Deadlocks that clients met, and those that the server counted."""
         met, counted = client_errors(seen, (_DEADLOCK,)), fact(seen, "counted")
         return {"codes": met, "counted": counted} if met and counted else {}
 
@@ -87,8 +86,8 @@ class Deadlocks(ServerFault):
 
 
 @dataclass(slots=True, kw_only=True)
-class _Ambush:
-    """One deadlock after the other. Mutable: it counts them."""
+class _DeadlockMaker:
+    """The rival transaction, tried repeatedly. Mutable: counts deadlocks."""
 
     rival: RootLine
     prober: RootLine
@@ -98,16 +97,16 @@ class _Ambush:
     made: int = 0
 
     def once(self) -> None:
-        """Lie in wait; if the sink comes, ask for what it holds."""
+        """One try: wait for the sink, then ask for the rows that it holds."""
         if self.count is not None and self.made >= self.count:
             return
-        self.rival(self._lie_in_wait)
+        self.rival(self._wait_for_sink)
         counted = (self.prober(_deadlocks) or 0) - self.before
         if counted > self.made:
             self.made = counted
             self.site.found(counted=counted)
 
-    def _lie_in_wait(self, root: Any) -> None:
+    def _wait_for_sink(self, root: Any) -> None:
         import pymysql
 
         with root.cursor() as cursor:
@@ -124,19 +123,19 @@ class _Ambush:
             cursor.execute("ROLLBACK")
 
     def _is_met(self) -> bool:
-        """Whether the sink waits for ours, or the fault shall heal."""
+        """Whether a transaction waits for the rival's lock, or the fault is to heal."""
         return self.site.over.is_set() or bool(self.prober(_row_lock_waits))
 
 
 def _row_lock_waits(root: Any) -> int:
-    """How many wait for a row now: ours does not, while it looks."""
+    """How many transactions wait for a row lock now; the rival itself does not at that moment."""
     with root.cursor() as cursor:
         cursor.execute(_WAITS)
         return int(cursor.fetchone()[1])
 
 
 def _deadlocks(root: Any) -> int:
-    """All that the server has counted."""
+    """The server's deadlock counter."""
     with root.cursor() as cursor:
         cursor.execute(_COUNT)
         return int(cursor.fetchone()[0])
@@ -148,23 +147,22 @@ def _remove_weight(root: Any) -> None:
 
 
 class _SimulatedDeadlocks(Hunt):
-    """Lies in wait for the next epoch that is written, whose transaction is the victim. Mutable: see `Hunt`."""
+    """Makes the transaction that writes the next epoch the victim of a deadlock. Mutable: see `Hunt`."""
 
     def __init__(self, run: SimulatedRun, *, gap_ms: int, count: int | None) -> None:
-        super().__init__(run, codes=(_DEADLOCK,), strike=self._lie_in_wait, gap_ms=gap_ms, count=count)
+        super().__init__(run, codes=(_DEADLOCK,), strike=self._prepare_one, gap_ms=gap_ms, count=count)
 
-    def _lie_in_wait(self, server: SimulatedServer) -> bool:
+    def _prepare_one(self, server: SimulatedServer) -> bool:
         if server.deadlocks_to_make:
-            return False  # nobody has come since the last time
+            return False  # the deadlock prepared before has not happened yet
         server.deadlocks_to_make = 1
         return True
 
     def ends(self) -> None:
-        """See `Act`."""
         super().ends()
         self.server.deadlocks_to_make = 0
 
     def evidence(self) -> Evidence:
-        """How many victims there were: an ambush that nobody walked into is none."""
+        """Counts the transactions that got the error, not the prepared deadlocks."""
         met = self.met()
         return {"codes": met, "counted": sum(met.values())} if met else {}

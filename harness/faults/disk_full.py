@@ -1,6 +1,6 @@
-"""`disk_full`: no byte is left on the disk of the server's data, until the fault takes its ballast away.
+"""`disk_full`: fill the file system of the server's data with a ballast file; healing deletes it.
 
-Evidence: clients were told that a table or the disk is full, while the fault had taken what was free.
+Evidence: the ballast took all free bytes, and clients got an error for a full table or disk.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 __all__ = ["DiskFull"]
 
 _FULL = (3, 28, 1021, 1030, 1114, 3675)
-"""As different statements tell it."""
+"""The error codes by which different statements report a full disk."""
 
 
 class DiskFull(ServerFault):
-    """Fills the server's disk."""
+    """Fills the server's file system."""
 
-    about = "No byte is left on the disk of the database server; reads go on."
+    about = "The disk of the database server is full; reads go on."
     must_show = (
-        "Clients were told that a table or the disk is full (1114), after the fault had taken all "
-        "that was free."
+        "Clients got an error for a full table or disk (such as 1114), after the fault had taken all free "
+        "bytes."
     )
     abilities = ("small-disk",)
 
@@ -42,7 +42,7 @@ class DiskFull(ServerFault):
 
     @contextmanager
     def inject(self, site: Site) -> Iterator[None]:
-        """Reads go on, and what fits into pages that a table has already."""
+        """Reads go on, and so do writes that fit into a table's existing pages."""
         try:
             site.found(began_us=monotonic_us())
             site.found(bytes_taken=site.server.fill_disk())
@@ -51,7 +51,6 @@ class DiskFull(ServerFault):
             site.server.free_disk()
 
     def evidence(self, seen: Seen) -> Evidence:
-        """Refused writes, by code."""
         met, taken = client_errors(seen, _FULL), fact(seen, "bytes_taken")
         return {"bytes_taken": taken, "codes": met} if met and taken else {}
 

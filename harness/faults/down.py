@@ -1,6 +1,6 @@
-"""`down`: the link stops listening; live connections are cut, new ones refused, until it heals.
+"""`down`: close a link's live connections and refuse new ones until it heals (Toxiproxy's disabled proxy).
 
-Evidence: connections that were lost when it began or refused while it lasted, with their error codes.
+Evidence: connections lost at its beginning or refused during it, with their error codes.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ __all__ = ["Down"]
 class Down(LinkFault):
     """Takes `link` down."""
 
-    about = "The link stops listening: live connections are cut, new ones refused."
-    must_show = "Connections were lost when it began, or refused while it lasted, with their error codes."
+    about = "The link is down: live connections are closed, new ones refused."
+    must_show = "Connections were lost at its beginning or refused during it, with their error codes."
 
     do: Literal["down"]
     lasts: Lasts
 
     @contextmanager
     def inject(self, site: Site) -> Iterator[None]:
-        """The port stays the same when it listens again."""
+        """Healing listens again on the same port."""
         try:
             site.control.disable(self.link)
             yield
@@ -40,9 +40,7 @@ class Down(LinkFault):
             site.control.enable(self.link)
 
     def evidence(self, seen: Seen) -> Evidence:
-        """How many connections were lost or refused, by error code."""
         return loss_evidence(seen.over(self.link))
 
     def on_links(self) -> LinkAct:
-        """See `LinkFault`."""
         return ShutPort()

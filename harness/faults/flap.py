@@ -1,7 +1,7 @@
-"""`flap`: the link goes down and up again, turn after turn.
+"""`flap`: the link goes down for `closed` and up for `open`, in turns.
 
-Evidence: as many connections lost or refused as there were turns, or more, at least one of them in half of the turns;
-and the link was up for as much of the time as asked, within a tenth of it all.
+Evidence: at least as many connections were lost or refused as there were turns, and in at least half of the turns; and
+the share of time with the link up was within 10 percentage points of the requested one.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ __all__ = ["Flap", "SimulatedFlap"]
 
 _SHARE_OFF_MAX = 0.1
 _NOTICE_US = 100_000
-"""How long after a cut a client may take to notice and to write it down."""
+"""How long a client may take to notice and record a lost connection."""
 
 
 class Flap(LinkFault):
-    """Takes `link` down for `closed`, up for `open`, and so on."""
+    """Takes `link` down for `closed` and up for `open`, in turns."""
 
-    about = "The link is down for `closed` and up for `open`, turn after turn."
+    about = "The link goes down for `closed` and up for `open`, in turns."
     must_show = (
-        "Connections were lost or refused, one a turn or more; the link was up for the share asked, "
-        "within 10 %."
+        "At least one connection a turn was lost or refused; the link was up for the requested share, within "
+        "10 %."
     )
 
     do: Literal["flap"]
@@ -45,7 +45,7 @@ class Flap(LinkFault):
 
     @contextmanager
     def inject(self, site: Site) -> Iterator[None]:
-        """It is up at the end, whichever turn it was."""
+        """The link is up when the block ends."""
 
         def close() -> None:
             site.found(closed=monotonic_us())
@@ -62,22 +62,21 @@ class Flap(LinkFault):
             site.control.enable(self.link)
 
     def evidence(self, seen: Seen) -> Evidence:
-        """How often it was down, what was lost then, and how much of the time it was up."""
         over = seen.over(self.link)
         closed = [facts["closed"] for facts in seen.found if "closed" in facts]
         opened = [facts["opened"] for facts in seen.found if "opened" in facts]
         turns = list(zip(closed, opened, strict=False))
-        bitten = sum(any(down <= loss[0] <= up + _NOTICE_US for loss in over.losses) for down, up in turns)
-        return self.told(turns, bitten=bitten, lost=loss_evidence(over, grace_us=_NOTICE_US))
+        effective = sum(any(down <= loss[0] <= up + _NOTICE_US for loss in over.losses) for down, up in turns)
+        return self.told(turns, effective=effective, lost=loss_evidence(over, grace_us=_NOTICE_US))
 
-    def told(self, turns: Sequence[tuple[int, int]], *, bitten: int, lost: Evidence) -> Evidence:
-        """The evidence of `turns`: when the link went down and up again, of each turn that was whole, in one unit.
+    def told(self, turns: Sequence[tuple[int, int]], *, effective: int, lost: Evidence) -> Evidence:
+        """The evidence of complete `turns` (down at, up at; in any one unit of time).
 
-        `bitten` counts the turns in which a connection was `lost`.
+        `effective` counts the turns in which a connection was lost.
         """
-        if not turns or not lost or lost["connections_lost"] < len(turns) or bitten * 2 < len(turns):
+        if not turns or not lost or lost["connections_lost"] < len(turns) or effective * 2 < len(turns):
             return {}
-        told = {**lost, "turns": len(turns), "turns_with_losses": bitten}
+        told = {**lost, "turns": len(turns), "turns_with_losses": effective}
         if len(turns) == 1:
             return told
         down = sum(up - down for down, up in turns[:-1])
@@ -88,25 +87,23 @@ class Flap(LinkFault):
         return {**told, "share_up": round(share, 3), "share_asked": round(asked, 3)}
 
     def on_links(self) -> LinkAct:
-        """See `LinkFault`."""
         return SimulatedFlap(self)
 
 
 class SimulatedFlap:
-    """Down, up, down, up, until it heals. Mutable: counts what each turn cost."""
+    """Takes a simulated link down and up until it heals. Mutable: counts what was lost in each turn."""
 
     def __init__(self, fault: Flap) -> None:
         self._fault = fault
         self._down = ShutPort()
         self._closed_ms: int | None = None
-        """Since when it is closed; None: it is open."""
+        """Since when the link is down; None: it is up."""
         self._lost_before = 0
         self._turns: list[tuple[int, int]] = []
-        self._bitten = 0
+        self._effective = 0
         self._next: Due | None = None
 
     def begins(self, link: Link) -> None:
-        """It closes."""
         self._closed_ms, self._lost_before = link.hub.now_ms, self._lost()
         self._down.begins(link)
         self._flips_after(self._fault.closed, link)
@@ -119,7 +116,7 @@ class SimulatedFlap:
             self.begins(link)
             return
         self._turns.append((self._closed_ms, link.hub.now_ms))
-        self._bitten += self._lost() > self._lost_before
+        self._effective += self._lost() > self._lost_before
         self._closed_ms = None
         self._flips_after(self._fault.open, link)
 
@@ -128,16 +125,15 @@ class SimulatedFlap:
         return lost
 
     def meets(self, link: Link, flight: Flight) -> None:
-        """Refuse it while it is closed."""
+        """Refuses new connections while the link is down."""
         if self._closed_ms is not None:
             self._down.meets(link, flight)
 
     def ends(self, link: Link) -> None:
-        """It listens, and goes on doing so; a turn that was cut short is none."""
+        """The link stays up; an incomplete turn does not count."""
         self._closed_ms = None
         if self._next is not None:
             link.hub.cancel(self._next)
 
     def evidence(self) -> Evidence:
-        """As the real one's."""
-        return self._fault.told(self._turns, bitten=self._bitten, lost=self._down.evidence())
+        return self._fault.told(self._turns, effective=self._effective, lost=self._down.evidence())

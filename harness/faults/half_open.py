@@ -1,7 +1,7 @@
-"""`half_open`: one direction of a link goes silent, FIN and RST included; the other direction flows on.
+"""`half_open`: drop all bytes of one direction of a link, FIN and RST included; the other direction flows on.
 
-Evidence: the proxy swallowed bytes of that direction, and while it lasted no call was answered: some timed out, lost
-their connection, or were still waiting. Healing resets the connections that were swallowed, so losses just after count.
+Evidence: the proxy dropped bytes of that direction, and no call was answered during the fault: calls timed out, lost
+their connection, or were still waiting. Healing resets the affected connections, so losses just after it count.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ __all__ = ["HalfOpen", "SimulatedHalfOpen"]
 
 
 class HalfOpen(LinkFault, Directed):
-    """Swallows everything that flows in `stream`."""
+    """Drops all bytes that flow in `stream`."""
 
-    about = "One direction of the link swallows everything, the ends of connections too; the other one flows."
+    about = "One direction of the link drops all bytes, FIN and RST too; the other direction flows."
     must_show = (
-        "The proxy swallowed bytes that way; calls timed out, were lost or waited, and none was answered."
+        "The proxy dropped bytes in that direction; calls timed out, were lost or waited; none was answered."
     )
     abilities = ("packets",)
 
@@ -36,13 +36,12 @@ class HalfOpen(LinkFault, Directed):
     direction: Direction
 
     def inject(self, site: Site) -> AbstractContextManager[None]:
-        """The peer that sends in the silent direction learns nothing."""
+        """The peer that sends in the dropped direction gets no error."""
         return toxics_on(
             site.control, self.link, name=self.id, type="half_open", streams=(self.stream,), attributes={}
         )
 
     def evidence(self, seen: Seen) -> Evidence:
-        """What was swallowed, and whom that left without an answer; empty if a call was answered nevertheless."""
         of_link = seen.over(self.link)
         swallowed = seen.did("swallowed", stream=self.stream)
         amount = sum(deed.bytes for deed in swallowed)
@@ -62,12 +61,11 @@ class HalfOpen(LinkFault, Directed):
         }
 
     def on_links(self) -> LinkAct:
-        """See `LinkFault`."""
         return SimulatedHalfOpen(upward=self.is_upward)
 
 
 class SimulatedHalfOpen:
-    """Swallows one direction, its end too; the other flows, and the far side never learns. Mutable: counts."""
+    """Drops one direction of a simulated link, ends of connections too. Mutable: counts bytes."""
 
     def __init__(self, *, upward: bool) -> None:
         self._upward = self.swallows_requests = upward
@@ -75,11 +73,10 @@ class SimulatedHalfOpen:
         self._bytes = {True: 0, False: 0}
 
     def begins(self, link: Link) -> None:
-        """Live connections are affected at once."""
         (meet_unarrived if self._upward else meet_all)(self, link)
 
     def meets(self, link: Link, flight: Flight) -> None:
-        """One half of it is lost; of a new connection's handshake the other half is what there is of it by then."""
+        """Counts the bytes of both directions; of a new connection's handshake only what was sent before the loss."""
         if flight.doom is not None:
             return
         for up in self._bytes:
@@ -89,11 +86,10 @@ class SimulatedHalfOpen:
         self._hole.meets(link, flight)
 
     def ends(self, link: Link) -> None:
-        """Its connections are reset: their streams have holes."""
+        """The affected connections are reset, because bytes are missing from their streams."""
         self._hole.ends(link)
 
     def evidence(self) -> dict[str, Any]:
-        """What it swallowed in its direction, and what flowed in the other."""
         found = self._hole.evidence()
         if not found:
             return {}

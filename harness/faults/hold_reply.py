@@ -1,6 +1,6 @@
-"""`hold_reply`: the answer to one message is held, whole or from its n-th packet on; other connections are served.
+"""`hold_reply`: hold the reply to selected messages, whole or from a packet on; other connections are served.
 
-Evidence: the proxy held answers, and calls were still waiting when it healed, had timed out, or lost their connection.
+Evidence: the proxy held replies, and calls were still waiting when it healed, had timed out, or lost their connection.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ _STREAM = "downstream"
 
 
 class HoldReply(MessageFault):
-    """Holds what answers `messages`, from packet `packet` on (0: all of it)."""
+    """Holds the replies to `messages`, from packet `packet` on (absent: the whole reply)."""
 
-    about = "The answer to one message is held, whole or from a packet on; other connections are served."
+    about = (
+        "The reply to a selected message is held, whole or from a packet on; other connections are served."
+    )
     must_show = (
-        "The proxy held answers; calls were waiting when it healed, timed out, or lost their connection."
+        "The proxy held replies; calls were waiting when it healed, timed out, or lost their connection."
     )
 
     do: Literal["hold_reply"]
@@ -36,7 +38,7 @@ class HoldReply(MessageFault):
     packet: Packet | None = None
 
     def inject(self, site: Site) -> AbstractContextManager[None]:
-        """Healing lets go of what was held, in order."""
+        """Healing releases the held replies in order."""
         return packets_on(
             site.control,
             self.link,
@@ -48,7 +50,6 @@ class HoldReply(MessageFault):
         )
 
     def evidence(self, seen: Seen) -> Evidence:
-        """How many answers were held, for how long, and whom that left waiting."""
         of_link = seen.over(self.link)
         held = seen.did("held", stream=_STREAM)
         waiting = len(of_link.waiting())
@@ -66,12 +67,11 @@ class HoldReply(MessageFault):
         }
 
     def on_links(self) -> LinkAct:
-        """See `LinkFault`."""
         return SimulatedHold(picks_of(self.messages, packets_min=self.packet or 1))
 
 
 class SimulatedHold:
-    """The reply to a message is held until it heals; whatever else goes on. Mutable: counts."""
+    """Holds replies on a simulated link until it heals. Mutable: counts."""
 
     def __init__(self, picks: Picks) -> None:
         self._picks = picks
@@ -80,28 +80,26 @@ class SimulatedHold:
         self._held_ms = 0
 
     def begins(self, link: Link) -> None:
-        """A reply that is on its way is met too."""
+        """Applies to replies that are already on their way."""
         meet_all(self, link)
 
     def meets(self, link: Link, flight: Flight) -> None:
-        """Hold its reply, if it is one that is meant."""
+        """Holds the reply if the message is selected."""
         due_ms = flight.due_ms
         if due_ms is None or flight.doom is not None or not self._picks.take(flight):
             return
         self._since_ms[flight] = due_ms
-        if flight.is_handshake:  # it holds up the greeting, and so the login
+        if flight.is_handshake:  # the greeting is held, so the login waits too
             self._held[flight] = link.holds(flight) or (0, 0)
-        else:  # the server works, and its answer is what is held
+        else:  # the server executes the request; only its reply is held
             self._held[flight] = (0, max(0, due_ms - link.hub.now_ms))
             flight.kept, flight.due_ms = True, None
 
     def ends(self, link: Link) -> None:
-        """What is held flows now."""
         for flight, left_ms in self._held.items():
             if not flight.over:
                 self._held_ms += max(0, link.hub.now_ms - self._since_ms[flight])
                 link.goes_on(flight, left_ms if flight.held else (0, 0))
 
     def evidence(self) -> dict[str, Any]:
-        """How many replies were held, and how long those whose clients still waited."""
         return {"replies_held": len(self._held), "held_ms": self._held_ms} if self._held else {}

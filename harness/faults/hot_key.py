@@ -1,7 +1,7 @@
-"""`hot_key`: from one record on, a share of the records ask for one key, and wait longer for it.
+"""`hot_key`: from one record on, a share of the records ask for key 0, whose lookup is slow.
 
-Evidence: among the records taken from there on, the key's share is at least nearly as high as asked, and higher than
-before.
+Evidence: among the records taken from there on, the key's share is at least 70 % of the requested share, and higher
+than before.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from harness.history.event import In, Wm
 __all__ = ["HOT_KEY", "HotKey"]
 
 HOT_KEY = 0
-"""The key that a skewed source asks for more often than for the others."""
+"""The key that a skewed source asks for most often."""
 _SHARE = 0.7
-"""How much of the share must be found: it is drawn record by record."""
+"""The part of the requested share that must be found; each record is drawn separately."""
 _RECORDS_MIN = 5
-"""Fewer records show no share."""
+"""The share of fewer records shows nothing."""
 
 
 class HotKey(ShapingFault):
-    """A share of the records ask for one key, for which the database takes long."""
+    """Lets a share of the records ask for one key, with a long service time."""
 
-    about = "From one record on, a share of the records ask for one key, and the database is slow for it."
+    about = "From one record on, a share of the records ask for one key, whose lookup is slow."
     must_show = (
-        "Of the records taken from there on, at least nearly that share has the key, and more than before."
+        "Of the records taken from there on, nearly that share or more has the key, and more than before."
     )
 
     do: Literal["hot_key"]
@@ -41,10 +41,9 @@ class HotKey(ShapingFault):
     delay: Delay
     subtask: Subtask | None = None
     count: Count | None = None
-    """Of how many records; absent: of all from there on."""
+    """How many records are affected; absent: all from there on."""
 
     def reshaped(self, records: list[Element], *, seed: int, subtask: int) -> list[Element]:
-        """See `ShapingFault`."""
         first = self.first_record - 1
         last = len(records) if self.count is None else first + self.count
         draw = Draw(seed, f"fault {self.id}/subtask {subtask}")
@@ -56,18 +55,16 @@ class HotKey(ShapingFault):
         ]
 
     def place(self, source: Source, *, records: int) -> range:
-        """See `ShapingFault`."""
         first = source.position_of(min(self.first_record, records))
         if self.count is None:
             return range(first, len(source))
         return range(first, source.position_of(min(records, self.first_record + self.count - 1)) + 1)
 
     def watched(self) -> Shaped:
-        """See `ShapingFault`."""
         return _Heated()
 
     def found(self, lines: Sequence[Line]) -> Found | None:
-        """In the first attempt that took its first record."""
+        """Looks at the first attempt that took its first record."""
         for taken in inputs(self, lines):
             place = first_taken(self, taken)
             if place is not None:
@@ -97,7 +94,7 @@ def _share(records: Sequence[Line]) -> float:
 
 
 class _Heated(Shaped):
-    """Mutable: see `Shaped`."""
+    """Counts records of the hot key. Mutable: see `Shaped`."""
 
     def take(self, taken: In | Wm, place: range, *, key: tuple[int, int], quiet_ms: int) -> None:
         del quiet_ms

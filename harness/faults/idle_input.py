@@ -1,7 +1,7 @@
-"""`idle_input`: before one record the source of a subtask is silent for a while; the others go on.
+"""`idle_input`: the source of one subtask pauses before one record; the other sources go on.
 
-Evidence: the attempt took nothing for at least half of that while, right before that record. A source that is behind
-its rate has a backlog, and taking that uses up some of the while.
+Evidence: the attempt took nothing for at least half of the pause right before that record. Half, because a source that
+is behind its rate has a backlog to send during the pause.
 """
 
 from __future__ import annotations
@@ -18,34 +18,32 @@ from harness.history.event import In, Wm
 __all__ = ["IdleInput"]
 
 _SHARE = 0.5
-"""How much of the while must be found: what was due before it may have been late."""
+"""The part of the pause that must be found; earlier records may have been late."""
 
 
 class IdleInput(ShapingFault):
-    """The source of one subtask is silent."""
+    """Pauses the source of one subtask."""
 
-    about = "The source of one subtask is silent for a while."
-    must_show = "The attempt took nothing for at least half of that while; a backlog uses up the rest."
+    about = "The source of one subtask pauses for a while."
+    must_show = "The attempt took nothing for at least half of the pause; a backlog may use up the rest."
 
     do: Literal["idle_input"]
     subtask: Subtask
     lasts: Lasts
 
     def silence(self) -> tuple[int, int]:
-        """See `ShapingFault`."""
         return self.first_record - 1, self.lasts
 
     def place(self, source: Source, *, records: int) -> range:
-        """From the record before the silence to the one behind it."""
+        """From the record before the pause to the record after it."""
         first = min(self.first_record, records)
         return range(source.position_of(max(1, first - 1)), source.position_of(first) + 1)
 
     def watched(self) -> Shaped:
-        """See `ShapingFault`."""
         return _Silence()
 
     def found(self, lines: Sequence[Line]) -> Found | None:
-        """In the first attempt that took its record."""
+        """Looks at the first attempt that took its record."""
         for taken in inputs(self, lines):
             place = first_taken(self, taken)
             if place:
@@ -62,7 +60,7 @@ class IdleInput(ShapingFault):
 
 
 class _Silence(Shaped):
-    """Mutable: see `Shaped`."""
+    """Measures the pause. Mutable: see `Shaped`."""
 
     def __init__(self) -> None:
         super().__init__()

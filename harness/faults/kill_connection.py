@@ -1,6 +1,6 @@
-"""`kill_connection`: sessions of the run are ended by KILL CONNECTION, again and again.
+"""`kill_connection`: end sessions of the run by KILL CONNECTION, one each `gap`.
 
-Which one is hit is drawn from the seed. Evidence: clients lost connections while the fault had ended sessions.
+The seed draws the session. Evidence: the fault ended sessions, and clients lost their connections.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 __all__ = ["KillConnection"]
 
 _GRACE_US = 5_000_000
-"""Whose connection lay idle notices at its next use."""
+"""The client of an idle connection notices the loss at its next use."""
 
 
 class KillConnection(ServerFault):
-    """Ends one session each `gap`, `count` in all at most (None: no limit)."""
+    """Ends one session each `gap`, at most `count` (None: no limit)."""
 
-    about = "Sessions of the run are ended by the server (KILL CONNECTION), one each `gap`, `count` at most."
-    must_show = "Clients lost their connections while the fault had ended sessions of theirs."
+    about = "Sessions of the run are ended by KILL CONNECTION, one each `gap`, at most `count`."
+    must_show = "The fault ended sessions of the run, and clients lost their connections."
 
     do: Literal["kill_connection"]
     lasts: Lasts
@@ -42,7 +42,7 @@ class KillConnection(ServerFault):
 
     @contextmanager
     def inject(self, site: Site) -> Iterator[None]:
-        """Its transaction is rolled back; its client notices at the next use, and may connect again."""
+        """The server rolls the session's transaction back; its client notices at the next use."""
         choices = Choices(site.seed, f"fault {self.id}")
         hunt = _Hunt(site=site, choices=choices, count=self.count)
         with RootLine(site.server) as line:
@@ -51,7 +51,6 @@ class KillConnection(ServerFault):
                 yield
 
     def evidence(self, seen: Seen) -> Evidence:
-        """Ended sessions by our count, and the clients' losses."""
         lost, killed = client_errors(seen, GONE, grace_us=_GRACE_US), fact(seen, "killed")
         return {"killed": killed, "codes": lost} if lost and killed else {}
 
@@ -74,7 +73,7 @@ class KillConnection(ServerFault):
 
 @dataclass(slots=True, kw_only=True)
 class _Hunt:
-    """One kill after the other. Mutable: it counts them."""
+    """Repeated kills. Mutable: counts them."""
 
     site: Site
     choices: Choices
@@ -82,7 +81,7 @@ class _Hunt:
     killed: int = 0
 
     def once(self, root: Any) -> None:
-        """Kill one of those that there are now."""
+        """Ends one of the run's current sessions."""
         if self.count is not None and self.killed >= self.count:
             return
         sessions = sessions_of_run(root, self.site.server)

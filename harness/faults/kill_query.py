@@ -1,7 +1,7 @@
-"""`kill_query`: statements of the run are killed while they are carried out, by KILL QUERY, again and again.
+"""`kill_query`: interrupt running statements of the run by KILL QUERY, one each `gap`.
 
-Answers to an operator (or a watchdog) that ends slow statements. Which of those under way is hit is drawn from the
-seed. Evidence: clients were answered 1317 for statements that the fault had killed.
+Answers to an administrator or watchdog that ends slow statements. The seed draws the statement. Evidence: the fault
+killed statements, and clients got error 1317.
 """
 
 from __future__ import annotations
@@ -28,16 +28,14 @@ __all__ = ["KillQuery"]
 
 _INTERRUPTED = 1317
 _LOOK_S = 0.25
-"""A statement lasts a millisecond: whoever wants to meet one must look without a break."""
+"""How long to poll for a running statement, every millisecond: statements last about that long."""
 
 
 class KillQuery(ServerFault):
-    """Kills one statement under way each `gap`, `count` in all at most (None: no limit); `link` None: any."""
+    """Kills one running statement each `gap`, at most `count` (None: no limit), of `link` (None: any)."""
 
-    about = (
-        "Statements of the run that are under way are killed (KILL QUERY), one each `gap`, `count` at most."
-    )
-    must_show = "Clients were answered 1317 for statements that the fault had killed."
+    about = "Running statements of the run are interrupted by KILL QUERY, one each `gap`, at most `count`."
+    must_show = "The fault killed statements of the run, and clients got error 1317."
 
     do: Literal["kill_query"]
     lasts: Lasts
@@ -56,7 +54,6 @@ class KillQuery(ServerFault):
                 yield
 
     def evidence(self, seen: Seen) -> Evidence:
-        """Killed statements, by our count and by the clients'."""
         met, killed = client_errors(seen, (_INTERRUPTED,)), fact(seen, "killed")
         return {"killed": killed, "codes": met} if met and killed else {}
 
@@ -70,7 +67,7 @@ class KillQuery(ServerFault):
         return Hunt(run, codes=(_INTERRUPTED,), strike=strike, gap_ms=self.gap, count=self.count)
 
     def _is_meant(self, statement: str) -> bool:
-        """Whether a session that executes `statement` (empty: none) is one to act on."""
+        """Whether to act on a session that executes `statement` (empty: none)."""
         return bool(statement) and (
             self.link is None or (self.link == "lookups") == ("customer" in statement)
         )
@@ -78,7 +75,7 @@ class KillQuery(ServerFault):
 
 @dataclass(slots=True, kw_only=True)
 class _Hunt:
-    """One kill after the other. Mutable: it counts them."""
+    """Repeated kills. Mutable: counts them."""
 
     site: Site
     choices: Choices
@@ -87,7 +84,7 @@ class _Hunt:
     killed: int = 0
 
     def once(self, root: Any) -> None:
-        """Kill one of those that there are now."""
+        """Interrupts one of the statements that run now."""
         if self.count is not None and self.killed >= self.count:
             return
         sessions: list[Session] = []

@@ -1,7 +1,7 @@
-"""`kill_worker`: the worker of one subtask dies at a named phase, by a signal, an exit or an exception.
+"""`kill_worker`: the worker of one subtask ends itself at a named phase, by a signal, an exit or an exception.
 
-Answers to Jepsen's `kill`, at a point that no signal from outside could hit. Evidence: the attempt's own note that it
-is about to die, its silence afterwards, how its process ended, and the start of the next attempt.
+Answers to Jepsen's `kill`, at a point that a signal from outside could not hit. Evidence: the attempt's journal line
+before it dies, no line after it, the exit code of its process, and the start of the next attempt.
 """
 
 from __future__ import annotations
@@ -19,22 +19,20 @@ from harness.faults.real.evidence import Found, Line, is_speech, reaped_code
 __all__ = ["EXIT_CODE", "InjectedFailure", "KillWorker", "die"]
 
 EXIT_CODE = 137
-"""Of `exit`: what a container's runtime reports of a process that was killed."""
+"""The exit code of `exit`: what container runtimes report for a killed process."""
 _CODES = {"sigkill": -signal.SIGKILL, "sigsegv": -signal.SIGSEGV, "exit": EXIT_CODE, "exception": 1}
-"""How the process ended, for its reaper, where anybody can tell."""
+"""The exit codes to expect, where the process is reaped by the harness."""
 
 
 class InjectedFailure(Exception):
-    """A fault of the scenario asked the attempt to fail here."""
+    """The failure that `how: exception` raises in the attempt."""
 
 
 class KillWorker(FoundFault):
-    """The worker of one subtask, once."""
+    """Kills the worker of one subtask, once."""
 
-    about = "The worker of one subtask dies at the named phase, once: by SIGKILL, SIGSEGV, an exit or an exception."
-    must_show = (
-        "The attempt is silent after the note, its process ended as asked, and a next attempt started."
-    )
+    about = "The worker of one subtask dies at a phase, once: by SIGKILL, SIGSEGV, an exit or an exception."
+    must_show = "The attempt wrote nothing after its note, its process ended as requested, and a next attempt started."
     by = "process"
     triggers = ("phase",)
 
@@ -43,7 +41,7 @@ class KillWorker(FoundFault):
     how: Annotated[Literal["sigkill", "sigsegv", "exit", "exception"], Way] = "sigkill"
 
     def found(self, lines: Sequence[Line]) -> Found | None:
-        """From the note up to the start of the next attempt; None if its phase never came."""
+        """From the attempt's note to the start of the next attempt; None if its phase was never reached."""
         note = next((line for line in lines if line["k"] == "~dies" and line["fault"] == self.id), None)
         if note is None:
             return None
@@ -70,7 +68,7 @@ class KillWorker(FoundFault):
 
 
 def _over(note: Line, mine: Sequence[Line]) -> Line | None:
-    """By which line the attempt was over; None if none says so, or if it spoke on."""
+    """The line that shows the attempt's end; None: there is none, or the attempt wrote more lines."""
     own = [line for line in mine if line.get("a") == note["a"]]
     spoken = [line for line in own if is_speech(line) and line["i"] > note["i"]]
     if note["how"] == "exception":
@@ -80,7 +78,7 @@ def _over(note: Line, mine: Sequence[Line]) -> Line | None:
 
 
 def die(how: str, *, why: str) -> NoReturn:
-    """End the process, which is not given another step, or raise `InjectedFailure`."""
+    """Ends this process without executing another step of the task, or raises `InjectedFailure`."""
     match how:
         case "exception":
             raise InjectedFailure(why)
@@ -88,9 +86,9 @@ def die(how: str, *, why: str) -> NoReturn:
             os._exit(EXIT_CODE)
         case "sigsegv":
             _, hard = resource.getrlimit(resource.RLIMIT_CORE)
-            resource.setrlimit(resource.RLIMIT_CORE, (0, hard))  # a core of each crash would fill a disk
+            resource.setrlimit(resource.RLIMIT_CORE, (0, hard))  # core dumps would fill the disk
             os.kill(os.getpid(), signal.SIGSEGV)
         case _:
             os.kill(os.getpid(), signal.SIGKILL)
-    while True:  # another thread may take the signal, and this one must not go on meanwhile
+    while True:  # the signal may be delivered to another thread first; this one must not go on
         signal.pause()

@@ -1,7 +1,7 @@
-"""`latency`, `jitter`, `one_way`: what crosses a link arrives later, by as much as asked for or by something up to it.
+"""`latency`, `jitter`, `one_way`: delay what crosses a link, by a fixed or by a random time.
 
 Answers to Toxiproxy's `latency`. Evidence: the proxy delayed chunks and calls took longer; without a log, the median
-of the calls rose.
+call took longer.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ __all__ = ["JitterFault", "Latency", "OneWay"]
 
 
 class _Later(LinkFault, Directed):
-    """Delays each chunk that flows in one direction."""
+    """Common part: delays each chunk that flows in one direction."""
 
     lasts: Lasts
 
     def _toxic(self, site: Site, *, latency_ms: int, jitter_ms: int) -> AbstractContextManager[None]:
-        """Live connections are affected at once; what is held flows when it heals."""
+        """Affects live connections at once; healing releases the chunks held."""
         return toxics_on(
             site.control,
             self.link,
@@ -41,63 +41,56 @@ class _Later(LinkFault, Directed):
         )
 
     def _shift(self, seen: Seen, *, delay_ms: int, jitter_ms: int) -> Evidence:
-        """What the proxy delayed, and calls as slow; without its log, the shift, and that no answer beat the delay."""
+        """Slower calls and delayed chunks; without a log, a risen median and no answer faster than the delay."""
         slower = slower_calls(seen.over(self.link), by_ms=delay_ms / 2, none_below_ms=delay_ms - jitter_ms)
         held = delayed_chunks(seen, stream=self.stream)
         return {**slower, **held} if slower and held is not None else {}
 
 
 class Latency(_Later):
-    """The same delay for every chunk, give or take a jitter."""
+    """The same delay for every chunk, plus or minus a random jitter."""
 
-    about = "Everything that crosses the link arrives later, by `delay` give or take `jitter`."
-    must_show = (
-        "The proxy delayed bytes and calls took half the delay or more; without a log, the median rose by it."
-    )
+    about = "Everything that crosses the link arrives later, by `delay` plus or minus `jitter`."
+    must_show = "The proxy delayed bytes and calls took at least half the delay; without a log, the median rose by it."
 
     do: Literal["latency"]
     delay: Delay
     jitter: Jitter = 0
 
     def breaches(self) -> Iterator[Breach]:
-        """See `Fault`."""
         yield from super().breaches()
         if self.jitter > self.delay:
-            say = "`jitter` is more than `delay`, and no chunk can arrive before it was sent"
+            say = "`jitter` is more than `delay`, so some chunks would have to arrive before they were sent"
             yield Breach(path=("jitter",), say=say, hint="make it at most the delay")
 
     def inject(self, site: Site) -> AbstractContextManager[None]:
-        """See `OutsideFault`."""
         return self._toxic(site, latency_ms=self.delay, jitter_ms=self.jitter)
 
     def evidence(self, seen: Seen) -> Evidence:
-        """See `OutsideFault`."""
         return self._shift(seen, delay_ms=self.delay, jitter_ms=self.jitter)
 
     def on_links(self) -> LinkAct:
-        """See `LinkFault`."""
         return latency(delay_ms=self.delay, jitter_ms=self.jitter, upward=self.is_upward)
 
 
 class JitterFault(_Later):
-    """Another delay for every chunk, from nothing to the jitter."""
+    """A random delay for every chunk, from 0 to `jitter`."""
 
-    about = "Each chunk that crosses the link is held for another time, nothing up to `jitter`."
+    about = "Each chunk that crosses the link is delayed by a random time from 0 to `jitter`."
     must_show = (
-        "Calls took a quarter of it or more, and the proxy's delays differ; without a log, the median rose by "
-        "it."
+        "Calls took at least a quarter of it, and the proxy's delays differ; without a log, the median rose "
+        "by that quarter."
     )
 
     do: Literal["jitter"]
     jitter: Jitter
 
     def inject(self, site: Site) -> AbstractContextManager[None]:
-        """See `OutsideFault`."""
         half_ms = self.jitter // 2
         return self._toxic(site, latency_ms=half_ms, jitter_ms=half_ms)
 
     def evidence(self, seen: Seen) -> Evidence:
-        """Calls that took half of the average delay, and that the proxy's delays were not all alike."""
+        """Calls that took half of the average delay, and delays in the proxy's log that are not all equal."""
         slower = slower_calls(seen.over(self.link), by_ms=self.jitter / 4)
         held = delayed_chunks(seen, stream=self.stream)
         if not slower or held is None:
@@ -110,26 +103,24 @@ class JitterFault(_Later):
         return {**slower, **held, "shortest_delay_ms": min(delays_ms)}
 
     def on_links(self) -> LinkAct:
-        """See `LinkFault`."""
         return latency(delay_ms=0, jitter_ms=self.jitter, upward=self.is_upward)
 
 
 class OneWay(_Later):
-    """A delay in one direction that must leave the other alone."""
+    """A delay in one direction; the other direction must stay fast."""
 
-    about = "One direction of the link is later by `delay`; the other is as ever."
-    must_show = "As for `latency`, and the proxy delayed nothing the other way."
+    about = "One direction of the link is delayed by `delay`; the other is not."
+    must_show = "As for `latency`, and the proxy delayed nothing in the other direction."
 
     do: Literal["one_way"]
     delay: Delay
     direction: Direction
 
     def inject(self, site: Site) -> AbstractContextManager[None]:
-        """See `OutsideFault`."""
         return self._toxic(site, latency_ms=self.delay, jitter_ms=0)
 
     def evidence(self, seen: Seen) -> Evidence:
-        """Latency's, and that the proxy held nothing the other way."""
+        """As for `latency`, and no delay in the other direction."""
         held = self._shift(seen, delay_ms=self.delay, jitter_ms=0)
         if not held or seen.deeds is None:
             return held
@@ -137,5 +128,4 @@ class OneWay(_Later):
         return {} if other else {**held, "bytes_delayed_the_other_way": 0}
 
     def on_links(self) -> LinkAct:
-        """See `LinkFault`."""
         return latency(delay_ms=self.delay, jitter_ms=0, upward=self.is_upward)

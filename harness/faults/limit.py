@@ -1,7 +1,7 @@
-"""`limit`: each connection of a link ends once `bytes` more have crossed it in one direction.
+"""`limit`: close each connection of a link after `bytes` bytes in one direction (Toxiproxy's `limit_data`).
 
-Evidence: connections that were lost while it lasted, with their error codes; and in a proxy's log that it closed some
-after exactly that many bytes.
+Evidence: connections lost during the fault, with their error codes; if the proxy keeps a log, it closed some after
+exactly that many bytes.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ __all__ = ["Limit", "SimulatedLimit"]
 
 
 class Limit(LinkFault, Directed):
-    """Closes a connection after `bytes` bytes."""
+    """Closes each connection after `bytes` bytes."""
 
-    about = "Each connection of the link ends after `bytes` more in one direction."
+    about = "Each connection of the link is closed after `bytes` more bytes in one direction."
     must_show = (
-        "Connections were lost while it lasted, with their error codes; the proxy closed some at the limit."
+        "Connections were lost during the fault, with their error codes; the proxy closed some at the limit."
     )
 
     do: Literal["limit"]
@@ -36,7 +36,7 @@ class Limit(LinkFault, Directed):
     bytes: Size
 
     def inject(self, site: Site) -> AbstractContextManager[None]:
-        """Counts from now on, on live connections too."""
+        """Counts bytes from now on, on live connections too."""
         attributes = {"bytes": self.bytes}
         return toxics_on(
             site.control,
@@ -48,7 +48,6 @@ class Limit(LinkFault, Directed):
         )
 
     def evidence(self, seen: Seen) -> Evidence:
-        """How many connections were lost, by error code, and how many the proxy closed at the limit."""
         lost = loss_evidence(seen.over(self.link))
         if not lost or seen.deeds is None:
             return lost
@@ -56,12 +55,11 @@ class Limit(LinkFault, Directed):
         return {**lost, "closed_at_the_limit": len(closed), "bytes": self.bytes} if closed else {}
 
     def on_links(self) -> LinkAct:
-        """See `LinkFault`."""
         return SimulatedLimit(bytes_max=self.bytes, upward=self.is_upward)
 
 
 class SimulatedLimit:
-    """So many bytes of each connection pass in one direction; then it ends. Mutable: counts."""
+    """Closes each simulated connection after `bytes_max` bytes in one direction. Mutable: counts."""
 
     def __init__(self, *, bytes_max: int, upward: bool) -> None:
         self._bytes_max = bytes_max
@@ -70,11 +68,11 @@ class SimulatedLimit:
         self._cut = 0
 
     def begins(self, link: Link) -> None:
-        """What is on its way counts, if it has not passed."""
+        """Messages on their way count, unless they have already crossed the link."""
         (meet_requests if self._upward else meet_all)(self, link)
 
     def meets(self, link: Link, flight: Flight) -> None:
-        """Count what it moves; at the limit it ends."""
+        """Counts the message's bytes; at the limit its connection breaks."""
         if not flight.is_sound:
             return
         passed = self._passed.get(flight.connection, 0)
@@ -89,8 +87,7 @@ class SimulatedLimit:
         self._passed[flight.connection] = passed
 
     def ends(self, link: Link) -> None:
-        """Nobody counts any more."""
+        """There is nothing to undo."""
 
     def evidence(self) -> dict[str, Any]:
-        """How many connections ended at the limit."""
         return losses(Counter({str(LOST_CONNECTION): self._cut}))

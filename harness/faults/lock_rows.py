@@ -1,7 +1,7 @@
-"""`lock_rows`: another transaction holds what the run needs: the fence's rows (sink), or the whole table (lookups).
+"""`lock_rows`: another transaction holds locks that the run needs: the fence rows (sink) or the table (lookups).
 
-Answers to a report, a backup or a forgotten shell that keeps locks. A plain SELECT waits for no row, so what stands
-in the way of lookups is a lock of the table. Evidence: the server itself lists statements of the run that wait.
+Answers to a report, a backup or a forgotten session that keeps locks. A plain SELECT does not wait for row locks, so
+lookups need a table lock. Evidence: the server lists statements of the run that wait for a lock.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 __all__ = ["LockRows"]
 
 _LOCK_S = 10.0
-"""How long the lock itself may be waited for: the run's own transactions are short."""
+"""Time limit for taking the lock; the run's own transactions are short."""
 _LOOK_S = 0.15
-"""The server's list of transactions is a copy, made anew for who has not asked for a tenth of a second."""
+"""Poll interval: the server caches `INNODB_TRX` and refreshes it only if it was not read for 0.1 s."""
 _GIVEN_UP = (1205, 2013, 3024, 1969)
 _WAITING = """
     SELECT COUNT(*) FROM information_schema.INNODB_TRX AS t JOIN information_schema.PROCESSLIST AS p
@@ -38,12 +38,12 @@ _LOOK_MS: Final = 50
 
 
 class LockRows(ServerFault):
-    """Holds locks that `link` needs; of the fence, the rows of the first `count` subtasks (None: all)."""
+    """Holds locks that `link` needs; for the sink, the fence rows of the first `count` subtasks (None: all)."""
 
-    about = (
-        "Another transaction holds the locks that `link` needs: the fence's rows (sink), the table (lookups)."
+    about = "Another transaction holds locks that `link` needs: the fence rows (sink) or the table (lookups)."
+    must_show = (
+        "The server listed statements of the run that waited for the lock; those that gave up got 1205."
     )
-    must_show = "The server lists statements of the run that wait for the lock; who gives up is told 1205."
 
     do: Literal["lock_rows"]
     lasts: Lasts
@@ -52,7 +52,7 @@ class LockRows(ServerFault):
 
     @contextmanager
     def inject(self, site: Site) -> Iterator[None]:
-        """The lock is had when the block begins, and given back by the end of its session."""
+        """The lock is held when the block begins; ending its session releases it."""
         server = site.server
         with server.root(server.database, limit_s=_LOCK_S) as holder, RootLine(server) as prober:
             began_us = monotonic_us()
@@ -92,7 +92,6 @@ class LockRows(ServerFault):
             return int(cursor.fetchone()[0])
 
     def evidence(self, seen: Seen) -> Evidence:
-        """How many statements of the run waited at once, at most, and who gave up."""
         waiting = fact(seen, "waiting")
         return {"waiting": waiting, "codes": client_errors(seen, _GIVEN_UP)} if waiting else {}
 
@@ -102,7 +101,7 @@ class LockRows(ServerFault):
 
 
 class _SimulatedLock(OnServer):
-    """Another session of the simulated server holds the locks. Mutable: how many waited at once, at most."""
+    """Another session of the simulated server holds the locks. Mutable: remembers the most waiters at once."""
 
     def __init__(self, run: SimulatedRun, *, link: str, subtasks: int | None) -> None:
         super().__init__(run, codes=_GIVEN_UP, sets=self._lock, puts_back=self._let_go)
@@ -132,5 +131,4 @@ class _SimulatedLock(OnServer):
             self._holder.end()
 
     def evidence(self) -> Evidence:
-        """How many statements of the run waited at once, at most, and who gave up."""
         return {"waiting": self._most, "codes": self.met()} if self._most else {}

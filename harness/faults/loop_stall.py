@@ -1,7 +1,7 @@
-"""`loop_stall`: the task's thread does nothing for a while, and with it its event loop.
+"""`loop_stall`: block the task's thread, and with it its event loop, for a while.
 
 Answers to a long garbage collection, or to a blocking call in a coroutine. Evidence: a callback that was due when the
-stall began came late by at least that while, measured in the attempt.
+stall began ran late by at least the stall's duration, as measured in the attempt.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ __all__ = ["LoopStall", "SimulatedStall"]
 
 
 class LoopStall(InsideFault, Repeats):
-    """The attempt of one subtask stands still."""
+    """Blocks the event loop of one subtask's attempt."""
 
-    about = "The task's thread stands still for a while, and with it its event loop."
-    must_show = "A callback that was due when it began came late by at least that while."
+    about = "The task's thread is blocked for a while, and with it its event loop."
+    must_show = "A callback that was due when it began ran late by at least that time."
     stalls = True
 
     do: Literal["loop_stall"]
@@ -31,7 +31,7 @@ class LoopStall(InsideFault, Repeats):
     lasts: Lasts
 
     def inside(self, attempt: AttemptSite) -> None:
-        """Blocks its caller; the callback that is due now records how late it came."""
+        """Blocks the calling thread; a callback scheduled before records how late it ran."""
         attempt.journal.acted(self.id, "stall", asked_ms=self.lasts)
         attempt.loop.call_soon_threadsafe(self._turned, attempt.journal, monotonic_us())
         pause(self.lasts / 1000)
@@ -41,7 +41,7 @@ class LoopStall(InsideFault, Repeats):
         journal.measured(self.id, "loop lag", lag_ms=lag_ms)
 
     def found(self, lines: Sequence[Line]) -> Found | None:
-        """All times of it, from the first to the last; the loop must have been that late each time."""
+        """Covers all its repetitions; the loop must have been late each time."""
         stalls = acts(self.id, lines)
         if not stalls:
             return None
@@ -64,7 +64,7 @@ class LoopStall(InsideFault, Repeats):
 
 
 class SimulatedStall:
-    """The task's thread does nothing for a while, and with it its event loop. Mutable."""
+    """Blocks the thread of a simulated task. Mutable."""
 
     settles_ms = 0
 
@@ -76,7 +76,7 @@ class SimulatedStall:
         self._lag_ms = 0
 
     def begins(self) -> None:
-        """At this very place, if the attempt itself is here; else as the next callback of its loop."""
+        """Blocks right here if the attempt is the current actor; else in the next callback of its loop."""
         attempt = self._run.attempts[self._subtask]
         if not attempt.actor.alive or attempt.loop is None or attempt.loop.is_closed():
             return
@@ -91,10 +91,9 @@ class SimulatedStall:
         self._lag_ms = self._run.hub.now_ms - self._since_ms
 
     def ends(self) -> None:
-        """It goes on by itself."""
+        """The stall ends by itself."""
 
     def evidence(self) -> Evidence:
-        """How late its loop was."""
         if self._since_ms is None:
             return {}
         lag_ms = self._lag_ms or self._run.hub.now_ms - self._since_ms

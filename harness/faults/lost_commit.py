@@ -1,7 +1,7 @@
-"""`lost_commit`, `lost_commit_reply`: a COMMIT is lost before it takes effect, or its answer after it did.
+"""`lost_commit`, `lost_commit_reply`: drop a COMMIT before it reaches the database, or drop the reply to it.
 
-Either way its connection is reset, so that its client cannot tell the two apart. Evidence: the proxy took the COMMIT
-(or its OK) out of the stream, and clients lost those connections.
+In both cases the connection is reset, so the client cannot tell them apart. Evidence: the proxy dropped the COMMIT
+(or its OK packet), and clients lost those connections.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["LostCommit", "LostCommitReply", "SimulatedLoss", "SimulatedLostReply
 
 
 class _LostMessage(PacketFault):
-    """Takes whole messages out of one direction of the link, then resets their connection."""
+    """Drops whole messages in one direction of the link, then resets their connection."""
 
     picks_command = "commit"
     stream: ClassVar[str]
@@ -33,7 +33,7 @@ class _LostMessage(PacketFault):
     lasts: UntilEffective = None
 
     def inject(self, site: Site) -> AbstractContextManager[None]:
-        """Messages are counted from now on, live connections' too."""
+        """Counts messages from now on, on live connections too."""
         return packets_on(
             site.control,
             self.link,
@@ -45,7 +45,6 @@ class _LostMessage(PacketFault):
         )
 
     def evidence(self, seen: Seen) -> Evidence:
-        """How many messages were lost, how long they were, and how many clients noticed, by error code."""
         dropped = seen.did("dropped", stream=self.stream)
         lost = [deed for deed in dropped if self.stream == "upstream" or deed.more.get("reply") == "ok"]
         noticed = loss_evidence(seen.over(self.link), grace_us=NOTICE_US)
@@ -56,84 +55,77 @@ class _LostMessage(PacketFault):
 
 
 class LostCommit(_LostMessage):
-    """A COMMIT is lost on its way to the database."""
+    """Drops a COMMIT on its way to the database."""
 
-    about = "A COMMIT is lost on its way to the database, and its connection is reset."
-    must_show = (
-        "The proxy took COMMITs out of the stream; clients lost those connections, with their error codes."
-    )
+    about = "A COMMIT is dropped on its way to the database, and its connection is reset."
+    must_show = "The proxy dropped COMMITs; clients lost those connections, with their error codes."
     stream = "upstream"
 
     do: Literal["lost_commit"]
 
     def on_links(self) -> LinkAct:
-        """See `LinkFault`."""
         return SimulatedLoss(picks_of(self.messages))
 
 
 class LostCommitReply(_LostMessage):
-    """The answer to a COMMIT is lost on its way back."""
+    """Drops the reply to a COMMIT."""
 
-    about = "A COMMIT takes effect, its answer is lost, and its connection is reset."
-    must_show = (
-        "The proxy swallowed the OK of COMMITs; clients lost those connections, with their error codes."
-    )
+    about = "A COMMIT takes effect, its reply is dropped, and its connection is reset."
+    must_show = "The proxy dropped the OK of COMMITs; clients lost those connections, with their error codes."
     stream = "downstream"
 
     do: Literal["lost_commit_reply"]
 
     def on_links(self) -> LinkAct:
-        """See `LinkFault`."""
         return SimulatedLostReply(picks_of(self.messages))
 
 
 class SimulatedLoss:
-    """The COMMIT never reaches the server, and the connection ends. Mutable: counts."""
+    """Drops a COMMIT on a simulated link and ends the connection. Mutable: counts."""
 
     def __init__(self, picks: Picks) -> None:
         self._picks = picks
         self._lost = 0
 
     def begins(self, link: Link) -> None:
-        """A COMMIT that is still on its way is met too."""
+        """Applies to COMMITs that are already on their way."""
         meet_requests(self, link)
 
     def meets(self, link: Link, flight: Flight) -> None:
-        """What was to be committed is rolled back."""
+        """The server rolls the transaction back when the connection ends."""
         if flight.is_sound and self._picks.take(flight):
             self._lost += 1
             link.breaks(flight, worked=False)
 
     def ends(self, link: Link) -> None:
-        """Other COMMITs pass again."""
+        """Later COMMITs pass."""
 
     def evidence(self) -> dict[str, Any]:
-        """How many never arrived."""
         return {"commits_lost": self._lost, **_connections_lost(self._lost)} if self._lost else {}
 
 
 class SimulatedLostReply:
-    """The COMMIT takes effect, its OK is swallowed, and the connection ends. Mutable: counts."""
+    """Drops the reply to a COMMIT on a simulated link and ends the connection. Mutable: counts."""
 
     def __init__(self, picks: Picks) -> None:
         self._picks = picks
         self._swallowed: list[Flight] = []
 
     def begins(self, link: Link) -> None:
-        """An OK that is on its way back is met too."""
+        """Applies to replies that are already on their way."""
         meet_all(self, link)
 
     def meets(self, link: Link, flight: Flight) -> None:
-        """Let its client not know."""
+        """The transaction takes effect; its client gets no reply."""
         if flight.is_sound and self._picks.take(flight):
             self._swallowed.append(flight)
             link.breaks(flight, worked=True)
 
     def ends(self, link: Link) -> None:
-        """Other replies pass again."""
+        """Later replies pass."""
 
     def evidence(self) -> dict[str, Any]:
-        """How many replies were swallowed, of transactions that had taken effect."""
+        """Counts only replies of transactions that took effect."""
         committed = sum(flight.succeeded for flight in self._swallowed)
         if not committed:
             return {}

@@ -1,6 +1,6 @@
-"""`max_connections`: the server is full: sessions of somebody else take all that it admits, and the run's are ended.
+"""`max_connections`: other sessions use up the server's connection limit, and the run's sessions are ended.
 
-Evidence: clients were answered 1040, and the server's own count of connects refused for that reason rose.
+Evidence: clients got error 1040, and the server's own counter of connects refused for that reason rose.
 """
 
 from __future__ import annotations
@@ -27,16 +27,18 @@ __all__ = ["MaxConnections"]
 
 _TOO_MANY_CONNECTIONS = 1040
 _STRANGERS = 10
-"""MariaDB admits no limit below ten."""
+"""How many other sessions to open: MariaDB accepts no limit below ten."""
 _LOOK_S = 0.1
 _COUNTER = "Connection_errors_max_connections"
 
 
 class MaxConnections(ServerFault):
-    """Leaves `connections` for the run."""
+    """Leaves only `connections` connections for the run."""
 
-    about = "The database server is full: it leaves the run `connections` (none), and ends those that it has."
-    must_show = "Clients were answered 1040, and the server's own count of connects refused so rose."
+    about = (
+        "The database server admits only `connections` (0) sessions of the run, and ends its present ones."
+    )
+    must_show = "Clients got error 1040, and the server's own counter of such refusals rose."
 
     do: Literal["max_connections"]
     lasts: Lasts
@@ -44,13 +46,13 @@ class MaxConnections(ServerFault):
 
     @contextmanager
     def inject(self, site: Site) -> Iterator[None]:
-        """Strangers first, then the limit, then the run's sessions end: none of them can come back too early."""
+        """Opens the other sessions, lowers the limit, then ends the run's sessions, so that none can reconnect."""
         server = site.server
         before = server.counters().get(_COUNTER, 0)
         with ExitStack() as strangers, RootLine(server) as line:
             for _ in range(_STRANGERS):
                 strangers.enter_context(server.root())
-            line(lambda root: root.ping())  # in time: once the server is full it is too late
+            line(lambda root: root.ping())  # connect now: once the server is full it is too late
             with global_variables(site, {"max_connections": _STRANGERS + 1 + self.connections}):
                 site.found(began_us=monotonic_us())
                 line(lambda root: end_sessions(root, sessions_of_run(root, server)))
@@ -59,10 +61,9 @@ class MaxConnections(ServerFault):
                     with repeating(lambda: line(refusals.look), _LOOK_S):
                         yield
                 finally:
-                    strangers.close()  # so that root can put the limit back
+                    strangers.close()  # so that root can connect and restore the limit
 
     def evidence(self, seen: Seen) -> Evidence:
-        """Refused connects, by the clients' count and by the server's."""
         met, refused = client_errors(seen, (_TOO_MANY_CONNECTIONS,)), fact(seen, "refused")
         return {"refused": refused, "codes": met} if met and refused else {}
 
@@ -81,14 +82,14 @@ class MaxConnections(ServerFault):
 
 @dataclass(slots=True, kw_only=True)
 class _Refusals:
-    """Connects that the server refused since the fault began. Mutable: it counts."""
+    """Counts the connects that the server refused since the fault began. Mutable."""
 
     site: Site
     before: int
     told: int = 0
 
     def look(self, root: Any) -> None:
-        """Read the server's count."""
+        """Reads the server's counter."""
         with root.cursor() as cursor:
             cursor.execute("SHOW GLOBAL STATUS LIKE %s", (_COUNTER,))
             refused = int(cursor.fetchone()[1]) - self.before

@@ -1,6 +1,6 @@
-"""`offline_mode`: the server throws every client out and lets nobody but root in, as in a maintenance window.
+"""`offline_mode`: MySQL's `offline_mode`, as in a maintenance window: sessions end, and only root may connect.
 
-MySQL alone has it. Evidence: clients were answered 3032, by a server that said of itself that it was offline.
+MariaDB has no such mode. Evidence: the server's variable `offline_mode` was on, and clients got error 3032.
 """
 
 from __future__ import annotations
@@ -26,10 +26,12 @@ _OFFLINE = 3032
 
 
 class OfflineMode(ServerFault):
-    """Takes the server offline."""
+    """Switches `offline_mode` on."""
 
-    about = "The database server (MySQL alone) goes offline: sessions end, and nobody but root is let in."
-    must_show = "Clients were answered 3032 while the server said of itself that it was offline."
+    about = (
+        "The database server (MySQL only) goes into `offline_mode`: sessions end, and only root may connect."
+    )
+    must_show = "Clients got error 3032 while the server's variable `offline_mode` was on."
     abilities = ("offline-mode",)
 
     do: Literal["offline_mode"]
@@ -37,7 +39,7 @@ class OfflineMode(ServerFault):
 
     @contextmanager
     def inject(self, site: Site) -> Iterator[None]:
-        """Sessions of the run end, new ones are refused; the process goes on."""
+        """The run's sessions end and new ones are refused; the server process goes on."""
         with global_variables(site, {"offline_mode": 1}):
             with site.server.root() as connection, connection.cursor() as cursor:
                 cursor.execute("SELECT @@GLOBAL.offline_mode")
@@ -45,7 +47,7 @@ class OfflineMode(ServerFault):
             yield
 
     def evidence(self, seen: Seen) -> Evidence:
-        """Refused and lost connections, by code; none without a refusal that says why."""
+        """Refused and lost connections, by code; empty without an error 3032."""
         met = client_errors(seen, (_OFFLINE, *GONE))
         return {"codes": met} if str(_OFFLINE) in met and fact(seen, "offline") == 1 else {}
 

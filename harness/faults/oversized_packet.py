@@ -1,8 +1,8 @@
-"""`oversized_packet`: the server takes no packet of more than `bytes`, so that a large statement is too large for it.
+"""`oversized_packet`: lower the server's `max_allowed_packet` to `bytes`, so that it refuses large statements.
 
-It holds for sessions that begin under it, so the run's sessions are ended first, and again when it heals. A server
-takes what fits into its buffer whatever the bound is, so the buffer is bounded with it. Evidence: clients were
-answered 1153 after their sessions had begun anew.
+The limit applies to new sessions, so the run's sessions are ended at the beginning, and again when the fault heals. A
+server accepts any statement that fits into its buffer (`net_buffer_length`), so that is lowered too. Evidence: clients
+got error 1153 after their sessions were renewed.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ __all__ = ["OversizedPacket"]
 
 _TOO_LARGE = 1153
 _BYTES_MIN = 1024
-"""No server takes less."""
+"""The smallest `max_allowed_packet` that servers accept."""
 _USUAL_BUFFER_BYTES = 16_384
 
 
 class OversizedPacket(ServerFault):
-    """Bounds packets to `bytes`."""
+    """Lowers the packet limit to `bytes`."""
 
-    about = "The database server takes no statement of more than `bytes` (1024 at least)."
-    must_show = "Clients were answered 1153."
+    about = "The database server refuses statements of more than `bytes` bytes (at least 1024)."
+    must_show = "Clients got error 1153 after the fault had ended their sessions."
 
     do: Literal["oversized_packet"]
     lasts: Lasts
@@ -43,14 +43,13 @@ class OversizedPacket(ServerFault):
 
     @contextmanager
     def inject(self, site: Site) -> Iterator[None]:
-        """Small statements go on as ever."""
+        """Smaller statements are served as before."""
         bound = max(_BYTES_MIN, self.bytes)
         buffer = min(bound, _USUAL_BUFFER_BYTES)
         with variables_of_new_sessions(site, {"net_buffer_length": buffer, "max_allowed_packet": bound}):
             yield
 
     def evidence(self, seen: Seen) -> Evidence:
-        """Refused statements."""
         met = client_errors(seen, (_TOO_LARGE,))
         return {"codes": met, "bytes_max": self.bytes} if met and fact(seen, "ended_us") else {}
 

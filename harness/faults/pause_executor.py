@@ -1,7 +1,7 @@
-"""`pause_executor`: the process that runs the workers (Spark's JVM) is stopped by SIGSTOP until the fault heals.
+"""`pause_executor`: stop the process that runs the workers (Spark's JVM) by SIGSTOP until the fault heals.
 
-Answers to a long garbage collection of an executor. Evidence: the system says that the process is stopped, and it has
-used no processor time when it goes on.
+Answers to a long garbage collection of an executor. Evidence: the operating system reports the process as stopped, and
+it used no CPU time until it went on.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ from harness.process_identity import ProcessIdentity
 __all__ = ["PauseExecutor"]
 
 _CPU_MS_MAX = 20
-"""Of a process that was stopped: what it had begun before the signal is counted a little later."""
+"""CPU time allowed to a stopped process: the kernel accounts some of the time before the signal late."""
 
 
 class PauseExecutor(OutsideFault, Repeats):
-    """Stops it, whichever it is."""
+    """Stops the executor's process for a while."""
 
     about = "The process that runs the workers (Spark's JVM) is stopped (SIGSTOP) for a while."
-    must_show = "The system calls the process stopped, and it used no processor time until it went on."
+    must_show = (
+        "The operating system reported the process as stopped, and it used no CPU time until it went on."
+    )
     stalls = True
     by = "process"
     abilities = ("executor",)
@@ -37,7 +39,7 @@ class PauseExecutor(OutsideFault, Repeats):
 
     @contextmanager
     def inject(self, site: Site) -> Iterator[None]:
-        """Where there is no such process, nothing is done."""
+        """Does nothing if the run has no executor process."""
         from harness.faults.real.suspension import awaited, suspended
 
         who = awaited(site.workers.executor)
@@ -50,7 +52,6 @@ class PauseExecutor(OutsideFault, Repeats):
             site.found(what="used", cpu_ms=_cpu_ms(who) - before_ms)
 
     def evidence(self, seen: Seen) -> Evidence:
-        """The process, how long it stood, and what it used meanwhile."""
         facts = {fact["what"]: fact for fact in seen.found}
         if "stopped" not in facts:
             return {}

@@ -1,7 +1,7 @@
-"""`pause_worker`: the worker of a subtask is stopped by SIGSTOP, and goes on when the fault heals.
+"""`pause_worker`: stop the worker of a subtask by SIGSTOP; it goes on when the fault heals.
 
-At a phase the attempt stops itself, so that it stands at exactly that point. Evidence: the system says that the
-process is stopped, its attempt writes nothing until it goes on, and writes something afterwards.
+With a `phase` trigger the attempt stops itself, exactly at that point. Evidence: the operating system reports the
+process as stopped, its attempt writes nothing until it goes on, and writes something afterwards.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ __all__ = ["PauseWorker"]
 
 
 class PauseWorker(OutsideFault, Repeats):
-    """Stops the newest attempt of `subtask`."""
+    """Stops the process of `subtask`'s newest attempt for a while."""
 
-    about = "The worker of one subtask is stopped (SIGSTOP) for a while, at a moment or at a phase."
+    about = "The worker of one subtask is stopped (SIGSTOP) for a while, at a time or at a phase."
     must_show = (
-        "The system calls the process stopped, its attempt is silent meanwhile, and goes on afterwards."
+        "The operating system reported the process as stopped; its attempt wrote nothing until it went on."
     )
     stalls = True
     by = "process"
@@ -40,7 +40,7 @@ class PauseWorker(OutsideFault, Repeats):
 
     @contextmanager
     def inject(self, site: Site) -> Iterator[None]:
-        """A subtask that has no process any more is left alone."""
+        """Does nothing if the subtask has no process any more."""
         from harness.faults.real.suspension import awaited, suspended
 
         who = awaited(partial(site.workers.process, self.subtask))
@@ -51,12 +51,11 @@ class PauseWorker(OutsideFault, Repeats):
             yield
 
     def evidence(self, seen: Seen) -> Evidence:
-        """The process, how long it stood, and that its attempt was silent meanwhile."""
         stopped = seen.fact("stopped")
         if stopped is None:
             return {}
         evidence: Evidence = {"pid": stopped["pid"], "state": stopped["state"]}
-        if not seen.events:  # it still stands
+        if not seen.events:  # the run goes on, so only that it was stopped can be shown
             return evidence
         resumed = seen.fact("resumed")
         attempt = attempt_of(stopped["pid"], stopped["started"], seen.events)
@@ -74,7 +73,6 @@ class PauseWorker(OutsideFault, Repeats):
         return {**evidence, "subtask": attempt[0], "attempt": attempt[1], "silent_ms": silent_ms}
 
     def inside(self, attempt: AttemptSite) -> None:
-        """At a phase of its own."""
         stop(self.id, attempt)
 
     def simulated(self, run: SimulatedRun) -> Act:

@@ -1,8 +1,7 @@
-"""`poison`: the calls of one record raise, are never answered, or kill the worker; so often in all attempts together.
+"""`poison`: the calls of one record raise, are never answered, or kill the worker, `times` times over all attempts.
 
-Answers to a user's function with a bug for one record. Evidence: of a call that raises, its failure with that error
-(or the dead letter); of one that is silent, that its attempt recorded no answer of it but its timeout; of one that
-kills, that the attempt's process is gone.
+Answers to a user function that has a bug for one record. Evidence by `how`: `raises`, the call failed with that error;
+`silent`, the attempt recorded no result of the call except a timeout; `kills`, the attempt's process is gone.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ __all__ = ["Poison"]
 
 
 class Poison(CallFault):
-    """The calls of one record go wrong."""
+    """Makes the calls of one record go wrong."""
 
     about = "The calls of one record raise, are never answered, or kill the worker."
     must_show = (
-        "The call failed with that error, had no answer but its timeout, or its attempt's process is gone."
+        "The call failed with that error, had no result except a timeout, or its attempt's process is gone."
     )
 
     do: Literal["poison"]
@@ -30,31 +29,28 @@ class Poison(CallFault):
 
     @property
     def does(self) -> str:
-        """See `CallFault`."""
         return self.how
 
     @property
     def records(self) -> int:
-        """One, however often its calls go wrong."""
+        """One record; `times` counts its calls."""
         return 1
 
     def strike(self, call: StruckCall) -> None:
-        """See `CallFault`."""
         match self.how:
             case "raises":
                 call.fail(f"record {call.id} is poisoned")
             case "kills":
                 call.die(f"record {call.id} is poisoned")
             case "silent":
-                """It never ends."""
+                """The call is never made and never completes."""
 
     def found(self, lines: Sequence[Line]) -> Found | None:
-        """Each call that it struck."""
         return find_calls(self, lines, _came_of)
 
 
 def _came_of(act: Line, lines: Sequence[Line]) -> Line | None:
-    """The line that shows that this call went wrong as meant."""
+    """The line that shows that this call went wrong in the requested way."""
     mine = [
         line
         for line in lines

@@ -1,6 +1,6 @@
-"""`read_only`: the server refuses every write of the run's user, as after a failover that left it a replica.
+"""`read_only`: set the server's variable `read_only`, as after a failover that left it a replica.
 
-Evidence: clients were answered 1290 while the server said of itself that it was read-only.
+Evidence: the server's variable `read_only` was on, and clients got error 1290 or 1836.
 """
 
 from __future__ import annotations
@@ -24,31 +24,32 @@ if TYPE_CHECKING:
 __all__ = ["ReadOnly"]
 
 _REFUSED = (1290, 1836)
-_WORD = "read_only"
+_VARIABLE = "read_only"
 
 
 class ReadOnly(ServerFault):
     """Makes the server read-only."""
 
-    about = "The database server only reads: it refuses every write, also the commit of an open transaction."
-    must_show = "Clients were answered 1290 while the server said of itself that it was read-only."
+    about = (
+        "The database server is read-only: it refuses every write, also the commit of an open transaction."
+    )
+    must_show = "Clients got error 1290 while the server's variable `read_only` was on."
 
     do: Literal["read_only"]
     lasts: Lasts
 
     @contextmanager
     def inject(self, site: Site) -> Iterator[None]:
-        """Root may still write; an open transaction of the run's user may not commit."""
-        with global_variables(site, {_WORD: 1}):
+        """Root may still write; an open transaction of the run's user cannot commit."""
+        with global_variables(site, {_VARIABLE: 1}):
             with site.server.root() as connection, connection.cursor() as cursor:
                 cursor.execute("SELECT @@GLOBAL.read_only")
                 site.found(read_only=int(cursor.fetchone()[0]))
             yield
 
     def evidence(self, seen: Seen) -> Evidence:
-        """Refused writes, by code."""
         refused = client_errors(seen, _REFUSED)
-        return {"codes": refused} if refused and fact(seen, _WORD) == 1 else {}
+        return {"codes": refused} if refused and fact(seen, _VARIABLE) == 1 else {}
 
     def simulated(self, run: SimulatedRun) -> Act:
         """See `Fault`."""

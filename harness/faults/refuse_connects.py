@@ -1,7 +1,6 @@
-"""`refuse_connects`: new connections to a link are refused; those that live go on.
+"""`refuse_connects`: refuse new connections to a link; live ones go on.
 
-Evidence: connects that were refused while it lasted (2003). Nothing else shows it: a pool whose connections all live
-never asks for a new one.
+Evidence: connects refused during the fault (2003). A pool whose connections are all alive opens none and shows nothing.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ __all__ = ["RefuseConnects", "SimulatedRefusal"]
 
 
 class RefuseConnects(LinkFault):
-    """Shuts the port of `link`, and nothing else."""
+    """Closes the listening port of `link`."""
 
     about = "New connections to the link are refused; live ones go on."
-    must_show = "Connects were refused while it lasted."
+    must_show = "Connects were refused during the fault (2003)."
     abilities = ("packets",)
 
     do: Literal["refuse_connects"]
@@ -40,33 +39,29 @@ class RefuseConnects(LinkFault):
         )
 
     def evidence(self, seen: Seen) -> Evidence:
-        """How many connects were refused."""
         refused = [code for code in seen.over(self.link).losses_during() if code == REFUSED]
         return {"connects_refused": len(refused)} if refused else {}
 
     def on_links(self) -> LinkAct:
-        """See `LinkFault`."""
         return SimulatedRefusal()
 
 
 class SimulatedRefusal:
-    """Nobody listens; live connections go on. Mutable: counts."""
+    """Refuses connects on a simulated link. Mutable: counts."""
 
     def __init__(self) -> None:
         self._codes: Counter[str] = Counter()
 
     def begins(self, link: Link) -> None:
-        """Who is connected stays so."""
+        """Live connections are not affected."""
 
     def meets(self, link: Link, flight: Flight) -> None:
-        """A new connection is refused."""
         if flight.connection.fresh and flight.doom is None:
             self._codes[str(REFUSED)] += 1
             link.doom_at(flight, link.hub.now_ms + 1, REFUSED)
 
     def ends(self, link: Link) -> None:
-        """It listens again."""
+        """There is nothing to undo."""
 
     def evidence(self) -> dict[str, Any]:
-        """How many connects were refused."""
         return losses(self._codes)

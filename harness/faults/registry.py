@@ -1,7 +1,7 @@
-"""The registry: every kind of fault by its name, and the model of any fault.
+"""The registry of fault kinds by name, and the pydantic type of any fault.
 
-Invariant: it holds each fault class of each module that lies in `harness.faults`, so a file that is added there is a
-kind that is added; nothing else lists them.
+Invariant: it holds every fault class of every module directly in `harness.faults`. To add a kind, add a file there; no
+other list exists.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harness.faults.model.fault import By, Fault
 __all__ = ["FAULTS", "AnyFault", "FaultName", "fault_of", "kinds_by"]
 
 FaultName = str
-"""The name of a kind; `FAULTS` has them all."""
+"""The name of a kind; the keys of `FAULTS` are all there are."""
 
 
 def _kinds() -> Iterator[tuple[str, type[Fault]]]:
@@ -38,7 +38,7 @@ def _kinds() -> Iterator[tuple[str, type[Fault]]]:
 
 
 def _ordered(kinds: Mapping[str, type[Fault]]) -> dict[str, type[Fault]]:
-    """By where they act, then by name."""
+    """Sorted by where they act, then by name."""
     groups = get_args(By)
     return dict(sorted(kinds.items(), key=lambda named: (groups.index(named[1].by), named[0])))
 
@@ -47,7 +47,7 @@ FAULTS: Mapping[FaultName, type[Fault]] = _ordered(dict(_kinds()))
 
 
 def _tag(value: Any) -> str | None:
-    """Which kind is meant; None: none, or none that exists."""
+    """The tag of the kind that `do` names; None: it names none that exists."""
     do = value.do if isinstance(value, Fault) else value.get("do") if isinstance(value, Mapping) else None
     return f"<{do}>" if isinstance(do, str) and do in FAULTS else None
 
@@ -67,10 +67,10 @@ def _adapter() -> TypeAdapter[Fault]:
 
 
 def fault_of(data: Any) -> Fault:
-    """The fault that plain data describes. Raises pydantic's ValidationError."""
+    """Validates plain data as a fault. Raises pydantic's ValidationError."""
     return _adapter().validate_python(data)
 
 
 def kinds_by(*groups: By) -> tuple[FaultName, ...]:
-    """The kinds that act there."""
+    """The names of the kinds that act at one of `groups`."""
     return tuple(name for name, kind in FAULTS.items() if kind.by in groups)

@@ -1,8 +1,8 @@
-"""`reset`: connections end with the next answer, again and again, while the link goes on listening.
+"""`reset`: each connection is reset at the next bytes of an answer, while the link goes on listening.
 
-With Toxiproxy, connections opened under it end by RST, those already open by FIN (`docs/reference/references.md`,
-Measured); our own proxy resets both. Evidence: connections that were lost while it lasted, with their error codes,
-and in a proxy's log that it ended some.
+Toxiproxy ends connections opened during the fault by RST, those already open by FIN (`docs/reference/references.md`,
+Measured); our own proxy resets both. Evidence: connections lost during the fault, with their error codes; if the proxy
+keeps a log, it ended some.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ __all__ = ["Reset", "SimulatedReset"]
 
 
 class Reset(LinkFault):
-    """Cuts every connection of `link` at the next bytes that flow back."""
+    """Resets each connection of `link` at the next bytes that flow to the client."""
 
     about = "The link goes on listening, and every connection is reset at its next bytes."
-    must_show = "Connections were lost while it lasted, with their error codes; the proxy ended them."
+    must_show = "Connections were lost during the fault, with their error codes; the proxy ended them."
 
     do: Literal["reset"]
     lasts: Lasts
 
     def inject(self, site: Site) -> AbstractContextManager[None]:
-        """Acts on live connections at once; new ones are accepted, then cut."""
+        """Affects live connections at once; new ones are accepted, then reset."""
         return toxics_on(
             site.control,
             self.link,
@@ -45,7 +45,7 @@ class Reset(LinkFault):
         )
 
     def evidence(self, seen: Seen) -> Evidence:
-        """How many connections were cut, by error code; empty if the proxy's log says that it cut none."""
+        """Lost connections, by error code; empty if the proxy's log says that it ended none."""
         lost = loss_evidence(seen.over(self.link))
         if not lost or seen.deeds is None:
             return lost
@@ -53,22 +53,20 @@ class Reset(LinkFault):
         return {**lost, "connections_reset": len({deed.connection: None for deed in ended})} if ended else {}
 
     def on_links(self) -> LinkAct:
-        """See `LinkFault`."""
         return SimulatedReset()
 
 
 class SimulatedReset:
-    """Cuts a connection at the next bytes that flow back: a new one at the server's greeting. Counts."""
+    """Resets a simulated connection at its next bytes, a new one at the server's greeting. Mutable: counts."""
 
     def __init__(self) -> None:
         self._doomed: dict[Connection, None] = {}
 
     def begins(self, link: Link) -> None:
-        """Live connections are affected at once."""
         meet_all(self, link)
 
     def meets(self, link: Link, flight: Flight) -> None:
-        """It ends with its answer's first bytes; on a new connection no request was made by then."""
+        """The connection ends at the first bytes of the answer; a new one before its first request."""
         if not flight.is_sound:
             return
         connection = flight.connection
@@ -79,8 +77,7 @@ class SimulatedReset:
         self._doomed[connection] = None
 
     def ends(self, link: Link) -> None:
-        """Answers that are on their way still end their connections: they were cut when they were sent."""
+        """Messages already marked still end their connections."""
 
     def evidence(self) -> dict[str, Any]:
-        """How many connections were cut."""
         return losses(Counter({str(LOST_CONNECTION): len(self._doomed)}))

@@ -1,6 +1,6 @@
-"""`reset_at_packet`: a connection is reset at the n-th packet of a message, or inside it, after exactly so many bytes.
+"""`reset_at_packet`: reset a connection at packet `packet` of a message, or after `bytes` bytes of that packet.
 
-Evidence: the proxy's resets, each with the byte of the stream at which it came, and connections that clients lost.
+Evidence: the proxy's resets, each with its byte offset in the stream, and connections that clients lost.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ __all__ = ["ResetAtPacket", "SimulatedReset"]
 
 
 class ResetAtPacket(MessageFault, Directed):
-    """Lets through what comes before packet `packet` of a message, and `bytes` bytes of it (absent: none)."""
+    """Passes the packets before `packet` and `bytes` bytes of it (absent: none), then resets the connection."""
 
     about = (
-        "A connection is reset at the n-th packet of a message (replies to queries, if no other), or "
-        "inside it."
+        "A connection is reset at packet `packet` of a message (by default of replies to queries), or after "
+        "`bytes` bytes of it."
     )
     must_show = (
-        "The proxy reset connections, and says after how many bytes; clients lost them, with their "
-        "error codes."
+        "The proxy reset connections, with the byte offset of each; clients lost them, with their error "
+        "codes."
     )
 
     do: Literal["reset_at_packet"]
@@ -41,7 +41,7 @@ class ResetAtPacket(MessageFault, Directed):
     bytes: Size | None = None
 
     def inject(self, site: Site) -> AbstractContextManager[None]:
-        """Messages are counted from now on, live connections' too."""
+        """Counts messages from now on, on live connections too."""
         return packets_on(
             site.control,
             self.link,
@@ -54,7 +54,6 @@ class ResetAtPacket(MessageFault, Directed):
         )
 
     def evidence(self, seen: Seen) -> Evidence:
-        """Where each reset came, and how many clients noticed, by error code."""
         resets = seen.did("reset", stream=self.stream)
         lost = loss_evidence(seen.over(self.link), grace_us=NOTICE_US)
         if not resets or not lost:
@@ -62,7 +61,6 @@ class ResetAtPacket(MessageFault, Directed):
         return {**lost, "resets": len(resets), "at_bytes": [deed.more["offset"] for deed in resets]}
 
     def on_links(self) -> LinkAct:
-        """See `LinkFault`."""
         return SimulatedReset(
             picks_of(self.messages, packets_min=1 if self.is_upward else self.packet),
             upward=self.is_upward,
@@ -72,7 +70,7 @@ class ResetAtPacket(MessageFault, Directed):
 
 
 class SimulatedReset:
-    """RST at a packet of the messages that it picks, or at a byte inside of it. Mutable: counts."""
+    """Breaks simulated connections at a packet of the selected messages, or inside it. Mutable: counts."""
 
     def __init__(self, picks: Picks, *, upward: bool, packet: int, inside: int) -> None:
         self._picks = picks
@@ -80,15 +78,15 @@ class SimulatedReset:
         self._packet = packet
         self._inside = inside
         self._cut: dict[Flight, int] = {}
-        """And how many bytes of the message had passed."""
+        """The messages that were cut, and how many of their bytes had passed."""
 
     def begins(self, link: Link) -> None:
-        """What is on its way back is met too."""
+        """Applies to replies that are already on their way."""
         if not self._upward:
             meet_all(self, link)
 
     def meets(self, link: Link, flight: Flight) -> None:
-        """Break it, if it is one that is meant."""
+        """Breaks the connection if the message is selected."""
         if not flight.is_sound or not self._picks.take(flight):
             return
         statement = flight.statement
@@ -98,10 +96,9 @@ class SimulatedReset:
         link.breaks(flight, worked=not self._upward and not flight.is_handshake)
 
     def ends(self, link: Link) -> None:
-        """What was broken stays broken."""
+        """There is nothing to undo."""
 
     def evidence(self) -> dict[str, Any]:
-        """How many connections were reset, and behind how many bytes of the message."""
         if not self._cut:
             return {}
         passed = Counter(self._cut.values())

@@ -1,7 +1,7 @@
-"""`schema_change`: what the lookups read is changed under them: a column, or the table, has another name for a while.
+"""`schema_change`: rename a column that the lookups read, or their table, for a while.
 
-Answers to a migration that was rolled out before its readers. Evidence: clients were answered that there is no such
-column (1054) or table (1146), while the server's own catalogue had it under the other name.
+Answers to a migration that was rolled out before its readers. Evidence: the server's catalogue showed the new name, and
+clients got the error for an unknown column (1054) or table (1146).
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _TABLE_THERE = """
 
 
 class SchemaChange(ServerFault):
-    """Renames a `column` or the `table`."""
+    """Renames a column (`how: column`) or the table (`how: table`)."""
 
-    about = "What the lookups read has another name for a while: a column, or (`how: table`) the whole table."
-    must_show = "Clients were answered 1054 or 1146 while the server's catalogue had it under the other name."
+    about = "A column that the lookups read, or (`how: table`) their table, is renamed for a while."
+    must_show = "Clients got error 1054 or 1146 while the server's catalogue showed the new name."
 
     do: Literal["schema_change"]
     lasts: Lasts
@@ -43,7 +43,7 @@ class SchemaChange(ServerFault):
 
     @contextmanager
     def inject(self, site: Site) -> Iterator[None]:
-        """Statements that are under way end first: the server waits for them."""
+        """The server lets running statements end before it renames."""
         server = site.server
         try:
             with server.root(server.database, limit_s=_STATEMENT_S) as connection:
@@ -80,7 +80,6 @@ class SchemaChange(ServerFault):
             return bool(cursor.fetchone()[0])
 
     def evidence(self, seen: Seen) -> Evidence:
-        """Statements that named what was not there."""
         met = client_errors(seen, (_NO_COLUMN, _NO_TABLE))
         return {"codes": met} if met and fact(seen, "renamed") else {}
 

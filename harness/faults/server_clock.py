@@ -1,7 +1,7 @@
-"""`server_clock`: the server's calendar is off by `shift`; the clock that its waits go by is not.
+"""`server_clock`: shift the server's wall clock by `shift`; its monotonic clock, used for timeouts, stays right.
 
-Answers to Jepsen's clock nemesis. Evidence: asked past the proxy, the server's calendar was off by as much, and calls
-of the run were made meanwhile.
+Answers to Jepsen's clock nemesis. Evidence: `NOW()` over a direct connection was off by the shift, and calls of the run
+were made meanwhile.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ __all__ = ["ServerClock"]
 
 _FOLLOWS_S = 10.0
 _SLACK_MS = 500
-"""Between its reading of its clock and ours of ours."""
+"""Tolerance, because the two clocks are not read at the same instant."""
 
 
 class ServerClock(ServerFault):
-    """Shifts the server's calendar."""
+    """Shifts the server's wall clock."""
 
-    about = "The calendar of the database server is off by `shift`, forwards or backwards."
+    about = "The wall clock of the database server is off by `shift`, forwards or backwards."
     must_show = (
-        "Asked past the proxy, its calendar was off by as much, and calls of the run were made meanwhile."
+        "`NOW()` over a direct connection was off by the shift, and calls of the run were made meanwhile."
     )
     abilities = ("server-clock",)
     levels = ("live", "spark")
@@ -40,7 +40,7 @@ class ServerClock(ServerFault):
 
     @contextmanager
     def inject(self, site: Site) -> Iterator[None]:
-        """The block begins when the server goes by the other time."""
+        """The block begins when the server shows the shifted time."""
         try:
             with site.server.root() as connection:
                 before = _offset_ms(connection)
@@ -59,7 +59,6 @@ class ServerClock(ServerFault):
         return abs(_offset_ms(connection) - self.shift) <= _SLACK_MS
 
     def evidence(self, seen: Seen) -> Evidence:
-        """How far it was off, and that the run made calls meanwhile."""
         before, offset = fact(seen, "offset_before_ms"), fact(seen, "offset_ms")
         calls = len(seen.during())
         if offset is None or before is None or abs(offset - before) < abs(self.shift) / 2 or not calls:
@@ -68,7 +67,7 @@ class ServerClock(ServerFault):
 
 
 def _offset_ms(connection: Any) -> int:
-    """The server's calendar less ours."""
+    """The server's wall clock minus ours."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT UNIX_TIMESTAMP(NOW(6))")
         theirs = float(cursor.fetchone()[0])

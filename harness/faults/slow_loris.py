@@ -1,8 +1,8 @@
-"""`slow_loris`: what crosses a link arrives in pieces of a few `bytes`, each a `gap` after the one before.
+"""`slow_loris`: split what crosses a link into pieces of `bytes` bytes, `gap` apart (Toxiproxy's `slicer`).
 
-Evidence: in a proxy's log pieces and gaps are within a tenth of what was asked for, and five calls took half a gap or
-more; without a log, calls took longer in the median by that half. The last piece of a chunk may be smaller; a timer
-may be late.
+Evidence with a proxy log: pieces and gaps are within 10 % of the request, and at least five calls took half a gap or
+more. Without a log: the median call took longer by half a gap. The last piece of a chunk may be smaller; timers may
+be late.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ __all__ = ["SlowLoris"]
 
 _OFF_MAX = 0.1
 _LATE_MS = 2.0
-"""How much later than asked a timer of the proxy may fire."""
+"""How late a timer of the proxy may fire."""
 
 
 class SlowLoris(LinkFault, Directed):
-    """Cuts what flows into pieces of `bytes` bytes, `gap` apart."""
+    """Splits one direction of the link into pieces of `bytes` bytes, `gap` apart."""
 
-    about = "What crosses the link arrives in pieces of `bytes`, a `gap` apart."
+    about = "What crosses the link arrives in pieces of `bytes` bytes, `gap` apart."
     must_show = (
-        "Pieces and gaps in the proxy's log are within a tenth of those asked for, and calls took "
-        "half a gap or more; without a log, the median rose by it."
+        "Pieces and gaps in the proxy's log are within 10 % of the request, and calls took half a gap or "
+        "more; without a log, the median rose by half a gap."
     )
 
     do: Literal["slow_loris"]
@@ -43,7 +43,7 @@ class SlowLoris(LinkFault, Directed):
     gap: Gap
 
     def inject(self, site: Site) -> AbstractContextManager[None]:
-        """Live connections are affected at once; what is held flows when it heals."""
+        """Affects live connections at once; healing releases the bytes held."""
         attributes = {"average_size": self.bytes, "size_variation": 0, "delay": self.gap * 1000}
         return toxics_on(
             site.control,
@@ -55,14 +55,13 @@ class SlowLoris(LinkFault, Directed):
         )
 
     def evidence(self, seen: Seen) -> Evidence:
-        """How much longer calls took, and how small the pieces were."""
         slower = slower_calls(seen.over(self.link), by_ms=self.gap / 2)
         if not slower or seen.deeds is None:
             return slower
         return self._as_written(slower, seen.did("sliced", stream=self.stream))
 
     def _as_written(self, slower: Evidence, sliced: Sequence[Deed]) -> Evidence:
-        """What the proxy really wrote, if that is what was asked for."""
+        """The size and spacing of the pieces that the proxy wrote; empty if not near the request."""
         whole = _sum(sliced, "pieces") - _sum(sliced, "tails")
         gaps = _sum(sliced, "gaps")
         if not whole or not gaps:
@@ -79,7 +78,6 @@ class SlowLoris(LinkFault, Directed):
         }
 
     def on_links(self) -> LinkAct:
-        """See `LinkFault`."""
         return _simulated(slice_bytes=self.bytes, gap_ms=self.gap, upward=self.is_upward)
 
 

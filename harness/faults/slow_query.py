@@ -1,8 +1,7 @@
-"""`slow_query`: every lookup takes `delay` longer in the server itself, as if an index had gone.
+"""`slow_query`: every lookup takes `delay` longer in the server itself, as after the loss of an index.
 
-A view that sleeps for each row takes the table's place, by one RENAME, and gives it back by another. Evidence: the
-server lists statements of the run that sleep, and calls that began under it took at least `delay`, in the
-median.
+One RENAME replaces the table by a view that sleeps for each row; another restores it. Evidence: the server lists
+statements of the run that sleep, and the median call begun during the fault took at least `delay`.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ _IN_PLACE = """
 
 
 class SlowQuery(ServerFault):
-    """Makes lookups sleep for `delay`."""
+    """Makes each lookup sleep for `delay` in the server."""
 
     about = "Every lookup takes `delay` longer in the database server itself."
     must_show = (
-        "The server lists statements of the run that sleep, and calls under it took at least the delay."
+        "The server listed statements of the run that slept, and the median call took at least the delay."
     )
 
     do: Literal["slow_query"]
@@ -49,7 +48,7 @@ class SlowQuery(ServerFault):
 
     @contextmanager
     def inject(self, site: Site) -> Iterator[None]:
-        """No lookup ever meets a table that is not there."""
+        """The renames are atomic: no lookup finds the table missing."""
         server, most = site.server, [0]
         try:
             with server.root(server.database, limit_s=_STATEMENT_S) as connection:
@@ -75,7 +74,6 @@ class SlowQuery(ServerFault):
                 cursor.execute(statement)
 
     def evidence(self, seen: Seen) -> Evidence:
-        """Sleeping statements, and how long calls took."""
         under_it, asleep = seen.over("lookups").during(), fact(seen, "asleep")
         fastest, middle = fastest_ms(under_it), median_ms(under_it)
         if not asleep or fastest is None or middle is None or middle < self.delay:
@@ -100,7 +98,7 @@ def _look(root: Any, site: Site, most: list[int]) -> None:
 
 
 def _speed_up(connection: Any) -> None:
-    """Undo as much as was done."""
+    """Undoes whatever part of the change was made."""
     with connection.cursor() as cursor:
         cursor.execute(_IN_PLACE)
         if cursor.fetchone()[0]:
@@ -110,7 +108,7 @@ def _speed_up(connection: Any) -> None:
 
 
 class _Slow(OnServer):
-    """Mutable: see `OnServer`; its evidence is the lookups that slept."""
+    """Slows simulated lookups; counts those that slept. Mutable: see `OnServer`."""
 
     def __init__(self, run: SimulatedRun, *, delay_ms: int) -> None:
         super().__init__(run, codes=(), sets=self._slow_down, puts_back=self._speed_up)
@@ -125,6 +123,5 @@ class _Slow(OnServer):
         server.slow_ms -= self._delay_ms
 
     def evidence(self) -> Evidence:
-        """How many lookups slept longer, and by how much."""
         slept = self._slept + self.server.slept
         return {"calls_during": slept, "slower_by_ms": self._delay_ms} if slept else {}

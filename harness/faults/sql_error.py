@@ -1,7 +1,7 @@
-"""`sql_error`: requests are answered with a database's error that the database never sent (marked as synthetic).
+"""`sql_error`: the proxy answers requests with a MySQL error that the database never sent (marked as synthetic).
 
-1040 comes instead of the greeting; the others instead of a statement, which never reaches the database. Evidence: the
-errors that the proxy sent, and errors of that number that clients met.
+1040 replaces the server's greeting; every other code answers a statement, which never reaches the database. Evidence:
+the errors that the proxy sent, and errors of that number that clients got.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ __all__ = ["SimulatedSqlError", "SqlError"]
 
 _TOO_MANY_CONNECTIONS = 1040
 _ENDS_THE_CONNECTION = frozenset({1040, 1053})
-"""Errors after which the server hangs up."""
+"""Errors after which a server closes the connection."""
 
 
 class SqlError(MessageFault):
     """Answers `messages` with error `code`."""
 
-    about = "Statements (for 1040: logins) are answered by the proxy with error `code`, marked as synthetic."
-    must_show = "The proxy sent errors of that number; clients met some."
+    about = "The proxy answers statements (for 1040: logins) with error `code`, marked as synthetic."
+    must_show = "The proxy sent errors of that number, and clients got some."
 
     do: Literal["sql_error"]
     code: Annotated[Literal[1040, 1053, 1205, 1213, 1290], Code]
@@ -39,16 +39,16 @@ class SqlError(MessageFault):
 
     @property
     def usual_command(self) -> str:
-        """Too many connections is what a login is answered."""
+        """1040 (too many connections) answers a login."""
         return "handshake" if self.code == _TOO_MANY_CONNECTIONS else "query"
 
     @property
     def _stream(self) -> str:
-        """A greeting is replaced on its way down; a request is taken out on its way up."""
+        """A greeting is replaced on its way to the client; a request is dropped on its way to the server."""
         return "downstream" if self.messages.command == "handshake" else "upstream"
 
     def inject(self, site: Site) -> AbstractContextManager[None]:
-        """Messages are counted from now on, live connections' too."""
+        """Counts messages from now on, on live connections too."""
         return packets_on(
             site.control,
             self.link,
@@ -60,18 +60,16 @@ class SqlError(MessageFault):
         )
 
     def evidence(self, seen: Seen) -> Evidence:
-        """How many errors were sent, and how many of that number clients met."""
         sent = [deed for deed in seen.did("error", stream=self._stream) if deed.more.get("code") == self.code]
         met = seen.over(self.link).errors_during(self.code, grace_us=NOTICE_US)
         return {"code": self.code, "errors_sent": len(sent), "errors_met": len(met)} if sent and met else {}
 
     def on_links(self) -> LinkAct:
-        """See `LinkFault`."""
         return SimulatedSqlError(picks_of(self.messages), code=self.code)
 
 
 class SimulatedSqlError:
-    """The proxy answers in the server's place, with an error; the server hears nothing. Mutable: counts."""
+    """Answers simulated requests with an error; the server gets nothing. Mutable: counts."""
 
     def __init__(self, picks: Picks, *, code: int) -> None:
         self._picks = picks
@@ -79,11 +77,11 @@ class SimulatedSqlError:
         self._answered: Counter[str] = Counter()
 
     def begins(self, link: Link) -> None:
-        """What is asking already is met too."""
+        """Applies to requests that are already on their way."""
         meet_requests(self, link)
 
     def meets(self, link: Link, flight: Flight) -> None:
-        """Answer it, if it is one that is meant."""
+        """Answers the message if it is selected."""
         if not flight.is_sound or not self._picks.take(flight):
             return
         self._answered[command_of(flight)] += 1
@@ -93,10 +91,9 @@ class SimulatedSqlError:
             link.answers(flight, self._code)
 
     def ends(self, link: Link) -> None:
-        """The server answers for itself again."""
+        """There is nothing to undo."""
 
     def evidence(self) -> dict[str, Any]:
-        """How many messages were answered so, by their command."""
         if not self._answered:
             return {}
         return {

@@ -1,6 +1,6 @@
-"""`stalled_handshake`: a new connection is accepted, and the server's greeting does not come; live connections go on.
+"""`stalled_handshake`: accept new connections and hold the server's greeting; live connections go on.
 
-Evidence: the proxy held greetings, and their clients gave up, or were still waiting, or got theirs only at the end.
+Evidence: the proxy held greetings, and clients gave up, were still waiting, or got the greeting when it healed.
 """
 
 from __future__ import annotations
@@ -26,19 +26,18 @@ _LOGINS = Messages(command="handshake", times=0)
 class StalledHandshake(LinkFault):
     """Holds every greeting on `link`."""
 
-    about = "New connections are accepted and never greeted; live ones go on."
-    must_show = "The proxy held greetings; clients gave up, or had to wait until the end."
+    about = "New connections are accepted but get no greeting; live ones go on."
+    must_show = "The proxy held greetings; clients gave up or waited until the fault healed."
     abilities = ("packets",)
 
     do: Literal["stalled_handshake"]
     lasts: Lasts
 
     def inject(self, site: Site) -> AbstractContextManager[None]:
-        """Healing lets the greetings go on."""
+        """Healing releases the held greetings."""
         return packets_on(site.control, self.link, _LOGINS, name=self.id, stream=_STREAM, do="hold")
 
     def evidence(self, seen: Seen) -> Evidence:
-        """How many logins were held, for how long, and how many clients gave up meanwhile."""
         of_link = seen.over(self.link)
         held = [deed for deed in seen.did("held", stream=_STREAM) if deed.command == _LOGINS.command]
         longest_ms = max((deed.ms for deed in seen.did("delayed", stream=_STREAM)), default=0)
@@ -54,35 +53,33 @@ class StalledHandshake(LinkFault):
         }
 
     def on_links(self) -> LinkAct:
-        """See `LinkFault`."""
         return SimulatedStall()
 
 
 class SimulatedStall:
-    """New connections are accepted and not greeted, until it heals; live ones go on. Mutable: counts."""
+    """Holds the greeting of new simulated connections until it heals. Mutable: counts."""
 
     def __init__(self) -> None:
         self._waiting: dict[Flight, tuple[int, int]] = {}
-        """And in how many ms each would have arrived, and been answered."""
+        """The stalled logins, with the remaining ms until each would have arrived and been answered."""
         self._greeted_late = 0
 
     def begins(self, link: Link) -> None:
-        """What is being greeted stalls too."""
+        """Applies to logins that are already on their way."""
         meet_requests(self, link)
 
     def meets(self, link: Link, flight: Flight) -> None:
-        """A new connection's first request waits for the greeting."""
+        """Holds the login of a new connection."""
         left_ms = link.holds(flight) if flight.connection.fresh else None
         if left_ms is not None:
             self._waiting[flight] = left_ms
 
     def ends(self, link: Link) -> None:
-        """Who still waits is greeted now."""
+        """Lets the held logins go on."""
         for flight, left_ms in self._waiting.items():
             self._greeted_late += not flight.over
             link.goes_on(flight, left_ms)
 
     def evidence(self) -> dict[str, Any]:
-        """How many handshakes stalled, and how many of them were worth waiting for."""
         stalled = len(self._waiting)
         return {"handshakes_stalled": stalled, "greeted_late": self._greeted_late} if stalled else {}

@@ -1,7 +1,7 @@
-"""`store_torn`, `store_newest_missing`: the newest parts of a subtask in the checkpoint store are torn, or gone.
+"""`store_torn`, `store_newest_missing`: truncate or delete the newest checkpoint files of a subtask.
 
-Answers to a write that was never synced. Evidence: a later restore met that very file, said what is wrong with it, and
-passed it over; a file that nobody read again shows nothing.
+Answers to a write that was never synced to disk. Evidence: a later restore found that file torn or missing and went
+back to an older checkpoint; a file that no restore read shows nothing.
 """
 
 from __future__ import annotations
@@ -26,29 +26,28 @@ _LOOK_MS: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damage:
-    """What is left of a file."""
+    """How many bytes of a file are left, of how many."""
 
     bytes: int
     of: int
 
 
 class _OfFiles(InsideFault):
-    """Damages the newest files of a subtask."""
+    """Common part: damages the `times` newest checkpoint files of a subtask."""
 
     abilities = ("store",)
 
     what: ClassVar[str]
-    """As the store calls what a restore meets then."""
+    """The store's word for what a restore then finds."""
 
     subtask: Subtask
     times: Times = 1
 
     def damage(self, files: Files, name: str) -> Damage:
-        """Do it to one file."""
+        """Damages one file."""
         raise NotImplementedError
 
     def inside(self, attempt: AttemptSite) -> None:
-        """See `Fault`."""
         files = attempt.store.files
         for name in files.names()[-self.times :]:
             done = self.damage(files, name)
@@ -59,7 +58,7 @@ class _OfFiles(InsideFault):
         return _SimulatedDamage(run, self)
 
     def found(self, lines: Sequence[Line]) -> Found | None:
-        """The files that it damaged and the restores that met them."""
+        """The damaged files that a restore found."""
         damaged = acts(self.id, lines)
         if not damaged:
             return None
@@ -79,10 +78,10 @@ class _OfFiles(InsideFault):
 
 
 class StoreTorn(_OfFiles):
-    """The newest files lose their second half."""
+    """Truncates the newest files to half their size."""
 
     about = (
-        "The newest part of a subtask in the checkpoint store, or its newest `times`, loses its second half."
+        "The newest checkpoint file of a subtask (or its newest `times` files) is truncated to half its size."
     )
     must_show = "A restore met that file, found it torn, and went back to an older checkpoint."
 
@@ -91,16 +90,15 @@ class StoreTorn(_OfFiles):
     do: Literal["store_torn"]
 
     def damage(self, files: Files, name: str) -> Damage:
-        """See `_OfFiles`."""
         size = len(files.read(name))
         files.cut(name, size // 2)
         return Damage(bytes=size // 2, of=size)
 
 
 class StoreNewestMissing(_OfFiles):
-    """The newest files are gone."""
+    """Deletes the newest files."""
 
-    about = "The newest part of a subtask in the checkpoint store, or its newest `times`, is gone."
+    about = "The newest checkpoint file of a subtask (or its newest `times` files) is deleted."
     must_show = "A restore looked for that file, did not find it, and went back to an older checkpoint."
 
     what = "missing"
@@ -108,14 +106,13 @@ class StoreNewestMissing(_OfFiles):
     do: Literal["store_newest_missing"]
 
     def damage(self, files: Files, name: str) -> Damage:
-        """See `_OfFiles`."""
         size = len(files.read(name))
         files.remove(name)
         return Damage(bytes=0, of=size)
 
 
 class _SimulatedDamage:
-    """Damages the newest files of a subtask, as soon as there are any. Mutable: what it did."""
+    """Damages the newest simulated files of a subtask, as soon as there are any. Mutable."""
 
     settles_ms = 0
 
@@ -126,7 +123,7 @@ class _SimulatedDamage:
         self._is_over = False
 
     def begins(self) -> None:
-        """Those that there are; else as soon as there are."""
+        """Damages the present files; looks again later if there are none."""
         files = self._run.files[self._fault.subtask]
         names = files.names()[-self._fault.times :]
         if self._is_over:
@@ -136,11 +133,10 @@ class _SimulatedDamage:
             self._run.hub.at(self._run.hub.now_ms + _LOOK_MS, self.begins)
 
     def ends(self) -> None:
-        """What is gone is gone."""
+        """Stops looking; damage is not repaired."""
         self._is_over = True
 
     def evidence(self) -> Evidence:
-        """The files that a restore met."""
         met = [one for one in self._run.tape.passed_over if one.file in self._damaged]
         if not met:
             return {}

@@ -1,7 +1,6 @@
-"""`store_slow`, `store_failing`: for a while each write into the checkpoint store takes longer, or is refused.
+"""`store_slow`, `store_failing`: for a while each write to the checkpoint store takes longer, or fails.
 
-Answers to a remote file system on a bad day. Evidence: what a writer met, by its own clock or by the error that it
-got; whether that mattered is for a later restore to say.
+Answers to a slow or failing remote file system. Evidence: the delay or the error of a write, as recorded by the writer.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _ERRNO = {"no-space": errno.ENOSPC, "read-only": errno.EROFS, "io-error": errno.
 
 
 class _OfWrites(InsideFault):
-    """Acts on each write for a while."""
+    """Common part: acts on each write for a while."""
 
     abilities = ("store",)
     stalls = True
@@ -41,7 +40,7 @@ class _OfWrites(InsideFault):
     def _found(
         self, lines: Sequence[Line], *, met: Sequence[Line], evidence: Mapping[str, Any]
     ) -> Found | None:
-        """From its act to the end of its while; `met` are the notes of the writes."""
+        """From its act to the end of its duration; `met` are the recorded writes that it affected."""
         begun = acts(self.id, lines)
         if not begun:
             return None
@@ -55,16 +54,15 @@ class _OfWrites(InsideFault):
 
 
 class StoreSlow(_OfWrites):
-    """Each write takes longer."""
+    """Delays each write."""
 
-    about = "For a while each write of a checkpoint's part into the store takes longer, by `delay`."
-    must_show = "A write was held by at least that long."
+    about = "For a while each write to the checkpoint store takes longer, by `delay`."
+    must_show = "A write took longer by at least the delay."
 
     do: Literal["store_slow"]
     delay: Delay
 
     def inside(self, attempt: AttemptSite) -> None:
-        """See `Fault`."""
 
         def meet() -> None:
             began_us = monotonic_us()
@@ -76,7 +74,7 @@ class StoreSlow(_OfWrites):
         attempt.store.meets(meet, lasts_ms=self.lasts)
 
     def found(self, lines: Sequence[Line]) -> Found | None:
-        """The writes that it held, each by at least what was asked for."""
+        """The writes that it delayed by at least `delay`."""
         held = [line for line in measurements(self.id, lines) if line["took_ms"] >= self.delay]
         slowest_ms = max((line["took_ms"] for line in held), default=0)
         return self._found(lines, met=held, evidence={"writes": len(held), "slowest_ms": slowest_ms})
@@ -87,16 +85,15 @@ class StoreSlow(_OfWrites):
 
 
 class StoreFailing(_OfWrites):
-    """Each write is refused."""
+    """Makes each write fail."""
 
-    about = "For a while the store refuses to write: `no-space`, `read-only` or `io-error`."
-    must_show = "A write was refused, with the error that the writer got."
+    about = "For a while each write to the checkpoint store fails: `no-space`, `read-only` or `io-error`."
+    must_show = "A write failed, with the error that the writer got."
 
     do: Literal["store_failing"]
     how: Annotated[Literal["no-space", "read-only", "io-error"], Way] = "no-space"
 
     def inside(self, attempt: AttemptSite) -> None:
-        """See `Fault`."""
         code = _ERRNO[self.how]
 
         def meet() -> None:
@@ -107,7 +104,6 @@ class StoreFailing(_OfWrites):
         attempt.store.meets(meet, lasts_ms=self.lasts)
 
     def found(self, lines: Sequence[Line]) -> Found | None:
-        """The writes that it refused."""
         refused = list(measurements(self.id, lines))
         errors = dict(sorted(Counter(line["errno"] for line in refused).items()))
         return self._found(lines, met=refused, evidence={"writes": len(refused), "errors": errors})
@@ -118,33 +114,29 @@ class StoreFailing(_OfWrites):
 
 
 class _SimulatedSlow(OnStore):
-    """Each write takes longer. Mutable: see `OnStore`."""
+    """Delays each simulated write. Mutable: see `OnStore`."""
 
     def __init__(self, run: SimulatedRun, subtask: int | None, *, delay_ms: int) -> None:
         super().__init__(run, subtask)
         self._delay_ms = delay_ms
 
     def strike(self, clock: Clock) -> None:
-        """See `OnStore`."""
         clock.pause(self._delay_ms / 1000)
 
     def evidence(self) -> Evidence:
-        """How many writes were slow, and by how much in all."""
         return {"writes": self.met, "slowed_ms": self.met * self._delay_ms} if self.met else {}
 
 
 class _SimulatedFailing(OnStore):
-    """Each write fails. Mutable: see `OnStore`."""
+    """Makes each simulated write fail. Mutable: see `OnStore`."""
 
     def __init__(self, run: SimulatedRun, subtask: int | None, *, code: int) -> None:
         super().__init__(run, subtask)
         self._code = code
 
     def strike(self, clock: Clock) -> None:
-        """See `OnStore`."""
         del clock
         raise OSError(self._code, os.strerror(self._code))
 
     def evidence(self) -> Evidence:
-        """How many writes were refused."""
         return {"writes": self.met, "errors": {errno.errorcode[self._code]: self.met}} if self.met else {}

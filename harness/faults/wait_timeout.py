@@ -1,8 +1,8 @@
-"""`wait_timeout`: the server hangs up on clients that have been silent for longer than `delay`.
+"""`wait_timeout`: lower the server's `wait_timeout`, so that it closes sessions idle for longer than `delay`.
 
-It holds for sessions that begin under it, so the run's sessions are ended first, and again when it heals. Evidence:
-the server counted clients that it had hung up on, beyond those that the fault ended itself, and clients lost
-connections later than `delay` after that.
+The limit applies to new sessions, so the run's sessions are ended at the beginning, and again when the fault heals.
+Evidence: the server counted aborted clients beyond those that the fault ended itself, and clients lost connections more
+than `delay` after the beginning.
 """
 
 from __future__ import annotations
@@ -29,18 +29,17 @@ __all__ = ["WaitTimeout"]
 
 _LOOK_S = 0.1
 _SETTLED_US = 300_000
-"""The sessions that the fault ended are gone by then, and counted."""
+"""After this time the sessions that the fault ended are gone and counted."""
 _COUNTER = "Aborted_clients"
 _NOTICES_US = 5_000_000
 
 
 class WaitTimeout(ServerFault):
-    """Lets clients be silent for `delay`, rounded up to whole seconds."""
+    """Sets `wait_timeout` to `delay`, rounded up to whole seconds."""
 
-    about = "The database server hangs up on clients that are silent for longer than `delay` (a second)."
+    about = "The database server closes sessions that are idle for longer than `delay` (default 1s)."
     must_show = (
-        "The server counted clients that it hung up on, beyond those that the fault ended, and "
-        "clients noticed."
+        "The server counted sessions that it closed, beyond those that the fault ended, and clients noticed."
     )
 
     do: Literal["wait_timeout"]
@@ -49,7 +48,7 @@ class WaitTimeout(ServerFault):
 
     @contextmanager
     def inject(self, site: Site) -> Iterator[None]:
-        """Busy clients notice nothing; idle ones lose their connection and notice at the next use."""
+        """Idle clients lose their connection and notice at the next use; busy clients are not affected."""
         seconds = max(1, -(-self.delay // 1000))
         with variables_of_new_sessions(site, {"wait_timeout": seconds}):
             count = _HungUp(site=site, settled_us=monotonic_us() + _SETTLED_US)
@@ -57,7 +56,7 @@ class WaitTimeout(ServerFault):
                 yield
 
     def evidence(self, seen: Seen) -> Evidence:
-        """Whom the server hung up on by its own count, and who noticed, later than `delay` after the beginning."""
+        """The server's own count, and the clients' losses more than `delay` after the beginning."""
         hung_up, ended_us = fact(seen, "hung_up"), fact(seen, "ended_us")
         if not hung_up or ended_us is None:
             return {}
@@ -72,7 +71,7 @@ class WaitTimeout(ServerFault):
 
 @dataclass(slots=True, kw_only=True)
 class _HungUp:
-    """Clients that the server hung up on since those that we ended were counted. Mutable: it counts."""
+    """Counts sessions closed by the server, beyond those that the fault ended. Mutable."""
 
     site: Site
     settled_us: int
@@ -80,7 +79,7 @@ class _HungUp:
     told: int = 0
 
     def look(self) -> None:
-        """Read the server's count."""
+        """Reads the server's counter."""
         counted = self.site.server.counters().get(_COUNTER)
         if counted is None or monotonic_us() < self.settled_us:
             return
@@ -92,7 +91,7 @@ class _HungUp:
 
 
 class _SimulatedSilence(OnServer):
-    """Mutable: see `OnServer`; whom it ended itself does not count, but who was silent for too long."""
+    """Closes idle simulated sessions; those that the fault ended do not count. Mutable: see `OnServer`."""
 
     def __init__(self, run: SimulatedRun, *, silence_ms: int) -> None:
         super().__init__(
@@ -111,6 +110,5 @@ class _SimulatedSilence(OnServer):
         server.end_clients()
 
     def evidence(self) -> Evidence:
-        """Whom the server hung up on, and who noticed."""
         hung_up, met = self.server.hung_up - self._hung_up_before, self.met()
         return {"hung_up": hung_up, "codes": met} if hung_up and met else {}

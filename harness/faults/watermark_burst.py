@@ -1,6 +1,6 @@
-"""`watermark_burst`: before one record the source sends many watermarks in a row.
+"""`watermark_burst`: before one record the source sends `count` watermarks in a row.
 
-Evidence: an attempt took at least so many watermarks in a row, right before that record.
+Evidence: an attempt took at least that many watermarks in a row right before that record.
 """
 
 from __future__ import annotations
@@ -19,30 +19,27 @@ __all__ = ["WatermarkBurst"]
 
 
 class WatermarkBurst(ShapingFault):
-    """Many watermarks in a row."""
+    """Inserts watermarks before one record."""
 
-    about = "Before one record the source sends many watermarks in a row."
-    must_show = "An attempt took at least so many watermarks in a row, right before that record."
+    about = "Before one record the source sends `count` watermarks in a row."
+    must_show = "An attempt took at least that many watermarks in a row right before that record."
 
     do: Literal["watermark_burst"]
     count: Count
     subtask: Subtask | None = None
 
     def burst(self, records: int) -> tuple[int, int]:
-        """See `ShapingFault`."""
         return min(self.first_record - 1, records), self.count
 
     def place(self, source: Source, *, records: int) -> range:
-        """See `ShapingFault`."""
         first = source.position_of(min(self.first_record, records))
         return range(first - self.count, first)
 
     def watched(self) -> Shaped:
-        """See `ShapingFault`."""
         return _Burst(of_one=self.subtask is not None)
 
     def found(self, lines: Sequence[Line]) -> Found | None:
-        """In the first attempt that took its record."""
+        """Looks at the first attempt that took its record."""
         for taken in inputs(self, lines):
             place = first_taken(self, taken)
             if place is not None:
@@ -63,7 +60,7 @@ class WatermarkBurst(ShapingFault):
 
 
 class _Burst(Shaped):
-    """Mutable: see `Shaped`."""
+    """Counts the inserted watermarks. Mutable: see `Shaped`."""
 
     def __init__(self, *, of_one: bool) -> None:
         super().__init__()

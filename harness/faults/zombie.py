@@ -1,7 +1,7 @@
-"""`zombie`: a worker is stopped and taken for dead; when its successor has written, it wakes, and goes on as if alone.
+"""`zombie`: stop a worker, start its successor, and let the old worker go on once the successor has committed.
 
-Answers to a process that a long pause made lose its lease. Evidence: an event of the old attempt after the start of
-the new one, and the old one tried to commit; what became of that is said, and V13 judges it.
+Answers to a process that loses its lease in a long pause. Evidence: the old attempt wrote events after the start of
+the new one and tried to commit. The evidence states the outcome of that commit; V13 judges it.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from harness.history.event import Snap
 __all__ = ["SimulatedZombie", "Zombie"]
 
 _SUCCESSOR_S = 20.0
-"""The longest that the old one is kept asleep beyond its time because the new one has not committed."""
+"""The longest extra pause of the old worker while its successor has not committed."""
 _LAST_WORDS_S = 10.0
-"""How long the old one may take to find out that it was replaced; then it is ended with the run."""
+"""Time for the old worker to find out that it was replaced; after that it is ended with the run."""
 _LOOK_MS: Final = 5
 _ZOMBIE_SPEAKS_MS: Final = 1_000
-"""After it has gone on: by then it has met the fence."""
+"""Time for the resumed old worker to reach the fence check."""
 
 
 class Zombie(OutsideFault):
-    """Of `subtask`."""
+    """Pauses and replaces the worker of `subtask`, then resumes it."""
 
-    about = "The worker of one subtask is stopped and replaced; it wakes once its successor has committed."
+    about = "The worker of one subtask is stopped and replaced; it goes on once its successor has committed."
     must_show = (
-        "The old attempt wrote events after the new one's start, and tried to commit: refused, if all "
-        "is well."
+        "The old attempt wrote events after the new one's start and tried to commit; a correct sink refuses "
+        "that."
     )
     stalls = True
     by = "process"
@@ -54,7 +54,7 @@ class Zombie(OutsideFault):
 
     @contextmanager
     def inject(self, site: Site) -> Iterator[None]:
-        """It wakes when the block ends, but not before its successor has committed once."""
+        """The old worker goes on when the block ends, but not before its successor has committed."""
         from harness.faults.real.suspension import awaited, suspended
 
         who = awaited(partial(site.workers.process, self.subtask))
@@ -74,9 +74,8 @@ class Zombie(OutsideFault):
                 wait_until(succession.old_one_is_over, deadline=Deadline(_LAST_WORDS_S))
 
     def evidence(self, seen: Seen) -> Evidence:
-        """Who it was, who came, how many events of the old one followed, and what became of its commit."""
         stopped = seen.fact("stopped")
-        if stopped is None or not seen.events:  # what makes it a zombie comes after its time
+        if stopped is None or not seen.events:  # its evidence comes only after the block
             return {}
         who = attempt_of(stopped["pid"], stopped["started"], seen.events)
         if who is None:
@@ -103,7 +102,6 @@ class Zombie(OutsideFault):
         }
 
     def inside(self, attempt: AttemptSite) -> None:
-        """At a phase of its own."""
         stop(self.id, attempt)
 
     def simulated(self, run: SimulatedRun) -> Act:
@@ -116,7 +114,7 @@ def _has_committed(succession: Succession) -> bool:
 
 
 def _commit_of(after: Sequence[Line]) -> str | None:
-    """What became of the commit that the old attempt tried; None: it tried none."""
+    """The outcome of the old attempt's commit; None: it tried none."""
     if any(line["k"] == "commit" for line in after):
         return "accepted"
     if any(line["k"] == "failed" and "Fenced" in line["error"] for line in after):
@@ -125,18 +123,18 @@ def _commit_of(after: Sequence[Line]) -> str | None:
 
 
 class SimulatedZombie(StoppedWorker):
-    """It is taken for dead, its successor starts and writes, and then it goes on. Mutable."""
+    """Pauses a simulated attempt, starts its successor, and resumes it afterwards. Mutable."""
 
     def __init__(self, run: SimulatedRun, subtask: int) -> None:
         super().__init__(run, subtask)
         self._looked_at = 0
-        """So many events have been searched for the successor's snapshot."""
+        """How many events have been searched for the successor's snapshot."""
         self._spoken = 0
         self._waited_ms = 0
 
     @property
     def settles_ms(self) -> int:
-        """It sleeps on until its successor has handed in a snapshot, and then has its say."""
+        """The extra pause until the successor's snapshot, plus the time for the old attempt to act."""
         return self._waited_ms + _ZOMBIE_SPEAKS_MS
 
     def stopped(self, attempt: RunningAttempt) -> None:
@@ -144,7 +142,7 @@ class SimulatedZombie(StoppedWorker):
         self._run.supersede(attempt.subtask)
 
     def ends(self) -> None:
-        """It goes on, not knowing, but not before its successor has handed in a snapshot."""
+        """Resumes the old attempt, but not before its successor has taken a snapshot."""
         hub = self._run.hub
         if self._attempt is None or not self._attempt.actor.paused:
             return
@@ -162,7 +160,7 @@ class SimulatedZombie(StoppedWorker):
         return any((event.s, event.a) == (self._subtask, newest) for event in snaps)
 
     def evidence(self) -> Evidence:
-        """What it said after its successor had started."""
+        """The events that the old attempt wrote after it was resumed."""
         found = super().evidence()
         if not found or not self._spoken:
             return {}

@@ -1,1 +1,1 @@
-"""One run as values: the order, the plan that its attempts get, the header that it claims, the outcome."""
+"""One run as values: the order, the plan for its attempts, the header of its history, the outcome."""

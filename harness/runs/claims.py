@@ -1,7 +1,7 @@
-"""What a run claims: the header of its history, the same at every level.
+"""The header of a run's history: the properties that the run claims; the same at every level.
 
-Answers to `docs/reference/history.md` (Header). Invariant: a claim is what the operator, the sink and the machine were
-told, never what came of it; `audited` is the one fact that is known only afterwards.
+Documented in `docs/reference/history.md` (Header). Invariant: claims come from the settings of operator, sink and
+level, not from the run's result; only `audited` is known afterwards.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from harness.scenario_parts.parts import SINK_FORMS
 __all__ = ["RECOVER_MS", "header_of"]
 
 _MACHINE_SLACK_MS = 5000
-"""A real machine may be busy with other things, its disk too; an outcome this late is no accident any more."""
+"""Tolerance for a loaded machine or disk; a later outcome counts as a violation."""
 _COMMIT_MS = 20_000
-"""As long as the sink insists on a commit."""
+"""How long the sink retries a commit."""
 RECOVER_MS = 30_000
-"""After a fault: a query that was cut off unnoticed waits 10 s for its limit, a commit insists for 20 s."""
+"""Time to recover after a fault: a silently lost query has a limit of 10 s, a commit is retried for 20 s."""
 
 
 def header_of(order: Order, *, audited: bool) -> Mapping[str, Any]:
-    """As a JSON object; `audited`: the database has told of its rows."""
+    """The header as a JSON object; `audited`: the rows were read from the database after the run."""
     scenario = order.scenario
     operator, expects = scenario.operator, scenario.expects.model_dump(exclude_none=True)
     return {
@@ -32,7 +32,7 @@ def header_of(order: Order, *, audited: bool) -> Mapping[str, Any]:
         "operator": {
             "mode": operator.mode,
             "capacity": operator.capacity,
-            # A handler that answers nothing promises nothing (A46).
+            # A timeout handler that completes nothing gives no bound (A46).
             "timeout_ms": 0 if operator.on_timeout == "nothing" else operator.timeout,
             "max_tries": operator.tries,
         },
@@ -57,7 +57,7 @@ def header_of(order: Order, *, audited: bool) -> Mapping[str, Any]:
 
 
 def _checkpoint_gap(scenario: Scenario) -> Mapping[str, int]:
-    """Claimed of checkpoints by time, where no fault holds them up."""
+    """The bound between checkpoints by time, claimed only without faults."""
     interval_ms = scenario.workload.checkpoint_interval
     if interval_ms is None or scenario.faults:
         return {}
@@ -65,7 +65,7 @@ def _checkpoint_gap(scenario: Scenario) -> Mapping[str, int]:
 
 
 def _drain_ms(scenario: Scenario) -> int:
-    """How long a full queue takes to drain (A66): with soft back pressure no checkpoint is cut meanwhile."""
+    """How long a full queue takes to drain (A66); with soft back pressure no checkpoint is taken meanwhile."""
     operator = scenario.operator
     if operator.back_pressure == "hard":
         return 0
@@ -76,7 +76,7 @@ def _drain_ms(scenario: Scenario) -> int:
 
 
 def _timeout_slack_ms(scenario: Scenario) -> int:
-    """How late an outcome may be: a task that commits takes none, and may be held up at that."""
+    """How late an outcome may be: a task handles none while it commits, and faults may delay the commit."""
     commits_may_hang = any(
         fault.on_link == "sink" or fault.by == "server" or fault.delays_commits for fault in scenario.faults
     )

@@ -1,6 +1,6 @@
-"""An order: which scenario to run, at which level, with which seed, against what.
+"""An order: scenario, level, seed and system under test of one run.
 
-Invariant: an order says everything that a run depends on, so the same order at level sim is the same history.
+Invariant: a run depends only on its order, so equal orders at level sim give equal histories.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from harness.scenario.model import Fault, Phase, Scenario
 __all__ = ["REFERENCE", "Order", "new_run_id", "planned_crashes", "planned_inside"]
 
 REFERENCE = "reference"
-"""The system under test unless another is named."""
+"""The default system under test."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What to run."""
+    """One run to perform."""
 
     scenario: Scenario
     level: str
@@ -31,7 +31,7 @@ class Order:
     mutant: str | None = None
     import_path: tuple[str, ...] = ()
     again: str = ""
-    """The command that runs exactly this again."""
+    """The command line that repeats this run."""
 
 
 def planned_crashes(scenario: Scenario) -> list[Crash]:
@@ -46,17 +46,17 @@ def _crash(fault: KillWorker) -> Crash:
 
 
 def planned_inside(scenario: Scenario) -> list[dict[str, Any]]:
-    """The other faults that attempts act out themselves, as the plan holds them."""
+    """The other faults that attempts perform themselves, as JSON for the plan."""
     return [
         fault.model_dump(mode="json", by_alias=True) for fault in scenario.faults if _is_acted_inside(fault)
     ]
 
 
 def _is_acted_inside(fault: Fault) -> bool:
-    """In the attempt, in what its source sends, or in that it stops where nobody else could stop it."""
+    """Whether the attempt performs it: an inside or workload fault, or one that stops the attempt at a phase."""
     return fault.by in {"inside", "workload"} or (fault.attempts_own and isinstance(fault.when, Phase))
 
 
 def new_run_id() -> str:
-    """A name that sorts by time and that two commands started together do not share."""
+    """A name that sorts by time and is unique even for commands started together."""
     return f"{utc_now():%Y%m%d-%H%M%S}-{fresh_seed()}"

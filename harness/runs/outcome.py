@@ -1,7 +1,6 @@
-"""A finished run, as the reader of a report needs it: what was run, what bit, what was found.
+"""The outcome of a finished run: what was run, what the faults did, and the judgement.
 
-Invariant: everything that a report shows is in `RunOutcome` or in the history file that it names;
-nothing is looked up again, so a stored run renders the same anywhere.
+Invariant: reports use only `RunOutcome` and the history file that it names, so a stored run renders the same anywhere.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from harness.verdict import Judgement, Outcome
 __all__ = ["FaultRecord", "FaultTime", "Pitfall", "RunOutcome", "WorldDescription", "seen_as_expected"]
 
 _CONVICTIONS = {False: {Outcome.FAIL}, True: {Outcome.VACUOUS}}
-"""V23 never fails: a run without evidence is convicted by being vacuous."""
+"""The outcomes that detect a planted defect. V23 never fails: it detects a missing fault by being vacuous."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorldDescription:
-    """Which world a run had, and why that one."""
+    """The world of a run, and why it was chosen."""
 
     kind: str
     """`local` or `containers`."""
@@ -31,25 +30,25 @@ class WorldDescription:
     proxy: str
     """`Toxiproxy 2.12.0`."""
     ready_s: float
-    """From nothing to a proxied `SELECT 1`."""
+    """Seconds until the first `SELECT 1` through the proxy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultTime:
-    """One time that a fault acted, on the history's clock."""
+    """One activation of a fault, on the history's clock."""
 
     planned_us: int | None = None
-    """When it was due; None: it is the attempt's own, which is at its phase when it is."""
+    """When it was due; None: the attempt performed it itself at its phase."""
     armed_us: int | None = None
-    """When arming began, from when on it may act; None: it was due, and the run was over first."""
+    """When arming began, so that it may have acted; None: the run ended before."""
     measured_us: int | None = None
-    """When it was first seen to have bitten, while it acted; None: only afterwards, or never."""
+    """When its evidence was first found while it was active; None: only afterwards, or never."""
     healed_us: int | None = None
     evidence: Mapping[str, Any] = field(default_factory=dict)
-    """Empty: nothing shows that it bit, so the run is vacuous."""
+    """Empty: no effect was recorded, so the run is vacuous."""
 
     def moved(self, origin_us: int) -> FaultTime:
-        """The same on a clock that starts at `origin_us`."""
+        """The same times on a clock that starts at `origin_us`."""
 
         def at(time_us: int | None) -> int | None:
             return None if time_us is None else time_us - origin_us
@@ -65,48 +64,48 @@ class FaultTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultRecord:
-    """One fault: what was planned, and each time that it acted; a fault that repeats acts several times."""
+    """One fault: its plan and its activations; a repeated fault has several."""
 
     id: str
     kind: str
     plan: Mapping[str, Any]
     """Its fields in the scenario."""
     times: tuple[FaultTime, ...]
-    """None: its trigger never came."""
+    """Empty: its trigger never came."""
 
     @property
     def bites(self) -> bool:
-        """Whether it acted, and left evidence each time."""
+        """Whether it was active and has evidence for each activation."""
         acted = [time for time in self.times if time.armed_us is not None]
         return bool(acted) and all(time.evidence for time in acted)
 
     @property
     def first(self) -> FaultTime:
-        """The first time; an empty one if it never came."""
+        """The first activation; an empty one if its trigger never came."""
         return self.times[0] if self.times else FaultTime()
 
     @property
     def armed_us(self) -> int | None:
-        """When it began to act for the first time; None: it never did."""
+        """The beginning of its first activation; None: it had none."""
         return self.first.armed_us
 
     @property
     def healed_us(self) -> int | None:
-        """When it had healed for the last time; None: it had not when the run was over, or it never acted."""
+        """When its last activation had healed; None: it had not when the run ended, or had none."""
         return self.times[-1].healed_us if self.times else None
 
     @property
     def evidence(self) -> Mapping[str, Any]:
-        """Of the first time."""
+        """The evidence of the first activation."""
         return self.first.evidence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pitfall:
-    """A mistake in the use of asynchronous lookups that the run shows; it breaks no promise, and will hurt."""
+    """A mistake in the use of asynchronous lookups that a run shows, although it violates no invariant."""
 
     name: str
-    """As on `docs/explanation/pitfalls.md`."""
+    """Its name in `docs/explanation/pitfalls.md`."""
     says: str
     """What was measured, and what it means."""
     advice: str
@@ -127,38 +126,38 @@ class RunOutcome:
     sut: str
     mutant: str | None
     convicts: tuple[str, ...]
-    """With a mutant: the invariants that must convict it. Otherwise empty."""
+    """The invariants that must detect the mutant; empty without a mutant."""
     world: WorldDescription
     judgement: Judgement
     faults: tuple[FaultRecord, ...]
     history: Path
-    """Of the merged history (`docs/reference/history.md`)."""
+    """The file of the merged history (`docs/reference/history.md`)."""
     started_at: str
-    """ISO 8601, UTC; for people only."""
+    """ISO 8601, UTC; for display only."""
     duration_s: float
     phases_s: Mapping[str, float]
     """`world`, `spark`, `run`, `merge`, `judge`: seconds."""
     accounting: Mapping[str, int]
-    """Counted in the database by SQL, beside the checkers: rows, distinct, missing, doubled, disordered."""
+    """Counts by SQL, independent of the checkers: rows, distinct, missing, doubled, disordered."""
     again: str
-    """The command that runs exactly this again."""
+    """The command line that repeats this run."""
     versions: Mapping[str, str]
     threats: tuple[str, ...] = ()
-    """Whatever could make a pass mean less than it seems: warnings, gaps, fallbacks."""
+    """Warnings that limit the meaning of a pass: gaps in the recording, fallbacks."""
     error: str | None = None
-    """Why the run stopped early, if it did."""
+    """Why the run ended early, if it did."""
     interrupted: bool = False
     extras: Mapping[str, Any] = field(default_factory=dict)
     pitfalls: tuple[Pitfall, ...] = ()
 
     @property
     def as_expected(self) -> bool:
-        """Whether the reference passed, or the planted defect was convicted by what is meant for it."""
+        """Whether the reference passed, or the planted defect was detected by one of its invariants."""
         return seen_as_expected(self.judgement, self.convicts)
 
 
 def seen_as_expected(judgement: Judgement, convicts: Sequence[str]) -> bool:
-    """Whether a judgement is a pass, or with `convicts` a conviction by one of them."""
+    """Whether a judgement is a pass, or with `convicts` whether one of them detected the defect."""
     if not convicts:
         return judgement.outcome is Outcome.PASS
     meant = [verdict for verdict in judgement.invariants if verdict.invariant in convicts]

@@ -1,8 +1,7 @@
-"""The plan of one run: everything that an attempt of a subtask needs, as one JSON value.
+"""The plan of one run: all that an attempt of a subtask needs, as one JSON value.
 
-Invariant: a plan is complete and never changes during a run, so an attempt started after a crash, in a
-new process and without memory, does exactly what its predecessor would have done. It holds the
-database's password, and so travels by pipe or closure, never by file, argument or log.
+Invariants: a plan is complete and does not change during a run, so an attempt in a new process needs nothing from its
+predecessor. It holds the database's password, so it is passed by pipe or closure, never by file, argument or log.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ __all__ = ["Crash", "RunPlan", "decode_plan", "encode_plan"]
 
 
 class Crash(msgspec.Struct, frozen=True, kw_only=True):
-    """An attempt's end at the `hit`-th `phase` of `subtask`, by its own hand, once in a run."""
+    """Ends an attempt of `subtask` at the `hit`-th time of `phase`, once in a run."""
 
     fault: str
     subtask: int
@@ -28,7 +27,7 @@ class Crash(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """One run, seen from a subtask."""
+    """The plan of one run, for its subtasks."""
 
     run_id: str
     scenario: dict[str, Any]
@@ -39,21 +38,21 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     lookups: Endpoint
     sink: Endpoint
     folder: str
-    """Where attempts append their events."""
+    """The folder where attempts write their event files."""
     path: list[str]
-    """What an attempt's process adds to its import path, for a user's own function."""
+    """Additions to the import path of an attempt's process, to find a user's own function."""
     table: list[list[Any]]
-    """The rows of the looked-up table, for the answers to expect."""
+    """The rows of the lookup table, to compute the expected results."""
     crashes: list[Crash]
     inside: list[dict[str, Any]] = []
-    """The other faults that attempts act out themselves, as JSON; `Fault.model_validate` reads them back."""
+    """The other faults that attempts perform themselves, as JSON; `fault_of` reads them back."""
 
 
 def encode_plan(plan: RunPlan) -> bytes:
-    """As one line of JSON."""
+    """Writes a plan as one line of JSON."""
     return msgspec.json.encode(plan)
 
 
 def decode_plan(line: bytes) -> RunPlan:
-    """What `encode_plan` wrote."""
+    """Reads what `encode_plan` wrote."""
     return msgspec.json.decode(line, type=RunPlan)

@@ -1,4 +1,4 @@
-"""What a run was made with: versions, for the reader who has to trust or repeat it."""
+"""The versions of Python, the system and the packages that a run used, for reports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SPARK = ("pyspark", "pyarrow")
 
 
 def versions(level: str) -> dict[str, str]:
-    """Of Python, the system, and the packages that take part at `level`."""
+    """The versions of Python, the system and the packages used at `level`."""
     packages = _ALWAYS + (_SPARK if level == "spark" else ())
     return {
         "python": platform.python_version(),

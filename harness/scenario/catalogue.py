@@ -1,8 +1,7 @@
-"""The catalogue: the shipped scenarios, how a user's words become scenario files, how long a scenario takes.
+"""The catalogue of shipped scenarios, the lookup of scenario files by name, and the expected duration of a run.
 
-Answers to Maelstrom's and Sonobuoy's named test suites. A word that names nothing is an error with the
-nearest name, never an empty selection that passes. An estimate comes from the scenario alone, the pace of its
-source and the times of its faults.
+Answers to Maelstrom's and Sonobuoy's named test suites. Invariant: an unknown name is an error that suggests the
+nearest name, never an empty selection. The duration is estimated from the source's rate and the times of the faults.
 """
 
 from __future__ import annotations
@@ -26,17 +25,17 @@ def catalogue_folder() -> Path:
 
 
 def catalogue() -> dict[str, Path]:
-    """The shipped scenarios by name; in the order of their folders, then by name."""
+    """The shipped scenarios by name, sorted by folder, then by name."""
     return {path.stem: path for path in _files_below(catalogue_folder())}
 
 
 def folders() -> dict[str, str]:
-    """The folder of each shipped scenario, below the catalogue's; empty for one that stands in none."""
+    """The subfolder of each shipped scenario; empty for one directly in the catalogue's folder."""
     return _folders(catalogue())
 
 
 def resolve(names: Iterable[str | Path]) -> list[Path]:
-    """The files meant by paths, folders (the catalogue's own by name), catalogue names or `all`, each once."""
+    """The scenario files for paths, folders (the catalogue's by name), scenario names or `all`, without repetition."""
     shipped = catalogue()
     found: dict[Path, None] = {}
     unknown: list[str] = []
@@ -47,12 +46,12 @@ def resolve(names: Iterable[str | Path]) -> list[Path]:
     if unknown:
         raise _unknown(unknown, shipped)
     if not found:
-        raise NothingRan("no scenario was named", fix="name files, folders or scenarios, or say `all`")
+        raise NothingRan("no scenario was named", fix="name files, folders or scenarios, or write `all`")
     return list(found)
 
 
 def _meant(name: str, shipped: dict[str, Path]) -> list[Path] | None:
-    """A bare name is looked up in the catalogue first, so that no folder nearby changes what it means."""
+    """A name in the catalogue has precedence over a file or folder of the same name."""
     path = Path(name)
     if name == "all":
         return list(shipped.values())
@@ -90,7 +89,7 @@ def _files_below(folder: Path) -> Iterator[Path]:
 
 def _unknown(names: list[str], shipped: dict[str, Path]) -> UsageError:
     told = [f"there is no scenario, file or folder `{name}`{_nearest(name, shipped)}" for name in names]
-    return UsageError("\n".join(told), fix="`floodmark list scenarios` shows what there is")
+    return UsageError("\n".join(told), fix="`floodmark list scenarios` lists them")
 
 
 def _nearest(name: str, shipped: dict[str, Path]) -> str:
@@ -101,11 +100,11 @@ def _nearest(name: str, shipped: dict[str, Path]) -> str:
 
 
 _AROUND_S = 1.5
-"""From the order to the first record, and from the last to the verdict."""
+"""Time before the first record and after the last one."""
 
 
 def expected_s(scenario: Scenario) -> float:
-    """Seconds of one run at level live, its world being open: until the source is read and every fault is over."""
+    """Expected seconds of one run at level live in an open world: until the source and every fault are over."""
     source_s = _source_s(scenario.workload)
     over_s = [_begins_s(fault, scenario.workload) + _lasts_s(fault) for fault in scenario.faults]
     return _AROUND_S + max(source_s, *over_s, 0.0)
@@ -116,7 +115,7 @@ def _source_s(workload: Workload) -> float:
 
 
 def _begins_s(fault: Fault, workload: Workload) -> float:
-    """When it begins, if the source is read at its pace; a phase may be at any time, so it counts as none."""
+    """The expected time at which it begins; 0 for a phase, whose time is unknown."""
     match fault.when:
         case At(at=at_ms):
             return at_ms / 1000

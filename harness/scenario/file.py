@@ -1,7 +1,7 @@
-"""Scenario files: YAML to `Scenario` with every mistake at its place, and back.
+"""Scenario files: reads YAML to a `Scenario`, reports every mistake with line and column, and writes YAML.
 
-Answers to Chaos Mesh's manifests, with the validation that chaostoolkit lacks. Invariant: `load` either gives
-a consistent scenario or tells all that is wrong, and `load` of what `dump` wrote is an equal scenario.
+Answers to Chaos Mesh's manifests. Invariants: `load` returns a consistent scenario or raises all its problems; reading
+what `dump` wrote gives an equal scenario.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["Problem", "ScenarioProblems", "apply_settings", "dump", "load", "loa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reading:
-    """One file as read: a scenario, or problems; never both, never neither."""
+    """One file as read: either a scenario or problems."""
 
     file: str
     document: Document
@@ -38,17 +38,17 @@ class _Reading:
 
 
 def load(path: str | Path) -> Scenario:
-    """The scenario in the file `path`; `ScenarioProblems` holds everything that is wrong with it."""
+    """Reads the scenario in the file `path`; raises `ScenarioProblems` with all its problems."""
     return _only(_read(Path(path)))
 
 
 def loads(text: str, *, file: str = "<text>") -> Scenario:
-    """The scenario in `text`; `file` is what problems call it."""
+    """Reads the scenario in `text`; problems name `file` as its source."""
     return _only(_reading(text, file))
 
 
 def load_many(names: Iterable[str | Path]) -> list[Scenario]:
-    """The scenarios meant by files, folders, catalogue names or `all`; the problems of all files at once."""
+    """The scenarios of files, folders, catalogue names or `all`; raises the problems of all files at once."""
     readings = [_read(path) for path in resolve(names)]
     problems = [problem for reading in readings for problem in reading.problems]
     problems += _same_names(readings)
@@ -104,7 +104,11 @@ def _reading(text: str, file: str) -> _Reading:
 
 def _judged(document: Document) -> Scenario | list[Mistake]:
     if document.data is None and not document.slips:
-        return [Mistake(path=(), say="this holds no scenario", hint="docs/reference/scenarios.md shows one")]
+        return [
+            Mistake(
+                path=(), say="this holds no scenario", hint="docs/reference/scenarios.md shows an example"
+            )
+        ]
     return validated(document.data)
 
 
@@ -118,7 +122,7 @@ def _problem(mistake: Mistake, document: Document, file: str) -> Problem:
 
 
 def _same_names(readings: list[_Reading]) -> list[Problem]:
-    """A name in two files would make one of them invisible in a report."""
+    """A scenario name may be used once only, because reports identify scenarios by name."""
     first: dict[str, _Reading] = {}
     problems: list[Problem] = []
     for reading in readings:
@@ -137,7 +141,7 @@ def _same_names(readings: list[_Reading]) -> list[Problem]:
 
 
 def dump(scenario: Scenario) -> str:
-    """The YAML form: every field in full, so that it means the same when a default changes."""
+    """The YAML form with every field, defaults included, so that it stays the same if a default changes."""
     writer = YAML()
     writer.width = 4096
     writer.indent(mapping=2, sequence=4, offset=2)
@@ -147,7 +151,7 @@ def dump(scenario: Scenario) -> str:
 
 
 def _laid_out(data: dict[str, Any]) -> CommentedMap:
-    """As the shipped files are: a trigger and a list of words take one line."""
+    """Triggers and short lists on one line, as in the shipped files."""
     laid = CommentedMap(_quoted(data))
     for name in ("tags", "levels", "decisive"):
         laid[name] = CommentedSeq(laid[name])
@@ -159,7 +163,7 @@ def _laid_out(data: dict[str, Any]) -> CommentedMap:
 
 
 def _quoted(value: Any) -> Any:
-    """With escapes where a text needs them: ruamel.yaml writes U+0085 so that it reads as a blank."""
+    """Quotes unprintable text: ruamel.yaml would write U+0085 so that it reads back as a blank."""
     match value:
         case dict():
             return {_quoted(name): _quoted(inner) for name, inner in value.items()}

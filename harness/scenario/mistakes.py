@@ -1,8 +1,7 @@
-"""Plain data to a `Scenario`, or to everything that is wrong with it, in a user's words.
+"""Validates plain data as a `Scenario`, or returns all its mistakes in plain sentences.
 
-Answers to chaostoolkit's validation, which stops at the first error.
-Invariant: each mistake is one sentence at one field, whatever shape pydantic gave it, and a name that does
-not exist comes with the names that do.
+Answers to chaostoolkit's validation, which stops at the first error. Invariant: each mistake is one sentence at one
+field, whatever error pydantic raised; for an unknown name it suggests existing names.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ __all__ = ["Mistake", "dotted", "meant", "validated"]
 
 _SHOWN_MAX = 40
 _NAMED_MAX = 6
-"""More kinds than this are not listed in a hint."""
+"""A hint lists at most this many kinds."""
 _TAGS = frozenset(
     {"<fail>", "<nothing>", "<dead-letter>", "<results>", *(f"<{name}>" for name in (*TRIGGERS, *FAULTS))}
 )
-"""Steps in the place of an error that choose a form and are no field."""
+"""Elements of a pydantic error location that select a union member and are no field."""
 _SAME_BUT_PLAIN = {
     "a valid tuple": "a list",
     "a valid list": "a list",
@@ -54,7 +53,7 @@ class Mistake:
 
 
 def validated(data: object) -> Scenario | list[Mistake]:
-    """The scenario that `data` describes, or all its mistakes."""
+    """The scenario that `data` describes, or the list of its mistakes."""
     try:
         return Scenario.model_validate(data)
     except ValidationError as error:
@@ -62,7 +61,7 @@ def validated(data: object) -> Scenario | list[Mistake]:
 
 
 def _mistakes(error: ValidationError, data: object) -> Iterator[Mistake]:
-    """Of the fields, then of the rules between the parts that stand, which pydantic judges last of all."""
+    """The mistakes in fields, then those between valid parts (pydantic checks these only if all fields are valid)."""
     told = [_mistake(details, data) for details in error.errors(include_url=False)]
     yield from told
     if isinstance(data, Mapping):
@@ -100,7 +99,7 @@ def _unknown_field(path: Path, data: object, _error: ErrorDetails) -> Mistake:
 
 
 def _not_of_this_kind(path: Path, kind: str, name: str) -> Mistake:
-    """A field that faults of this kind do not have; perhaps others do."""
+    """A field that faults of this kind do not have; names the kinds that have it."""
     owners = [other for other, fault in FAULTS.items() if name in (*fault.needs(), *fault.takes())]
     if not owners:
         hint = meant(name, _fields_of(FAULTS[kind]))
@@ -140,7 +139,7 @@ def _no_trigger(path: Path, _data: object, error: ErrorDetails) -> Mistake:
 
 
 def _no_fault(path: Path, data: object, error: ErrorDetails) -> Mistake:
-    """What has no `do`, or one that there is not."""
+    """A fault without `do`, or with an unknown one."""
     given = error["input"]
     if not isinstance(given, Mapping):
         return _no_mapping(path, data, error)
@@ -156,7 +155,7 @@ def _not_a_choice(path: Path, data: object, error: ErrorDetails) -> Mistake:
     kind = _kind_at(path[:-1], data)
     match kind, path[-1]:
         case str(), "how":
-            say = f"`{kind}` knows no way `{error['input']}`"
+            say = f"`{kind}` has no variant `{error['input']}`"
             return Mistake(path=path, say=say, hint=f"write {', '.join(FAULTS[kind].choices('how'))}")
         case str(), "code":
             say = f"`{kind}` cannot answer {_shown(error['input'])}"
@@ -175,13 +174,13 @@ def _no_mapping(path: Path, data: object, error: ErrorDetails) -> Mistake:
 
 
 def _not_the_pattern(path: Path, data: object, error: ErrorDetails) -> Mistake:
-    """Names are the only texts with a pattern."""
+    """A name with invalid characters; only names have a pattern."""
     say = f"`{dotted(path, data)}` cannot be {_shown(error['input'])}"
     return Mistake(path=path, say=say, hint="lower case letters, digits and dashes, a letter first")
 
 
 def _other(path: Path, data: object, error: ErrorDetails) -> Mistake:
-    """Any other complaint of pydantic's, as a sentence about the field."""
+    """Any other pydantic error, as a sentence about the field."""
     say = re.sub(r"^(Input|List|Tuple|String|Value) ", "", error["msg"])
     for theirs, ours in _SAME_BUT_PLAIN.items():
         say = say.replace(theirs, ours)
@@ -200,17 +199,17 @@ _TOLD: dict[str, Callable[[Path, object, ErrorDetails], Mistake]] = {
     "model_type": _no_mapping,
     "string_pattern_mismatch": _not_the_pattern,
 }
-"""Who tells which kind of error; `_other` tells the rest."""
+"""The function that words each type of pydantic error; `_other` words the rest."""
 
 
 def meant(name: str, known: Sequence[str]) -> str:
-    """The hint for a name that does not exist: the one probably meant, or all there are."""
+    """The hint for an unknown name: the nearest existing one, or all of them."""
     close = get_close_matches(name, known, n=1) or get_close_matches(name.lower(), known, n=1)
     return f"did you mean `{close[0]}`?" if close else f"choose from {', '.join(known)}"
 
 
 def dotted(path: Path, data: object) -> str:
-    """The path as `--set` takes it: a fault goes by its id, where it has one."""
+    """The path as written in `--set`; a fault is named by its id, if it has one."""
     steps: list[str] = []
     here = data
     for step in path:
@@ -221,7 +220,7 @@ def dotted(path: Path, data: object) -> str:
 
 
 def _path(loc: tuple[int | str, ...], data: object) -> Path:
-    """The steps of a pydantic place that are steps of the data; the last may be one that is missing."""
+    """The path in the data for a pydantic error location; its last element may be a missing field."""
     steps: list[int | str] = []
     here = data
     for position, step in enumerate(loc):
@@ -248,7 +247,7 @@ def _inside(here: object, step: str | int) -> object:
 
 
 def _shown(value: object) -> str:
-    """A value as its file would have it, cut to a glance."""
+    """A value as JSON, shortened."""
     if value is None:
         return "nothing"
     text = json.dumps(value, default=str, ensure_ascii=False)
@@ -256,7 +255,7 @@ def _shown(value: object) -> str:
 
 
 def _fields_at(path: Path) -> tuple[str, ...]:
-    """The names of the fields that may stand at `path`."""
+    """The names of the fields allowed at `path`."""
     if path and path[-1] == "when":
         return tuple(dict.fromkeys(name for kind in TRIGGERS.values() for name in kind.model_fields))
     model = _model_at(path)
@@ -268,7 +267,7 @@ def _fields_of(part: type[Part]) -> tuple[str, ...]:
 
 
 def _kind_at(path: Path, data: object) -> str | None:
-    """The kind of the fault that stands at `path`, where one does."""
+    """The kind of the fault at `path`; None: there is no fault of a known kind."""
     match path, data:
         case ("faults", int(index)), {"faults": [*faults]} if index < len(faults):
             do = faults[index].get("do") if isinstance(faults[index], Mapping) else None
@@ -278,13 +277,13 @@ def _kind_at(path: Path, data: object) -> str | None:
 
 
 def _example(fault: type[Fault], name: str) -> object:
-    """A value for the field, as a file has it."""
+    """An example value of the field."""
     own = (field for field_name, field in fault.model_fields.items() if (field.alias or field_name) == name)
     return next((field.examples[0] for field in own if field.examples), "...")
 
 
 def _model_at(path: Path) -> type[Part] | None:
-    """The part of a scenario that stands at `path`; None where a plain value does, or one of several."""
+    """The part of the model at `path`; None for a plain value or a union."""
     here: type[Part] | None = Scenario
     for step in path:
         if here is None:
@@ -308,7 +307,7 @@ def _parts_in(annotation: Any) -> Iterator[type[Part]]:
 
 
 def _parts() -> Iterator[Path]:
-    """Where the parts of a scenario are."""
+    """The paths of the scenario's parts."""
     for name, field in Scenario.model_fields.items():
         if _only_part(field.annotation) is not None:
             yield (name,)

@@ -1,9 +1,8 @@
-"""A scenario: a workload, operator settings, faults and expectations; the contract of every front end.
+"""The scenario model: workload, operator settings, faults and expectations of a run.
 
-The pydantic model is the contract, told in `docs/reference/scenarios.md`; the file form is YAML, read with places by
-`harness.scenario.file`. Invariant: a `Scenario` that exists is complete and consistent; it says nothing
-about worlds, levels' mechanics or seeds, so it runs unchanged wherever it is run. Its JSON form,
-`model_dump(mode="json", by_alias=True)`, validates to an equal scenario.
+`docs/reference/scenarios.md` documents the fields; `harness.scenario.file` reads the YAML form. Invariant: an
+instance is complete and consistent. It names no world and no seed, so the same scenario runs at every level that it
+allows. Its JSON form, `model_dump(mode="json", by_alias=True)`, validates to an equal scenario.
 """
 
 from __future__ import annotations
@@ -62,45 +61,53 @@ Pitfall = Literal[
     "open-connections",
     "lost-completion",
 ]
-"""A mistake in the use of asynchronous lookups, as `harness.pitfalls` names it."""
+"""A common mistake in the use of asynchronous lookups, by its name in `harness.pitfalls`."""
 _Invariant = Annotated[str, WithJsonSchema({"type": "string", "enum": list(INVARIANTS)})]
 
 
 class Scenario(Part):
-    """Everything that a run needs beside a world, a level, a system under test and a seed."""
+    """Everything that a run needs except a world, a level, a system under test and a seed."""
 
-    scenario: Name = Field(description="Its name, unique in the catalogue.")
-    version: Literal[1] = Field(default=1, description="Of this file form.")
-    about: str = Field(min_length=10, description="What it shows, one sentence.")
-    tags: tuple[str, ...] = Field(default=(), description="Words to find it by.")
+    scenario: Name = Field(description="The scenario's name, unique in the catalogue.")
+    version: Literal[1] = Field(default=1, description="Version of the file format.")
+    about: str = Field(
+        min_length=10, description="Which fault is injected and what must hold, in one sentence."
+    )
+    tags: tuple[str, ...] = Field(
+        default=(), description="Words by which `floodmark run --tag` selects scenarios."
+    )
     levels: Annotated[tuple[Level, ...], Field(min_length=1)] = Field(
-        default=("sim", "live", "spark"), description="Where it makes sense to run it."
+        default=("sim", "live", "spark"), description="The levels at which it can run."
     )
     operator: Operator = Field(description="The settings of the operator under test.")
     workload: Workload = Field(description="What the source sends, and how fast.")
     task: Task | None = Field(
-        default=None, description="What else the task does in front of the lookups; absent: nothing."
+        default=None, description="An operator with keyed state in front of the lookups; absent: none."
     )
     sink: Sink = Field(
         default="atomic",
-        description="How outputs become visible: `atomic`, outputs and position in one transaction; `two-phase`, "
-        "prepared, then committed when all subtasks have acknowledged; `idempotent`, written at once, by key.",
+        description="How outputs become visible. `atomic`: with the source position in one transaction; `two-phase`: "
+        "prepared, then committed when all subtasks have acknowledged the checkpoint; `idempotent`: upserts by key.",
     )
-    faults: tuple[AnyFault, ...] = Field(default=(), description="What is done to it; none: the calm twin.")
+    faults: tuple[AnyFault, ...] = Field(
+        default=(), description="The faults to inject; empty: a run without faults."
+    )
     decisive: tuple[_Invariant, ...] = Field(
-        min_length=1, description="Invariants that it is about; one that shows nothing here is an error."
+        min_length=1,
+        description="The invariants that the scenario tests; one that it could not violate is an error.",
     )
     expects: Expectations = Field(
-        default=Expectations(), description="What must at least be observed, or the run is vacuous."
+        default=Expectations(), description="What a run must observe at least, or it counts as vacuous."
     )
     mutant: Name | None = Field(
-        default=None, description="The planted defect that it must convict (`floodmark list mutants`)."
+        default=None,
+        description="The planted defect that this scenario must detect (`floodmark list mutants`).",
     )
     pitfall: Pitfall | None = Field(
         default=None,
-        description="The mistake that the run must name, or it has shown nothing (docs/explanation/pitfalls.md).",
+        description="The mistake that a run must report, or it counts as vacuous (docs/explanation/pitfalls.md).",
     )
-    budget: Span = Field(default=60_000, description="After which the run is given up.")
+    budget: Span = Field(default=60_000, description="The time limit of a run.")
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -1,8 +1,8 @@
-"""Moments: what has happened so far in a run, and which triggers have come by it; the same at every level.
+"""Moments: counts of what has happened in a run, and which fault triggers they satisfy; the same at every level.
 
-The watch counts what it reads from the files of a run, an attempt what it reaches itself, a simulated run what any of
-its attempts reaches. Invariant: whether a trigger has come follows from these counts alone; equal seed and fault give
-the same drawn time at every level, and the draw of one fault moves no other's.
+At real levels the harness counts the lines of a run's files and an attempt counts its own phases; a simulated run
+counts all its attempts. Invariants: these counts alone decide whether a trigger has come; the drawn time of a fault
+depends only on the seed and the fault's id.
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ __all__ = ["Awaited", "Moments", "awaited", "due", "due_us", "instant_ms", "show
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Awaited:
-    """What one fault waits for."""
+    """The trigger of one fault."""
 
     fault: str
     when: When
     subtask: int | None
-    """The fault's own."""
+    """The fault's own subtask."""
 
 
 def awaited(fault: Fault) -> Awaited:
-    """What `fault` waits for."""
+    """The trigger of `fault`."""
     return Awaited(fault=fault.id, when=fault.when, subtask=fault.of_subtask)
 
 
 @dataclass(slots=True, kw_only=True)
 class Moments:
-    """Counts by subtask. Mutable: counts."""
+    """Counts by subtask. Mutable."""
 
     first_record_us: int | None = None
-    """When the first record was taken."""
+    """The time of the first record taken."""
     calls: Counter[int] = field(default_factory=Counter)
     taken: Counter[int] = field(default_factory=Counter)
-    """Records that the source has sent; one that it sends again after a restore counts again."""
+    """Records sent by the source; replayed records count again."""
     commits: Counter[tuple[int, int]] = field(default_factory=Counter)
     """By subtask and checkpoint."""
     hits: Counter[tuple[int, str]] = field(default_factory=Counter)
     """By subtask and phase, over the subtask's whole life."""
     stopped: Mapping[str, int] = field(default_factory=dict)
-    """The faults for which an attempt has stopped itself at its phase."""
+    """The faults for which an attempt has stopped itself at a phase."""
 
     @classmethod
     def of(cls, progress: Progress) -> Self:
-        """The same counts as `progress`, for as long as it grows."""
+        """Shares the counts of `progress`, so they grow with it."""
         return cls(
             first_record_us=progress.first_record_us,
             calls=progress.calls,
@@ -63,7 +63,7 @@ class Moments:
         )
 
     def reach(self, subtask: int, phase: str) -> int:
-        """An attempt of `subtask` is at `phase`; for which time."""
+        """Counts that an attempt of `subtask` reached `phase`; returns the new count."""
         if phase == "call":
             self.calls[subtask] += 1
         self.hits[subtask, phase] += 1
@@ -71,7 +71,7 @@ class Moments:
 
 
 def shown_by(when: When) -> str:
-    """The phase at which an attempt can see that `when` has come."""
+    """The phase at which an attempt can check whether `when` has come."""
     match when:
         case Phase(phase=phase):
             return phase
@@ -84,7 +84,7 @@ def shown_by(when: When) -> str:
 
 
 def due(waits: Awaited, moments: Moments) -> bool:
-    """Whether the trigger has come; one that waits for a time comes by `due_us`."""
+    """Whether the trigger has come; never true for a time trigger, which `due_us` handles."""
     match waits.when:
         case CheckpointDone(checkpoint=checkpoint, subtask=subtask):
             return any(c == checkpoint and subtask in {None, s} for s, c in moments.commits)
@@ -100,21 +100,21 @@ def due(waits: Awaited, moments: Moments) -> bool:
 
 
 def _count(counts: Mapping[int, int], subtask: int | None, *, whole: bool) -> int:
-    """That of `subtask`; of none named: that of all together, or the highest."""
+    """The count of `subtask`; if None, the sum over all subtasks (`whole`) or the highest."""
     if subtask is not None:
         return counts.get(subtask, 0)
     return sum(counts.values()) if whole else max(counts.values(), default=0)
 
 
 def _hits(moments: Moments, phase: str, subtask: int | None, hit: int) -> bool:
-    """Whether `subtask`, or any if none is named, is at `phase` for the `hit`-th time."""
+    """Whether `subtask` (None: any) is at `phase` for the `hit`-th time."""
     if subtask is not None:
         return moments.hits[subtask, phase] == hit
     return any(count == hit and at == phase for (_, at), count in moments.hits.items())
 
 
 def due_us(fault: Fault, moments: Moments, *, seed: int, now_us: int) -> int | None:
-    """When `fault` is due for the first time; None: its trigger has not come."""
+    """The time at which `fault` is due first; None: its trigger has not come."""
     after_ms = instant_ms(fault, seed=seed)
     if after_ms is None:
         return now_us if due(awaited(fault), moments) else None
@@ -122,7 +122,7 @@ def due_us(fault: Fault, moments: Moments, *, seed: int, now_us: int) -> int | N
 
 
 def instant_ms(fault: Fault, *, seed: int) -> int | None:
-    """Milliseconds from the first record to the beginning of `fault`; None: it waits for no time."""
+    """Milliseconds from the first record to the beginning of `fault`; None: it has no time trigger."""
     match fault.when:
         case At(at=at):
             return at

@@ -1,7 +1,7 @@
-"""Rules between the parts of a scenario: names that must fit, and promises that could show nothing.
+"""Rules between the parts of a scenario: references that must exist, and requests that a run could never fulfil.
 
-They answer to V23: a scenario that can only end `vacuous` is refused before it costs a run. Invariant:
-a rule refuses only what is certain, and judges whatever parts stand, so that one mistake hides no other.
+They answer to V23: a scenario that can only end `vacuous` is refused before it runs. Invariant: a rule refuses only
+what certainly cannot work, and it checks all valid parts, so that one mistake does not hide another.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """The parts of a scenario that are sound in themselves; None, or left out, are those that are not."""
+    """The parts of a scenario that are valid on their own; invalid parts are None or left out."""
 
     operator: Operator | None
     workload: Workload | None
     faults: tuple[tuple[int, Fault], ...]
-    """With their index in the file."""
+    """The valid faults with their index in the file."""
     ids: tuple[tuple[int, str], ...]
-    """The ids of all faults, sound or not, with their index."""
+    """The ids of all faults, valid or not, with their index."""
     calm: bool
-    """Whether the scenario has no fault at all, sound or not."""
+    """Whether the scenario has no fault at all, valid or not."""
     decisive: tuple[str, ...]
     expects: Expectations | None
     budget: int | None
@@ -45,11 +45,11 @@ class Standing:
     sink: str | None = None
     task: Task | None = None
     has_task: bool = False
-    """Whether the scenario has one at all, sound or not."""
+    """Whether the scenario has a `task`, valid or not."""
 
 
 def standing(data: Mapping[str, Any]) -> Standing:
-    """What stands of a scenario that has mistakes, from its plain data."""
+    """The valid parts of a scenario that has mistakes, from its plain data."""
     drafts = _drafts(data)
     found = ((index, _sound_fault(draft)) for index, draft in drafts)
     ids = ((index, draft.get("id")) for index, draft in drafts)
@@ -70,7 +70,7 @@ def standing(data: Mapping[str, Any]) -> Standing:
 
 
 def _drafts(data: Mapping[str, Any]) -> list[tuple[int, Mapping[str, Any]]]:
-    """The faults as written, with their index; what is no mapping is left out."""
+    """The faults as written, with their index; entries that are no mapping are left out."""
     faults = data.get("faults")
     listed = faults if isinstance(faults, list) else []
     return [(index, fault) for index, fault in enumerate(listed) if isinstance(fault, Mapping)]
@@ -98,7 +98,7 @@ def _sound_budget(value: object) -> int | None:
 
 
 def breaches(parts: Standing) -> Iterator[Breach]:
-    """Every rule between parts that is broken, in the order of the file."""
+    """Every broken rule between parts, in the order of the file."""
     yield from _fault_ids(parts)
     yield from _subtasks(parts)
     yield from _levels(parts)
@@ -134,7 +134,6 @@ def _subtasks(parts: Standing) -> Iterator[Breach]:
 
 
 def _levels(parts: Standing) -> Iterator[Breach]:
-    """A fault that a level cannot do would be refused there, before anything runs."""
     for index, level in enumerate(parts.levels):
         unable = [fault for _, fault in parts.faults if level not in fault.levels]
         if unable:
@@ -145,12 +144,12 @@ def _levels(parts: Standing) -> Iterator[Breach]:
         elif (
             level == "sim" and parts.operator is not None and (mistake := parts.operator.mistake) is not None
         ):
-            say = f"`{mistake}` is a client's mistake, and at level sim there is no client"
+            say = f"`{mistake}` is a mistake of a database client, and level sim has no such client"
             yield Breach(path=("levels", index), say=say, hint="write levels: [live, spark]")
 
 
 def _of_another_sink(parts: Standing) -> Iterator[Breach]:
-    """With the atomic sink a checkpoint is one transaction: nothing is stored beside it, nobody is notified."""
+    """The atomic sink writes a checkpoint in one transaction: it has no checkpoint store and no notification."""
     if parts.sink != "atomic":
         return
     hint = "write `sink: two-phase` or `sink: idempotent`"
@@ -165,7 +164,7 @@ def _of_another_sink(parts: Standing) -> Iterator[Breach]:
 
 
 def _of_another_task(parts: Standing) -> Iterator[Breach]:
-    """Without keyed state no timer fires, and with one input nothing is aligned; timers need watermarks that rise."""
+    """Timers need a `task` and rising watermarks; barrier alignment needs two inputs."""
     for index, fault in parts.faults:
         match fault.when:
             case Phase(phase=phase) if PHASE_FORMS[phase].needs in {"task", "inputs"} and not parts.has_task:
@@ -177,8 +176,10 @@ def _of_another_task(parts: Standing) -> Iterator[Breach]:
                 say = f"the phase `{phase}` never comes: the barriers of one input are not aligned"
                 yield Breach(path=("faults", index, "when", "phase"), say=say, hint="write `inputs: 2`")
         if parts.has_task and fault.do == "watermark_burst":
-            say = "a task passes on only a watermark that is greater than the one before, and in a burst some are equal"
-            yield Breach(path=("faults", index, "do"), say=say, hint="take it, or `task`, out")
+            say = (
+                "a task passes on only a watermark greater than the one before, and some of a burst are equal"
+            )
+            yield Breach(path=("faults", index, "do"), say=say, hint="remove the fault, or remove `task`")
     if not parts.has_task or parts.workload is None:
         return
     if parts.workload.watermark_every == 0:
@@ -186,7 +187,7 @@ def _of_another_task(parts: Standing) -> Iterator[Breach]:
         yield Breach(path=("workload", "watermark_every"), say=say, hint="raise it above 0")
     for name, wanted, say in _KEYED:
         if getattr(parts.workload, name) != wanted:
-            hint = f"take it, or `task`, out: the default is `{str(wanted).lower()}`"
+            hint = f"remove it (the default is `{str(wanted).lower()}`), or remove `task`"
             yield Breach(path=("workload", name), say=say, hint=hint)
     if parts.operator is not None and parts.operator.back_pressure == "hard":
         say = "the inputs of a `task` are read only while the lookups have room"
@@ -197,7 +198,7 @@ _KEYED = (
     (
         "watermarks",
         "rising",
-        "a task passes on only a watermark that is greater than the one before, and some here are not",
+        "a task passes on only a watermark greater than the one before, and some of these are not",
     ),
     (
         "final_watermark",
@@ -211,21 +212,19 @@ _KEYED = (
         "the inputs of a `task` hold several records at once, so each needs an object of its own",
     ),
 )
-"""What a `task` needs of the workload: the field, its only value, and why."""
+"""What a `task` requires of the workload: the field, its only valid value, and why."""
 
 
 def _checkpoints_by_time(parts: Standing) -> Iterator[Breach]:
-    """Each subtask counts its own; a sink whose checkpoints all subtasks complete together needs equal cuts."""
+    """With an interval each subtask takes its own checkpoints, so only the atomic sink can be used."""
     if parts.workload is None or parts.workload.checkpoint_interval is None:
         return
     path = ("workload", "checkpoint_interval")
     if parts.sink not in {"atomic", None}:
-        say = (
-            f"each subtask takes its own checkpoints by time, and the {parts.sink} sink needs the same of all"
-        )
+        say = f"with an interval each subtask takes its own checkpoints, and the {parts.sink} sink needs common ones"
         yield Breach(path=path, say=say, hint="write `sink: atomic`, or `checkpoint_every: 50`")
     if parts.has_task:
-        say = "the inputs of a `task` are cut by barriers, which stand at fixed places"
+        say = "the inputs of a `task` get their barriers at fixed source positions, not by time"
         yield Breach(path=path, say=say, hint="write `checkpoint_every: 50`")
 
 
@@ -252,7 +251,7 @@ def _triggers_that_never_come(parts: Standing) -> Iterator[Breach]:
 
 
 def _beyond(workload: Workload | None, checkpoint: int) -> bool:
-    """One more than the barriers is allowed for, as an operator may end with a checkpoint of its own."""
+    """One more than the number of barriers is allowed, for an operator's own final checkpoint."""
     by_place = workload is not None and workload.checkpoint_every is not None
     return by_place and workload is not None and checkpoint > workload.checkpoints + 1
 
@@ -275,7 +274,7 @@ def _decisive(parts: Standing) -> Iterator[Breach]:
         elif name not in INVARIANTS:
             yield _unknown_invariant(path, name)
         elif (blind := _blind(name, parts)) is not None:
-            yield Breach(path=path, say=f"`{name}` could show nothing here: {blind.say}", hint=blind.hint)
+            yield Breach(path=path, say=f"`{name}` cannot be violated here: {blind.say}", hint=blind.hint)
 
 
 def _unknown_invariant(path: tuple[str | int, ...], name: str) -> Breach:
@@ -290,7 +289,7 @@ def _unknown_invariant(path: tuple[str | int, ...], name: str) -> Breach:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Blind:
-    """When some invariants could not be violated, so that to name them would show nothing."""
+    """A condition under which some invariants cannot be violated, so that they must not be `decisive`."""
 
     invariants: tuple[str, ...]
     when: Callable[[Standing], bool]
@@ -334,7 +333,7 @@ _BLIND = (
     _Blind(
         invariants=("V11", "V13"),
         when=lambda parts: parts.calm,
-        say="without a fault no attempt follows another",
+        say="without a fault each subtask has only one attempt",
         hint="add a fault, or take it out",
     ),
     _Blind(
@@ -342,7 +341,7 @@ _BLIND = (
         when=lambda parts: (
             not parts.calm or (parts.workload is not None and parts.workload.checkpoint_interval is None)
         ),
-        say="its bound is claimed of checkpoints by time that nothing disturbs",
+        say="it bounds only checkpoints by time in a run without faults",
         hint="write `checkpoint_interval`, and no fault",
     ),
     _Blind(
@@ -367,9 +366,9 @@ def _expectations(parts: Standing) -> Iterator[Breach]:
         say = f"{workload.subtasks} subtasks of {workload.records} records cannot show {wanted.records}"
         yield Breach(path=("expects", "records"), say=say, hint="ask for fewer, or send more")
     if workload is not None and _beyond(workload, wanted.checkpoints or 0):
-        say = f"{wanted.checkpoints} checkpoints cannot be: {_planned(workload)}"
+        say = f"{wanted.checkpoints} checkpoints cannot be reached: {_planned(workload)}"
         hint = "ask for fewer, or lower `checkpoint_every`"
         yield Breach(path=("expects", "checkpoints"), say=say, hint=hint)
     if parts.calm and wanted.restores:
-        say = "without a fault no attempt follows another, so nothing is restored"
+        say = "without a fault each subtask has only one attempt, so nothing is restored"
         yield Breach(path=("expects", "restores"), say=say, hint="add a fault, or take this out")

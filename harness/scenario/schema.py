@@ -1,8 +1,7 @@
-"""The JSON Schema of scenario files, for editors: made from the model, draft 07, which editors understand.
+"""The JSON Schema (draft 07) of scenario files, for editors, generated from the model.
 
-`python -m harness.scenario.schema` writes it anew; a test fails while the file is stale. Invariant: whatever
-the model accepts without null, the schema accepts; rules between fields stay the model's, but for those of a
-single fault.
+`python -m harness.scenario.schema` regenerates it; a test fails while the file is stale. Invariant: the schema accepts
+whatever the model accepts without nulls. Of the rules between fields it holds only those within one fault.
 """
 
 from __future__ import annotations
@@ -26,17 +25,17 @@ __all__ = ["SCHEMA_FILE", "main", "scenario_schema", "schema_text"]
 SCHEMA_FILE = Path(__file__).resolve().parents[1] / "schemas" / "scenario.v1.json"
 
 _CHOSEN = ("how", "code")
-"""Fields of which each kind names its own values."""
+"""Fields whose allowed values differ between kinds of faults."""
 _PARTS: tuple[type[Part], ...] = (Operator, Downstream, Workload, Task, *TRIGGERS.values(), Expectations)
 
 
 def schema_text() -> str:
-    """The file's content."""
+    """The content of the file."""
     return json.dumps(scenario_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def scenario_schema() -> dict[str, Any]:
-    """The schema as a value."""
+    """The schema as plain data."""
     made = Scenario.model_json_schema(by_alias=True, mode="validation")
     definitions = made.pop("$defs")
     for part in _PARTS:
@@ -55,7 +54,7 @@ def scenario_schema() -> dict[str, Any]:
 
 
 def _written_defaults(part: type[Part], schema: dict[str, Any]) -> None:
-    """Defaults as a file has them (`60s`, not 60000); nothing is no default."""
+    """Writes defaults as in a file (`60s`, not 60000); None is not written."""
     for name, field in part.model_fields.items():
         entry = schema["properties"][field.alias or name]
         if field.default is None or field.default is PydanticUndefined:
@@ -66,9 +65,9 @@ def _written_defaults(part: type[Part], schema: dict[str, Any]) -> None:
 
 
 def _any_fault(kinds: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """One schema of all kinds: every field that any has, and for each kind which it needs and which it may not have.
+    """One schema for all kinds: all fields, and per kind a rule for the required and the forbidden fields.
 
-    An editor explains a broken rule of one schema; of 52 that might be meant it says only that none fits.
+    For a union of many schemas an editor would only report that none matches.
     """
     fields: dict[str, Any] = {}
     for kind in kinds:
@@ -78,7 +77,7 @@ def _any_fault(kinds: Sequence[dict[str, Any]]) -> dict[str, Any]:
     fields["do"] = {**fields["do"], "enum": list(FAULTS)}
     rules = [_rule(name, kind, fields) for name, kind in zip(FAULTS, kinds, strict=True)]
     return {
-        "description": "One disturbance: what (`do`), when it begins, and the fields of its kind.",
+        "description": "One fault: its kind (`do`), its trigger (`when`), and the fields of its kind.",
         "type": "object",
         "additionalProperties": False,
         "properties": fields,
@@ -88,12 +87,12 @@ def _any_fault(kinds: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _common(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """What the kinds' fields of one name have in common, where each leaves a choice of its own."""
+    """The part of a field's schema that is the same for all kinds: without the allowed values."""
     return {key: value for key, value in entry.items() if key not in {"enum", "const"}}
 
 
 def _rule(name: str, kind: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-    """What a fault of this kind needs, what it may not have, and what its own fields leave to choose from."""
+    """The rule for one kind: its required fields, the fields it cannot have, and its allowed values."""
     own = {
         field: {"enum": kind["properties"][field]["enum"]} for field in _CHOSEN if field in kind["properties"]
     }
@@ -104,7 +103,7 @@ def _rule(name: str, kind: Mapping[str, Any], fields: Mapping[str, Any]) -> dict
 
 
 def _draft_07(node: Any) -> Any:
-    """Without what draft 07 lacks or ignores: `$defs`, and anything beside a `$ref`; and without noise."""
+    """Rewrites what draft 07 lacks or ignores (`$defs`, keys beside a `$ref`), and drops generated titles."""
     match node:
         case {"$ref": str(target), **beside}:
             reference = {"$ref": target.replace("#/$defs/", "#/definitions/")}
@@ -121,13 +120,13 @@ def _draft_07(node: Any) -> Any:
 
 
 def _cleaned(node: Mapping[Any, Any]) -> dict[str, Any]:
-    """Titles that only repeat a field's name are noise; a field called `title` would be a mapping."""
+    """Drops generated titles; a field called `title` would be a mapping, not a text."""
     noise = isinstance(node.get("title"), str) and "$schema" not in node
     return {key: _draft_07(value) for key, value in node.items() if not (noise and key == "title")}
 
 
 def main() -> None:
-    """Write the file."""
+    """Writes the file."""
     SCHEMA_FILE.parent.mkdir(exist_ok=True)
     SCHEMA_FILE.write_text(schema_text(), encoding="utf-8")
     sys.stdout.write(f"{SCHEMA_FILE}\n")

@@ -1,7 +1,7 @@
-"""`--set KEY=VALUE`: any field of a scenario from the command line, with a file's quality of errors.
+"""`--set KEY=VALUE`: sets any field of a scenario from the command line, with the error messages of a file.
 
-Answers to Helm's `--set` and Hydra's overrides. Invariant: the result is validated as a whole, as if the
-settings had been written into the file; a setting that fits nothing is an error.
+Answers to Helm's `--set` and Hydra's overrides. Invariant: the result is validated as a whole, as if the settings had
+been written into the file; a setting of an unknown field is an error.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SOURCE = "--set"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Setting:
-    """One `KEY=VALUE`: the steps of its key with their columns, and its value."""
+    """One parsed `KEY=VALUE`: the parts of its key with their columns, and its value."""
 
     number: int
     steps: tuple[tuple[str, int], ...]
@@ -30,9 +30,9 @@ class _Setting:
 
 
 def apply_settings(scenario: Scenario, settings: Sequence[str]) -> Scenario:
-    """`scenario` with `settings` applied in order; a fault is named by its id or its index.
+    """`scenario` with `settings` applied in order; a fault is addressed by its id or its index.
 
-    The "line" of a problem is the number of the setting, from 1.
+    The `line` of a problem is the number of the setting, from 1.
     """
     data = scenario.model_dump(mode="json", by_alias=True)
     places = Places(values={(): (max(1, len(settings)), 1)})
@@ -80,7 +80,7 @@ def _steps(key: str) -> tuple[tuple[str, int], ...]:
 
 
 def _put(setting: _Setting, data: dict[str, Any], places: Places, slips: list[Slip]) -> None:
-    """Put the value into `data`; a field that does not exist is put too, for validation tells that best."""
+    """Writes the value into `data`; an unknown field is written too and found by the validation."""
     here: Any = data
     path: tuple[str | int, ...] = ()
     for index, (step, column) in enumerate(setting.steps):
@@ -101,14 +101,16 @@ def _put(setting: _Setting, data: dict[str, Any], places: Places, slips: list[Sl
 
 
 def _key(here: object, step: str) -> str | int | Slip:
-    """What `step` is in `here`: a field's name, an index, or a slip."""
+    """The field name or index that `step` means in `here`, or a slip."""
     match here:
         case dict():
             return step
         case list():
             return _item(here, step)
         case _:
-            return Slip(place=(1, 1), say=f"`{step}` is inside a plain value", hint="shorten the key")
+            return Slip(
+                place=(1, 1), say=f"`{step}` would be a field of a plain value", hint="shorten the key"
+            )
 
 
 def _item(items: list[Any], step: str) -> int | Slip:

@@ -1,9 +1,7 @@
-"""Reads YAML text to plain data, with the place of every field and of every mistake, and words the mistakes.
+"""Reads YAML text to plain data, with the line and column of every field and every mistake.
 
-Built on ruamel.yaml's nodes (YAML 1.2), whose marks its own constructors would drop. The data is JSON-like,
-whatever the text holds; anchors and tags, which would make a scenario a program, are refused. A problem names
-a line and column that exist, as a compiler's diagnostics do, and the list of them is complete: nothing stays
-hidden until the first is mended.
+Uses ruamel.yaml's nodes (YAML 1.2), because its constructors drop the positions. Invariants: the data is JSON-like;
+anchors and tags are refused; each problem has an existing line and column; all problems are reported at once.
 """
 
 from __future__ import annotations
@@ -33,23 +31,23 @@ __all__ = [
 ]
 
 Path = tuple[str | int, ...]
-"""Where a field is inside a scenario: `("faults", 0, "when", "at")`."""
+"""The path of a field inside a scenario, such as `("faults", 0, "when", "at")`."""
 
 Place = tuple[int, int]
-"""Line and column, both from 1."""
+"""Line and column, both counted from 1."""
 
 _EXCERPT_WIDTH_MAX = 120
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One mistake, where it is, and what to do about it."""
+    """One mistake: where it is, what is wrong, and what to do."""
 
     file: str
     line: int
     column: int
     excerpt: str
-    """The line itself, and below it a caret under the column."""
+    """The line, and below it a caret under the column."""
     say: str
     hint: str = ""
 
@@ -65,7 +63,7 @@ class Problem:
 
 
 class ScenarioProblems(ScenarioError):
-    """Everything that is wrong with the scenarios that were asked for, file by file."""
+    """All problems of the requested scenarios, file by file."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
@@ -77,13 +75,13 @@ class ScenarioProblems(ScenarioError):
 
 @dataclass(slots=True, kw_only=True)
 class Places:
-    """Where each field was written: its name (`keys`), its value (`values`). Mutable: filled by a reader."""
+    """The positions of field names (`keys`) and values (`values`). Mutable: filled by a reader."""
 
     keys: dict[Path, Place] = field(default_factory=dict)
     values: dict[Path, Place] = field(default_factory=dict)
 
     def of(self, path: Path, *, name: bool = False) -> Place:
-        """The place of the field at `path`, or of the nearest part around it that was written."""
+        """The position of the field at `path`, or of the nearest enclosing part that was written."""
         if path in self.values and not (name and path in self.keys):
             return self.values[path]
         for length in range(len(path), -1, -1):
@@ -94,7 +92,7 @@ class Places:
 
 
 def problem_at(place: Place, *, file: str, lines: Sequence[str], say: str, hint: str = "") -> Problem:
-    """A problem at `place` of a text, with its excerpt."""
+    """A problem at `place` of a text, with an excerpt of the line."""
     line, column = place
     text = lines[line - 1] if 0 < line <= len(lines) else ""
     excerpt = _excerpt(text, column)
@@ -102,7 +100,7 @@ def problem_at(place: Place, *, file: str, lines: Sequence[str], say: str, hint:
 
 
 def _excerpt(text: str, column: int) -> str:
-    """The line (a window of it, if long) with a caret; a terminal's control characters are not passed on."""
+    """The line (or a part of a long line) with a caret; control characters are replaced."""
     first = max(0, column - _EXCERPT_WIDTH_MAX) if len(text) > _EXCERPT_WIDTH_MAX else 0
     window = _plain(text[first : first + _EXCERPT_WIDTH_MAX])
     return f"{window}\n{' ' * (column - 1 - first)}^"
@@ -114,7 +112,7 @@ def _plain(text: str) -> str:
 
 _STANDARD = "tag:yaml.org,2002:"
 _TEXTS = {f"{_STANDARD}{name}" for name in ("str", "timestamp", "merge", "value")}
-"""Plain scalars that are texts here: YAML 1.2 has no dates, and a scenario has no merges."""
+"""Tags of plain scalars that are read as text: YAML 1.2 has no dates, and scenarios no merge keys."""
 _SCALARS = {f"{_STANDARD}{name}" for name in ("null", "bool", "int", "float")}
 _BREAKS = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 _DEPTH_MAX = 40
@@ -122,7 +120,7 @@ _DEPTH_MAX = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slip:
-    """A mistake of the text itself."""
+    """A mistake in the YAML text itself."""
 
     place: Place
     say: str
@@ -131,18 +129,18 @@ class Slip:
 
 @dataclass(slots=True, kw_only=True)
 class Document:
-    """What a text says. Mutable: filled while reading."""
+    """The data of a text, with positions and mistakes. Mutable: filled while reading."""
 
     lines: list[str]
     data: Any = None
     places: Places = field(default_factory=Places)
     slips: list[Slip] = field(default_factory=list)
     broken: bool = False
-    """Whether the text is not YAML at all, so that `data` says nothing."""
+    """Whether the text is not YAML at all, so that `data` is meaningless."""
 
 
 def read_yaml(text: str) -> Document:
-    """Read one document; every mistake of the text is in `slips`."""
+    """Reads one document; every mistake of the text is in `slips`."""
     document = Document(lines=_BREAKS.split(text))
     try:
         root = YAML(typ="safe", pure=True).compose(text)
@@ -156,7 +154,7 @@ def read_yaml(text: str) -> Document:
 
 
 def _not_yaml(error: Exception, text: str) -> Slip:
-    """A text that is not YAML, in ruamel's words but with our places."""
+    """The mistake for a text that is not YAML, in ruamel's words with our positions."""
     match error:
         case MarkedYAMLError(problem_mark=StringMark() as mark):
             context = f" ({error.context})" if error.context else ""
@@ -193,7 +191,7 @@ def _place(mark: StringMark) -> Place:
 
 
 class _Reader:
-    """Walks the nodes once and notes places and slips in its document as it goes."""
+    """Walks the nodes once and records positions and mistakes in its document."""
 
     def __init__(self, document: Document) -> None:
         self._places = document.places
@@ -201,7 +199,7 @@ class _Reader:
         self._scalars = YAML(typ="safe", pure=True).constructor
 
     def value(self, node: Node, path: Path) -> Any:
-        """The plain value of `node`; None where it has none, with a slip."""
+        """The plain value of `node`; None with a slip if it has none."""
         self._places.values[path] = _place(node.start_mark)
         if node.anchor is not None:
             return self._slip(node, "anchors and aliases are not used in scenarios", "write the value out")

@@ -1,7 +1,7 @@
-"""The parts of a scenario, each with the rules that it can judge alone.
+"""The parts of a scenario, each with the rules that concern it alone.
 
-The operator's settings answer to those of Flink's `AsyncDataStream`; faults are in `harness.faults`.
-Invariant: a part that exists is consistent in itself; what needs two parts is in `harness.scenario.rules`.
+The operator's settings answer to those of Flink's `AsyncDataStream`; faults are in `harness.faults`. Invariant: an
+instance is consistent in itself; rules between parts are in `harness.scenario.rules`.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ Sink = Literal["atomic", "two-phase", "idempotent"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkForm:
-    """What is known of one sink before it is made; which class it is: `harness.sut.sink_choice`."""
+    """Properties of a kind of sink; its class is chosen in `harness.sut.sink_choice`."""
 
     claimed_as: Literal["atomic", "two-phase", "rollback"]
-    """In the words of a history."""
+    """The name of its guarantee in a history's header."""
     has_output_key: bool = False
-    """Whether the table of outputs has a key, under which a row written again is the same row."""
+    """Whether the output table has a unique key, so that a repeated write replaces the row."""
 
 
 SINK_FORMS: Mapping[Sink, SinkForm] = {
     "atomic": SinkForm(claimed_as="atomic"),
     "two-phase": SinkForm(claimed_as="two-phase"),
-    # What it shows twice is the same, so a restart takes back what it replays.
+    # A replayed output replaces its first version, as if the restart had rolled that back.
     "idempotent": SinkForm(claimed_as="rollback", has_output_key=True),
 }
 
@@ -70,7 +70,7 @@ Step = str | int
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Breach:
-    """One broken rule: where (the path of the field in the file), what is wrong, what to do."""
+    """One broken rule: the path of the field, what is wrong, and what to do."""
 
     path: tuple[Step, ...]
     say: str
@@ -78,7 +78,7 @@ class Breach:
 
 
 def refuse(title: str, breaches: Iterable[Breach]) -> None:
-    """Raise all of `breaches` at once, each at its own place; do nothing if there are none."""
+    """Raises one ValidationError with all `breaches`, each at its own field; does nothing if there are none."""
     lines = [
         InitErrorDetails(
             type=PydanticCustomError("rule", "{say}", {"say": breach.say, "hint": breach.hint}),
@@ -92,7 +92,7 @@ def refuse(title: str, breaches: Iterable[Breach]) -> None:
 
 
 class Part(BaseModel):
-    """A part of a scenario: frozen, a field that does not exist is an error, an absent one is not written."""
+    """A part of a scenario: frozen; an unknown field is an error; a field that is None is not written."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -103,7 +103,7 @@ class Part(BaseModel):
 
 
 def _answer(value: object) -> str | None:
-    """Which of the forms of `on_timeout` is meant; None: none of them."""
+    """The tag of the form of `on_timeout`; None: it has no valid form."""
     match value:
         case list():
             return "<results>"
@@ -131,10 +131,10 @@ OnTimeout = Annotated[
 
 
 class Downstream(Part):
-    """What takes the operator's results, and has no room for more now and then (A33)."""
+    """A downstream that repeatedly has no output buffer available (A33)."""
 
-    takes: Whole = Field(gt=0, description="Results that it takes, then it has no room.")
-    shut: Span = Field(description="How long it has none, each time.")
+    takes: Whole = Field(gt=0, description="How many results it takes before it blocks.")
+    shut: Span = Field(description="How long it blocks each time.")
 
 
 class Operator(Part):
@@ -144,44 +144,52 @@ class Operator(Part):
         description="`ordered`: results leave in the order of their records; `unordered`: as they come, "
         "but not across a watermark."
     )
-    capacity: Whole = Field(default=100, gt=0, description="Elements in the queue at most (A2, A8).")
-    timeout: Duration = Field(default=0, description="Of one record, from its call; 0ms is none (A3).")
+    capacity: Whole = Field(
+        default=100, gt=0, description="The largest number of elements in the queue (A2, A8)."
+    )
+    timeout: Duration = Field(
+        default=0, description="Timeout of a record, counted from its call; 0ms: no timeout (A3)."
+    )
     on_timeout: OnTimeout = Field(
         default="fail",
-        description="`fail` fails the task (A44); a list holds the results that stand in (A45); `dead-letter` "
-        "sets the record aside, with no result; `nothing` is a mistake, after which the record keeps its slot (A46).",
+        description="`fail` fails the task (A44); a list: default results (A45); `dead-letter`: the record goes "
+        "to the dead letters, with no result; `nothing` is a mistake: the record keeps its slot (A46).",
     )
     cancels: StrictBool = Field(
         default=True,
-        description="Whether a timeout cancels the call; if not, its answer comes late, for nobody (A45).",
+        description="Whether a timeout cancels the call; if not, its answer comes late and is ignored (A45).",
     )
     on_error: Literal["fail", "dead-letter"] = Field(
         default="fail",
-        description="Of a record whose last try failed: `fail` fails the task; `dead-letter` sets it aside, with "
-        "no result, and goes on.",
+        description="For a record whose last try failed: `fail` fails the task; `dead-letter`: the record goes "
+        "to the dead letters, with no result.",
     )
-    tries: Whole = Field(default=1, gt=0, le=100, description="Calls for one record at most.")
-    retry_delay: Duration = Field(default=0, description="From a failed try to the next.")
+    tries: Whole = Field(default=1, gt=0, le=100, description="The largest number of calls for one record.")
+    retry_delay: Duration = Field(default=0, description="Time from a failed try to the next one.")
     connections: Whole | None = Field(
-        default=None, gt=0, le=200, description="Of the lookups' pool; without it the capacity, 50 at most."
+        default=None,
+        gt=0,
+        le=200,
+        description="Size of the lookups' connection pool; absent: the capacity, at most 50.",
     )
     back_pressure: Literal["soft", "hard"] = Field(
         default="soft",
-        description="`soft`: a record enters while the queue has room; `hard`: it enters and waits inside for a slot, "
-        "and checkpoints by time go on meanwhile, as in Flink before FLINK-39835.",
+        description="`soft`: the operator takes a record only if the queue has room; `hard`: it takes it and waits for "
+        "a slot, and checkpoints by time go on meanwhile, as in Flink before FLINK-39835.",
     )
     downstream: Downstream | None = Field(
         default=None,
-        description="What takes the results, if it has no room now and then; absent: it always has.",
+        description="A downstream that blocks repeatedly; absent: it never blocks.",
     )
     client: Literal["blocking", "one-connection", "connection-a-call", "open-connections"] | None = Field(
         default=None,
-        description="A mistake in the place of the pool, for the run to name (docs/explanation/pitfalls.md).",
+        description="A faulty client in place of the pool, for a run that must report the mistake "
+        "(docs/explanation/pitfalls.md).",
     )
 
     @property
     def mistake(self) -> str | None:
-        """What only a real client can do wrong, as it is written."""
+        """The setting that is a mistake of a real client; None: there is none."""
         if self.client is not None:
             return f"client: {self.client}"
         return "on_timeout: nothing" if self.on_timeout == "nothing" else None
@@ -196,58 +204,68 @@ class Operator(Part):
             say = f"`client: {self.client}` has no pool whose `connections` could be chosen"
             yield Breach(path=("connections",), say=say, hint="leave one of the two out")
         if self.on_timeout != "fail" and self.timeout == 0:
-            say = "`on_timeout` answers, but without a `timeout` no record ever times out"
-            yield Breach(path=("on_timeout",), say=say, hint="add `timeout: 300ms`, say")
+            say = "`on_timeout` needs a `timeout`: without one no record ever times out"
+            yield Breach(path=("on_timeout",), say=say, hint="add for example `timeout: 300ms`")
         if not self.cancels and self.timeout == 0:
-            say = "`cancels: false` is of calls that time out, but without a `timeout` none does"
-            yield Breach(path=("cancels",), say=say, hint="add `timeout: 300ms`, say")
+            say = "`cancels: false` needs a `timeout`: without one no call ever times out"
+            yield Breach(path=("cancels",), say=say, hint="add for example `timeout: 300ms`")
         if self.retry_delay and self.tries == 1:
-            say = "`retry_delay` waits between tries, but `tries: 1` makes no second one"
-            yield Breach(path=("retry_delay",), say=say, hint="add `tries: 3`, say")
+            say = "`retry_delay` waits between tries, but `tries: 1` allows no second one"
+            yield Breach(path=("retry_delay",), say=say, hint="add for example `tries: 3`")
         if self.tries > 1 and self.timeout == 0:
-            say = "`tries` are made within the `timeout`, and there is none (A3)"
-            yield Breach(path=("tries",), say=say, hint="add `timeout: 5s`, say")
+            say = "`tries` needs a `timeout`, within which all tries are made (A3)"
+            yield Breach(path=("tries",), say=say, hint="add for example `timeout: 5s`")
 
 
 class Workload(Part):
-    """What the deterministic source sends to each subtask, and how fast."""
+    """The elements that the deterministic source sends to each subtask, and how fast."""
 
     kind: Literal["lookups"] = Field(
-        default="lookups", description="Each record asks the database for one key."
+        default="lookups", description="Each record looks up one key in the database."
     )
-    records: Whole = Field(gt=0, le=1_000_000, description="Records of each subtask.")
+    records: Whole = Field(gt=0, le=1_000_000, description="Number of records per subtask.")
     subtasks: Whole = Field(default=2, gt=0, le=16, description="Parallel instances of the operator.")
-    keys: Whole = Field(default=100, gt=0, le=1_000_000, description="Distinct keys in the database's table.")
-    rate: Rate = Field(default=500, description="Records a second and subtask, at most.")
+    keys: Whole = Field(
+        default=100, gt=0, le=1_000_000, description="Number of distinct keys in the database table."
+    )
+    rate: Rate = Field(default=500, description="The largest rate per subtask, in records a second.")
     watermark_every: Whole = Field(
-        default=10, ge=0, description="Records between two watermarks; 0 sends none."
+        default=10, ge=0, description="Number of records between two watermarks; 0: no watermarks."
     )
     checkpoint_every: Whole | None = Field(
-        default=50, gt=0, description="Source positions (records and watermarks) between two barriers."
+        default=50,
+        gt=0,
+        description="Number of source positions (records and watermarks) between two barriers.",
     )
     checkpoint_interval: Span | None = Field(
         default=None,
-        description="In place of `checkpoint_every`: the time between two checkpoints, which come as mail.",
+        description="Instead of `checkpoint_every`: the time between two checkpoints, triggered through the mailbox.",
     )
     service: Duration = Field(
-        default=0, description="Time that the database itself takes for a lookup, at most; drawn per record."
+        default=0, description="The longest service time of a lookup in the database; drawn per record."
     )
     fanout: Whole = Field(
-        default=1, gt=0, le=100, description="Rows of a record: 1 is exactly one; more is none up to so many."
+        default=1,
+        gt=0,
+        le=100,
+        description="Result rows per record: 1: exactly one; n > 1: a random number from 0 to n.",
     )
     row_bytes: Whole = Field(
-        default=0, ge=0, le=8_000_000, description="To which the database pads each answer; 0: not at all."
+        default=0,
+        ge=0,
+        le=8_000_000,
+        description="Size to which the database pads each answer; 0: no padding.",
     )
-    skew: Percent = Field(default=0, description="Records that ask for key 0, of a hundred.")
+    skew: Percent = Field(default=0, description="Percentage of records that ask for key 0.")
     watermarks: Literal["rising", "repeating", "wild"] = Field(
         default="rising",
-        description="`repeating`: some are equal to the one before; `wild`: some are, or fall.",
+        description="`repeating`: some are equal to the one before; `wild`: some are equal or lower.",
     )
     final_watermark: StrictBool = Field(
-        default=False, description="Whether the input ends with a watermark that is later than all others."
+        default=False, description="Whether the input ends with a watermark later than all others."
     )
     timestamps: Literal["all", "some", "none"] = Field(
-        default="all", description="Which records have an event time."
+        default="all", description="Which records have an event timestamp."
     )
     reuses_objects: StrictBool = Field(
         default=False,
@@ -255,13 +273,13 @@ class Workload(Part):
     )
     expected: Literal["told", "untold"] = Field(
         default="told",
-        description="Whether the history tells what the results of each record should be (V8).",
+        description="Whether the history contains the expected results of each record (V8).",
     )
 
     @model_validator(mode="before")
     @classmethod
     def _by_time_or_by_place(cls, data: Any) -> Any:
-        """With `checkpoint_interval` the default of `checkpoint_every` does not hold."""
+        """`checkpoint_interval` switches the default of `checkpoint_every` off."""
         if isinstance(data, dict) and data.get("checkpoint_interval") is not None:
             return {"checkpoint_every": None, **data}
         return data
@@ -273,43 +291,43 @@ class Workload(Part):
 
     def _breaches(self) -> Iterator[Breach]:
         if self.checkpoint_interval is not None and self.checkpoint_every is not None:
-            say = "checkpoints come by place (`checkpoint_every`) or by time (`checkpoint_interval`), not by both"
-            yield Breach(path=("checkpoint_interval",), say=say, hint="leave one of the two out")
+            say = "checkpoints come by position (`checkpoint_every`) or by time (`checkpoint_interval`), not by both"
+            yield Breach(path=("checkpoint_interval",), say=say, hint="remove one of the two")
         if self.checkpoint_interval is None and self.checkpoint_every is None:
             say = "without `checkpoint_every` and without `checkpoint_interval` there is no checkpoint"
-            yield Breach(path=("checkpoint_every",), say=say, hint="write `checkpoint_every: 50`, say")
+            yield Breach(path=("checkpoint_every",), say=say, hint="add for example `checkpoint_every: 50`")
 
     @property
     def positions(self) -> int:
-        """Source positions of one subtask: its records and its watermarks."""
+        """Number of source positions of one subtask: its records and its watermarks."""
         regular = self.records // self.watermark_every if self.watermark_every else 0
         return self.records + regular + self.final_watermark
 
     @property
     def checkpoints(self) -> int:
-        """Barriers that the source of one subtask sends: none before its first element, after its last, or by time."""
+        """Number of barriers from the source of one subtask; none before its first or after its last element."""
         return 0 if self.checkpoint_every is None else (self.positions - 1) // self.checkpoint_every
 
 
 class Task(Part):
-    """What stands in front of the lookups in their task: an operator with state by key, fed by several inputs."""
+    """An operator with keyed state in front of the lookups in the same task, with one or two inputs."""
 
     keyed: Literal["sessions"] = Field(
         default="sessions",
-        description="What it counts: of each key its records, and its sessions, which a timer in event time ends.",
+        description="`sessions`: counts each key's records and its sessions, which an event-time timer ends.",
     )
     inputs: Whole = Field(
         default=2,
         gt=0,
         le=2,
-        description="Over which the records come; watermarks and barriers stand in each.",
+        description="Number of inputs that share the records; each has its own watermarks and barriers.",
     )
     gap: Duration = Field(
-        default=200, gt=0, description="In event time: a key without a record for so long ends its session."
+        default=200, gt=0, description="Event time without a record after which a key's session ends."
     )
     lag: Duration = Field(
         default=0,
-        description="Of input 1: its elements come so much later, and its watermarks say so much less.",
+        description="How much later the elements of input 1 arrive, and how much its watermarks are behind.",
     )
 
     @model_validator(mode="after")
@@ -319,13 +337,17 @@ class Task(Part):
 
     def _breaches(self) -> Iterator[Breach]:
         if self.lag and self.inputs == 1:
-            say = "`lag` is of input 1, and there is only input 0"
-            yield Breach(path=("lag",), say=say, hint="write `inputs: 2`, or take it out")
+            say = "`lag` applies to input 1, and there is only input 0"
+            yield Breach(path=("lag",), say=say, hint="write `inputs: 2`, or remove `lag`")
 
 
 class Expectations(Part):
-    """What must at least have been observed, or the run is `vacuous` (V23)."""
+    """What a run must observe at least, or it counts as `vacuous` (V23)."""
 
-    records: Whole | None = Field(default=None, ge=0, description="Records taken in, of all subtasks.")
-    checkpoints: Whole | None = Field(default=None, ge=0, description="Distinct completed checkpoints.")
-    restores: Whole | None = Field(default=None, ge=0, description="Attempts that went on from a checkpoint.")
+    records: Whole | None = Field(default=None, ge=0, description="Number of records taken by all subtasks.")
+    checkpoints: Whole | None = Field(
+        default=None, ge=0, description="Number of distinct completed checkpoints."
+    )
+    restores: Whole | None = Field(
+        default=None, ge=0, description="Number of attempts that restored a checkpoint."
+    )

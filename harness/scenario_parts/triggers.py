@@ -1,9 +1,8 @@
-"""The triggers of faults: a time, a checkpoint, a call, a record, a phase of an attempt, or a drawn moment.
+"""The triggers of faults: a time, a drawn time, a checkpoint, a call, a record, or a phase of an attempt.
 
-Answers to the schedules of Jepsen's generators, and to the places at which Flink's own tests kill a task. A
-trigger is told by its own field, so that exactly one can be meant. The list of phases alone says which there
-are, by which recorded events each is shown, and what a task needs to reach it; a phase has one name in a
-scenario that exists, whatever older name its file has.
+Answers to the schedules of Jepsen's generators, and to the points at which Flink's own tests kill a task. Invariants:
+the field name selects the trigger, so exactly one can be given; `PHASE_FORMS` is the only list of phases; an older
+name of a phase is translated when a scenario is read.
 """
 
 from __future__ import annotations
@@ -46,12 +45,12 @@ PhaseName = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseForm:
-    """What is known of one phase."""
+    """Properties of one phase."""
 
     shown_by: tuple[str, ...] = ()
-    """The kinds of recorded events that show that it was reached; none: it needs a note of its own."""
+    """The kinds of history events that show that it was reached; empty: the attempt records a line of its own."""
     needs: Literal["", "coordination", "task", "inputs"] = ""
-    """`coordination`: a sink that is told of completed checkpoints; `task`: keyed state; `inputs`: more than one."""
+    """`coordination`: a sink that gets `notify_complete`; `task`: keyed state; `inputs`: two inputs."""
 
 
 PHASE_FORMS: Mapping[PhaseName, PhaseForm] = {
@@ -71,7 +70,7 @@ PHASE_FORMS: Mapping[PhaseName, PhaseForm] = {
     "snap.end": PhaseForm(shown_by=("snap",)),
     "ack": PhaseForm(needs="coordination"),
     "commit.pre": PhaseForm(),
-    "commit.post": PhaseForm(),  # `commit` is written behind it, and may be missing
+    "commit.post": PhaseForm(),  # the event `commit` comes after this phase, so a crash here leaves none
     "notify": PhaseForm(needs="coordination"),
     "drain": PhaseForm(shown_by=("end",)),
     "close": PhaseForm(shown_by=("ended",)),
@@ -79,11 +78,11 @@ PHASE_FORMS: Mapping[PhaseName, PhaseForm] = {
 
 PHASES: tuple[PhaseName, ...] = get_args(PhaseName)
 NOT_RECORDED = frozenset(name for name, form in PHASE_FORMS.items() if not form.shown_by)
-"""The phases that need a note of their own."""
+"""The phases for which the attempt records a line of its own."""
 
 
 PHASE_ALIASES: Mapping[str, PhaseName] = {"snapshot-taken": "snap.end", "committed": "commit.post"}
-"""Names of before that files may still have."""
+"""Older names that files may still use."""
 
 TriggerName = Literal["at", "between", "checkpoint", "call", "record", "phase"]
 
@@ -100,13 +99,13 @@ _PhaseField = Annotated[
 
 
 class At(Part):
-    """When `at` has passed since the first record was taken."""
+    """Begins `at` after the first record was taken."""
 
     at: Duration = Field(description="Time since the first record was taken.")
 
 
 class Between(Part):
-    """At a time that the seed draws from a span."""
+    """Begins at a time drawn from a span by the seed."""
 
     between: Annotated[tuple[Duration, ...], Field(min_length=2, max_length=2)] = Field(
         description="Earliest and latest time since the first record was taken; the seed draws one."
@@ -120,43 +119,49 @@ class Between(Part):
     def _breaches(self) -> Iterator[Breach]:
         earliest, latest = self.between
         if earliest >= latest:
-            say = "the earliest time is not before the latest, so there is nothing to draw"
+            say = "the first time must be before the second, so that a time between them can be drawn"
             yield Breach(path=("between",), say=say, hint="write the earlier first, or one time: {at: 400ms}")
 
 
 class CheckpointDone(Part):
-    """When checkpoint `checkpoint` of `subtask` (any, if absent) has been acknowledged."""
+    """Begins when checkpoint `checkpoint` of `subtask` (absent: any) has been acknowledged."""
 
-    checkpoint: Whole = Field(gt=0, description="When this checkpoint has been acknowledged.")
-    subtask: Whole | None = Field(default=None, ge=0, description="By this subtask; absent: by any.")
+    checkpoint: Whole = Field(gt=0, description="Begins when this checkpoint has been acknowledged.")
+    subtask: Whole | None = Field(
+        default=None, ge=0, description="The subtask that acknowledges; absent: any."
+    )
 
 
 class Call(Part):
-    """When the `call`-th external call of `subtask` (any, if absent) begins."""
+    """Begins with the `call`-th external call of `subtask` (absent: of all subtasks together)."""
 
-    call: Whole = Field(gt=0, description="When this external call begins, counted from 1.")
-    subtask: Whole | None = Field(default=None, ge=0, description="Of this subtask; absent: of any.")
+    call: Whole = Field(gt=0, description="Begins with this external call, counted from 1.")
+    subtask: Whole | None = Field(
+        default=None, ge=0, description="The subtask whose calls count; absent: all subtasks."
+    )
 
 
 class RecordTaken(Part):
-    """When the source of `subtask` (each, if absent) stands at its `record`-th record."""
+    """Begins when the source of `subtask` (absent: see the field) reaches its `record`-th record."""
 
-    record: Whole = Field(gt=0, description="When a source stands at this record of it, counted from 1.")
+    record: Whole = Field(gt=0, description="Begins when a source reaches this record, counted from 1.")
     subtask: Whole | None = Field(
         default=None,
         ge=0,
-        description="The source of this subtask; absent: of the fault's subtask, or of any.",
+        description="The subtask of the source; absent: the fault's subtask, or any.",
     )
 
 
 class Phase(Part):
-    """When the task reaches the named phase for the `hit`-th time (of this subtask's whole life)."""
+    """Begins when the fault's subtask reaches the phase for the `hit`-th time, counted over all its attempts."""
 
     phase: _PhaseField = Field(
-        description="A named point of the attempt; `snap.end`: the snapshot is made, its transaction has not "
-        "committed; `commit.post`: it has; `call`: an external call begins."
+        description="A point in the attempt. `snap.end`: the snapshot is taken, its transaction not yet committed; "
+        "`commit.post`: the transaction is committed; `call`: an external call begins."
     )
-    hit: Whole = Field(default=1, gt=0, description="Which time, counted over the whole life of the subtask.")
+    hit: Whole = Field(
+        default=1, gt=0, description="Which occurrence, counted over all attempts of the subtask."
+    )
 
 
 When = At | Between | CheckpointDone | Call | RecordTaken | Phase
@@ -168,7 +173,7 @@ TRIGGERS: dict[TriggerName, type[When]] = {
     "record": RecordTaken,
     "phase": Phase,
 }
-"""The field that names a trigger, and what it then is."""
+"""The class of each trigger by its field name."""
 
 TRIGGER_FORMS: dict[TriggerName, str] = {
     "at": "{at: 400ms}",
@@ -178,16 +183,16 @@ TRIGGER_FORMS: dict[TriggerName, str] = {
     "record": "{record: 40}",
     "phase": "{phase: snap.end, hit: 3}",
 }
-"""How each is written, for hints."""
+"""An example of each trigger, for hints."""
 
 
 def name_of(when: When) -> TriggerName:
-    """The field that names it."""
+    """The field name of a trigger."""
     return next(name for name, kind in TRIGGERS.items() if isinstance(when, kind))
 
 
 def _trigger(value: object) -> str | None:
-    """Which trigger is meant: the one whose own field is there; None if none is, or several are."""
+    """The tag of the trigger whose field is given; None if none or several are."""
     if isinstance(value, Part):
         return next(f"<{name}>" for name, kind in TRIGGERS.items() if isinstance(value, kind))
     named: list[Any] = [name for name in TRIGGERS if isinstance(value, Mapping) and name in value]

@@ -1,7 +1,6 @@
-"""The written values of a scenario file: durations and rates with their unit, names, whole numbers.
+"""Value types of scenario files: durations and rates with a unit, names, whole numbers.
 
-They answer to nothing in Flink, whose configuration leaves units to the reader. Invariant: a number whose
-unit could be mistaken is refused without it; what is read is an integer, and is written back the same.
+Invariant: a quantity without its unit is refused; values are read as integers and written back in the same form.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ def _refused(kind: str, text: object, example: str) -> PydanticCustomError:
 
 
 def _milliseconds(text: object) -> object:
-    """`250ms`, `2s`, `1m` as integer milliseconds; a bare number is refused, for it hides its unit."""
+    """`250ms`, `2s`, `1m` as integer milliseconds; a number without a unit is refused."""
     if not isinstance(text, str) or re.fullmatch(_DURATION, text, re.ASCII) is None:
         raise _refused("a duration", text, "a whole number with its unit: 250ms, 2s or 1m")
     unit = text.lstrip("0123456789")
@@ -44,9 +43,9 @@ def _per_second(text: object) -> object:
 
 
 def _signed_milliseconds(text: object) -> object:
-    """`-90s` as -90000: a duration that may lead back."""
+    """`-90s` as -90000: a duration with an optional minus."""
     if not isinstance(text, str) or re.fullmatch(_SHIFT, text, re.ASCII) is None:
-        raise _refused("a shift", text, "a duration, with a minus if it leads back: 60m or -60m")
+        raise _refused("a shift", text, "a duration, with a minus for backwards: 60m or -60m")
     size = _milliseconds(text.removeprefix("-"))
     assert isinstance(size, int), "the pattern lets only durations through"
     return -size if text.startswith("-") else size
@@ -67,7 +66,7 @@ def _percent(text: object) -> object:
 
 
 def duration_text(ms: int) -> str:
-    """The shortest form that reads as the same duration: 2000 is `2s`."""
+    """The shortest text for a duration: 2000 is `2s`."""
     unit = next(unit for unit, size in _UNITS_MS.items() if ms % size == 0 and (ms or unit == "ms"))
     return f"{ms // _UNITS_MS[unit]}{unit}"
 
@@ -102,7 +101,7 @@ Duration = Annotated[
 """Milliseconds, written with a unit."""
 
 Span = Annotated[Duration, Field(gt=0)]
-"""A duration that is not nothing."""
+"""A duration greater than 0."""
 
 Rate = Annotated[
     int,
@@ -118,7 +117,7 @@ Shift = Annotated[
     PlainSerializer(_shift_text, return_type=str, when_used="json"),
     _schema(_SHIFT, "60m", "-90s"),
 ]
-"""Milliseconds forward, or back with a minus."""
+"""Milliseconds; negative: backwards."""
 
 Bandwidth = Annotated[
     int,
@@ -134,10 +133,10 @@ Percent = Annotated[
     PlainSerializer(_percent_text, return_type=str, when_used="json"),
     _schema(_PERCENT, "30%"),
 ]
-"""Of a hundred, written `30%`."""
+"""An integer percentage, written `30%`."""
 
 Whole = Annotated[int, Field(strict=True)]
-"""A whole number; neither a text that looks like one nor a truth value nor 1.0."""
+"""A whole number; a text, a boolean or a float such as 1.0 is refused."""
 
 Name = Annotated[str, Field(pattern=_NAME)]
-"""Lower case, digits and dashes: fit for a file, a test's name and the command line."""
+"""Lower-case letters, digits and dashes, so that it can name a file and a test."""

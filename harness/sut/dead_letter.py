@@ -45,11 +45,9 @@ class DeadLetterFunction:
         close_function(self.function)
 
     def invoke(self, value: Any, handle: ResultHandle) -> None:
-        """See `AsyncFunction`."""
         self.function.invoke(value, _Letterbox(value.id, handle))
 
     def timeout(self, value: Any, handle: ResultHandle) -> None:
-        """See `AsyncFunction`."""
         self.function.timeout(value, _Letterbox(value.id, handle))
 
 

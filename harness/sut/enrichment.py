@@ -90,7 +90,6 @@ class JournalProbe:
         self._phases = phases
 
     def called(self, record: Record, *, attempt: int) -> None:
-        """See `reference_impl.operator.probe.Probe`."""
         self._journal.called(id=record.value.id, attempt=attempt)
         self._phases.reach("call")
 

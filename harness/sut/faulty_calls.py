@@ -59,7 +59,6 @@ class FaultyCalls:
         close_function(self._function)
 
     def invoke(self, value: Any, handle: ResultHandle) -> None:
-        """See `AsyncFunction`."""
         planned = self._by_id.get(value.id)
         if planned is None or not planned.left:
             self._function.invoke(value, handle)
@@ -72,7 +71,6 @@ class FaultyCalls:
         )
 
     def timeout(self, value: Any, handle: ResultHandle) -> None:
-        """See `AsyncFunction`."""
         self._function.timeout(value, handle)
 
 

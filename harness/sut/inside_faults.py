@@ -51,12 +51,10 @@ class StoreTrouble:
                 meet()
 
     def meets(self, meet: Callable[[], None], *, lasts_ms: int) -> None:
-        """See `SiteStore`."""
         self._acting.append((monotonic_us() + lasts_ms * 1000, meet))
 
     @property
     def files(self) -> Files:
-        """See `SiteStore`."""
         return self._store.files
 
 

@@ -1,9 +1,8 @@
-"""The lookups workload: records that each ask the database for one row by key, over one or more inputs.
+"""The lookups workload: each record looks up one key in the database; records come over one or two inputs.
 
-Answers to a Flink source with exactly-once replay, and to the two inputs of `CoProcessFunction`: the same
-seed, subtask and position give the same element over the same input, in any process. No record after a
-watermark is as old as it says; on several inputs it stands at the same position, and the lesser counts.
-Expected session stamps are a fold over the source in plain dicts that shares no code with the task.
+Answers to a replayable Flink source, and to the two inputs of a `CoProcessFunction`. Invariants: seed, subtask and
+position determine the element and its input, in any process; a record after a rising watermark is later than it; a
+watermark has the same position on all inputs. The expected session stamps are computed here without code of the task.
 """
 
 from __future__ import annotations
@@ -47,9 +46,9 @@ _DISORDER_MS = 50
 
 
 class LookupSource:
-    """The elements of one subtask by position; `len(source)` positions in all.
+    """The elements of one subtask's source, by position.
 
-    `faults` are those of the scenario that are in what this source sends; others are passed over.
+    `faults`: the scenario's faults; only those that change this source have an effect.
     """
 
     def __init__(self, *, workload: Workload, seed: int, subtask: int, faults: Iterable[Fault] = ()) -> None:
@@ -87,7 +86,7 @@ class LookupSource:
         return self._length
 
     def __getitem__(self, position: int) -> tuple[Lookup, int | None] | MarkOfTime:
-        """The record (with its event time in ms, if it has one) or the watermark at `position`."""
+        """The record (with its event time in ms or None) or the watermark at `position`."""
         for burst in self._bursts:
             if position < burst.begin:
                 break
@@ -106,11 +105,11 @@ class LookupSource:
         )
 
     def _plain_position(self, index: int) -> int:
-        """Of the `index`-th record (from 0), were there no bursts."""
+        """The position of the `index`-th record (from 0) without bursts."""
         return index + (index // self._every if self._every else 0)
 
     def _burst(self, index: int, count: int) -> Burst:
-        """In front of the `index`-th record, true and not below the watermark before it."""
+        """The burst before the `index`-th record; not lower than the watermark before it, nor later than the record."""
         until_ms = index * _EVENT_STEP_MS - 1
         block = index // self._every if self._every else 0
         floor_ms = self._marks[block - 1] if block else -1
@@ -118,12 +117,12 @@ class LookupSource:
         return Burst(begin=begin, count=count, floor_ms=min(floor_ms, until_ms), until_ms=until_ms)
 
     def position_of(self, record: int) -> int:
-        """Of the `record`-th record, counted from 1."""
+        """The position of the `record`-th record, counted from 1."""
         plain = self._plain_position(record - 1)
         return plain + sum(burst.count for burst in self._bursts if burst.begin <= plain)
 
     def due_ms(self, position: int) -> int:
-        """When `position` may be read, in ms since the subtask's first attempt began."""
+        """When the element at `position` is due, in ms since the subtask's first attempt began."""
         for burst in self._bursts:
             if position < burst.begin:
                 break
@@ -134,15 +133,15 @@ class LookupSource:
 
 
 def nth_ids(workload: Workload, *, subtask: int, first: int, count: int) -> range:
-    """The ids of `count` records of `subtask`, from its `first` on (counted from 1)."""
+    """The ids of `count` records of `subtask`, from its `first` record on (counted from 1)."""
     step = workload.subtasks
     begin = (first - 1) * step + subtask
     return range(begin, begin + count * step, step)
 
 
 def customer_rows(*, keys: int, seed: int, fanout: int = 1) -> list[list[Any]]:
-    """The rows (key, name, city, tier) of the table that is looked up, in their order: one a key, or 0..fanout."""
-    from faker import Faker  # noqa: PLC0415 - only the harness makes rows; an attempt must start soon
+    """The rows (key, name, city, tier) of the lookup table: one for each key, or from 0 to `fanout`."""
+    from faker import Faker  # noqa: PLC0415 - slow to import, and attempts do not need it
 
     faker = Faker("en_US")
     faker.seed_instance(seed)
@@ -155,7 +154,7 @@ def customer_rows(*, keys: int, seed: int, fanout: int = 1) -> list[list[Any]]:
 
 
 def offered_records(scenario: Scenario, *, seed: int, rows: Iterable[list[Any]]) -> int:
-    """How many records ask for something that is there."""
+    """How many records ask for a key that has rows."""
     workload = scenario.workload
     if workload.fanout == 1:
         return workload.records * workload.subtasks
@@ -168,13 +167,13 @@ def offered_records(scenario: Scenario, *, seed: int, rows: Iterable[list[Any]])
 
 
 def expected_value(row: list[Any]) -> dict[str, Any]:
-    """What the reference lookup answers for `row`."""
+    """The result of the reference lookup for `row`."""
     _, name, city, tier = row
     return {"name": name, "city": city, "tier": tier}
 
 
 def expected_results(rows: Iterable[list[Any]]) -> dict[int, list[Any]]:
-    """What the reference lookup answers for each key that has rows; for every other it is nothing."""
+    """The results of the reference lookup for each key that has rows; other keys have no result."""
     answers: dict[int, list[Any]] = {}
     for row in rows:
         answers.setdefault(row[0], []).append(expected_value(row))
@@ -182,7 +181,7 @@ def expected_results(rows: Iterable[list[Any]]) -> dict[int, list[Any]]:
 
 
 class Inputs:
-    """Of one subtask, which reads `source` over as many as `task` says."""
+    """The inputs of one subtask: which element of `source` comes over which input."""
 
     def __init__(self, task: Task, source: LookupSource, *, seed: int, subtask: int) -> None:
         draw = Draw(seed, f"inputs/subtask {subtask}")
@@ -197,50 +196,50 @@ class Inputs:
         return (self._of_records[element[0].id],)
 
     def __len__(self) -> int:
-        """The positions of the source."""
+        """The number of source positions."""
         return len(self._over)
 
     def of_record(self, lookup: Lookup) -> int:
-        """The input over which it comes."""
+        """The input of a record."""
         return self._of_records[lookup.id]
 
     def over(self, position: int) -> tuple[int, ...]:
-        """The inputs over which what stands at `position` comes: a record over one, a watermark over all."""
+        """The inputs of the element at `position`: one for a record, all for a watermark."""
         return self._over[position]
 
     def is_read(self, number: int, *, begin: int, end: int) -> bool:
-        """Whether input `number` holds nothing at positions `begin` to before `end`."""
+        """Whether input `number` has no element at the positions from `begin` to before `end`."""
         return all(number not in over for over in self._over[begin:end])
 
     def lag_ms(self, number: int) -> int:
-        """By how much input `number` is behind."""
+        """How far input `number` is behind."""
         return self._lag_ms if number else 0
 
     def timestamp(self, number: int, mark: int) -> int:
-        """What a watermark of `mark` says on input `number`."""
+        """The timestamp of the watermark `mark` on input `number`."""
         return mark - self.lag_ms(number)
 
     def combined(self, mark: int) -> int:
-        """What a watermark of `mark` says once it has come over all of them: the least."""
+        """The combined watermark after `mark` has come over all inputs: their minimum."""
         return min(self.timestamp(number, mark) for number in range(self.count))
 
 
 Stamp = Mapping[str, int]
-"""`nth` record of its key, `of_input` over its input; the `place`-th of the `session`-th session of its key."""
+"""The stamp of a record: the `nth` of its key, the `of_input`-th of its key on its input, the `place`-th in the
+`session`-th session of its key."""
 
 
 def session_stamps(source: LookupSource, inputs: Inputs, *, gap_ms: int) -> dict[int, Stamp]:
-    """What a task with state by key must stamp each record with, by the record's id.
+    """The stamp that a keyed task must give each record, by record id.
 
-    Answers to Elle's model of what a database should have answered. It knows neither checkpoints nor crashes,
-    so a state update or a timer that was lost, or counted twice, is a wrong value of a later record of that
-    key.
+    Answers to the expected state in Elle. The model has no checkpoints and no crashes, so a lost or repeated state
+    update or timer shows as a wrong stamp on a later record of the key.
     """
     stamps: dict[int, Stamp] = {}
     nth, of_input = Counter[int](), Counter[tuple[int, int]]()
     ended, place = Counter[int](), Counter[int]()
     ends_ms: dict[int, int] = {}
-    """Key -> when the session that it is in ends."""
+    """The end of each key's open session."""
     for position in range(len(source)):
         match source[position]:
             case MarkOfTime(timestamp=mark):
@@ -267,5 +266,5 @@ def session_stamps(source: LookupSource, inputs: Inputs, *, gap_ms: int) -> dict
 def expect_stamped(
     answers: Callable[[Lookup], Sequence[Any]], stamps: Mapping[int, Stamp]
 ) -> Callable[[Lookup], list[Any]]:
-    """What a lookup's `answers` are once each is stamped; the stamp first, for that is what is looked at."""
+    """The results of a lookup with the stamp added in front."""
     return lambda lookup: [{**stamps[lookup.id], **answer} for answer in answers(lookup)]

@@ -1,8 +1,7 @@
-"""The elements of the lookups workload, and the shape of what a source sends: hot keys, bursts, silence.
+"""The elements of the lookups workload, and the workload faults of a source: hot keys, bursts, silence.
 
-Answers to Flink's `StreamRecord` and `Watermark`, and to a source that misbehaves, which an operator must
-survive. Everything is drawn from the seed and the record's number, so a position holds the same element in
-every attempt.
+Answers to Flink's `StreamRecord` and `Watermark`. Invariant: every element is drawn from the seed and its number, so a
+position has the same element in every attempt.
 """
 
 from __future__ import annotations
@@ -33,67 +32,66 @@ __all__ = [
 
 
 class Lookup(Struct, frozen=True, kw_only=True):
-    """What a record asks for; the first argument of a user's `lookup(record, pool)`. A struct: each record has one."""
+    """The value of a record; the first argument of a user's `lookup(record, pool)`. A struct, for speed."""
 
     id: int
-    """Unique in the run."""
+    """The record's id, unique in the run."""
     key: int
-    """The row to look up."""
+    """The key to look up."""
     service_ms: int
-    """How long the database itself takes for it."""
+    """The service time of the lookup in the database."""
     row_bytes: int = 0
-    """How many bytes the database adds to each row of its answer."""
+    """The bytes of padding in each row of the answer."""
 
     def as_json(self) -> dict[str, Any]:
-        """For a snapshot."""
+        """The JSON form, for snapshots."""
         asked = {"id": self.id, "key": self.key, "service_ms": self.service_ms}
         return {**asked, "row_bytes": self.row_bytes} if self.row_bytes else asked
 
 
 class StampedLookup(Lookup, frozen=True, kw_only=True):
-    """A lookup with what the operator in front made of it, which each of its results carries."""
+    """A lookup with the stamp of the keyed operator in front; each of its results carries the stamp."""
 
     stamp: dict[str, int]
 
     def as_json(self) -> dict[str, Any]:
-        """For a snapshot."""
         return {**super().as_json(), "stamp": self.stamp}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkOfTime:
-    """A source position that holds a watermark of `timestamp` ms."""
+    """A watermark of a source."""
 
     timestamp: int
 
 
 _STEPS_BACK_MAX = 20
-"""How many records' worth of time a watermark that falls goes back, at most."""
+"""How far a falling watermark may go back, in steps of event time between two records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Burst:
-    """`count` watermarks in a row, from position `begin` on: they rise, each by a millisecond, to `until_ms`."""
+    """`count` watermarks from position `begin` on, which rise in steps of 1 ms up to `until_ms`."""
 
     begin: int
     count: int
     floor_ms: int
-    """The watermark before them; none is below it."""
+    """The watermark before them, and their lower bound."""
     until_ms: int
 
     def timestamp(self, place: int) -> int:
-        """Of the `place`-th of them; where time is too short for all to rise, the first are equal."""
+        """The timestamp of the `place`-th; if there are too few milliseconds, the first ones are equal."""
         return max(self.floor_ms, self.until_ms - (self.count - 1 - place))
 
 
 def burst_places(faults: Iterable[Fault], *, records: int) -> list[tuple[int, int]]:
-    """Before which record (from 0) how many watermarks come, in their order."""
+    """The bursts: index of a record (from 0) and number of watermarks before it, in order."""
     bursts = (fault.burst(records) for fault in _shaping(faults))
     return sorted(burst for burst in bursts if burst is not None)
 
 
 def idle_spans(faults: Iterable[Fault]) -> list[tuple[int, int]]:
-    """Before which record (from 0) the source is silent, and for how long (ms)."""
+    """The silences: index of a record (from 0) and duration (ms) before it."""
     silences = (fault.silence() for fault in _shaping(faults))
     return [silence for silence in silences if silence is not None]
 
@@ -101,7 +99,7 @@ def idle_spans(faults: Iterable[Fault]) -> list[tuple[int, int]]:
 def with_hot_keys(
     records: list[tuple[Lookup, int | None]], faults: Iterable[Fault], *, seed: int, subtask: int
 ) -> list[tuple[Lookup, int | None]]:
-    """`records`, of which a share asks for one key, and waits longer for it."""
+    """`records` as changed by the `hot_key` faults."""
     for fault in _shaping(faults):
         records = fault.reshaped(records, seed=seed, subtask=subtask)
     return records
@@ -112,7 +110,7 @@ def _shaping(faults: Iterable[Fault]) -> Iterator[ShapingFault]:
 
 
 def marks(workload: Workload, *, seed: int, subtask: int, step_ms: int) -> Sequence[int]:
-    """The timestamps of the regular watermarks, in their order; wild ones are equal to the one before, or fall."""
+    """The timestamps of the regular watermarks, in order; see `workload.watermarks`."""
     every = workload.watermark_every
     count = workload.records // every if every else 0
     rising = [(block + 1) * every * step_ms - 1 for block in range(count)]
@@ -134,7 +132,7 @@ def marks(workload: Workload, *, seed: int, subtask: int, step_ms: int) -> Seque
 
 
 def _repeating(rising: Iterable[int], draw: Draw) -> list[int]:
-    """Two of five are equal to the one before."""
+    """Makes two of five watermarks equal to the one before."""
     marks: list[int] = []
     for mark in rising:
         marks.append(marks[-1] if marks and draw.chance(400) else mark)

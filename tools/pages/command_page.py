@@ -28,7 +28,7 @@ _PLACEHOLDERS: Mapping[str, str] = {"integer range": "N", "float range": "X", "d
 _EXITS: Mapping[Exit, str] = {
     Exit.HOLD: "everything holds; `demo`: the reference passed and the planted defect was convicted",
     Exit.VIOLATION: "a violation",
-    Exit.INTERRUPTED: "interrupted: what had run is reported; or nobody read on (`head`)",
+    Exit.INTERRUPTED: "interrupted: finished runs are reported; or the reader of standard output closed it (`head`)",
     Exit.INTERNAL: "an internal error: please report it",
     Exit.USAGE: "bad usage, or a scenario or history with mistakes",
     Exit.NOTHING_RAN: "nothing ran",

@@ -185,8 +185,8 @@ def test_a_verdict_over_fewer_invariants_says_so(form: str) -> None:
     some = checked("calm.jsonl", "--format", form, "--invariant", "V8,V1").stdout
     all_of_them = checked("calm.jsonl", "--format", form).stdout
 
-    assert "Judged by V1 V8 only" in some
-    assert "Judged by" not in all_of_them
+    assert "Checked only V1 V8" in some
+    assert "Checked only" not in all_of_them
 
 
 @pytest.mark.parametrize("form", ["pretty", "markdown", "github"])

@@ -58,7 +58,7 @@ def test_a_reader_who_has_gone_is_no_violation() -> None:
         told = checking.stderr.read()
 
     assert checking.returncode == Exit.INTERRUPTED
-    assert told == b"floodmark: interrupted: nobody reads standard output any more\n"
+    assert told == b"floodmark: interrupted: the reader of standard output has closed it\n"
 
 
 def test_a_full_disk_behind_standard_output_is_the_environment_s_failure() -> None:

@@ -47,7 +47,7 @@ def test_a_living_run_stays_and_the_command_says_that_there_was_nothing(places: 
 
     result = CliRunner().invoke(clean, standalone_mode=False)
 
-    assert result.stdout == "nothing of a dead run was left\n"
+    assert result.stdout == "no killed run left anything behind\n"
     assert living.folder.exists()
     living.close(lambda _run: [])
 
@@ -56,7 +56,7 @@ def test_a_machine_that_never_ran_anything_is_clean(places: Places) -> None:
     result = CliRunner().invoke(clean, standalone_mode=False)
 
     assert result.exception is None
-    assert "nothing" in result.stdout
+    assert "no killed run left anything" in result.stdout
     assert places.root.exists()
 
 

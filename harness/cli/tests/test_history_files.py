@@ -67,7 +67,7 @@ def test_everything_that_cannot_be_read_is_told_at_once() -> None:
     assert "deep is a directory" in told
     assert "no file matches x*.arrow" in told
     assert "a file's name is empty" in told
-    assert "`-` stands twice" in told
+    assert "`-` is given twice" in told
     assert "a.jsonl" not in told
 
 

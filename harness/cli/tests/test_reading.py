@@ -43,7 +43,7 @@ def test_a_file_without_a_byte_is_read_at_once() -> None:
 
     Tenths("empty.jsonl", shown)(0, 0)
 
-    assert shown.getvalue() == "read    100 % of 0 B, being judged  empty.jsonl\n"
+    assert shown.getvalue() == "read    100 % of 0 B, checking  empty.jsonl\n"
 
 
 def test_the_moving_line_comes_after_half_a_second_and_then_eight_times_a_second() -> None:
@@ -65,7 +65,7 @@ def test_the_last_byte_is_told_at_once_for_the_judging_may_take_long() -> None:
     moving(99 * MB, 100 * MB)
     moving(100 * MB, 100 * MB)
 
-    assert shown.getvalue().endswith("\r\x1b[Kread 100 % of 100.0 MB, being judged  long.jsonl")
+    assert shown.getvalue().endswith("\r\x1b[Kread 100 % of 100.0 MB, checking  long.jsonl")
 
 
 def test_the_moving_line_fits_the_terminal_and_is_wiped(monkeypatch: pytest.MonkeyPatch) -> None:

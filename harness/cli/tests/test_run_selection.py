@@ -45,7 +45,7 @@ def test_of_a_folder_what_cannot_be_at_the_level_is_left_out_and_named(
 
     told = capsys.readouterr()
     assert code == 0
-    assert "not at level sim, and left out: spark-one, unlisted-one" in told.err
+    assert "left out, because they do not run at level sim: spark-one, unlisted-one" in told.err
     assert "quick-one" in told.out
     assert "slow-one" in told.out
 

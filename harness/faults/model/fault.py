@@ -1,8 +1,8 @@
-"""A fault as a scenario holds it: the fields of its kind, what can begin it, where it can be done, how it acts.
+"""The base classes of faults: one fault as a scenario states it, with its fields, its trigger and its acts.
 
-Answers to an operation of Jepsen's nemesis. A kind is a subclass in a file of its own in `harness.faults`; it holds
-its fields with their defaults, its words, its real act, its simulated act and its evidence (decision 28).
-Invariant: a fault that exists has exactly the fields of its kind and a trigger that its kind can wait for.
+Answers to an operation of Jepsen's nemesis. Each kind is a subclass in its own file in `harness.faults`. It defines its
+fields with their defaults, the texts for the documentation, the real act, the simulated act and the evidence
+(decision 28). Invariant: an instance has exactly the fields of its kind, and a trigger that its kind supports.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ __all__ = [
 
 By = Literal["link", "server", "process", "inside", "workload"]
 """Where a fault acts: on a link of the proxy, on the database server, on a worker's process, inside the attempt, or
-in what the source sends and the adapter answers."""
+on the workload (the records of the source and the calls made for them)."""
 
 Ability = Literal[
     "packets", "server-process", "offline-mode", "small-disk", "server-clock", "executor", "superseding", "two-phase",
     "store",
 ]  # fmt: skip
-"""What not every world, sink or level has."""
+"""A capability that a fault needs and that some worlds, sinks or levels lack."""
 
 LEVELS: tuple[Level, ...] = get_args(Level)
 _OF_ALL = ("id", "do", "when")
@@ -75,44 +75,44 @@ _CYCLES = ("repeat", "every")
 
 
 class Fault(Part):
-    """One disturbance: what (`do`), when it begins, and the fields of its kind."""
+    """One fault of a scenario: its kind (`do`), its trigger (`when`), and the fields of its kind."""
 
     model_config = ConfigDict(defer_build=True)
 
     about: ClassVar[str]
-    """What it does, one sentence."""
+    """What it does, in one sentence, for the documentation."""
     must_show: ClassVar[str]
-    """What must be found in a run, or the run is vacuous."""
+    """The evidence without which the run counts as vacuous, for the documentation."""
     by: ClassVar[By]
     triggers: ClassVar[tuple[TriggerName, ...]] = ("at", "between", "checkpoint", "call", "record")
     levels: ClassVar[tuple[Level, ...]] = LEVELS
     abilities: ClassVar[tuple[Ability, ...]] = ()
     stalls: ClassVar[bool] = False
-    """Whether it stops or slows the operator's own process or clock, so that the operator may be late."""
+    """Whether it stops or slows the operator's own process, so that late timeouts are no violation."""
     delays_commits: ClassVar[bool] = False
-    """Whether the task may be held up at a checkpoint, whatever link it names."""
+    """Whether checkpoints may be delayed although the fault is not on the sink's link."""
     attempts_own: ClassVar[bool] = False
-    """Whether an attempt does it to itself, at the very place that it waits for."""
+    """Whether the attempt does it to itself, at the phase that it waits for."""
 
-    id: Name = Field(description="Its name in the history and the report, unique in the scenario.")
-    do: str = Field(description="What is done; see `floodmark list faults`.")
-    when: Trigger = Field(description="What it waits for; exactly one trigger.")
+    id: Name = Field(description="The fault's name in the history and the report, unique in the scenario.")
+    do: str = Field(description="The kind of fault; see `floodmark list faults`.")
+    when: Trigger = Field(description="When the fault begins; exactly one trigger.")
 
     # ------------------------------------------------------------------------------- what its kind is
 
     @classmethod
     def needs(cls) -> tuple[str, ...]:
-        """The fields that it must have, by the names that they have in a file."""
+        """Its required fields, by their names in a scenario file."""
         return tuple(name for name, field in cls._own() if field.is_required())
 
     @classmethod
     def takes(cls) -> tuple[str, ...]:
-        """The fields that it may have."""
+        """Its optional fields, by their names in a scenario file."""
         return tuple(name for name, field in cls._own() if not field.is_required())
 
     @classmethod
     def choices(cls, field: str) -> tuple[Any, ...]:
-        """The values that `field` leaves to choose from, where it is `how` or `code`."""
+        """The values allowed for `field`, if it is `how` or `code`; empty for any other field."""
         own = cls.model_fields.get(field) if field in {"how", "code"} else None
         return () if own is None else get_args(own.annotation)
 
@@ -127,27 +127,27 @@ class Fault(Part):
 
     @property
     def on_link(self) -> Link | None:
-        """The link that it names."""
+        """Its field `link`; None: it has none."""
         return getattr(self, "link", None)
 
     @property
     def of_subtask(self) -> int | None:
-        """The subtask that it names."""
+        """Its field `subtask`; None: it has none."""
         return getattr(self, "subtask", None)
 
     @property
     def lasts_ms(self) -> int | None:
-        """How long until it heals; None: until its evidence is there."""
+        """How long until it heals; None: until its evidence is found."""
         return getattr(self, "lasts", None)
 
     @property
     def comes(self) -> int:
-        """How often it comes, in all."""
+        """How many times it begins in a run."""
         return getattr(self, "repeat", None) or 1
 
     @property
     def every_ms(self) -> int:
-        """From one beginning to the next."""
+        """Time from one beginning to the next; 0: it does not repeat."""
         return getattr(self, "every", None) or 0
 
     # ---------------------------------------------------------------------------------- how it is done
@@ -159,11 +159,11 @@ class Fault(Part):
 
     @property
     def simulated_lasts_ms(self) -> int | None:
-        """As `lasts_ms`, where a simulated act says for itself how long it takes."""
+        """As `lasts_ms`, but some kinds need an end in a simulated run even if the scenario gives none."""
         return self.lasts_ms
 
     def inside(self, attempt: AttemptSite) -> None:
-        """Do it, in the attempt itself, at the moment that it waits for."""
+        """Perform it inside the attempt, at the moment of its trigger."""
         raise NotImplementedError(f"`{self.do}` is not done by an attempt to itself")
 
     # ------------------------------------------------------------------------------- reading and writing
@@ -171,7 +171,7 @@ class Fault(Part):
     @model_validator(mode="before")
     @classmethod
     def _without_nulls(cls, data: Any) -> Any:
-        """Null is absent. Where a phase can begin it and a call cannot, `call: 120` is short for a phase."""
+        """Drops null fields. `when: {call: 120}` means phase `call`, hit 120, for a kind with no trigger `call`."""
         if not isinstance(data, Mapping):
             return data
         given = {name: value for name, value in data.items() if value is not None}
@@ -189,7 +189,7 @@ class Fault(Part):
     @field_validator("when")
     @classmethod
     def _can_wait_for_it(cls, when: Any) -> Any:
-        """What happens inside a worker waits for what a worker reaches; what happens outside cannot."""
+        """A trigger that the kind does not support is a mistake; one that names a subtask is judged in `breaches`."""
         if name_of(when) in cls.triggers or getattr(when, "subtask", None) is not None:
             return when
         breach = cls._cannot_wait_for(name_of(when))
@@ -201,7 +201,7 @@ class Fault(Part):
         return self
 
     def breaches(self) -> Iterator[Breach]:
-        """The rules between its own fields that are broken."""
+        """The rules between its own fields that it breaks."""
         match self.when:
             case Call(subtask=int(other)) | RecordTaken(subtask=int(other)) if self.of_subtask not in {
                 None,
@@ -229,7 +229,7 @@ class Fault(Part):
 
     @classmethod
     def _cannot(cls, trigger: TriggerName) -> str:
-        """Why it cannot wait for that."""
+        """Why the kind cannot begin at that trigger: the end of an error message."""
         match cls.by, trigger:
             case "link", "phase":
                 return "acts on a link, which reaches no `phase`"
@@ -244,7 +244,7 @@ class Fault(Part):
 
     @model_serializer(mode="wrap")
     def _written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """What was given; a default is not written."""
+        """Writes only the fields that were given, no defaults."""
         fields = type(self).model_fields
         given = {name: None for field in self.model_fields_set for name in (field, fields[field].alias)}
         written: dict[str, Any] = handler(self)
@@ -257,13 +257,12 @@ def _do_of(kind: type[Fault]) -> str:
 
 
 class Repeats(Fault):
-    """A fault that may come again."""
+    """A fault that may begin several times (`repeat`, `every`)."""
 
     repeat: Repeat | None = None
     every: Every | None = None
 
     def breaches(self) -> Iterator[Breach]:
-        """See `Fault`."""
         yield from super().breaches()
         if (self.repeat is None) != (self.every is None):
             lacking = "every" if self.every is None else "repeat"
@@ -277,14 +276,14 @@ class Repeats(Fault):
 
 
 class OutsideFault(Fault):
-    """A fault that the harness does from outside the attempts: to a link, to the server, to a process."""
+    """A fault that the harness injects from outside the attempts: on a link, the server or a process."""
 
     def inject(self, site: Site) -> AbstractContextManager[None]:
-        """On while the block lasts; healed when it ends, however it ends. May take a second: it has its own thread."""
+        """Active while the block lasts; healed when the block ends, also by an exception. Runs in its own thread."""
         raise NotImplementedError
 
     def evidence(self, seen: Seen) -> Evidence:
-        """What shows that it was effective; empty if nothing does."""
+        """What shows that the fault had an effect; empty: nothing does."""
         raise NotImplementedError
 
 
@@ -296,7 +295,7 @@ class LinkFault(OutsideFault, Repeats):
     link: OnLink
 
     def on_links(self) -> LinkAct:
-        """What acts on simulated links."""
+        """The act for a simulated link."""
         raise NotImplementedError
 
     def simulated(self, run: SimulatedRun) -> Act:
@@ -305,46 +304,45 @@ class LinkFault(OutsideFault, Repeats):
 
 
 class Directed(Fault):
-    """A fault of what flows in one direction."""
+    """A fault that acts on one direction of a link."""
 
     direction: Direction = "down"
 
     @property
     def is_upward(self) -> bool:
-        """Whether it is about what flows to the database."""
+        """Whether it acts on bytes that flow to the database."""
         return self.direction == "up"
 
     @property
     def stream(self) -> str:
-        """The direction in Toxiproxy's word."""
+        """The direction in Toxiproxy's terms."""
         return "upstream" if self.is_upward else "downstream"
 
 
 class PacketFault(LinkFault):
-    """A fault that picks messages, for which the proxy must understand MySQL's packets."""
+    """A fault that acts on selected messages, so the proxy must parse MySQL packets."""
 
     abilities = ("packets",)
     picks_command: ClassVar[str] = "query"
-    """The command that is meant if none is named."""
+    """The command it selects by default."""
 
     nth: Nth = 1
     times: Times = 1
 
     @property
     def messages(self) -> Messages:
-        """The messages that it picks."""
+        """The messages that it acts on."""
         return Messages(command=self.picks_command, nth=self.nth, times=self.times)
 
 
 class MessageFault(PacketFault):
-    """A fault that may say by command and statement which messages it picks."""
+    """A fault whose messages the scenario may select by command and statement."""
 
     command: Which | None = None
     statement: Statement = ""
 
     @property
     def messages(self) -> Messages:
-        """See `PacketFault`."""
         return Messages(
             command=self.command or self.usual_command,
             statement=self.statement,
@@ -354,12 +352,12 @@ class MessageFault(PacketFault):
 
     @property
     def usual_command(self) -> str:
-        """The command that is meant if none is named."""
+        """The command that it selects if the scenario names none."""
         return self.picks_command
 
 
 class ServerFault(OutsideFault, Repeats):
-    """A fault of the database server."""
+    """A fault of the database server itself."""
 
     by = "server"
 
@@ -369,10 +367,10 @@ class ServerFault(OutsideFault, Repeats):
 
 
 class FoundFault(Fault):
-    """A fault that attempts do to themselves; it is found in what they recorded."""
+    """A fault that attempts perform themselves; its evidence is in the lines that they recorded."""
 
     def found(self, lines: Sequence[Line]) -> Found | None:
-        """What a run's lines show of it; None: it never began."""
+        """What the recorded lines of a run show of it; None: it never began."""
         raise NotImplementedError
 
 
@@ -385,7 +383,7 @@ class InsideFault(FoundFault):
 
 
 class WorkloadFault(FoundFault):
-    """A fault in what the source sends and the adapter answers."""
+    """A fault of the workload: of the records that a source sends, or of the calls made for them."""
 
     by = "workload"
     triggers = ("record",)

@@ -1,8 +1,7 @@
-"""The two groups of workload faults: those that act on calls, and those that are in what a source sends.
+"""The two groups of workload faults: those that act on calls, and those that change what a source sends.
 
-Invariant: what is done to a call is written down before it is done; a source that is shaped sends the same element at
-a position in every attempt. Evidence: the note before an act alone shows nothing, what came of it must have been
-recorded too; what a source sent is read from `in` and `wm` events.
+Invariants: an act on a call is journalled before it is performed; a changed source sends the same element at a
+position in every attempt.
 """
 
 from __future__ import annotations
@@ -32,45 +31,45 @@ __all__ = [
 ]
 
 PassOn = Callable[[str, Callable[[], None]], None]
-"""What becomes of the use of a handle: by which of its methods, and the use itself."""
+"""Called for each use of a call's result handle, with the name of the method and the use itself."""
 Element = tuple[Any, int | None]
-"""What a record asks for (`harness.workloads.shape.Lookup`), and its event time in ms."""
+"""The lookup of a record (`harness.workloads.shape.Lookup`) and its event time in ms."""
 
 
 class StruckCall(Protocol):
-    """One call that a fault acts on."""
+    """One external call that a fault acts on."""
 
     id: int
-    """Of its record."""
+    """The id of its record."""
     journal: ActJournal
 
     def invoke(self, pass_on: PassOn) -> None:
-        """Make the call; each use of its handle goes through `pass_on`."""
+        """Make the call; pass each use of its result handle to `pass_on`."""
 
     def fail(self, why: str) -> None:
-        """Let it end with an error, without having been made."""
+        """Complete the call with an error without making it."""
 
     def die(self, why: str) -> None:
-        """End the process."""
+        """End the attempt's process."""
 
 
 class CallFault(WorkloadFault):
-    """A fault of calls: of the first of a record, or of several records in a row."""
+    """A fault of calls, beginning at one record and acting on `records` records in a row."""
 
     shows: ClassVar[str | None] = None
-    """What an attempt measures of it; None: the act itself shows it."""
+    """The name of the measurement that is its evidence; None: the act itself is."""
 
     subtask: Subtask
     times: Times = 1
 
     @property
     def does(self) -> str:
-        """What an attempt writes down that it does to a call."""
+        """The word for the act in the journal."""
         raise NotImplementedError
 
     @property
     def records(self) -> int:
-        """How many records in a row it picks."""
+        """On how many records in a row it acts."""
         return self.times
 
     def strike(self, call: StruckCall) -> None:
@@ -78,42 +77,41 @@ class CallFault(WorkloadFault):
         raise NotImplementedError
 
     def found(self, lines: Sequence[Line]) -> Found | None:
-        """See `FoundFault`."""
         return _measured_calls(self, lines)
 
 
 class Source(Protocol):
-    """What a shaping fault asks of the source that it is in."""
+    """What a shaping fault needs to know about a source."""
 
     def position_of(self, record: int) -> int:
-        """Of the `record`-th record, counted from 1."""
+        """The position of the `record`-th record, counted from 1."""
 
     def __len__(self) -> int: ...
 
 
 class ShapingFault(WorkloadFault):
-    """A fault that is in what a source sends; each kind has one of the three ways."""
+    """A fault that changes what a source sends; each kind overrides one of `reshaped`, `burst` and `silence`."""
 
     def reshaped(self, records: list[Element], *, seed: int, subtask: int) -> list[Element]:
-        """The records, as the fault has them."""
+        """The records as the fault changes them."""
         del seed, subtask
         return records
 
     def burst(self, records: int) -> tuple[int, int] | None:
-        """Before which record (from 0) how many watermarks come."""
+        """The index of a record (from 0) and how many watermarks the source sends before it."""
         del records
         return None
 
     def silence(self) -> tuple[int, int] | None:
-        """Before which record (from 0) the source is silent, and for how long (ms)."""
+        """The index of a record (from 0) and for how long (ms) the source is silent before it."""
         return None
 
     def place(self, source: Source, *, records: int) -> range:
-        """The positions of the source at which it is."""
+        """The source positions that the fault changes."""
         raise NotImplementedError
 
     def watched(self) -> Shaped:
-        """What counts it in a simulated run."""
+        """The counter of its evidence in a simulated run."""
         raise NotImplementedError
 
 

@@ -1,1 +1,1 @@
-"""What real faults are done with (the proxy, the server, processes), and what a run recorded of them."""
+"""What real faults act on (proxy, server, processes), and how their evidence is read from the recorded lines."""

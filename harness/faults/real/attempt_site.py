@@ -1,7 +1,6 @@
-"""Where a fault acts inside an attempt: its journal, its loop, its clock, its checkpoint store, its process.
+"""What a fault inside an attempt acts on: the attempt's journal, event loop, wall clock, checkpoint store and process.
 
-A fault writes down what it does before, or as, it does it: a killed attempt remembers nothing. `stop` stops
-the attempt's own process at an exact phase, which no signal from outside could; it is written down first.
+Invariant: a fault journals each act before it performs it, because a killed attempt can record nothing afterwards.
 """
 
 from __future__ import annotations
@@ -19,24 +18,24 @@ if TYPE_CHECKING:
 
 
 Shift = Callable[[int], int]
-"""By how much (ns) a clock is off at an instant of the monotonic one (ns)."""
+"""Maps an instant of the monotonic clock (ns) to the offset of the wall clock (ns)."""
 
 
 class ActJournal(Protocol):
-    """Where an attempt writes what a fault does in it."""
+    """The attempt's journal, as faults use it."""
 
     def acted(self, fault: str, what: str, **facts: Any) -> None:
-        """Before, or as, it is done."""
+        """Records an act of a fault; to be called before the act."""
 
     def measured(self, fault: str, what: str, **facts: Any) -> None:
-        """What came of it."""
+        """Records a measured effect of a fault."""
 
     def about_to_stop(self, *, fault: str) -> None:
-        """The attempt stops its own process; a stopped process says nothing."""
+        """Records that the attempt is going to stop its own process."""
 
 
 class SiteLoop(Protocol):
-    """What a fault uses of the attempt's event loop."""
+    """The methods of the attempt's event loop that faults use."""
 
     def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any) -> object: ...
 
@@ -49,10 +48,10 @@ class SiteClock(Protocol):
     shift: Shift
 
     def offset_ms(self) -> float:
-        """How far it is ahead of the monotonic clock, less what it was ahead when it was made."""
+        """Its offset to the monotonic clock, relative to the offset at its creation."""
 
     def set_right(self) -> None:
-        """Take a shift back."""
+        """Removes the shift."""
 
 
 class SiteStore(Protocol):
@@ -60,15 +59,15 @@ class SiteStore(Protocol):
 
     @property
     def files(self) -> Files:
-        """The files of its subtask, the newest last."""
+        """The checkpoint files of its subtask, the newest last."""
 
     def meets(self, meet: Callable[[], None], *, lasts_ms: int) -> None:
-        """For a while, `meet` is called before each write: it takes time, or raises an OSError."""
+        """For `lasts_ms`, calls `meet` before each write; it may block, or raise an OSError."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptSite:
-    """What a fault may get hold of inside one attempt."""
+    """What a fault may use inside one attempt."""
 
     journal: ActJournal
     loop: SiteLoop
@@ -77,9 +76,9 @@ class AttemptSite:
 
 
 def stop(fault: str, attempt: AttemptSite) -> None:
-    """Stop this process (SIGSTOP); return when another process has sent SIGCONT.
+    """Stops this process (SIGSTOP) and returns when another process has sent SIGCONT.
 
-    The watch sees the note, and lets the process go on.
+    The harness reads the journal line that precedes it and resumes the process.
     """
     attempt.journal.about_to_stop(fault=fault)
     os.kill(os.getpid(), signal.SIGSTOP)

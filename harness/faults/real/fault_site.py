@@ -1,10 +1,9 @@
-"""What a real fault is given and must leave: the workers of a run, the links with their toxics, and evidence.
+"""What a real fault acts on from outside: the links with their toxics, the server, and the workers of a run.
 
-Answers to Jepsen's nemesis, Toxiproxy's toxics, and Spark's scheduler seen from outside. Evidence is what the
-run recorded while the fault was on; no evidence means that nothing was shown (V23). A process is named by pid
-and start time, so no signal reaches one that got the pid later; whatever was stopped goes on or is ended with
-the run. A toxic put on for a block is taken off again, also where only some could be put on. What a scenario
-leaves out means what the kind of fault says, never a default of the proxy.
+Answers to Jepsen's nemesis and Toxiproxy's toxics. Invariants: a process is identified by pid and start time, so no
+signal reaches a process that got the pid later; a stopped process is resumed or ended with the run; a toxic added for
+a block is removed when the block ends, even if adding a second one failed. A field that a scenario leaves out has the
+default of the fault's kind, never one of the proxy.
 """
 
 from __future__ import annotations
@@ -35,26 +34,26 @@ __all__ = [
 
 
 class Succession(Protocol):
-    """A worker that was taken for dead while it lived, and who came in its place."""
+    """A live worker that was replaced, and its successor."""
 
     def successor_commits(self) -> int:
-        """How many epochs of the subtask became visible since."""
+        """How many epochs of the subtask became visible since the replacement."""
 
     def old_one_is_over(self) -> bool:
-        """Whether the process that was taken for dead has ended by itself."""
+        """Whether the replaced process has ended by itself."""
 
 
 class Workers(Protocol):
     """The processes of a run; every method may be called from any thread."""
 
     def process(self, subtask: int) -> ProcessIdentity | None:
-        """The process of its newest attempt; None while there is none."""
+        """The process of the subtask's newest attempt; None while there is none."""
 
     def supersede(self, subtask: int) -> Succession:
-        """Start a successor although the process lives; it is ended with the run, if it does not end itself."""
+        """Starts a successor although the old process is alive; the old one is ended with the run at the latest."""
 
     def executor(self) -> ProcessIdentity | None:
-        """The process that runs the workers; None where each stands by itself."""
+        """The process that runs all workers; None where each worker has its own process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,43 +67,43 @@ class Toxic:
 
 
 class Control(Protocol):
-    """What a fault does to a link of the world's proxy; every call has a limit, from several threads."""
+    """Controls the links of the proxy. Every call has a time limit and may come from any thread."""
 
     def add_toxic(self, link: str, toxic: Toxic) -> None:
-        """Put `toxic` on `link`; live connections are affected at once."""
+        """Adds `toxic` to `link`; live connections are affected at once."""
 
     def remove_toxic(self, link: str, name: str) -> None:
-        """Take it away; one that is gone already is no error. Never deadlocks (infrastructure 3.4)."""
+        """Removes a toxic; one that is already gone is no error. Never deadlocks (infrastructure 3.4)."""
 
     def disable(self, link: str) -> None:
-        """Stop listening and cut every live connection."""
+        """Stops listening and closes every live connection."""
 
     def enable(self, link: str) -> None:
-        """Listen again on the same port."""
+        """Listens again on the same port."""
 
     def cut(self, link: str, how: str) -> Sequence[int]:
-        """End every live connection now, by `rst` or `fin`, and go on listening; their ids, where ids are known.
+        """Ends every live connection by `rst` or `fin` and goes on listening; returns their ids, if the proxy has ids.
 
-        A proxy that cannot reset does what it can by `fin`, and refuses `rst` (its world lacks `packets`).
+        A proxy that cannot send RST refuses `rst`; its world lacks the ability `packets`.
         """
 
     def deeds(self, link: str, after: int = 0) -> DeedsRead | None:
-        """What the proxy has done to connections of `link` since deed `after`; None: it keeps no log."""
+        """The proxy's log of `link` after event `after`; None: it keeps no log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """Where a fault acts: what it may get hold of while it is on."""
+    """What a fault may use while it is active."""
 
     control: Control
     server: ServerControl
     workers: Workers
     found: Callable[..., None]
-    """`found(**facts)`: record what the fault itself saw; it comes back in `Seen.found`."""
+    """`found(**facts)` records facts that the fault itself observed; they come back in `Seen.found`."""
     seed: int
-    """The run's."""
+    """The run's seed."""
     over: threading.Event
-    """Set when the fault shall heal."""
+    """Set when the fault is to heal."""
 
 
 @contextmanager
@@ -117,7 +116,7 @@ def toxics_on(
     streams: Sequence[str],
     attributes: Mapping[str, int | str],
 ) -> Iterator[None]:
-    """One toxic for each of `streams`; live connections are affected at once."""
+    """Adds one toxic for each of `streams` while the block lasts; live connections are affected at once."""
     toxics = [
         Toxic(name=f"{name}.{stream}", type=type, stream=stream, attributes=attributes) for stream in streams
     ]
@@ -132,13 +131,13 @@ def toxics_on(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Messages:
-    """Which messages of a link are meant: by what they ask for or answer, and by their number since arming."""
+    """Selects messages of a link: by command and statement, and by their number since the fault began."""
 
     command: str
     statement: str = ""
     nth: int = 1
     times: int = 1
-    """0: every one from the `nth` on."""
+    """0: every matching message from the `nth` on."""
 
 
 def packets_on(
@@ -151,7 +150,7 @@ def packets_on(
     do: str,
     **attributes: int | str,
 ) -> AbstractContextManager[None]:
-    """The toxic that does this to those messages."""
+    """Adds the toxic of our own proxy that does `do` to the selected messages, while the block lasts."""
     whole = {
         "on": messages.command,
         "statement": messages.statement,

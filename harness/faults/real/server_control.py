@@ -1,9 +1,9 @@
-"""The database server as its faults use it: its process, its run's sessions, and acts that repeat.
+"""The database server as faults use it: its process, the run's sessions, and repeated acts.
 
-Answers to Jepsen's `db/Process` and `db/Pause`, and to `stagger` over a nemesis. Every act has a limit and
-may be repeated; the server keeps its ports and data; facts of it come past the proxy, so that no other fault
-can colour them. Only sessions of the run's user in the run's database are touched. Repeated acts run in a
-thread that ends with its block; one that failed is raised by the block.
+Answers to Jepsen's `db/Process` and `db/Pause`, and to `stagger` over a nemesis. Invariants: every act has a time
+limit and may be repeated; the server keeps its ports and data; facts about it come over direct connections, so that
+faults of the proxy cannot distort them; only sessions of the run's user in the run's database are ended. Repeated acts
+run in a thread that ends with its block, and the block raises their errors.
 """
 
 from __future__ import annotations
@@ -35,56 +35,56 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerState:
-    """What is known of the server at one moment, out-of-band."""
+    """The server's state at one moment, observed without the proxy."""
 
     start: str | None
-    """Names one start of the server for ever (process and moment); None: it does not run."""
+    """Identifies one start of the server (process and start time); None: it does not run."""
     paused: bool
-    """Whether it is there and may not act."""
+    """Whether it runs but is stopped (SIGSTOP)."""
     pid: int | None
-    """Its process on this machine; None: it does not run."""
+    """Its process id on this machine; None: it does not run."""
     uptime_s: int | None
-    """By its own word, past the proxy; None: it did not answer."""
+    """Its own uptime counter; None: it did not answer."""
 
 
 class ServerProcess(Protocol):
     """The server as a process."""
 
     def kill(self) -> None:
-        """End it as SIGKILL does, at once; returns when it is gone. One that is gone already is no error."""
+        """Kills it (SIGKILL); returns when it is gone. One that is already gone is no error."""
 
     def shut_down(self) -> None:
-        """Let it end in order, within a limit; returns when it is gone."""
+        """Shuts it down cleanly, within a limit; returns when it is gone."""
 
     def start(self) -> None:
-        """Start it on the same port and data; returns when it answers `SELECT 1`. One that runs is left alone."""
+        """Starts it on the same port and data, unless it runs; returns when it answers `SELECT 1`."""
 
     def pause(self) -> None:
-        """Stop all of it (SIGSTOP); returns when it has stopped. The kernel goes on accepting for it."""
+        """Stops all its threads (SIGSTOP); returns when it has stopped. The kernel still accepts connections."""
 
     def resume(self) -> None:
-        """Let it go on (SIGCONT); one that was not stopped is left alone."""
+        """Resumes it (SIGCONT), if it is stopped."""
 
 
 class SmallDisk(Protocol):
-    """The server's disk, where it is small enough to be filled; else the world lacks `small-disk`."""
+    """The server's disk, if small enough to be filled; else the world lacks the ability `small-disk`."""
 
     def fill_disk(self) -> int:
-        """Take all that is free; returns how many bytes that was."""
+        """Takes all free bytes; returns how many."""
 
     def free_disk(self) -> None:
-        """Give back what `fill_disk` took."""
+        """Frees the bytes that `fill_disk` took."""
 
 
 class ServerClock(Protocol):
-    """The server's clock, where it can be shifted; else the world lacks `server-clock`."""
+    """The server's wall clock, if it can be shifted; else the world lacks the ability `server-clock`."""
 
     def shift_clock(self, shift_ms: int) -> None:
-        """Let the server's calendar be so far from ours (0: the same), from its next look on."""
+        """Sets the server's wall clock `shift_ms` ahead of ours (0: the same)."""
 
 
 class ServerControl(ServerProcess, SmallDisk, ServerClock, Protocol):
-    """The server of a run: its process, what it says past the proxy, and what must be put back in it."""
+    """The server of a run: its process, its state, and changes that must be undone."""
 
     @property
     def flavour(self) -> str:
@@ -96,32 +96,31 @@ class ServerControl(ServerProcess, SmallDisk, ServerClock, Protocol):
 
     @property
     def user(self) -> str:
-        """Who the run's clients say they are."""
+        """The database user of the run's clients."""
 
     def root(
         self, database: str = "", *, limit_s: float = 3.0, wait_s: float = 20.0
     ) -> AbstractContextManager[Any]:
-        """A pymysql connection as root, past the proxy, on which every wait has a limit; it commits by itself.
+        """A direct pymysql connection as root with autocommit, on which every wait has a limit.
 
-        A server that is down or paused is waited for, for another fault may hold it so; after `wait_s` pymysql's
-        errors rise.
+        Waits up to `wait_s` for a server that another fault has stopped or paused; then raises pymysql's error.
         """
 
     def state(self) -> ServerState:
-        """How it stands now; never waits longer than a second for an answer."""
+        """Its present state; waits at most one second for an answer."""
 
     def counters(self) -> Mapping[str, int]:
-        """Its status counters, as `SHOW GLOBAL STATUS` has them; a server that does not answer has none."""
+        """Its counters from `SHOW GLOBAL STATUS`; empty if it does not answer."""
 
     def put_back(self, act: Callable[[Any], None]) -> None:
-        """Undo a change: `act` gets a root connection, now, or as soon as a server that is down or paused answers.
+        """Undoes a change: calls `act` with a root connection, now or as soon as the server answers again.
 
-        A fault that heals while another one has the server down is healed all the same. `act` looks first whether
-        there is anything to undo, for a restart may have undone it.
+        So a fault is undone even if it heals while another fault has the server stopped. `act` must check whether there
+        is anything to undo, because a restart may have undone it.
         """
 
     def of_run(self, database: str) -> ServerControl:
-        """The same server, for a run with this database."""
+        """The same server for a run with this database."""
 
 
 _NO_SUCH_SESSION = 1094
@@ -138,13 +137,13 @@ class Session:
     command: str
     """`Sleep` while it waits for its client."""
     state: str
-    """What its statement is doing."""
+    """The state of its running statement."""
     statement: str
-    """Empty while it runs none."""
+    """Its running statement; empty: none."""
 
 
 def sessions_of_run(connection: Any, server: ServerControl) -> list[Session]:
-    """The run's sessions now, the oldest first."""
+    """The run's current sessions, the oldest first."""
     with connection.cursor() as cursor:
         cursor.execute(_SESSIONS, (server.user, server.database))
         rows = cursor.fetchall()
@@ -155,12 +154,12 @@ def sessions_of_run(connection: Any, server: ServerControl) -> list[Session]:
 
 
 def end_sessions(connection: Any, sessions: Iterable[Session]) -> int:
-    """KILL CONNECTION each; how many there still were."""
+    """KILL CONNECTION for each; returns how many still existed."""
     return sum(_kill(connection, "CONNECTION", session) for session in sessions)
 
 
 def interrupt(connection: Any, sessions: Iterable[Session]) -> int:
-    """KILL QUERY each; how many there still were."""
+    """KILL QUERY for each; returns how many still existed."""
     return sum(_kill(connection, "QUERY", session) for session in sessions)
 
 
@@ -182,10 +181,9 @@ _CUT = frozenset({0, 1040, 1053, 1152, 1927, 2002, 2003, 2006, 2013, 2014, 2055,
 
 
 class RootLine:
-    """A root connection for acts that repeat; call it with an act that takes a connection.
+    """A root connection for repeated acts; call it with an act that takes a connection.
 
-    Another fault may cut it, and it is renewed; while the server is down or paused the act is left out.
-    Mutable.
+    It reconnects if another fault cuts it; while the server does not answer, the act is skipped. Mutable.
     """
 
     def __init__(
@@ -199,7 +197,7 @@ class RootLine:
         self._connection: Any = None
 
     def __call__(self, act: Callable[[Any], _T]) -> _T | None:
-        """What the act gives; None if the server could not be asked, or hung up meanwhile."""
+        """The result of the act; None if the server did not answer or closed the connection meanwhile."""
         import pymysql
 
         try:
@@ -221,7 +219,7 @@ class RootLine:
         return self._connection
 
     def close(self) -> None:
-        """Hang up."""
+        """Closes the connection; the next call opens another one."""
         held, self._held = self._held, None
         if held is not None:
             held.__exit__(None, None, None)
@@ -236,7 +234,7 @@ class RootLine:
 
 
 _END_LIMIT_S = 30.0
-"""The longest that an act may go on after the block: every act has limits of its own, of a few seconds."""
+"""How long an act may go on after the block; every act has its own limits of a few seconds."""
 
 Turn = tuple[Callable[[], object], float]
 """An act, and the seconds to wait after it."""
@@ -244,14 +242,14 @@ Turn = tuple[Callable[[], object], float]
 
 @contextmanager
 def repeating(act: Callable[[], object], every_s: float) -> Iterator[None]:
-    """Do `act` at once, then again `every_s` after each, while the block lasts."""
+    """Calls `act` at once and again `every_s` after each call, while the block lasts."""
     with taking_turns((act, every_s)):
         yield
 
 
 @contextmanager
 def taking_turns(*turns: Turn) -> Iterator[None]:
-    """Do the acts one after the other, each followed by its wait, round and round while the block lasts."""
+    """Calls the acts in turn, each followed by its wait, repeatedly while the block lasts."""
     ended, failures = threading.Event(), list[Exception]()
 
     def go_round() -> None:
@@ -261,7 +259,7 @@ def taking_turns(*turns: Turn) -> Iterator[None]:
                     act()
                     if ended.wait(wait_s):
                         return
-        except Exception as error:  # noqa: BLE001 - raised again by the block, in the thread that waits for it
+        except Exception as error:  # noqa: BLE001 - raised again by the block, in its own thread
             failures.append(error)
 
     thread = threading.Thread(target=go_round, name="repeated act of a fault", daemon=True)

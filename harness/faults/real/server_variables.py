@@ -1,7 +1,7 @@
-"""Global variables of the server that a fault sets, and puts back even if the server was restarted or paused meanwhile.
+"""Global variables of the server that a fault sets and restores, even if the server was restarted or paused meanwhile.
 
-Invariant: what is put back is the value that stood before, and sessions that began under the fault's value, and would
-keep it, are ended when the fault heals.
+Invariant: the previous value is restored; sessions that began during the fault and would keep its value are ended when
+it heals.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from harness.faults.real.server_control import ServerControl, end_sessions, sess
 __all__ = ["STATEMENT_S", "global_variables", "variables_of_new_sessions"]
 
 STATEMENT_S = 10.0
-"""SET GLOBAL may wait for transactions that are about to commit."""
+"""Time limit; SET GLOBAL may wait for transactions that are committing."""
 
 
 @contextmanager
 def global_variables(site: Site, values: Mapping[str, int]) -> Iterator[None]:
-    """The server has these values while the block lasts."""
+    """Sets these global variables while the block lasts."""
     with site.server.root(limit_s=STATEMENT_S) as connection:
         before = {name: _value_of(connection, name) for name in values}
         try:
@@ -35,7 +35,7 @@ def global_variables(site: Site, values: Mapping[str, int]) -> Iterator[None]:
 
 @contextmanager
 def variables_of_new_sessions(site: Site, values: Mapping[str, int]) -> Iterator[None]:
-    """The same for variables that a session takes over when it begins: the run's sessions begin anew."""
+    """The same for variables that a session copies when it begins: the run's sessions are ended at both ends."""
     try:
         with global_variables(site, values):
             _begin_anew(site)

@@ -1,9 +1,8 @@
-"""Slower calls: how much longer calls took under a fault than the others did.
+"""Whether calls took longer during a fault than the other calls of the run.
 
-Answers to the latency part of the evidence table (5b). Invariant: the comparison is with the quicker side of the
-fault's window, for before it a run may still be warming up, after it be catching up, and either is slow for
-reasons of its own; where the proxy's own log shows what it did, calls need not be slower than those of a busy
-machine, only as slow as that.
+Answers to the latency part of the evidence table (5b). Invariant: the comparison uses the faster of the times before
+and after the fault, because a run may be slow before it while warming up, and after it while catching up. If the
+proxy's log shows the delay, calls need only take that long; they need not be slower than other calls.
 """
 
 from __future__ import annotations
@@ -18,17 +17,16 @@ __all__ = ["slower_calls"]
 
 _CALLS_MIN = 5
 _CLOCK_MS = 2
-"""How much earlier than asked a proxy's timer may seem to fire, by our clock."""
+"""How much too early, by our clock, a timer of the proxy may seem to fire."""
 
 
 def slower_calls(seen: Seen, *, by_ms: float, none_below_ms: float = 0.0) -> Evidence:
-    """That calls under the fault took longer, by `by_ms` or more.
+    """Evidence that calls during the fault took longer, by at least `by_ms`; empty if they did not.
 
-    With a proxy's log, which the caller asks for what the proxy did, five of them must have suffered so much.
-    Without one the median must have risen by it. A call that timed out took as long as it was given, so it can
-    show half of that at most. And as a busy machine shifts a median, too: no answer came before `none_below_ms`;
-    or, where an answer may come at any time, three quarters of the calls took longer than three quarters of the
-    others.
+    With a proxy log (which the caller checks), at least five calls must have taken that long. Without one, the median
+    must have risen by `by_ms`, or by half of the timeout for calls that timed out. Because a loaded machine shifts the
+    median too, there is a second condition: no answer came sooner than `none_below_ms`; or, if that is 0, the lower
+    quartile of these calls is above the upper quartile of the others.
     """
     inside, sides = seen.inside(), _sides(seen)
     if seen.deeds is None:
@@ -38,7 +36,7 @@ def slower_calls(seen: Seen, *, by_ms: float, none_below_ms: float = 0.0) -> Evi
 
 
 def _suffered(seen: Seen, *, by_ms: float) -> int:
-    """How many calls took that long under the fault, or all that they were given, or still waited when it healed."""
+    """How many calls took that long during the fault, timed out, or were still waiting when it healed."""
     inside = seen.inside()
     ended = sum(1 for call in inside if call.ending == "timeout" or (call.took_ms or 0.0) >= by_ms)
     latest_us = seen.healed_us - by_ms * 1000
@@ -82,7 +80,7 @@ def _cannot_be_noise(
 
 
 def _sides(seen: Seen) -> list[list[float]]:
-    """What calls took before the fault and after it, of the sides that have calls enough."""
+    """The durations of calls before and after the fault, each only if there are at least five."""
     sides = (_took_ms(seen.before()), _took_ms(seen.after()))
     return [side for side in sides if len(side) >= _CALLS_MIN]
 

@@ -1,7 +1,7 @@
-"""A suspension: a process is stopped, as the system itself says, and goes on when the block ends, however it ends.
+"""Stopping a process by SIGSTOP for the length of a block.
 
-Answers to Jepsen's `Pause`. Invariants: only the very process that was meant is signalled, by pid and start time; and
-if the harness itself dies meanwhile, a guard of one shell lets the process go on, which then sees that it is alone.
+Answers to Jepsen's `Pause`. Invariants: the process is identified by pid and start time; it is resumed when the block
+ends, also by an exception; and if the harness itself dies, a guard process (one shell) resumes it.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from harness.process_identity import ProcessIdentity, is_alive
 __all__ = ["Facts", "awaited", "resume", "suspended"]
 
 _STATE_LIMIT_S = 5.0
-"""The longest that a process may take to stop: it is asleep in the kernel, on a disk that hangs."""
+"""How long a process may take to stop; it may hang in the kernel, for example on a disk."""
 _AWAIT_S = 5.0
 _GUARD = 'read -r line; kill -CONT "$1"'
 
 Facts = Callable[..., None]
-"""`found(**facts)`: what the fault itself saw."""
+"""`found(**facts)` records facts that the fault itself observed."""
 
 
 def awaited(process: Callable[[], ProcessIdentity | None]) -> ProcessIdentity | None:
-    """The process, for which it may take a moment: there is none between two attempts. None: there came none."""
+    """Waits for the process, because there is none between two attempts; None: none appeared."""
     wait_until(lambda: process() is not None, deadline=Deadline(_AWAIT_S))
     return process()
 
 
 @contextmanager
 def suspended(who: ProcessIdentity, found: Facts) -> Iterator[None]:
-    """Stopped while the block lasts; that it did stop, and that it goes on, is told to `found`."""
+    """Stops the process while the block lasts; records to `found` that it stopped and that it was resumed."""
     with _guarded(who):
         try:
             _stop(who)
@@ -49,7 +49,7 @@ def suspended(who: ProcessIdentity, found: Facts) -> Iterator[None]:
 
 def _stop(who: ProcessIdentity) -> None:
     with suppress(psutil.NoSuchProcess):
-        process = psutil.Process(who.pid)  # remembers the start time, and compares it again before the signal
+        process = psutil.Process(who.pid)  # compares the start time again before it sends the signal
         if is_alive(who):
             process.suspend()
     if not wait_until(lambda: _state(who) in {"T", None}, deadline=Deadline(_STATE_LIMIT_S)):
@@ -60,7 +60,7 @@ def _stop(who: ProcessIdentity) -> None:
 
 
 def _state(who: ProcessIdentity) -> str | None:
-    """`T` where it is stopped, anything else where it is not, None where it is gone."""
+    """`T`: stopped; another text: not stopped; None: gone."""
     if not is_alive(who):
         return None
     try:
@@ -70,7 +70,7 @@ def _state(who: ProcessIdentity) -> str | None:
 
 
 def resume(who: ProcessIdentity) -> bool:
-    """Let exactly this process go on; whether it was there and does."""
+    """Resumes exactly this process; returns whether it existed."""
     try:
         process = psutil.Process(who.pid)
         if not is_alive(who):
@@ -84,7 +84,7 @@ def resume(who: ProcessIdentity) -> bool:
 
 @contextmanager
 def _guarded(who: ProcessIdentity) -> Iterator[None]:
-    """With somebody who lets it go on when our end of a pipe closes, which the system sees to if we die."""
+    """Runs a shell that resumes the process when our end of a pipe closes, which also happens if we die."""
     guard = subprocess.Popen(
         ["/bin/sh", "-c", _GUARD, "sh", str(who.pid)],
         stdin=subprocess.PIPE,

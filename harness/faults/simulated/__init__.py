@@ -1,1 +1,1 @@
-"""What simulated faults have in common: how they act on simulated links, and which messages they pick."""
+"""How faults act in a simulated run: on links, on the server, and on attempts and their sources."""

@@ -1,8 +1,7 @@
-"""An act: one time that a fault of a scenario acts in a simulated run, from its beginning to its evidence.
+"""An act: one activation of a fault in a simulated run, from its beginning to its evidence.
 
-The counterpart of `OutsideFault.inject`. What `evidence` tells was counted by the act while it lasted; an act
-that met nothing has none. When a fault of a link begins, it applies to what is under way as to what is sent
-later; the alarm of each flight that it met is set anew.
+The counterpart of `OutsideFault.inject`. Invariants: evidence is what the act counted while it was active; a link act
+applies to messages already in flight as well as to those sent later.
 """
 
 from __future__ import annotations
@@ -36,20 +35,20 @@ Evidence = dict[str, Any]
 
 
 class Act(Protocol):
-    """Begun once and ended once; the hub's time passes in between."""
+    """Begins once and ends once; simulated time passes in between."""
 
     @property
     def settles_ms(self) -> int:
-        """How long after its end there may be more to tell; 0: nothing comes after."""
+        """How long after its end more evidence may come; 0: none comes."""
 
     def begins(self) -> None:
-        """From now on. Where an attempt does it to itself, this may return only when it is over."""
+        """Activates it. If the attempt does it to itself, this may return only when the act is over."""
 
     def ends(self) -> None:
-        """It is healed."""
+        """Heals it."""
 
     def evidence(self) -> Evidence:
-        """What it did so far; empty: nothing."""
+        """What it counted so far; empty: nothing."""
 
 
 class _RunningLoop(Protocol):
@@ -113,7 +112,7 @@ class SimulatedRun(Protocol):
 
 
 class OnLinks:
-    """A link act on several links."""
+    """One link act applied to several links."""
 
     settles_ms = 0
 
@@ -122,35 +121,32 @@ class OnLinks:
         self._links = links
 
     def begins(self) -> None:
-        """On each in turn."""
         for link in self._links:
             link.begin(self._act)
 
     def ends(self) -> None:
-        """In the reverse order."""
         for link in reversed(self._links):
             link.heal(self._act)
 
     def evidence(self) -> Evidence:
-        """Of all of them."""
         return self._act.evidence()
 
 
 def losses(codes: Counter[str]) -> dict[str, Any]:
-    """How many in all, and how many by each error code; empty if there are none."""
+    """The evidence of lost connections: how many, and how many by error code; empty if there are none."""
     some = {code: count for code, count in sorted(codes.items()) if count}
     return {"connections_lost": sum(some.values()), "codes": some} if some else {}
 
 
 def meet_all(act: LinkAct, link: Link) -> None:
-    """Everything on its way, there or back."""
+    """Applies `act` to every message in flight, in both directions."""
     for flight in link.flights:
         act.meets(link, flight)
         link.aim(flight)
 
 
 def meet_requests(act: LinkAct, link: Link) -> None:
-    """Requests that the server has not got yet."""
+    """Applies `act` to requests that have not reached the server."""
     for flight in link.flights:
         if flight.is_asking(link.hub.now_ms):
             act.meets(link, flight)
@@ -158,7 +154,7 @@ def meet_requests(act: LinkAct, link: Link) -> None:
 
 
 def meet_unarrived(act: LinkAct, link: Link) -> None:
-    """Requests that are still on their way; the server may have begun to work for one."""
+    """Applies `act` to requests before their arrival time, even if the server has begun to work on one."""
     for flight in link.flights:
         if flight.arrive_ms > link.hub.now_ms:
             act.meets(link, flight)

@@ -1,9 +1,8 @@
-"""The acts of faults on simulated links: hold bytes, swallow bytes, shut the port, pick messages.
+"""The acts of faults on simulated links: hold bytes, drop bytes, close the port, select messages.
 
-Answers to Toxiproxy's toxics and to the packet rules of our own proxy (`harness.proxy.mysql`). Each act
-counts what it held, swallowed, ended or refused. A flight is one statement; the handshake of a new connection
-is a flight of its own. Messages are counted in the order in which they are sent since the fault began, over
-all connections of the link.
+Answers to Toxiproxy's toxics and to the packet rules of our own proxy (`harness.proxy.mysql`). A flight is one
+statement with its reply; the handshake of a new connection is a flight of its own. Messages are numbered in the order
+in which they are sent since the fault began, over all connections of the link.
 """
 
 from __future__ import annotations
@@ -33,28 +32,28 @@ __all__ = [
 
 
 def command_of(flight: Flight) -> str:
-    """Of its statement: `handshake`, `commit`, `rollback` or `query`."""
+    """The command of its statement: `handshake`, `commit`, `rollback` or `query`."""
     return flight.statement.kinds[0]
 
 
 def moved_bytes(flight: Flight, *, up: bool) -> int:
-    """The bytes that it moves in one direction."""
+    """The bytes that it sends in one direction."""
     return sum(packet.bytes for packet in flight.packets() if packet.up is up)
 
 
 class Picks:
-    """From the `nth` message that fits, so many `times`. Mutable: counts."""
+    """Selects the `nth` matching message and the following ones, `times` in all. Mutable: counts."""
 
     def __init__(self, messages: Messages, *, packets_min: int = 1) -> None:
         self._messages = messages
         self._statement = messages.statement.casefold()
         self._packets_min = packets_min
-        """Of the answer: a message that has fewer does not fit."""
+        """A message whose reply has fewer packets does not match."""
         self._met = 0
         self._picked = 0
 
     def take(self, flight: Flight) -> bool:
-        """Whether it is one to act on; counts it."""
+        """Whether to act on it; counts it if it matches."""
         if not self._fits(flight):
             return False
         self._met += 1
@@ -71,16 +70,16 @@ class Picks:
 
 
 def picks_of(messages: Messages, *, packets_min: int = 1) -> Picks:
-    """The messages that a scenario's entry picks."""
+    """The selection that a fault's fields describe."""
     return Picks(messages, packets_min=packets_min)
 
 
 HoldMs = Callable[["Link", "Flight"], int]
-"""How long what a flight moves in one direction is held."""
+"""How long (ms) the bytes of a flight are held in one direction."""
 
 
 class Holding:
-    """What crosses the link in one direction is held for a while. Mutable: counts."""
+    """Holds each chunk that crosses the link in one direction. Mutable: counts."""
 
     def __init__(self, hold_ms: HoldMs, *, upward: bool) -> None:
         self._hold_ms = hold_ms
@@ -90,11 +89,10 @@ class Holding:
         self._held: dict[Flight, int] = {}
 
     def begins(self, link: Link) -> None:
-        """Live connections are affected at once."""
         (meet_unarrived if self._upward else meet_all)(self, link)
 
     def meets(self, link: Link, flight: Flight) -> None:
-        """Hold one chunk of it."""
+        """Holds one chunk of the message."""
         if flight.due_ms is None or flight.doom is not None:
             return
         hold_ms = self._hold_ms(link, flight)
@@ -106,7 +104,7 @@ class Holding:
         self._held_ms += hold_ms
 
     def ends(self, link: Link) -> None:
-        """What is held flows now."""
+        """Releases what is held."""
         now_ms = link.hub.now_ms
         for flight, hold_ms in self._held.items():
             if flight.over or flight.due_ms is None:
@@ -119,12 +117,12 @@ class Holding:
             link.aim(flight)
 
     def evidence(self) -> dict[str, Any]:
-        """How many chunks it held, and how long in all."""
+        """How many chunks it held, and for how long in all."""
         return {"chunks_held": self._chunks, "held_ms": self._held_ms} if self._held_ms > 0 else {}
 
 
 def latency(*, delay_ms: int, jitter_ms: int, upward: bool) -> Holding:
-    """Holds each simulated chunk for `delay_ms`, give or take `jitter_ms`; never for less than nothing."""
+    """Holds each chunk for `delay_ms` plus or minus a random `jitter_ms`, at least 0."""
 
     def hold_ms(link: Link, flight: Flight) -> int:
         del flight
@@ -134,42 +132,40 @@ def latency(*, delay_ms: int, jitter_ms: int, upward: bool) -> Holding:
 
 
 _CHUNK_BYTES = 96
-"""Of one request or answer, about; to be counted, not to be measured."""
+"""The nominal size of one dropped request or reply."""
 
 
 class Swallowing:
-    """Swallows one direction, or both; connections stay open, and healing cuts those that have a hole. Counts."""
+    """Drops one or both directions; connections stay open, and healing closes the affected ones. Mutable: counts."""
 
     def __init__(self, *, upward: bool, downward: bool) -> None:
         self._upward = upward
         self._downward = downward
         self.swallows_requests = upward
-        """The server does not hear that a client has hung up."""
+        """The server does not notice that a client closed its connection."""
         self._swallowed: dict[Flight, None] = {}
         self._cut = 0
 
     def begins(self, link: Link) -> None:
-        """Live connections are affected at once."""
         (meet_all if self._downward else meet_unarrived)(self, link)
 
     def meets(self, link: Link, flight: Flight) -> None:
-        """Let no answer come of it."""
+        """Drops the reply, or the request and so the reply."""
         if flight.doom is not None:
             return
-        if self._upward or flight.connection.fresh:  # without a greeting there is no request either
+        if self._upward or flight.connection.fresh:  # without a greeting the client sends no request
             link.never_arrives(flight)
         flight.kept, flight.swallowed, flight.due_ms = True, True, None
         self._swallowed[flight] = None
 
     def ends(self, link: Link) -> None:
-        """Its connections are closed: their streams have holes."""
+        """Closes the affected connections, because bytes are missing from their streams."""
         for flight in self._swallowed:
             if not flight.over:
                 self._cut += 1
                 link.lose(flight, LOST_CONNECTION)
 
     def evidence(self) -> dict[str, Any]:
-        """How much it swallowed."""
         chunks = len(self._swallowed)
         if not chunks:
             return {}
@@ -182,23 +178,22 @@ class Swallowing:
 
 
 class ShutPort:
-    """Cuts every connection and refuses new ones. Mutable: counts."""
+    """Closes every connection and refuses new ones. Mutable: counts."""
 
     def __init__(self) -> None:
         self._codes: Counter[str] = Counter()
 
     def begins(self, link: Link) -> None:
-        """Live connections are cut at once, idle ones too."""
+        """Closes live connections, idle ones too."""
         self._codes[str(LOST_CONNECTION)] += link.cut()
 
     def meets(self, link: Link, flight: Flight) -> None:
-        """Refuse it."""
+        """Refuses the connect."""
         self._codes[str(REFUSED)] += 1
         link.doom_at(flight, link.hub.now_ms + 1, REFUSED)
 
     def ends(self, link: Link) -> None:
-        """It listens again."""
+        """There is nothing to undo."""
 
     def evidence(self) -> dict[str, Any]:
-        """How many connections were lost or refused, by error code."""
         return losses(self._codes)

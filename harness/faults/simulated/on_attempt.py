@@ -1,7 +1,6 @@
-"""The acts of faults on simulated attempts: on what sources send, on the checkpoint store, on the worker.
+"""The acts of faults on simulated attempts: on source elements, checkpoint writes and worker processes.
 
-An element that a fault shaped is counted once, however often an attempt takes it up again. A trouble of the
-store counts the writes that it met. A worker that was stopped (SIGSTOP) goes on.
+Invariants: an element changed by a fault counts once, however often attempts replay it; a stopped worker is resumed.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ __all__ = ["OnStore", "Shaped", "StoppedWorker"]
 
 
 class Shaped:
-    """What the sources of a run sent on account of one fault: begun, counted, over. Mutable."""
+    """Counts the elements that attempts took because of one shaping fault. Mutable."""
 
     def __init__(self) -> None:
         self.begun = False
@@ -26,22 +25,22 @@ class Shaped:
         self.touched: dict[tuple[int, int], None] = {}
 
     def accepted(self, taken: In | Wm, place: range, *, subtask: int, quiet_ms: int) -> None:
-        """An attempt took `taken`, after its source had sent no record for `quiet_ms`; `place`: see `ShapingFault`."""
+        """Reports that an attempt took `taken` after `quiet_ms` without a record; `place`: see `ShapingFault`."""
         key = (subtask, taken.pos)
         if not self.over and key not in self.touched:
             self.take(taken, place, key=key, quiet_ms=quiet_ms)
 
     def take(self, taken: In | Wm, place: range, *, key: tuple[int, int], quiet_ms: int) -> None:
-        """One that was not counted yet."""
+        """Judges an element that was not counted yet."""
         raise NotImplementedError
 
     def evidence(self) -> dict[str, Any]:
-        """What was counted; empty: nothing."""
+        """What it counted; empty: nothing."""
         raise NotImplementedError
 
 
 class OnStore:
-    """A trouble of the store while it lasts. Mutable: counts."""
+    """Acts on checkpoint writes while it is active. Mutable: counts them."""
 
     settles_ms = 0
 
@@ -51,11 +50,9 @@ class OnStore:
         self.met = 0
 
     def begins(self) -> None:
-        """The next write meets it."""
         self._run.store_troubles.append(self)
 
     def ends(self) -> None:
-        """No more."""
         self._run.store_troubles.remove(self)
 
     def meets(self, attempt: RunningAttempt, clock: Clock) -> None:
@@ -65,12 +62,12 @@ class OnStore:
             self.strike(clock)
 
     def strike(self, clock: Clock) -> None:
-        """What happens to the write."""
+        """Delays the write, or raises an OSError."""
         raise NotImplementedError
 
 
 class StoppedWorker:
-    """The newest attempt of a subtask does nothing for a while. Mutable."""
+    """Pauses the newest attempt of a subtask. Mutable."""
 
     def __init__(self, run: SimulatedRun, subtask: int) -> None:
         self._run = run
@@ -81,18 +78,17 @@ class StoppedWorker:
 
     @property
     def settles_ms(self) -> int:
-        """See `Act`."""
         return 0
 
     def begins(self) -> None:
-        """Stop it wherever it is; one that is not there cannot be stopped."""
+        """Pauses the attempt, wherever it is; does nothing if there is none."""
         attempt = self._run.attempts[self._subtask]
         if not attempt.actor.alive or not attempt.number:
             return
         self._attempt, self._since_ms = attempt, self._run.hub.now_ms
         attempt.actor.pause()
         self.stopped(attempt)
-        if attempt.actor.is_current:  # at a phase of its own
+        if attempt.actor.is_current:  # it reached the phase of its trigger
             while attempt.actor.paused:
                 attempt.wait()
 
@@ -100,14 +96,12 @@ class StoppedWorker:
         """Nobody minds."""
 
     def ends(self) -> None:
-        """It goes on."""
         if self._attempt is not None:
             self._paused_ms = self._run.hub.now_ms - self._since_ms
             self._attempt.actor.resume()
             self._attempt.actor.wake()
 
     def evidence(self) -> Evidence:
-        """Whose attempt, and for how long."""
         if self._attempt is None:
             return {}
         paused_ms = self._paused_ms or self._run.hub.now_ms - self._since_ms

@@ -1,7 +1,6 @@
-"""What a fault does to the simulated server, and what the run's clients met of it.
+"""Faults of the simulated server, with the errors that the run's clients got as evidence.
 
-The counterpart of `harness.faults.real.evidence`. Invariant: only an error that a client of the run met since the
-fault began counts as evidence; what the fault itself did is no proof that anybody noticed.
+Invariant: only errors that clients of the run got since the fault began count as evidence; the act itself does not.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ __all__ = ["Hunt", "OnServer", "nothing"]
 
 
 def nothing(server: SimulatedServer) -> None:
-    """Where there is nothing to put back."""
+    """The default for `puts_back`: there is nothing to undo."""
     del server
 
 
 class OnServer:
-    """The server is set so while the act lasts. `codes`: those by which clients notice. Mutable.
+    """Changes the server by `sets` while it is active, and undoes that by `puts_back`. Mutable.
 
-    `settles_ms`: for so long after its end clients may notice what it did.
+    `codes`: the errors that clients get from it. `settles_ms`: how long after its end clients may still get them.
     """
 
     def __init__(
@@ -47,28 +46,25 @@ class OnServer:
         self._before: Counter[int | str] = Counter()
 
     def begins(self) -> None:
-        """See `Act`."""
         self._before = self.run.errors
         self._sets(self.server)
 
     def ends(self) -> None:
-        """See `Act`."""
         self._puts_back(self.server)
 
     def met(self) -> dict[str, int]:
-        """How often clients met which of the errors since it began."""
+        """How many of the errors clients got since it began, by code."""
         now = self.run.errors
         counts = {code: now[code] - self._before[code] for code in self._codes}
         return {str(code): count for code, count in counts.items() if count}
 
     def evidence(self) -> Evidence:
-        """See `Act`."""
         met = self.met()
         return {"codes": met} if met else {}
 
 
 class Hunt(OnServer):
-    """Strikes every `gap_ms`, `count` times at most (None: no limit). Mutable: counts."""
+    """Calls `strike` every `gap_ms`, until it succeeded `count` times (None: no limit). Mutable: counts."""
 
     def __init__(
         self,
@@ -94,11 +90,9 @@ class Hunt(OnServer):
         self._next = hub.at(hub.now_ms + self._gap_ms, self._once)
 
     def ends(self) -> None:
-        """See `Act`."""
         if self._next is not None:
             self.run.hub.cancel(self._next)
 
     def evidence(self) -> Evidence:
-        """How often it struck, and what clients met."""
         met = self.met()
         return {"killed": self.hits, "codes": met} if met and self.hits else {}

@@ -1,6 +1,8 @@
 """A run as one Spark job: one task is one subtask for the whole run.
 
-Why not micro-batches: `docs/reference/references.md`. Spark gives placement, retries and attempts; barriers, snapshots and commits are the subtask's own. Invariant: a
+Why not micro-batches: `docs/reference/references.md`.
+
+Spark gives placement, retries and attempts; barriers, snapshots and commits are the subtask's own. Invariant: a
 retried task does the same as a restarted process at level `live`.
 """
 

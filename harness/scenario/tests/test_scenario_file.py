@@ -40,7 +40,7 @@ MISTAKES: list[tuple[str, str, str, str, str]] = [
         "  records: 400\n",
         "",
         "6:1: `workload` lacks `records`",
-        "add `records`: Records of each",
+        "add `records`: Number of records",
     ),
     (
         "missing part",

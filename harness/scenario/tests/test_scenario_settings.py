@@ -63,11 +63,11 @@ def test_a_fault_can_be_taken_out() -> None:
         ("operator.mode=orderd", "--set:1:15: `operator.mode` cannot be", "did you mean `ordered`?"),
         ("operator.mode=[", "--set:1:16: this is not YAML", ""),
         ("operator.mode=", "--set:1:15: `operator.mode` cannot be nothing", "choose from"),
-        ("budget.seconds=3", "--set:1:8: `seconds` is inside a plain value", "shorten the key"),
+        ("budget.seconds=3", "--set:1:8: `seconds` would be a field of a plain value", "shorten the key"),
         ("workload", "--set:1:1: `workload` is not KEY=VALUE", "workload.records=100"),
         ("=3", "--set:1:1: `=3` is not KEY=VALUE", ""),
         ("workload.subtasks=1", "there is no subtask 1", "write 0 to 0"),
-        ("operator.mode=unordered", "`V1` could show nothing here", "take V2"),
+        ("operator.mode=unordered", "`V1` cannot be violated here", "take V2"),
         ("faults.kill.when.call=3", "`when` holds 2 triggers", "take all but one out"),
     ],
 )

@@ -1,8 +1,8 @@
-"""The trace: a history filed by subtask and attempt, the state of the one fold that all checkers share.
+"""The trace: a history indexed by subtask and attempt. All checkers share this one fold over the events.
 
-Answers to `jepsen.history`'s indexed histories. The fold is `Trace(header)`, `step`, `merge`; each checker
-judges its result. Events are filed as they came, nothing is concluded here. `Stalls` holds when a fault
-stopped or slowed the operator's process or clock, so that it may be late. Memory grows with the history.
+Answers to the indexed histories of `jepsen.history`. The fold is `Trace(header)`, `step`, `merge`; each checker
+judges the result. Events are only filed here, never interpreted. `Stalls` keeps the times at which a fault
+stopped or slowed the operator's process or clock, which excuses lateness. Memory grows with the history.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from harness.history.header import Header
 __all__ = ["Attempt", "Cut", "Settled", "Stalls", "Subtask", "Trace"]
 
 Settled = Res | Dead
-"""What may be the outcome of a record in an attempt."""
+"""An event that can be the outcome of a record in an attempt."""
 
 
 class Cut(NamedTuple):
-    """A snap, and its epoch: the emissions of its attempt from `since` up to `emitted`."""
+    """A snap and its epoch: the slice `since:emitted` of its attempt's emissions."""
 
     snap: Snap
     since: int
@@ -52,7 +52,7 @@ class Cut(NamedTuple):
 
 
 class Attempt:
-    """One attempt of one subtask. Mutable while it is filed."""
+    """The events of one attempt of one subtask. Mutable."""
 
     def __init__(self, s: int, a: int) -> None:
         self.s = s
@@ -65,10 +65,9 @@ class Attempt:
         self.outcomes: dict[Id, Settled] = {}
         """The earliest final `res` or `dead` of each record."""
         self.ended: int | None = None
-        """The event by which it had drained."""
+        """Number of the first `ended` event: the attempt has drained."""
 
     def file(self, event: OfAttempt) -> None:
-        """Take the next event of this attempt."""
         self.events.append(event)
         match event:
             case Out() | Owm():
@@ -88,13 +87,13 @@ class Attempt:
                 pass
 
     def merge(self, later: Self) -> None:
-        """Take what the same attempt left in the next piece of the history."""
+        """Append the events of the same attempt from the next piece of the history."""
         for event in later.events:
             self.file(event)
 
 
 class Subtask:
-    """Everything of one subtask, attempts in rising order. Mutable while it is filed."""
+    """The attempts and commits of one subtask. Mutable."""
 
     def __init__(self, s: int) -> None:
         self.s = s
@@ -102,19 +101,19 @@ class Subtask:
         self.commits: list[Commit] = []
 
     def attempt(self, a: int) -> Attempt:
-        """The attempt `a`, new if it was not known."""
+        """Attempt `a`; created on first use."""
         if a not in self.attempts:
             self.attempts[a] = Attempt(self.s, a)
         return self.attempts[a]
 
     @property
     def last(self) -> Attempt | None:
-        """The highest attempt; None where only the sink knows this subtask."""
+        """The highest attempt; None if the subtask has only commits."""
         return self.attempts[max(self.attempts)] if self.attempts else None
 
 
 class Trace:
-    """A whole history, or a piece of one, filed. Mutable: the state of the fold."""
+    """A history, or a piece of one, indexed by subtask. Mutable: the state of the fold."""
 
     def __init__(self, header: Header) -> None:
         self.header = header
@@ -127,10 +126,8 @@ class Trace:
         self.giveups: list[GiveUp] = []
         self.events = 0
         self.last: Event | None = None
-        """The history's last event."""
 
     def step(self, event: Event) -> None:
-        """Take the next event of the history."""
         self.events += 1
         self.last = event
         if isinstance(event, AttemptEvent):
@@ -155,15 +152,14 @@ class Trace:
                 assert_never(event)
 
     def extend(self, events: Iterable[Event]) -> Self:
-        """Take many events in order."""
         for event in events:
             self.step(event)
         return self
 
     def merge(self, later: Trace) -> None:
-        """Add the trace of another piece: one that follows this one's in time, or other subtasks' of that time.
+        """Add the trace of a later piece of the history, or of other subtasks in the same piece.
 
-        What belongs to no subtask (completions, faults, effects, ...) must come in its order, as in `step`.
+        Events that belong to no subtask (completions, faults, effects) must be merged in history order.
         """
         for s, other in later.subtasks.items():
             mine = self._subtask(s)
@@ -187,11 +183,10 @@ class Trace:
 
 
 class Stalls:
-    """The times at which some fault held the operator up, as disjoint spans in rising order.
+    """The times at which a fault stalled the operator, as disjoint spans in rising order.
 
-    Answers to `stalls` of a `fault` in `docs/history.md`. The `end` of a name ends its oldest fault that
-    still runs; one that never ends lasts for ever; spans that touch in one microsecond overlap. Grows with
-    faults.
+    Implements `stalls` of a `fault` in `docs/history.md`. An `end` closes the oldest running fault of its name;
+    a fault without an `end` lasts for ever; spans that share a microsecond overlap.
     """
 
     def __init__(self, faults: Iterable[FaultEvent]) -> None:
@@ -205,7 +200,7 @@ class Stalls:
                 self._ends.append(end)
 
     def overlap(self, since: int, until: int) -> bool:
-        """Whether the operator was held up at any time from `since` to `until`, in microseconds."""
+        """Whether the operator was stalled at any time from `since` to `until`, in microseconds."""
         index = bisect_right(self._begins, until)
         return index > 0 and self._ends[index - 1] >= since
 

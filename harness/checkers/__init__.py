@@ -1,1 +1,1 @@
-"""Checkers: each invariant of `docs/reference/history.md` as one file, over notions that they share."""
+"""Checkers: one file for each invariant (V1 to V23) of `docs/reference/history.md`, over shared concepts."""

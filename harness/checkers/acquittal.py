@@ -1,7 +1,7 @@
-"""The acquittal: the verdicts of what the screen vouches for, word for word those of the exact checkers.
+"""The screen's verdicts: for each invariant that it does not suspect, the verdict its exact checker would give.
 
-Invariant: only `pass`, `vacuous` and `not-claimed` come from here. What makes a checker say `not-claimed` is asked of
-the checker itself, on a specimen that shows the same features as the history.
+Invariant: only `pass`, `vacuous` and `not-claimed` come from here. To decide `not-claimed`, the checker itself is
+run on a tiny specimen history with the same features.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ _VERDICTS_MAX = 4096
 
 
 class Acquittal(NamedTuple):
-    """What the screen says of a history."""
+    """The verdicts that the screen can give, and its counts."""
 
     verdicts: Mapping[str, InvariantVerdict]
-    """Of those that certainly hold, or do not apply."""
+    """By name, of the invariants that certainly hold or do not apply."""
     accounting: Mapping[str, int]
     took_anything: bool
 
 
 class Declined(NamedTuple):
-    """The screen says nothing, so everything is judged exactly."""
+    """The screen gives no verdict; the exact checkers judge the whole history."""
 
     warnings: tuple[str, ...] = ()
-    """What went wrong, if that is a defect of the screen and not the history's way of life."""
+    """The traceback if the screen itself failed; empty if the history was merely irregular."""
 
 
 def screen_history(
     header: Header, batches: Iterable[Sequence[Event]], *, checkers: Sequence[Invariant]
 ) -> Acquittal | Declined:
-    """What the screen says of a history, in one pass. What `batches` raises is its reader's to tell."""
+    """Run the screen over a history, in one pass. Exceptions that `batches` raises are passed on."""
     screen = Screen(header)
     for events in batches:
         declined = _declined(partial(screen.feed, events))
@@ -75,7 +75,7 @@ def _declined(step: Callable[[], object]) -> Declined | None:
 
 
 def acquit(screen: Screen, checkers: Sequence[Invariant]) -> Acquittal:
-    """The verdicts of a screen that has followed its history to the end."""
+    """The verdicts of a screen whose `finish` has run."""
     account = screen.account
     outs, owms = map(sum, zip(*(strand.visible() for strand in screen.strands.values()), strict=True))
     accounting = _accounting(screen, outs, owms)
@@ -92,14 +92,14 @@ def acquit(screen: Screen, checkers: Sequence[Invariant]) -> Acquittal:
 
 @lru_cache(maxsize=_VERDICTS_MAX)
 def _verdict(name: str, reason: str, observed: int, exposed: bool) -> InvariantVerdict:  # noqa: FBT001
-    """Verdicts never change, and many short histories get the same."""
+    """Cached: verdicts are frozen, and many short histories get equal ones."""
     if reason:
         return InvariantVerdict(invariant=name, outcome=Outcome.NOT_CLAIMED, why=reason)
     return settle(_BY_NAME[name], [Findings(observed=observed, exposed=exposed)])
 
 
 class _Features(NamedTuple):
-    """What makes an invariant claimed, where the header alone does not say so."""
+    """What in the events, besides the header, decides whether an invariant applies."""
 
     keyed: bool
     restarts: bool
@@ -110,7 +110,7 @@ class _Features(NamedTuple):
 
 
 class _Seen:
-    """What the verdicts rest on."""
+    """Observed count and exposure of each invariant, from the screen's counters."""
 
     def __init__(self, screen: Screen, outs: int) -> None:
         account, strands = screen.account, screen.strands.values()
@@ -147,7 +147,7 @@ class _Seen:
         }
 
     def of(self, name: str) -> tuple[int, bool]:
-        """How many observations there are, and whether anything could have violated it."""
+        """The number of observations, and whether anything could have violated the invariant."""
         return self._by_name[name]
 
 
@@ -169,7 +169,7 @@ def _accounting(screen: Screen, outs: int, owms: int) -> dict[str, int]:
 
 
 def _short(account: Account, accounting: Mapping[str, int]) -> None:
-    """Suspect V23 where less was seen than expected."""
+    """Suspect V23 if a count is below the expected one, or a fault lacks evidence or never began."""
     expects = account.header.expects or Expects()
     begun = {fault.f for fault in account.faults if fault.phase == "begin"}
     least = {
@@ -185,7 +185,7 @@ def _short(account: Account, accounting: Mapping[str, int]) -> None:
 
 @lru_cache(maxsize=_SPECIMENS_MAX)
 def _not_claimed(claims: tuple[Any, ...], features: _Features) -> Mapping[str, str]:
-    """Why each invariant does not apply, by name; empty if it does."""
+    """For each invariant, by name, why it does not apply; empty if it does."""
     operator, sink, effects, fenced, bounds, expects = claims
     header = Header(
         operator=operator, sink=sink, effects=effects, fenced=fenced, bounds=bounds, expects=expects
@@ -195,12 +195,12 @@ def _not_claimed(claims: tuple[Any, ...], features: _Features) -> Mapping[str, s
 
 
 def _claims(header: Header) -> tuple[Any, ...]:
-    """What of a header may decide who applies; the free part could not be looked up."""
+    """The hashable parts of a header that decide which invariants apply: the key of the cache."""
     return header.operator, header.sink, header.effects, header.fenced, header.bounds, header.expects
 
 
 def _specimen(features: _Features) -> Iterator[Event]:
-    """Events that show these features, and nothing else."""
+    """Events that show exactly these features."""
     yield Start(n=1, t=0, s=0, a=1, from_=0 if features.restarts else None, pos=0)
     if features.keyed:
         yield In(n=2, t=0, s=0, a=1, pos=0, id=0, key=0)

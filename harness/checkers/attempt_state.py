@@ -1,9 +1,9 @@
-"""The state of one attempt as its events are fed in order: open elements, what has left, slots, readiness.
+"""The state of one attempt, updated event by event: open elements, emitted elements, slots, readiness.
 
-Answers to "Resolved", "Which watermark" and "ready" (V6) of `docs/reference/history.md`, and to Flink's element queues.
-`AttemptSweep` holds an element as open until the events say that all of it has left or that nothing will.
-`misordered` and `equal_replays` decide replay order: by position in ordered mode; in unordered mode only
-watermarks keep their place. Every class is mutable, looks at its own attempt alone, and can be asked between
+Implements "Resolved", "Which watermark" and "ready" (V6) of `docs/reference/history.md`; answers to Flink's element
+queues. `AttemptSweep` keeps an element open until all of its outputs have left or its outcome calls for none.
+`misordered` and `equal_replays` compare replay order: in ordered mode by position; in unordered mode only
+watermarks must keep their place. Every class is mutable, covers one attempt, and can be queried between any
 two events. Memory grows with the records and watermarks of the attempt's input.
 """
 
@@ -36,19 +36,19 @@ __all__ = [
 
 
 class Progress:
-    """The progress of one attempt: which records have an outcome by now, and what of them has left."""
+    """Which records of one attempt have an outcome so far, and which of their outputs have left."""
 
     def __init__(self, source: SubtaskInput) -> None:
         self._source = source
         self._left: dict[Id, set[int]] = {}
         self._wanted_left: dict[Id, int] = {}
-        """Counted already: a record may have a million outputs, and is asked after at each of them."""
+        """Cache of `count_left`: a record may have a million outputs, and each one queries the count."""
         self._outcomes: dict[Id, Settled] = {}
         self._wanted: dict[Id, list[Any] | None] = {}
-        """Worked out already, by the outcome so far."""
+        """Cache of `wanted`, valid for the outcome so far."""
 
     def step(self, event: Event) -> Id | None:
-        """Take an event; returns the record whose standing it may have changed."""
+        """Apply an event; returns the record whose state it may have changed."""
         match event:
             case Out():
                 self._leave(event.id, event.j)
@@ -71,11 +71,10 @@ class Progress:
         return wanted is None or j < len(wanted)
 
     def has_left(self, record: Id) -> bool:
-        """Whether any output of it has left."""
         return record in self._left
 
     def wanted(self, record: Id) -> list[Any] | None:
-        """Its outputs by its outcome in this attempt, by its `expect` while it has none; None: unknown."""
+        """The outputs that its outcome in this attempt calls for; without an outcome, its `expect`; None: unknown."""
         if record not in self._wanted:
             expect = self._source.expect(record)
             outcome = self._outcomes.get(record)
@@ -84,18 +83,18 @@ class Progress:
         return self._wanted[record]
 
     def count_left(self, record: Id) -> int:
-        """How many of its wanted outputs have left; of unknown ones, those that have."""
+        """How many of its wanted outputs have left; if those are unknown, how many outputs have left."""
         if record not in self._wanted_left:
             self._wanted_left[record] = sum(self._is_wanted(record, j) for j in self._left.get(record, ()))
         return self._wanted_left[record]
 
     def all_left(self, record: Id) -> bool:
-        """Whether all of at least one output have left; where outputs are unknown, what has left is all."""
+        """Whether it has at least one output and all have left; if they are unknown, one that left suffices."""
         count = self.count_left(record)
         return count > 0 and ((wanted := self.wanted(record)) is None or count == len(wanted))
 
     def resolved(self, record: Id) -> bool:
-        """Whether nothing of it is open any more."""
+        """Whether it needs no further output: see "Resolved" in `docs/reference/history.md`."""
         wanted = self.wanted(record)
         if record in self._outcomes:
             return not wanted or self.count_left(record) == len(wanted)
@@ -103,11 +102,10 @@ class Progress:
 
 
 class MarksLeft:
-    """Which watermarks of one attempt's input have left it by now; feed it each `owm` in order.
+    """Which watermarks of one attempt's input have left so far; takes each `owm` in order.
 
-    A surplus `owm` changes nothing. With coalescing, one that leaves covers all before it, and the last
-    position of its value counts as left too, with all before that. Memory grows with the watermarks that
-    left.
+    A surplus `owm` changes nothing. With coalescing, a watermark that leaves covers all watermarks up to the
+    last position that has its value. Memory grows with the watermarks that left.
     """
 
     def __init__(self, taken: AttemptInput, *, coalesces: bool) -> None:
@@ -115,10 +113,10 @@ class MarksLeft:
         self._coalesces = coalesces
         self._left: set[Mark] = set()
         self.reach: float = -math.inf
-        """With coalescing: every position up to this one may count as left."""
+        """With coalescing: watermarks up to this position may count as left."""
 
     def step(self, owm: Owm) -> Mark | None:
-        """Take the next `owm`; the watermark that it is, None for a surplus one."""
+        """Apply the next `owm`; returns the input watermark that it stands for, None if it is surplus."""
         pos = self._taken.left.get(owm.n)
         if pos is None:
             return None
@@ -133,10 +131,10 @@ class MarksLeft:
 
 
 class WatermarkSlots:
-    """The slots of one attempt's capacity that watermarks hold now; its length is their number.
+    """The capacity slots that watermarks of one attempt hold now; `len` is their number.
 
-    A watermark holds a slot from the first call of a later element until it leaves; with coalescing,
-    watermarks with no record between them hold one together. O(log n) an event.
+    A watermark holds a slot from the first call of a record behind it until it leaves. With coalescing,
+    watermarks with no record between them share one slot. O(log n) per event.
     """
 
     def __init__(self, taken: AttemptInput, *, coalesces: bool) -> None:
@@ -145,30 +143,29 @@ class WatermarkSlots:
         self._records = sorted(pos for pos in taken.records.values() if pos is not None)
         self._called_up_to = -math.inf
         self._order = count()
-        """Settles ties: of one position a file may tell two values, which need not compare."""
+        """Breaks ties in the heaps: a file may give one position two values, which may not be comparable."""
         self._waiting: list[tuple[int, int, Mark]] = []
-        """A heap: what may itself still be waiting for a slot."""
+        """A heap of watermarks that do not hold a slot yet."""
         self._held: set[Mark] = set()
         self._held_by_pos: list[tuple[int, int, Mark]] = []
         self._sharing: Counter[int] = Counter()
-        """How many share a slot, by the number of records before them."""
+        """How many watermarks share a slot; the key is the number of records before them."""
 
     def __len__(self) -> int:
         return len(self._sharing) if self._coalesces else len(self._held)
 
     def take(self, mark: Mark) -> None:
-        """It is in the attempt's input now."""
+        """Add a watermark that was taken in or restored."""
         if mark not in self._held:
             heappush(self._waiting, (mark.pos, next(self._order), mark))
             self._admit()
 
     def call(self, pos: int) -> None:
-        """The record at `pos` is called: whatever precedes it has been admitted."""
+        """The record at `pos` is called, so every element before it has been admitted to the queue."""
         self._called_up_to = max(self._called_up_to, pos)
         self._admit()
 
     def emit(self, owm: Owm) -> None:
-        """A watermark leaves."""
         mark = self._left.step(owm)
         if mark is None:
             return
@@ -204,10 +201,10 @@ class WatermarkSlots:
 
 
 class Readiness:
-    """Since when each watermark of an attempt is ready; feed it the events in order, ask at an `owm`.
+    """Since when each watermark of an attempt is ready to leave; step through the events, query at an `owm`.
 
-    A watermark is ready once it has come (`wm`, `restore`) and all records of the attempt's input with a
-    lower position are resolved; other watermarks hold nothing back. O(log n) an event.
+    A watermark is ready once it has arrived (`wm`, `restore`) and all records of the attempt's input with a
+    lower position are resolved; other watermarks do not delay it. O(log n) per event.
     """
 
     def __init__(self, *, source: SubtaskInput, taken: AttemptInput, coalesces: bool) -> None:
@@ -216,19 +213,19 @@ class Readiness:
         self._progress = Progress(source)
         self._came: dict[Mark, OfAttempt] = {}
         self._places: dict[W, list[int]] = {}
-        """Of each value the positions that have come, in rising order."""
+        """For each value the positions of its watermarks that have arrived, in rising order."""
         known = enumerate(taken.records.items())
         self._entries = {record: (pos, order, record) for order, (record, pos) in known if pos is not None}
         self._open = list(self._entries.values())
-        """A heap; what is resolved leaves it only when it comes to the top."""
+        """A heap; a resolved record is removed when it reaches the top."""
         heapify(self._open)
         self._resolved: set[Id] = set()
         self._settled_at: list[int] = []
         self._settled_by: list[OfAttempt] = []
-        """The resolutions that no later one of a lower position outdoes, and their positions; both rise."""
+        """Resolving events, with their positions in `_settled_at`, that no later resolution of a lower or equal
+        position replaces; both lists rise."""
 
     def step(self, event: OfAttempt) -> None:
-        """Take the next event."""
         match event:
             case Restore():
                 for element in elements_of(event.elements):
@@ -242,9 +239,10 @@ class Readiness:
                     self._touch(record, event)
 
     def since(self, owm: Owm) -> list[OfAttempt]:
-        """The event that made this watermark ready; none if it is not, or stands for nothing.
+        """The event that made this watermark ready; empty if it is not ready or is surplus.
 
-        With coalescing it may also be the last position of its value that is ready: then that one's event follows.
+        With coalescing the `owm` may also stand for the last ready position of its value; if that is another
+        position, the event that made it ready follows.
         """
         pos = self._input.left.get(owm.n)
         frontier = self._lowest_open()
@@ -254,7 +252,7 @@ class Readiness:
         return [self._settled(place, owm.w) for place in ([pos, latest] if latest > pos else [pos])]
 
     def _settled(self, pos: int, w: W) -> OfAttempt:
-        """What made ready a watermark that has come, with nothing open before it."""
+        """What made an arrived, unblocked watermark ready: its arrival or the last resolution before it."""
         came = self._came[Mark(pos, w)]
         index = bisect_left(self._settled_at, pos)
         settled = self._settled_by[index - 1] if index else came
@@ -294,7 +292,7 @@ class Readiness:
 
 
 class AttemptSweep:
-    """Feed it the attempt's events in order; ask in between."""
+    """Elements of one attempt that are open or have left, after each event."""
 
     def __init__(
         self, attempt: Attempt, *, source: SubtaskInput, taken: AttemptInput, coalesces: bool
@@ -304,18 +302,17 @@ class AttemptSweep:
         self._coalesces = coalesces
         self._taken: set[Element] = set()
         self.open: dict[Element, None] = {}
-        """Taken in, and not resolved; in the order in which that came about."""
+        """Elements taken in and not resolved, in the order in which they became open."""
         self._left: set[Element] = set()
         self._left_at: dict[int, list[Element]] = {}
         self._left_positions: list[int] = []
         self._covered = 0
-        """With coalescing: how many marks of the input, in order of position, have left or are covered."""
+        """With coalescing: how many watermarks of the input, in order of position, have left or are covered."""
         self._reach = -math.inf
-        """With coalescing: up to which position marks may count as left."""
+        """With coalescing: watermarks up to this position may count as left."""
         self.next_pos = attempt.start.pos if attempt.start else 0
 
     def step(self, event: OfAttempt) -> None:
-        """Take the next event."""
         match event:
             case Restore():
                 for element in elements_of(event.elements):
@@ -333,25 +330,25 @@ class AttemptSweep:
                     self._touch(RecordOf(record))
 
     def position(self, element: Element) -> int | None:
-        """Where it stands; None for a record that the subtask never took in."""
+        """Its input position; None for a record that the subtask never took in."""
         return self._input.position(element)
 
     def has_taken(self, element: Element) -> bool:
-        """Whether it is in the attempt's input by now."""
+        """Whether the attempt has taken it in or restored it so far."""
         return element in self._taken
 
     def has_left(self, element: Element) -> bool:
-        """Whether it, or any output of it, has left."""
+        """Whether the watermark, or any output of the record, has left."""
         return element in self._left
 
     def all_left(self, element: Element) -> bool:
-        """Whether it, or all of at least one output of it, has left."""
+        """Whether the watermark has left, or the record has at least one output and all have left."""
         if isinstance(element, Mark):
             return element in self._left
         return self._progress.all_left(element.id)
 
     def split(self, element: Element) -> bool:
-        """Whether some of its several outputs have left, but not all."""
+        """Whether some of a record's outputs have left, but not all."""
         return (
             not isinstance(element, Mark)
             and self._progress.count_left(element.id) > 0
@@ -359,11 +356,11 @@ class AttemptSweep:
         )
 
     def excused(self, element: Element) -> bool:
-        """With coalescing: a later position of a value that has left may count as left, with all before it."""
+        """With coalescing: whether an `owm` that left may have stood for this watermark or a later one."""
         return isinstance(element, Mark) and element.pos <= self._reach
 
     def left_from(self, pos: int) -> Iterator[Element]:
-        """What of the attempt's input at or after `pos` has left, wholly or in part."""
+        """The elements of the attempt's input at or after `pos` that have left, wholly or in part."""
         for position in self._left_positions[bisect_left(self._left_positions, pos) :]:
             yield from self._left_at[position]
 
@@ -382,7 +379,7 @@ class AttemptSweep:
             self._settle(element)
 
     def _settle(self, element: RecordOf) -> None:
-        """Close or open a record, as it now stands."""
+        """Mark a record as open or closed by its current state."""
         if self._progress.resolved(element.id) or self._progress.all_left(element.id):
             self.open.pop(element, None)
         else:
@@ -414,7 +411,7 @@ class AttemptSweep:
 
 
 def misordered(places: Mapping[Element, int | None], *, ordered: bool) -> Iterator[Element]:
-    """Of elements in the order in which they are stored, those that are on the wrong side of another."""
+    """The elements, given in stored order, that stand on the wrong side of another element."""
     known = [(element, pos) for element, pos in places.items() if pos is not None]
     lowest_mark_after = _lowest_marks_after(known)
     highest = -math.inf
@@ -437,7 +434,7 @@ def _lowest_marks_after(known: Sequence[tuple[Element, int]]) -> list[float]:
 
 
 def equal_replays(left: Sequence[Element], right: Sequence[Element], *, ordered: bool) -> bool:
-    """Whether two stores replay the same; in unordered mode up to order between watermarks."""
+    """Whether two stored lists replay alike; in unordered mode records between two watermarks may swap."""
     if ordered:
         return list(left) == list(right)
     return _segments(left) == _segments(right)

@@ -1,8 +1,9 @@
-"""V15 attempts: each record's calls run one after the other, and end in one outcome, in time.
+"""V15 attempts: the calls of a record run one after the other and end in one outcome before the timeout.
 
 Answers to Flink's `AsyncWaitOperator` with timeout and retry strategy, and to FLINK-30477, -38082 and -6435.
-Invariant judged: inside an attempt, on the calls, outcomes and outputs of each record. What the clock says is
-compared in microseconds. O(n); grows with the records of the attempt.
+Invariant: in each attempt, a record has at most `max_tries` calls, numbered from 1 and never concurrent, one
+final outcome, no output before it, and a timeout neither early nor late. Times are compared in microseconds.
+O(n); memory grows with the records of the attempt.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ __all__ = ["CallsAndOutcomes"]
 
 _US_PER_MS = 1000
 _EARLY_MS = 1
-"""A timer of whole milliseconds may fire this much before its time, by a clock of microseconds."""
+"""A timer that counts whole milliseconds may fire up to this much early on a microsecond clock."""
 
 
 class CallsAndOutcomes(Invariant):
-    """V15."""
+    """Checks V15 for each record of each attempt."""
 
     name = "V15"
     vacuous = "no call was made"
 
     def examine(self, view: SubtaskView) -> Findings:
-        """Each call, outcome and output that breaks its record's sequence or comes at the wrong time."""
+        """Each call, outcome and output that is out of sequence or at the wrong time."""
         anomalies: list[Anomaly] = []
         calls = 0
         for attempt in view.subtask.attempts.values():
@@ -44,21 +45,21 @@ class CallsAndOutcomes(Invariant):
 
 
 @dataclass(slots=True, kw_only=True)
-class _Story:
-    """One record in one attempt, by now. Mutable."""
+class _Calls:
+    """Calls and outcomes of one record in one attempt so far. Mutable."""
 
     first: Call | None = None
     last: Call | None = None
     running: dict[int, Call] = field(default_factory=dict)
-    """By try."""
+    """Keyed by try number."""
     tries: set[int] = field(default_factory=set)
     final: Res | None = None
     outcome: bool = False
-    """A final `res` or `dead` has come."""
+    """Whether a final `res` or a `dead` was seen."""
 
 
 class _Walk:
-    """The events of one attempt in their order."""
+    """One pass over the events of one attempt, in order."""
 
     def __init__(self, view: SubtaskView, attempt: Attempt) -> None:
         operator = view.case.header.operator
@@ -66,7 +67,7 @@ class _Walk:
         self._max_tries = operator.max_tries
         self._timeout_ms = operator.timeout_ms
         self._taken: set[Id] = set()
-        self.records: dict[Id, _Story] = {}
+        self.records: dict[Id, _Calls] = {}
 
     def anomalies(self) -> Iterator[Anomaly]:
         for event in self._attempt.events:
@@ -74,67 +75,67 @@ class _Walk:
                 case In():
                     self._taken.add(event.id)
                 case Call():
-                    yield from self._called(event, self._story(event.id))
+                    yield from self._called(event, self._calls_of(event.id))
                 case Res():
-                    yield from self._settled(event, self._story(event.id))
+                    yield from self._settled(event, self._calls_of(event.id))
                 case Out():
-                    if not self._story(event.id).outcome:
+                    if not self._calls_of(event.id).outcome:
                         say = f"output {event.j} of {_named(event)} leaves before the record has an outcome"
                         yield _anomaly("out-before-outcome", event, say)
                 case Dead():
-                    self._story(event.id).outcome = True
+                    self._calls_of(event.id).outcome = True
                 case Restore():
                     elements = elements_of(event.elements)
                     self._taken.update(e.id for e in elements if isinstance(e, RecordOf))
                 case _:
                     pass
 
-    def _story(self, record: Id) -> _Story:
-        story = self.records.get(record)
-        if story is None:
-            story = self.records[record] = _Story()
-        return story
+    def _calls_of(self, record: Id) -> _Calls:
+        calls = self.records.get(record)
+        if calls is None:
+            calls = self.records[record] = _Calls()
+        return calls
 
-    def _called(self, call: Call, story: _Story) -> Iterator[Anomaly]:
+    def _called(self, call: Call, calls: _Calls) -> Iterator[Anomaly]:
         if call.id not in self._taken:
             say = f"{_tried(call)}, but the attempt had neither restored the record nor taken it in"
             yield _anomaly("unknown-record", call, say)
-        if story.final is not None:
-            say = f"{_tried(call)} after its final outcome (event {story.final.n}, {story.final.r})"
-            yield _anomaly("call-after-final", call, say, story.final.n)
-        if story.running:
-            other = next(iter(story.running.values()))
+        if calls.final is not None:
+            say = f"{_tried(call)} after its final outcome (event {calls.final.n}, {calls.final.r})"
+            yield _anomaly("call-after-final", call, say, calls.final.n)
+        if calls.running:
+            other = next(iter(calls.running.values()))
             say = f"{_tried(call)} while try {other.try_} (event {other.n}) still runs"
             yield _anomaly("concurrent-call", call, say, other.n)
-        expected = 1 if story.last is None else story.last.try_ + 1
-        before = () if story.last is None else (story.last.n,)
+        expected = 1 if calls.last is None else calls.last.try_ + 1
+        before = () if calls.last is None else (calls.last.n,)
         if call.try_ != expected:
             say = f"{_tried(call)}, but the next one is try {expected}"
             yield _anomaly("tries", call, say, *before)
         elif call.try_ > self._max_tries:
             say = f"{_tried(call)}, and the greatest allowed is {self._max_tries}"
             yield _anomaly("tries", call, say, *before)
-        story.first = story.first or call
-        story.last = call
-        story.running[call.try_] = call
-        story.tries.add(call.try_)
+        calls.first = calls.first or call
+        calls.last = call
+        calls.running[call.try_] = call
+        calls.tries.add(call.try_)
 
-    def _settled(self, res: Res, story: _Story) -> Iterator[Anomaly]:
+    def _settled(self, res: Res, calls: _Calls) -> Iterator[Anomaly]:
         if res.id not in self._taken:
             say = f"{_answered(res)}, but the attempt had neither restored it nor taken it in"
             yield _anomaly("unknown-record", res, say)
         if res.r == "timeout":
-            yield from self._early(res, story.first)
-        elif res.try_ not in story.tries:
-            yield _anomaly("unknown-call", res, f"{_answered(res)} of a try that was not called")
-        story.running.pop(res.try_, None)
+            yield from self._early(res, calls.first)
+        elif res.try_ not in calls.tries:
+            yield _anomaly("unknown-call", res, f"{_answered(res)}, but that try was never called")
+        calls.running.pop(res.try_, None)
         if not res.final:
             return
-        if story.final is not None:
-            say = f"{_answered(res)}, after it had its final one (event {story.final.n}, {story.final.r})"
-            yield _anomaly("two-outcomes", res, say, story.final.n)
-        story.final = story.final or res
-        story.outcome = True
+        if calls.final is not None:
+            say = f"{_answered(res)}, after it had its final one (event {calls.final.n}, {calls.final.r})"
+            yield _anomaly("two-outcomes", res, say, calls.final.n)
+        calls.final = calls.final or res
+        calls.outcome = True
 
     def _early(self, res: Res, first: Call | None) -> Iterator[Anomaly]:
         called = () if first is None else (first.n,)
@@ -150,16 +151,16 @@ class _Walk:
             yield _anomaly("early-timeout", res, say, *called)
 
 
-def _late(view: SubtaskView, attempt: Attempt, records: dict[Id, _Story]) -> Iterator[Anomaly]:
-    """Records without a final outcome by their limit, though their attempt lived and nothing held it up."""
+def _late(view: SubtaskView, attempt: Attempt, records: dict[Id, _Calls]) -> Iterator[Anomaly]:
+    """Records without a final outcome at their limit, though the attempt ran and no fault stalled it."""
     header = view.case.header
     timeout_ms = header.operator.timeout_ms
     if timeout_ms == 0:
         return
     allowed_ms = timeout_ms + header.bounds.timeout_slack
     over_at = min(_life_ended(view, attempt), _failed_at(attempt))
-    for story in records.values():
-        first, final = story.first, story.final
+    for calls in records.values():
+        first, final = calls.first, calls.final
         if first is None:
             continue
         limit = first.t + allowed_ms * _US_PER_MS
@@ -175,7 +176,7 @@ def _late(view: SubtaskView, attempt: Attempt, records: dict[Id, _Story]) -> Ite
 
 
 def _life_ended(view: SubtaskView, attempt: Attempt) -> float:
-    """When nothing more could be asked of an attempt, in microseconds."""
+    """The time after which an attempt owes no outcome any more, in microseconds."""
     superseded = attempt.a < max(view.subtask.attempts)
     if superseded or any(isinstance(event, Close | Kill) for event in attempt.events):
         return max((event.t for event in attempt.events if not isinstance(event, Kill)), default=0)

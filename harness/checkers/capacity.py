@@ -1,9 +1,9 @@
-"""V14 capacity: no more is in flight than the operator has slots, and one record at most waits to enter.
+"""V14 capacity: no more elements are in flight than the queue has slots, and at most one record waits for a slot.
 
-Answers to the bounded queue of Flink's `AsyncWaitOperator`, and to operators that call all restored elements at
-once or free a slot before its result has left. Invariant judged: inside an attempt, records called and not
-resolved, and the watermarks between them where those take slots, never exceed the capacity. O(n log n); grows
-with what is in flight and with the attempt's watermarks.
+Answers to the bounded queue of Flink's `AsyncWaitOperator`. Convicts operators that call all restored elements
+at once, or free a slot before its result has left. Invariant: in each attempt the records called and not
+resolved, plus the watermarks between them if `watermark_slots` is set, never exceed the capacity. O(n log n);
+memory grows with the elements in flight and the attempt's watermarks.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from harness.verdict import Anomaly
 __all__ = ["Capacity"]
 
 _WITNESSES_MAX = 20
-"""Of the calls still open; a queue may hold thousands."""
+"""Most open calls that an anomaly lists; a queue may hold thousands."""
 
 
 class Capacity(Invariant):
-    """V14."""
+    """Checks V14 for each attempt."""
 
     name = "V14"
     vacuous = "no call was made, so nothing took up capacity"
 
     def examine(self, view: SubtaskView) -> Findings:
-        """Each call for which there was no slot, each record taken while another one waited."""
+        """Each call for which no slot was free; each record taken in while another one waited for a slot."""
         anomalies: list[Anomaly] = []
         calls = 0
         for a, attempt in view.subtask.attempts.items():
@@ -67,12 +67,12 @@ def _of_attempt(view: SubtaskView, attempt: Attempt, taken: AttemptInput) -> Ite
 
 
 class _Entrance:
-    """Records taken from the source that wait: neither called nor with an outcome. Mutable."""
+    """Records taken from the source that have neither a call nor an outcome. Mutable."""
 
     def __init__(self) -> None:
         self._waiting: set[Id] = set()
         self._order: deque[In] = deque()
-        """Who waits no more leaves it when it comes to the front."""
+        """A record that waits no more is removed when it reaches the front."""
 
     @property
     def oldest(self) -> In | None:
@@ -89,7 +89,7 @@ class _Entrance:
 
 
 class _InFlight:
-    """What takes up capacity, as the attempt goes on. Mutable."""
+    """Elements that hold a slot after each event of the attempt. Mutable."""
 
     def __init__(self, view: SubtaskView, taken: AttemptInput) -> None:
         operator = view.case.header.operator
@@ -98,7 +98,7 @@ class _InFlight:
         self._called: dict[Id, Call] = {}
         self._open: dict[Id, Call] = {}
         self._oldest: deque[Call] = deque()
-        """The calls that were opened, in order; what is resolved leaves it when it comes to the front."""
+        """The calls in the order in which they opened; a resolved one is removed when it reaches the front."""
         self._slots: WatermarkSlots | None = None
         if operator.watermark_slots:
             self._slots = WatermarkSlots(taken, coalesces=operator.coalesces_watermarks)
@@ -108,14 +108,13 @@ class _InFlight:
 
     @property
     def watermarks(self) -> int:
-        """Slots that watermarks hold."""
+        """The number of slots that watermarks hold."""
         return 0 if self._slots is None else len(self._slots)
 
     def has_called(self, record: Id) -> bool:
         return record in self._called
 
     def step(self, event: OfAttempt) -> None:
-        """Take the next event."""
         match event:
             case Call():
                 self._call(event)
@@ -129,7 +128,7 @@ class _InFlight:
                 pass
 
     def open_calls(self) -> list[int]:
-        """The events by which what is open was called, the oldest of them."""
+        """The oldest open calls, as event numbers."""
         while self._oldest and self._open.get(self._oldest[0].id) is not self._oldest[0]:
             self._oldest.popleft()
         oldest = islice(self._oldest, _WITNESSES_MAX)
@@ -143,7 +142,7 @@ class _InFlight:
             self._slots.call(pos)
 
     def _settle(self, call: Call) -> None:
-        """Open or close a record that was called, as it now stands."""
+        """Mark a called record as open or closed by its current state."""
         if self._progress.resolved(call.id):
             self._open.pop(call.id, None)
         elif call.id not in self._open:

@@ -1,7 +1,7 @@
-"""The case: a traced history and the notions that checkers share, each worked out once and only if asked.
+"""The case: a traced history and the values that checkers derive from it, each computed once, on first use.
 
-Invariant: nothing here judges; a `SubtaskView` depends on its own subtask and on the coordinator's events
-only, which is what lets checkers examine subtasks apart from each other.
+Invariant: nothing here judges. A `SubtaskView` depends on its own subtask and on the coordinator's events only,
+so checkers can examine subtasks separately.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Case", "SubtaskView"]
 
 
 class SubtaskView:
-    """One subtask with its notions."""
+    """One subtask and the values derived from its events."""
 
     def __init__(self, subtask: Subtask, case: Case) -> None:
         self.subtask = subtask
@@ -28,30 +28,30 @@ class SubtaskView:
 
     @cached_property
     def source(self) -> SubtaskInput:
-        """What its source held."""
+        """The records and watermarks that its source delivered."""
         return SubtaskInput(self.subtask)
 
     @cached_property
     def checkpoints(self) -> Checkpoints:
-        """Its snaps, and which of them count."""
+        """Its snapshots, and which of them were completed."""
         trace = self.case.trace
         return Checkpoints(self.subtask, sink=self.case.header.sink, dones=trace.dones, retires=trace.retires)
 
     @cached_property
     def chain(self) -> Chain:
-        """The attempts that made its final state."""
+        """The attempts that led to its final state, linked by the snapshots that were restored."""
         return Chain(self.subtask, self.checkpoints)
 
     @cached_property
     def output(self) -> list[Shown]:
-        """O*."""
+        """The effective output O*: what a reader of the sink sees."""
         return effective_output(
             self.subtask, sink=self.case.header.sink, checkpoints=self.checkpoints, chain=self.chain
         )
 
     @cached_property
     def output_marks(self) -> list[int | None]:
-        """For each entry of O* the position that it stands for as a watermark."""
+        """For each entry of O* the input position of its watermark; None for a record or a surplus watermark."""
         return positions_of_emissions((shown.emission for shown in self.output), self.source.positions_of)
 
     @cached_property
@@ -61,12 +61,12 @@ class SubtaskView:
 
     @cached_property
     def inputs(self) -> dict[int, AttemptInput]:
-        """The input of each attempt."""
+        """The input of each attempt, by attempt number."""
         return {a: AttemptInput(attempt, self.source) for a, attempt in self.subtask.attempts.items()}
 
 
 class Case:
-    """A whole history, ready to be judged."""
+    """A whole history with one view for each subtask."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
@@ -75,24 +75,24 @@ class Case:
 
     @cached_property
     def finished(self) -> bool:
-        """Whether there is a subtask, and the last attempt of every one has ended."""
+        """Whether there is a subtask, and the last attempt of every subtask has an `ended` event."""
         last = [view.subtask.last for view in self.views]
         attempts = [attempt for attempt in last if attempt is not None]
         return bool(attempts) and all(attempt.ended is not None for attempt in attempts)
 
     @cached_property
     def stalls(self) -> Stalls:
-        """When a fault held the operator up."""
+        """The times at which a fault stalled the operator."""
         return Stalls(self.trace.faults)
 
     @cached_property
     def took_anything(self) -> bool:
-        """Whether any record was accepted or any watermark taken in."""
+        """Whether any record or watermark was taken in."""
         return any(view.source.records or view.source.watermarks for view in self.views)
 
     @cached_property
     def watermarks_seen(self) -> bool:
-        """Whether a watermark came in or left anywhere."""
+        """Whether any watermark was taken in or emitted."""
         return any(view.source.watermarks or _emits_a_watermark(view.subtask) for view in self.views)
 
 

@@ -1,9 +1,8 @@
-"""V10 checkpoint cut: a completed snap splits the input cleanly into what has left and what is stored.
+"""V10 checkpoint cut: a completed snapshot divides the input into elements that have left and elements stored.
 
-Answers to FLINK-7949 and FLINK-12351. Invariant judged: of the attempt's input, each element before the
-snap's position is resolved or stored and not both, none is split, nothing at or after it is stored or has
-left, and what is stored is in replay order. O(n log n): between snaps only what is open and what has left
-is kept in order.
+Answers to FLINK-7949 and FLINK-12351. Invariant: each element of the attempt's input before the snapshot's
+position is either resolved or stored, not both, and no record has only some of its outputs out; no element at
+or after that position is stored or has left; stored elements are in replay order. O(n log n).
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ __all__ = ["CheckpointCut"]
 
 
 class CheckpointCut(Invariant):
-    """V10."""
+    """Checks V10 for each completed snapshot of each attempt."""
 
     name = "V10"
     vacuous = "no checkpoint with a snap was completed"
 
     def examine(self, view: SubtaskView) -> Findings:
-        """Each element that a completed snap treats wrongly, each `done` that lacks this subtask's snap."""
+        """Each element on the wrong side of a completed snapshot; each `done` without a snap of this subtask."""
         completions = view.checkpoints.completions
         anomalies: list[Anomaly] = []
         for attempt in view.subtask.attempts.values():
@@ -53,7 +52,7 @@ def _cuts_of(view: SubtaskView, attempt: Attempt) -> Iterator[Anomaly]:
 
 
 class _Examination:
-    """One completed snap, held against the attempt as it stood then."""
+    """One completed snapshot, compared with the attempt's state at that moment."""
 
     def __init__(self, view: SubtaskView, sweep: AttemptSweep, snap: Snap, completion: int) -> None:
         self._view = view
@@ -70,33 +69,37 @@ class _Examination:
             yield from self._stored_one(element)
         yield from self._order()
         if self._snap.pos > self._sweep.next_pos:
-            say = f"what was taken in ends before position {self._sweep.next_pos}"
+            say = f"the cut is beyond the input: position {self._sweep.next_pos} is not taken in yet"
             yield self._anomaly("skipped", None, say)
 
     def _unstored(self) -> Iterator[Anomaly]:
-        """What is before the cut and open, though not stored."""
+        """Elements before the cut that are open and not stored, or whose outputs have left only in part."""
         for element in self._sweep.open:
             pos = self._sweep.position(element)
             if pos is not None and pos < self._snap.pos:
                 if self._sweep.split(element):
-                    yield self._anomaly("torn", element, "has left in part")
+                    yield self._anomaly("torn", element, "has left only in part")
                 elif element not in self._stored and not self._sweep.excused(element):
                     yield self._anomaly("missing", element, "is neither stored nor resolved")
 
     def _already_away(self) -> Iterator[Anomaly]:
-        """What is at or after the cut, though something of it has left."""
+        """Elements at or after the cut that have left, wholly or in part."""
         for element in self._sweep.left_from(self._snap.pos):
-            yield self._anomaly("both-sides", element, "has left, and will be read again")
+            yield self._anomaly("both-sides", element, "has left, and will be read again after a restore")
 
     def _stored_one(self, element: Element) -> Iterator[Anomaly]:
         sweep, pos = self._sweep, self._sweep.position(element)
         if not sweep.has_taken(element):
-            yield self._anomaly("foreign", element, "is stored, but was not in the attempt's input by then")
+            yield self._anomaly(
+                "foreign", element, "is stored, but was neither taken in nor restored by then"
+            )
         elif pos is None:
             return
         elif pos >= self._snap.pos:
             if not sweep.has_left(element):
-                yield self._anomaly("both-sides", element, "is stored, and will be read again")
+                yield self._anomaly(
+                    "both-sides", element, "is stored, and will be read again after a restore"
+                )
         elif sweep.all_left(element):
             yield self._anomaly("already-out", element, "is stored, though it has left")
 
@@ -141,7 +144,7 @@ class _Examination:
 
 
 def _incomplete(view: SubtaskView) -> Iterator[Anomaly]:
-    """Each `done` while this subtask runs and has no snap of that checkpoint."""
+    """Each `done` of a checkpoint of which this subtask, though running, has no snap."""
     starts = sorted(
         ((attempt.start.n, attempt) for attempt in view.subtask.attempts.values() if attempt.start),
         key=lambda pair: pair[0],

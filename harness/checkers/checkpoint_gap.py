@@ -1,8 +1,8 @@
 """V18 checkpoint gap: checkpoints keep completing, however full the queue and however slow the database.
 
-Answers to FLINK-39835: a full queue kept checkpoints waiting. Invariant judged: from the first `start` over
-all completions to the last `end`, no two neighbours are further apart than the bound; with sink `atomic` each
-subtask by itself. O(n log n); grows with completions.
+Answers to FLINK-39835, where a full queue delayed checkpoints. Invariant: between the first `start`, each
+completion and the last `end`, no two neighbouring events are further apart than the bound `checkpoint_gap`;
+with sink `atomic` this is judged for each subtask. O(n log n); memory grows with completions.
 """
 
 from __future__ import annotations
@@ -23,17 +23,16 @@ _US_PER_MS = 1000
 
 
 class CheckpointGap(Invariant):
-    """V18."""
+    """Checks V18, with sink `atomic` for each subtask, else for the whole job."""
 
     name = "V18"
     vacuous = "nothing ever started, so no checkpoint was due"
 
     def not_claimed(self, case: Case) -> str:
-        """Only with a bound."""
         return "the header gives no `checkpoint_gap`" if case.header.bounds.checkpoint_gap is None else ""
 
     def examine(self, view: SubtaskView) -> Findings:
-        """With `atomic`: each stretch in which this subtask completed no checkpoint for too long."""
+        """With sink `atomic`: each period longer than the bound in which this subtask completed no checkpoint."""
         if view.case.header.sink != "atomic":
             return Findings()
         completers = set(view.checkpoints.completions.values())
@@ -43,7 +42,7 @@ class CheckpointGap(Invariant):
         return _judged(view.case, [view.subtask], completions, s=view.s, ended=ended)
 
     def across(self, case: Case) -> Findings:
-        """With the other sinks: each stretch in which the coordinator completed none."""
+        """With other sinks: each period longer than the bound in which the coordinator completed none."""
         if case.header.sink == "atomic":
             return Findings()
         subtasks = [view.subtask for view in case.views]
@@ -51,7 +50,7 @@ class CheckpointGap(Invariant):
 
 
 def _completions(case: Case) -> Iterator[Done]:
-    """Each `done` but those that repeat an earlier one and complete no other snap than that did."""
+    """Each `done`, except repetitions of an earlier one that complete no further snapshot."""
     fresh = {n for view in case.views for n in view.checkpoints.completions.values()}
     known: set[int] = set()
     for done in case.trace.dones:
@@ -61,7 +60,7 @@ def _completions(case: Case) -> Iterator[Done]:
 
 
 class _Point(NamedTuple):
-    """Where a stretch without a completion begins or ends."""
+    """The begin or end of a period without a completion."""
 
     event: Event
     named: str
@@ -98,8 +97,8 @@ def _too_far_apart(points: Sequence[_Point], bound_ms: int, s: int | None) -> It
         gap_us = after.event.t - before.event.t
         if gap_us > bound_ms * _US_PER_MS:
             say = (
-                f"between {before.named} and {after.named} lie {gap_us / _US_PER_MS:.3f} ms in which no"
-                f" checkpoint{whose} was completed, and at most {bound_ms} ms are allowed"
+                f"no checkpoint{whose} was completed in the {gap_us / _US_PER_MS:.3f} ms between {before.named} and"
+                f" {after.named}; at most {bound_ms} ms are allowed"
             )
             events = (before.event.n, after.event.n)
             yield Anomaly(kind="checkpoint-gap", s=s, c=after.c, events=events, say=say)

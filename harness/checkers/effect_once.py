@@ -1,8 +1,8 @@
-"""V9 effect once: the database's own audit log shows the effect of each accepted record once, and no other.
+"""V9 effect once: the database's audit log holds one row for each accepted record, and no other row.
 
-Invariant judged: the rows read after the run equal what the accepted records expect, one by one; where a call
-ended unclearly and nothing or a substitute is expected, its row may be there or not. O(n); grows with effects
-and records.
+Invariant: the rows read after the run equal what the accepted records expect, row by row. Exception: if a call
+of a record did not end in `ok` and no output or a timeout's substitute is expected, its row may be present or
+absent. O(n); memory grows with effects and records.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from harness.verdict import Anomaly
 __all__ = ["EffectOnce"]
 
 Key = tuple[Id, int]
-"""What may have one row: a record (the number is 0), or one output of it."""
+"""What may have one row: a record (number 0), or one output of it (its `j`)."""
 
 
 class EffectOnce(Invariant):
-    """V9."""
+    """Checks V9 over all subtasks."""
 
     name = "V9"
     vacuous = "no accepted record expects an output, so none an effect"
 
     def not_claimed(self, case: Case) -> str:
-        """Claimed by the header, or by showing any effect."""
+        """It applies if the header claims effects, or the history has any."""
         claimed = case.header.effects is not None or case.trace.effects
-        return "" if claimed else "the header claims no effects, and none is shown"
+        return "" if claimed else "the header claims no effects, and the history has none"
 
     def examine(self, view: SubtaskView) -> Findings:
         """Whether this subtask has a record whose effect could be missing."""
@@ -42,7 +42,7 @@ class EffectOnce(Invariant):
         return Findings(exposed=expecting)
 
     def across(self, case: Case) -> Findings:
-        """Rows and records are joined by id, whichever subtask a row names."""
+        """Rows and records are joined by id; the subtask that a row names is not compared."""
         claim = _Claim(case)
         missing = list(claim.missing())
         return Findings(
@@ -53,7 +53,7 @@ class EffectOnce(Invariant):
 
 
 class _Claim:
-    """The rows of one case, and what each of them should be."""
+    """The rows of one case, compared with the expected outputs."""
 
     def __init__(self, case: Case) -> None:
         self._case = case
@@ -72,7 +72,9 @@ class _Claim:
         for key, rows in self._rows.items():
             if len(rows) > 1:
                 tokens = ", ".join(str(row.token) for row in rows)
-                say = f"{self._named(key)} took effect {len(rows)} times (written by attempts {tokens})"
+                say = (
+                    f"{self._named(key)} has {len(rows)} rows in the audit log (written by attempts {tokens})"
+                )
                 yield _anomaly("double-effect", rows, say)
 
     def odd(self) -> Iterator[Anomaly]:
@@ -84,7 +86,7 @@ class _Claim:
         record, j = key
         view = self._owner.get(record)
         if view is None:
-            say = f"{self._named(key)} took effect, but the record was never accepted"
+            say = f"{self._named(key)} has a row in the audit log, but no subtask took the record in"
             yield _anomaly("phantom-effect", [row], say)
             return
         expectation = view.expected.of(record)
@@ -93,10 +95,10 @@ class _Claim:
             return
         if not 0 <= j < len(wanted):
             count = len(wanted) or "no"
-            say = f"{self._named(key)} took effect, but {count} outputs are expected of the record"
+            say = f"{self._named(key)} has a row in the audit log, but {count} outputs are expected of the record"
             yield _anomaly("phantom-effect", [row], say)
         elif row.v is not UNSET and not any(same(row.v, value) for value in self._allowed(wanted, j)):
-            say = f"{self._named(key)} took effect as {shown(row.v)}, but {shown(wanted)} is expected"
+            say = f"{self._named(key)} has a row with {shown(row.v)} in the audit log, but {shown(wanted)} is expected"
             yield _anomaly("wrong-effect", [row], say)
 
     def missing(self) -> Iterator[Anomaly]:
@@ -108,7 +110,7 @@ class _Claim:
             for j in range(len(wanted) if self._by_output else 1):
                 if (record, j) not in self._rows:
                     taken = view.source.records[record]
-                    say = f"{self._named((record, j))} (position {taken.pos}) took no effect"
+                    say = f"{self._named((record, j))} (position {taken.pos}) has no row in the audit log"
                     yield Anomaly(kind="no-effect", s=view.s, id=record, events=(taken.n,), say=say)
 
     def _allowed(self, wanted: list[Any], j: int) -> list[Any]:
@@ -117,7 +119,7 @@ class _Claim:
         return [wanted, *(wanted if len(wanted) == 1 else ())]
 
     def _may_be_either(self, record: Id, expectation: Expectation) -> bool:
-        """Whether the row of a call that ended unclearly may be there or not, with any value."""
+        """Whether the row may be present or absent, with any value, because a call did not end in `ok`."""
         indifferent = expectation.outputs == [] or expectation.substituted
         return indifferent and record in self._unclear
 
@@ -126,7 +128,7 @@ class _Claim:
 
 
 def _unclear_calls(view: SubtaskView) -> Iterator[Id]:
-    """Records of which a call ended in fail, timeout or unknown, or without a `res`."""
+    """Records with a call that ended in fail, timeout or unknown, or has no `res`."""
     for attempt in view.subtask.attempts.values():
         open_calls: dict[Key, None] = {}
         called: set[Id] = set()

@@ -1,8 +1,8 @@
-"""V12 epochs: each epoch becomes visible once, in order, when its checkpoint allows it, and none is forgotten.
+"""V12 epochs: each epoch is committed once, in order, not before its checkpoint completes, and none is left out.
 
-Answers to Flink's `TwoPhaseCommittingSink`, and to transactions that were prepared and left behind. Invariant
-judged: on the commits of a subtask, in their order, against its snaps, the coordinator's completions and the
-chain. O(n log n); grows with commits and snaps.
+Answers to Flink's `TwoPhaseCommittingSink`; convicts prepared transactions that are never committed. Invariant:
+the commits of a subtask, in history order, agree with its snapshots, the coordinator's completions and the
+chain of restored attempts. O(n log n); memory grows with commits and snapshots.
 """
 
 from __future__ import annotations
@@ -24,18 +24,17 @@ __all__ = ["Epochs"]
 
 
 class Epochs(Invariant):
-    """V12."""
+    """Checks V12 for each subtask of a job with a transactional sink."""
 
     name = "V12"
     vacuous = "there is neither a commit nor a completed snap"
 
     def not_claimed(self, case: Case) -> str:
-        """Only sinks with epochs claim it."""
         sink = case.header.sink
-        return "" if sink in {"atomic", "two-phase"} else f"the sink ({sink}) makes nothing visible by epochs"
+        return "" if sink in {"atomic", "two-phase"} else f"the sink ({sink}) does not commit by epochs"
 
     def examine(self, view: SubtaskView) -> Findings:
-        """Each commit that should not be, and each that should be and is not."""
+        """Each commit that is wrong, and each epoch without the commit that it needs."""
         commits = view.subtask.commits
         anomalies = [*_doubled(commits), *_out_of_order(commits), *_unknown(view)]
         if view.case.header.sink == "two-phase":
@@ -67,9 +66,8 @@ def _out_of_order(commits: list[Commit]) -> Iterator[Anomaly]:
 def _unknown(view: SubtaskView) -> Iterator[Anomaly]:
     for commit in view.subtask.commits:
         if view.checkpoints.cut_committed(commit) is None:
-            nobody = "no attempt" if commit.a is UNSET else f"attempt {commit.a}, which the commit names,"
-            negated = "" if commit.a is UNSET else "not "
-            say = f"{_named(commit)} is committed, but {nobody} had {negated}snapped it by then"
+            named = "" if commit.a is UNSET else f" by attempt {commit.a}, which the commit names"
+            say = f"{_named(commit)} is committed, but no snap of it{named} precedes the commit"
             yield _anomaly("unknown-epoch", commit, say)
 
 
@@ -82,14 +80,14 @@ def _early(view: SubtaskView) -> Iterator[Anomaly]:
         cut = view.checkpoints.cut_committed(commit)
         if cut is not None and allowed[cut.snap.a].since(commit.c) > commit.n:
             say = (
-                f"{_named(commit)}, as attempt {cut.snap.a} wrote it, is committed while neither checkpoint"
-                f" {commit.c} nor a later one of that attempt is completed"
+                f"{_named(commit)}, written by attempt {cut.snap.a}, is committed before checkpoint {commit.c} or a"
+                f" later one of that attempt is completed"
             )
             yield _anomaly("early-commit", commit, say, cut.snap.n)
 
 
 class _Allowed:
-    """By which event the epochs of an attempt may be committed: a later checkpoint of it completes them too."""
+    """From which event on the epochs of an attempt may be committed; a later checkpoint of it allows them too."""
 
     def __init__(self, attempt: Attempt, first_done: Mapping[int, int]) -> None:
         cuts = sorted(attempt.cuts, key=lambda cut: cut.snap.c)
@@ -98,7 +96,7 @@ class _Allowed:
         self._since = [*accumulate(reversed(since), min)][::-1]
 
     def since(self, c: int) -> float:
-        """The event before which epoch `c` must not be committed; infinity: it must never be."""
+        """The event before which epoch `c` must not be committed; infinity: never allowed."""
         return self._since[bisect_left(self._numbers, c)]
 
 
@@ -112,8 +110,8 @@ def _never(view: SubtaskView) -> Iterator[Anomaly]:
             if cut.emitted > cut.since and view.chain.holds_snap(snap.a, snap.n) and snap.n not in committed:
                 emitted = attempt.emissions[cut.since].n
                 say = (
-                    f"epoch {snap.c} of subtask {view.s}, as attempt {snap.a} wrote it, holds what left from"
-                    f" event {emitted} on, and was never committed"
+                    f"epoch {snap.c} of subtask {view.s}, written by attempt {snap.a}, was never committed; it holds"
+                    f" the emissions from event {emitted} on"
                 )
                 events = (emitted, snap.n)
                 yield Anomaly(kind="never-committed", s=view.s, c=snap.c, events=events, say=say)

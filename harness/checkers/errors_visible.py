@@ -1,8 +1,9 @@
-"""V20 errors visible: a record that failed for good fails its task or goes to the dead letters, and not both.
+"""V20 errors visible: a record that failed for good fails its task or becomes a dead letter, and not both.
 
-Answers to Flink's `failOperator`, and to exceptions that nobody ever sees. Invariant judged: inside an attempt, each
-final failure is followed by the attempt's `failed`, by the record's `dead`, or by the attempt's `kill` before a
-completed snap could have kept it out of a restart. O(n log n); grows with the failures of the attempt.
+Answers to Flink's `failOperator`; convicts swallowed exceptions. Invariant: in an attempt, each final failure is
+followed by the attempt's `failed`, by the record's `dead`, or by the attempt's `kill`; the kill counts only
+before a completed snapshot that omits the record, since after it a restart would not call the record again.
+O(n log n); memory grows with the failures of the attempt.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ __all__ = ["ErrorsVisible"]
 
 
 class ErrorsVisible(Invariant):
-    """V20."""
+    """Checks V20 for each final failure."""
 
     name = "V20"
     vacuous = "no record failed"
 
     def examine(self, view: SubtaskView) -> Findings:
-        """Each failure that went nowhere, or two ways."""
+        """Each failure that was not reported, or was reported both as `failed` and as `dead`."""
         anomalies: list[Anomaly] = []
         pending: list[str] = []
         failures = 0
@@ -44,7 +45,7 @@ class ErrorsVisible(Invariant):
                 if ends.is_over(res):
                     anomalies.append(_swallowed(res))
                 else:
-                    pending.append(f"nobody was told that {_named(res)} failed (event {res.n})")
+                    pending.append(f"the failure of {_named(res)} (event {res.n}) was not reported")
             anomalies += _double_routed(ends)
         return Findings(
             anomalies=tuple(anomalies), pending=tuple(pending), observed=failures, exposed=failures > 0
@@ -58,11 +59,11 @@ def _fails(event: object) -> bool:
 
 
 class _Ends:
-    """What an attempt told the world, and how it ended."""
+    """The failures and dead letters that an attempt reported, and how it ended."""
 
     def __init__(self, view: SubtaskView, attempt: Attempt) -> None:
         self.dead: dict[Id, Dead] = {}
-        """The last of each record."""
+        """The last dead letter of each record."""
         self.failed: dict[Id, Failed] = {}
         self._last_failed = -math.inf  # events may be numbered below 0
         self._killed: int | None = None
@@ -85,7 +86,7 @@ class _Ends:
                     pass
 
     def shows(self, res: Res) -> bool:
-        """Whether the failure came to light, or had no chance to before its attempt was killed."""
+        """Whether the failure was reported, or the attempt was killed before it had to be."""
         dead = self.dead.get(res.id)
         if self._last_failed > res.n or (dead is not None and dead.n > res.n):
             return True
@@ -93,11 +94,11 @@ class _Ends:
         return self._killed is not None and self._killed > res.n and (snap is None or self._killed < snap)
 
     def is_over(self, res: Res) -> bool:
-        """Whether it can no longer come to light in time."""
+        """Whether it is too late to report the failure."""
         return self._closed or self._next_snap(res) is not None
 
     def _next_snap(self, res: Res) -> int | None:
-        """The next from which the record would not be asked again."""
+        """The next completed snapshot that omits the record, so that a restart would not call it again."""
         for snap in self._snaps[bisect_right(self._snaps, res.n, key=lambda snap: snap.n) :]:
             if all(element.get("id") != res.id for element in snap.elements):
                 return snap.n
@@ -118,7 +119,7 @@ def _double_routed(ends: _Ends) -> Iterator[Anomaly]:
 def _swallowed(res: Res) -> Anomaly:
     how = "failed for good" if res.r == "fail" else "timed out with an error"
     say = (
-        f"{_named(res)} {how}, but the attempt did not fail, nor was it killed in time, and the record did not go"
+        f"{_named(res)} {how}, but the attempt neither failed nor was killed in time, and the record did not go"
         " to the dead letters"
     )
     return Anomaly(kind="swallowed", s=res.s, id=res.id, events=(res.n,), say=say)

@@ -1,7 +1,7 @@
-"""V23 evidence: every fault left evidence that it took effect, and as much was observed as was to be.
+"""V23 evidence: every fault has evidence that it took effect, and the run reached the counts that were expected.
 
-Answers to etcd#17775: a test that passed because its fault never bit. Invariant judged: nothing is ever
-convicted here; what is missing makes the run vacuous. Grows with faults and completed checkpoints.
+Answers to etcd#17775: a test that passed because its fault had no effect. Invariant: this checker never
+convicts; missing evidence makes the run vacuous. Memory grows with faults and completed checkpoints.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ __all__ = ["Evidence", "completed_checkpoints", "restores"]
 
 
 class Evidence(Invariant):
-    """V23."""
+    """Checks V23 over the whole history."""
 
     name = "V23"
     vacuous = "nothing was expected"
 
     def not_claimed(self, case: Case) -> str:
-        """Wherever something is expected, or any fault was tried."""
+        """It applies if the header has `expects`, or the history any fault."""
         applies = case.header.expects is not None or case.trace.faults
         return "" if applies else "nothing is expected, and there is no fault"
 
     def across(self, case: Case) -> Findings:
-        """What was to be seen and was not."""
+        """Each fault without evidence, and each count below the expected one."""
         shortfalls = (*_without_evidence(case), *_short(case, case.header.expects or Expects()))
         return Findings(shortfalls=shortfalls, observed=len(case.trace.faults), exposed=True)
 
@@ -56,12 +56,12 @@ def _short(case: Case, expects: Expects) -> Iterator[str]:
 
 
 def completed_checkpoints(case: Case) -> set[int]:
-    """The numbers of all completed checkpoints."""
+    """The numbers of all completed checkpoints, by `done` or, with sink `atomic`, by commit."""
     done = {event.c for event in case.trace.dones} if case.header.sink != "atomic" else set()
     return done.union(*(view.checkpoints.distinct for view in case.views))
 
 
 def restores(case: Case) -> int:
-    """How many `restore` events there are."""
+    """The number of attempts that have a `restore` event."""
     attempts = (attempt for view in case.views for attempt in view.subtask.attempts.values())
     return sum(attempt.restore is not None for attempt in attempts)

@@ -1,7 +1,7 @@
-"""V8 exactly once: in O* every expected result is there, once, with its value and time, and nothing else is.
+"""V8 exactly once: the effective output O* holds each expected result once, with its value and timestamp.
 
-Answers to Jepsen's `set-full`. Invariant judged: the multiset of visible results equals what the accepted
-records call for. O(n); memory grows with O* and with records.
+Answers to Jepsen's `set-full`. Invariant: the multiset of results in O* equals what the accepted records call
+for. O(n); memory grows with O* and with records.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ __all__ = ["ExactlyOnce"]
 
 
 class ExactlyOnce(Invariant):
-    """V8."""
+    """Checks V8 for each subtask."""
 
     name = "V8"
     vacuous = "no result is visible, and none is missing"
 
     def examine(self, view: SubtaskView) -> Findings:
-        """Each result too much, each wrong one, each record of which one is missing."""
+        """Each duplicate, phantom and wrong result, and each record with a missing one."""
         results = list(outputs(view.output))
         seen = _first_seen(results)
         anomalies = [*_doubled(view, results), *_wrong_each(view, results), *_gaps(view, seen)]
@@ -43,7 +43,7 @@ class ExactlyOnce(Invariant):
 
 
 def _first_seen(results: list[tuple[Shown, Out]]) -> dict[Id, dict[int, Shown]]:
-    """Of each record, by `j`, where that output is visible first."""
+    """For each record and each `j` the first appearance of that output."""
     seen: dict[Id, dict[int, Shown]] = {}
     for entry, out in results:
         seen.setdefault(out.id, {}).setdefault(out.j, entry)
@@ -68,7 +68,7 @@ def _doubled(view: SubtaskView, results: list[tuple[Shown, Out]]) -> Iterator[An
 
 
 def _wrong_each(view: SubtaskView, results: list[tuple[Shown, Out]]) -> Iterator[Anomaly]:
-    """What is wrong with an emission by itself; one that is visible twice is told once."""
+    """Phantom and wrong results; an emission that is visible twice is reported once."""
     for out in {out.n: out for _, out in results}.values():
         taken = view.source.records.get(out.id)
         if taken is None:
@@ -95,7 +95,7 @@ def _wrong(view: SubtaskView, out: Out, taken: Taken) -> str:
 
 
 def _gaps(view: SubtaskView, seen: dict[Id, dict[int, Shown]]) -> Iterator[Anomaly]:
-    """Records whose outputs are unknown but for one thing: they are numbered 0, 1, 2, ..."""
+    """Records whose outputs are unknown: all that is known of them is the numbering 0, 1, 2, ..."""
     for record, by_number in seen.items():
         if record in view.source.records and view.expected.of(record).outputs is None:
             gap = next(j for j in range(len(by_number) + 1) if j not in by_number)
@@ -114,10 +114,10 @@ def _lost(view: SubtaskView, seen: dict[Id, dict[int, Shown]]) -> Iterator[Anoma
         place = f"record {shown(record)} (position {taken.pos}) of subtask {view.s}"
         if missing:
             decided = () if outcome is None else (outcome.n,)
-            say = f"output {listed(missing)} of {place} is visible nowhere"
+            say = f"output {listed(missing)} of {place} is missing from the sink's output"
             yield Anomaly(
                 kind="lost", s=view.s, id=record, events=tuple(sorted({taken.n, *decided})), say=say
             )
         elif wanted is None and outcome is None and not begun:
-            say = f"{place} has neither an outcome nor an output that is visible"
+            say = f"{place} has neither an outcome nor a visible output"
             yield Anomaly(kind="lost", s=view.s, id=record, events=(taken.n,), say=say)

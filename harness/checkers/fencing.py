@@ -1,8 +1,8 @@
-"""V13 fencing: once a newer attempt of a subtask has taken effect, nothing of an older one does.
+"""V13 fencing: after a newer attempt of a subtask has written or committed, no older attempt does.
 
-Answers to fencing tokens as in KAFKA-12693. Invariant judged: per subtask, tokens never fall along the
-database's commit order, nor the attempts that commits name along the history. O(n log n) for the order;
-grows with effects.
+Answers to fencing tokens (KAFKA-12693). Invariant: per subtask, the tokens of effects never fall in the
+database's commit order, and the attempts that commits name never fall in history order. O(n log n) for sorting;
+memory grows with effects.
 """
 
 from __future__ import annotations
@@ -21,17 +21,21 @@ __all__ = ["Fencing"]
 
 
 class Fencing(Invariant):
-    """V13."""
+    """Checks V13 on commits and effects."""
 
     name = "V13"
     vacuous = "no subtask has two attempts, so none could be superseded"
 
     def not_claimed(self, case: Case) -> str:
-        """Claimed by `fenced`, where it shows at all."""
+        """It applies if the header says `fenced` and the history has an effect or a commit that names its attempt."""
         if not case.header.fenced:
             return "the header says that attempts are not fenced"
         commits = any(commit.a is not UNSET for view in case.views for commit in view.subtask.commits)
-        return "" if commits or case.trace.effects else "no effect, and no commit that names its attempt"
+        return (
+            ""
+            if commits or case.trace.effects
+            else "there is neither an effect nor a commit that names its attempt"
+        )
 
     def examine(self, view: SubtaskView) -> Findings:
         """Each commit of a superseded attempt."""
@@ -62,7 +66,7 @@ def _zombie_commits(commits: list[Commit]) -> Iterator[Anomaly]:
 
 
 def _zombie_effects(effects: list[Effect]) -> Iterator[Anomaly]:
-    """Of effects in the order of `seq`."""
+    """Zombie writes among effects sorted by `seq`."""
     highest: dict[int, Effect] = {}
     for effect in effects:
         before = highest.setdefault(effect.s, effect)

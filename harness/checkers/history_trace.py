@@ -1,7 +1,8 @@
-"""The trace: a history filed by subtask and attempt, the state of the one fold that all checkers share.
+"""The trace: a history indexed by subtask and attempt. All checkers share this one fold over the events.
 
-Answers to `jepsen.history`'s indexed histories. The fold is `Trace(header)`, `step`, `merge`; each checker
-judges its result. Events are filed as they came, nothing is concluded here. Memory grows with the history.
+Answers to the indexed histories of `jepsen.history`. The fold is `Trace(header)`, `step`, `merge`; each checker
+judges the result. Events are only filed here, never interpreted. `Stalls` keeps the times at which a fault
+stopped or slowed the operator's process or clock, which excuses lateness. Memory grows with the history.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ from harness.history.header import Header
 __all__ = ["Attempt", "Cut", "Settled", "Subtask", "Trace"]
 
 Settled = Res | Dead
-"""What may be the outcome of a record in an attempt."""
+"""An event that can be the outcome of a record in an attempt."""
 
 
 class Cut(NamedTuple):
-    """A snap, and its epoch: the emissions of its attempt from `since` up to `emitted`."""
+    """A snap and its epoch: the slice `since:emitted` of its attempt's emissions."""
 
     snap: Snap
     since: int
@@ -48,7 +49,7 @@ class Cut(NamedTuple):
 
 
 class Attempt:
-    """One attempt of one subtask. Mutable while it is filed."""
+    """The events of one attempt of one subtask. Mutable."""
 
     def __init__(self, s: int, a: int) -> None:
         self.s = s
@@ -61,10 +62,9 @@ class Attempt:
         self.outcomes: dict[Id, Settled] = {}
         """The earliest final `res` or `dead` of each record."""
         self.ended: int | None = None
-        """The event by which it had drained."""
+        """Number of the first `ended` event: the attempt has drained."""
 
     def file(self, event: OfAttempt) -> None:
-        """Take the next event of this attempt."""
         self.events.append(event)
         match event:
             case Out() | Owm():
@@ -84,13 +84,13 @@ class Attempt:
                 pass
 
     def merge(self, later: Self) -> None:
-        """Take what the same attempt left in the next piece of the history."""
+        """Append the events of the same attempt from the next piece of the history."""
         for event in later.events:
             self.file(event)
 
 
 class Subtask:
-    """Everything of one subtask, attempts in rising order. Mutable while it is filed."""
+    """The attempts and commits of one subtask. Mutable."""
 
     def __init__(self, s: int) -> None:
         self.s = s
@@ -98,19 +98,19 @@ class Subtask:
         self.commits: list[Commit] = []
 
     def attempt(self, a: int) -> Attempt:
-        """The attempt `a`, new if it was not known."""
+        """Attempt `a`; created on first use."""
         if a not in self.attempts:
             self.attempts[a] = Attempt(self.s, a)
         return self.attempts[a]
 
     @property
     def last(self) -> Attempt | None:
-        """The highest attempt; None where only the sink knows this subtask."""
+        """The highest attempt; None if the subtask has only commits."""
         return self.attempts[max(self.attempts)] if self.attempts else None
 
 
 class Trace:
-    """A whole history, or a piece of one, filed. Mutable: the state of the fold."""
+    """A history, or a piece of one, indexed by subtask. Mutable: the state of the fold."""
 
     def __init__(self, header: Header) -> None:
         self.header = header
@@ -123,10 +123,8 @@ class Trace:
         self.giveups: list[GiveUp] = []
         self.events = 0
         self.last: Event | None = None
-        """The history's last event."""
 
     def step(self, event: Event) -> None:
-        """Take the next event of the history."""
         self.events += 1
         self.last = event
         if isinstance(event, AttemptEvent):
@@ -151,15 +149,14 @@ class Trace:
                 assert_never(event)
 
     def extend(self, events: Iterable[Event]) -> Self:
-        """Take many events in order."""
         for event in events:
             self.step(event)
         return self
 
     def merge(self, later: Trace) -> None:
-        """Add the trace of another piece: one that follows this one's in time, or other subtasks' of that time.
+        """Add the trace of a later piece of the history, or of other subtasks in the same piece.
 
-        What belongs to no subtask (completions, faults, effects, ...) must come in its order, as in `step`.
+        Events that belong to no subtask (completions, faults, effects) must be merged in history order.
         """
         for s, other in later.subtasks.items():
             mine = self._subtask(s)

@@ -1,9 +1,9 @@
-"""The inputs that the checkers judge against: of a subtask, of an attempt, and which watermark an `owm` is.
+"""The input of a subtask and of an attempt, and the input watermark that each `owm` stands for.
 
-Answers to "Input of an attempt" and "Which watermark" of `docs/reference/history.md`. The source is deterministic, so
-the first `in` or `wm` of a position says what stands there. The input of an attempt is what it restored, then
-what it took in; positions decide the order. The k-th `owm` of a value stands for the k-th position of that
-value; one beyond them is surplus, is left out here, and is for V7 alone. Memory grows with positions.
+Implements "Input of an attempt" and "Which watermark" of `docs/reference/history.md`. The source is deterministic, so
+the first `in` or `wm` at a position defines the element there. The input of an attempt is what it restored and what
+it took in, ordered by position. The k-th `owm` of a value stands for the k-th position with that value; further ones
+are surplus, which only V7 judges. Memory grows with positions.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 def positions_of_emissions(
     emissions: Iterable[Emission], positions_of: Mapping[W, Sequence[int]]
 ) -> list[int | None]:
-    """For each emission the input position that it stands for as a watermark; None for `out` and surplus."""
+    """For each emission the input position of its watermark; None for an `out` or a surplus watermark."""
     left: Counter[W] = Counter()
     found: list[int | None] = []
     for emission in emissions:
@@ -49,19 +49,19 @@ def positions_of_emissions(
 
 
 class Taken(NamedTuple):
-    """A record as it was taken in."""
+    """A record as the source first delivered it."""
 
     pos: int
     n: int
-    """The event that first took it in."""
+    """Number of the first `in` event of the record."""
     ts: int | None
     expect: list[Any] | UnsetType
     key: Any | UnsetType
-    """Absent is no key; null is one."""
+    """Absent means no key; null is a key."""
 
 
 class SubtaskInput:
-    """Records by id and watermarks by position, over all attempts of a subtask."""
+    """The source of one subtask, over all attempts: records by id, watermarks by position."""
 
     def __init__(self, subtask: Subtask) -> None:
         self.records: dict[Id, Taken] = {}
@@ -74,17 +74,17 @@ class SubtaskInput:
                     self.watermarks.setdefault(event.pos, event)
         self.marks: list[int] = sorted(self.watermarks)
         self.positions_of: dict[W, list[int]] = {}
-        """Where each watermark's value stands, in rising order."""
+        """The positions of each watermark value, in rising order."""
         for pos in self.marks:
             self.positions_of.setdefault(self.watermarks[pos].w, []).append(pos)
 
     def position(self, record: Id) -> int | None:
-        """Where the record stands; None if this subtask never took it in."""
+        """The position of a record; None if this subtask never took it in."""
         taken = self.records.get(record)
         return None if taken is None else taken.pos
 
     def expect(self, record: Id) -> list[Any] | UnsetType:
-        """What its `in` says it must yield; absent if none says so."""
+        """The `expect` of its `in` events; absent if none has one."""
         taken = self.records.get(record)
         return UNSET if taken is None else taken.expect
 
@@ -116,11 +116,11 @@ class RecordOf(NamedTuple):
 
 
 Element = RecordOf | Mark
-"""What `elements` of a snap lists; a Mark and a record are never equal, for their lengths differ."""
+"""One entry of a snap's `elements`. A Mark never equals a RecordOf: the tuples differ in length."""
 
 
 def element_of(given: Mapping[str, Any]) -> Element:
-    """One entry of `elements`; fields that the page does not name are ignored."""
+    """One entry of `elements`; fields that `docs/reference/history.md` does not name are ignored."""
     return RecordOf(given["id"]) if "id" in given else Mark(given["pos"], given["w"])
 
 
@@ -130,10 +130,10 @@ def elements_of(given: Sequence[Mapping[str, Any]]) -> Iterator[Element]:
 
 
 class AttemptInput:
-    """The input of one attempt, in all its life: what it restored, then what it took from its source.
+    """The input of one attempt over its whole life: what it restored, then what it took from its source.
 
-    A restored record that the subtask never took in belongs to the input and has no position. What had become
-    of an input at some moment is `Progress`'s to say.
+    A restored record that the subtask never took in belongs to the input and has no position. `Progress` tells
+    the state of a record at a given event.
     """
 
     def __init__(self, attempt: Attempt, source: SubtaskInput) -> None:
@@ -162,10 +162,10 @@ class AttemptInput:
         self.left: dict[int, int] = {
             emission.n: pos for emission, pos in stands if pos is not None and isinstance(emission, Owm)
         }
-        """For each `owm`, by its `n`, the position that it stands for; surplus ones are absent."""
+        """For each `owm`, by its `n`, the position that it stands for; a surplus `owm` is absent."""
 
     def position(self, element: Element) -> int | None:
-        """Where an element stands; None for a record that the subtask never took in."""
+        """The position of an element; None for a record that the subtask never took in."""
         if isinstance(element, Mark):
             return element.pos
         known = self.records.get(element.id)

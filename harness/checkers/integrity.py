@@ -1,8 +1,8 @@
 """V19 integrity: every answer belongs to the call that asked for it.
 
-Answers to clients that hand the query after a cancelled one the cancelled one's rows. Invariant judged: over
-the whole history each call has a nonce of its own, and each answer the nonce of its call. O(n log n) for the
-order; memory grows with calls, for an old nonce may come back at any time.
+Convicts clients that cancel a query and return its rows to the next query. Invariant: over the whole history
+each call has a nonce of its own, and each answer carries the nonce of its call. O(n log n) for sorting; memory
+grows with calls, because an old nonce may come back at any time.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ __all__ = ["Integrity"]
 
 
 class Integrity(Invariant):
-    """V19."""
+    """Checks V19 over the whole history."""
 
     name = "V19"
     vacuous = "no call and no answer has a nonce"
 
     def not_claimed(self, case: Case) -> str:
-        """Where any nonce was written down."""
+        """It applies if any call or answer has a nonce."""
         asked = (
             isinstance(event, Call | Res) and event.nonce is not UNSET
             for attempt in _attempts(case)
@@ -37,7 +37,7 @@ class Integrity(Invariant):
         return "" if any(asked) else self.vacuous
 
     def across(self, case: Case) -> Findings:
-        """Each nonce that a second call has, each answer to another call."""
+        """Each nonce that two calls share, and each answer that carries another call's nonce."""
         calls = [e for attempt in _attempts(case) for e in attempt.events if isinstance(e, Call)]
         asked = [call for call in sorted(calls, key=lambda call: call.n) if call.nonce is not UNSET]
         first: dict[Hashable, Call] = {}
@@ -72,20 +72,20 @@ def _foreign(attempt: Attempt, first: dict[Hashable, Call]) -> Iterator[Anomaly]
         sent = own.get((res.id, res.try_), {})
         asker = first.get(nonce)
         stolen = asker is not None and asker.n < res.n
-        # A call whose nonce nobody wrote down may have sent this one, unless it is known to be another's.
+        # A call without a recorded nonce may have sent this one, unless the nonce belongs to another call.
         if nonce not in sent and (sent or stolen):
             yield _misdirected(res, next(iter(sent.values()), None), asker)
 
 
 def _misdirected(res: Res, mine: Call | None, asker: Call | None) -> Anomaly:
-    tale = [f"the answer to {_named(res)} has the nonce {shown(res.nonce)}"]
+    clauses = [f"the answer to {_named(res)} has the nonce {shown(res.nonce)}"]
     if mine is not None:
-        tale.append(f"but the call had {shown(mine.nonce)}")
+        clauses.append(f"but the call had {shown(mine.nonce)}")
     if asker is not None:
-        tale.append(f"{'and' if mine else 'but'} that is the nonce of {_named(asker)}")
+        clauses.append(f"{'and' if mine else 'but'} that is the nonce of {_named(asker)}")
     events = {res.n} | {call.n for call in (mine, asker) if call is not None}
     return Anomaly(
-        kind="foreign-response", s=res.s, id=res.id, events=tuple(sorted(events)), say=", ".join(tale)
+        kind="foreign-response", s=res.s, id=res.id, events=tuple(sorted(events)), say=", ".join(clauses)
     )
 
 

@@ -1,10 +1,9 @@
-"""What a checker is: an invariant of `docs/reference/history.md` as a function of a traced history.
+"""The checker protocol: an invariant of `docs/reference/history.md` as a function of a traced history.
 
-Answers to Jepsen's `Checker`. The fold over events (`history_trace.Trace`: start, step, merge) is shared,
-for each checker would otherwise keep its own copy of it; what is left to a checker is `examine`, one
-subtask at a time, and `across`, for what only the whole shows. Both give `Findings`, which add up: the seam
-at which subtasks can be examined on many machines. Invariant: a checker sees the case only, never the
-operator, a clock or a file.
+Answers to Jepsen's `Checker`. All checkers share one fold over the events (`history_trace.Trace`: start, step,
+merge). A checker adds `examine`, which judges one subtask, and `across`, which judges what needs all subtasks.
+Both return `Findings`, which can be added, so subtasks can be examined on different machines. Invariant: a
+checker sees only the case, never the operator, a clock or a file.
 """
 
 from __future__ import annotations
@@ -19,21 +18,21 @@ from harness.verdict import Anomaly, InvariantVerdict, Outcome
 __all__ = ["ANOMALIES_MAX", "Findings", "Invariant", "conclude", "settle"]
 
 ANOMALIES_MAX = 100
-"""Anomalies listed for one invariant; the rest is counted in `omitted`."""
+"""Most anomalies listed for one invariant; further ones are counted in `omitted`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What was found somewhere; two findings add up to one."""
+    """The result of examining one subtask or the whole case; findings can be added."""
 
     anomalies: tuple[Anomaly, ...] = ()
     pending: tuple[str, ...] = ()
-    """What would be an anomaly had the run finished normally, one clause each: the answer is unknown."""
+    """What would be an anomaly if the run had finished normally, one clause each; makes the outcome unknown."""
     shortfalls: tuple[str, ...] = ()
-    """What was to be observed and was not (V23), one clause each: the answer is vacuous."""
+    """What was expected and not observed (V23), one clause each; makes the outcome vacuous."""
     observed: int = 0
     exposed: bool = False
-    """Something was there that could have violated the invariant."""
+    """Whether the history held anything that could have violated the invariant."""
 
     def __add__(self, other: Findings) -> Findings:
         return Findings(
@@ -46,27 +45,27 @@ class Findings:
 
 
 class Invariant(Protocol):
-    """One rule. The defaults suit a rule that always applies and is about subtasks apart from each other."""
+    """One invariant. The defaults suit one that always applies and is judged for each subtask separately."""
 
     name: str
-    """`V8`."""
+    """Its number in `docs/reference/history.md`, such as `V8`."""
     vacuous: str
-    """Why nothing could have violated it, when `exposed` was found nowhere."""
+    """The reason to give when nothing in the history could have violated it (`exposed` is false)."""
     unsettled: str = "the run did not finish normally, and so far "
-    """What introduces the clauses of `pending`."""
+    """The words that precede the clauses of `pending`."""
 
     def not_claimed(self, case: Case) -> str:
-        """Why it does not apply; the empty string if it does."""
+        """Why it does not apply to this history; empty if it applies."""
         del case
         return ""
 
     def examine(self, view: SubtaskView) -> Findings:
-        """What one subtask shows."""
+        """The findings on one subtask."""
         del view
         return Findings()
 
     def across(self, case: Case) -> Findings:
-        """What only all subtasks together show."""
+        """The findings that need all subtasks."""
         del case
         return Findings()
 
@@ -80,7 +79,7 @@ def conclude(invariant: Invariant, case: Case) -> InvariantVerdict:
 
 
 def settle(invariant: Invariant, parts: Iterable[Findings]) -> InvariantVerdict:
-    """The verdict that findings add up to: a violation beats unknown beats vacuous."""
+    """The verdict on the sum of the findings: a violation beats unknown, unknown beats vacuous."""
     parts = list(parts)
     anomalies = sorted(
         (anomaly for part in parts for anomaly in part.anomalies),

@@ -1,8 +1,8 @@
-"""The judge: runs every checker over a history and says what holds, what does not, and what cannot be told.
+"""The judge: runs every checker over a history and combines their verdicts into one.
 
-Answers to Jepsen's `check-safe` and `merge-valid`, and to "The verdict" of `docs/reference/history.md`. A checker that
-raises gives `unknown` with its traceback, never `pass`. A history that breaks the format is not judged. The
-overall verdict is the worst of those that count; where none counts, it is vacuous.
+Answers to Jepsen's `check-safe` and `merge-valid`; implements "The verdict" of `docs/reference/history.md`. A checker
+that raises yields `unknown` with its traceback, never `pass`. A history that breaks the format is not judged. The
+overall verdict is the worst of the verdicts that count, or vacuous if none counts.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ __all__ = [
 ]
 
 _ALWAYS_COUNTS = "V23"
-"""Its `vacuous` says that the run showed too little."""
+"""A vacuous V23 always counts: the run did not show what was expected."""
 
 
 def overall(
     verdicts: Iterable[InvariantVerdict], *, decisive: Sequence[str] | None, took_anything: bool
 ) -> Outcome:
-    """The verdict on a history whose invariants got `verdicts`."""
+    """The overall outcome, given the verdict on each invariant."""
     counted = [outcome for verdict in verdicts for outcome in _counted(verdict, decisive)]
     outcome = worst(counted)
     return Outcome.VACUOUS if outcome is Outcome.PASS and not took_anything else outcome
@@ -69,16 +69,16 @@ def _counted(verdict: InvariantVerdict, decisive: Sequence[str] | None) -> list[
 
 
 Progress = Callable[[int, int], None]
-"""Is told how many bytes of a file have been read, and how many there are."""
+"""Callback: bytes of the file read so far, bytes in total."""
 
 
 EXACT_BELOW = 256 * 1024
-"""Bytes of a file that is judged exactly without being screened."""
+"""A file with fewer bytes is judged without the screen, which would save no time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Malformed:
-    """A file that breaks the format: every breach with its line; nothing of it was judged."""
+    """A file that breaks the format, with every breach and its line; no checker ran."""
 
     breaches: tuple[Breach, ...]
     warnings: tuple[str, ...] = ()
@@ -100,7 +100,7 @@ def judge(
     checkers: Sequence[Invariant] = CHECKERS,
     screened: bool = True,
 ) -> Judgement:
-    """Judge a well-formed history. The screen goes first; unscreened the answer is the same, and slower."""
+    """Judge a well-formed history. `screened=False` gives the same judgement without the fast screen."""
     events = events if isinstance(events, list) else list(events)
     screening = screen_history(header, [events], checkers=checkers) if screened else Declined()
     if isinstance(screening, Declined):
@@ -116,11 +116,11 @@ def judge_file(
     progress: Progress | None = None,
     exact_below: int = EXACT_BELOW,
 ) -> Judgement | Malformed:
-    """Judge a history file, if it is one. Raises UsageError where it cannot be read.
+    """Judge a history file. Raises UsageError if it cannot be read.
 
-    A regular history is read once and not held in memory; where the screen suspects something, the file is read
-    again for the checkers concerned; where it leaves the screen's competence, all of it is judged exactly. So is a
-    file of fewer than `exact_below` bytes: there is no time to be saved.
+    A regular history is read once, in constant memory. If the screen suspects some invariants, the file is read
+    again for their checkers. If the screen declines the history, or the file has fewer than `exact_below` bytes,
+    every checker judges it.
     """
     with _uncollected(), integers_of_any_length():
         try:
@@ -149,13 +149,13 @@ def _judge_streamed(
 
 
 def _reader(path: Path, progress: Progress | None) -> HistoryReader:
-    """The exact reader, which tells how far it has come."""
+    """The exact reader; reports progress if asked to."""
     if progress is None or path.suffix in COLUMNAR:
         return open_history(path)
-    return HistoryReader(_telling(Chunks(path), path.stat().st_size, progress))
+    return HistoryReader(_reporting(Chunks(path), path.stat().st_size, progress))
 
 
-def _telling(chunks: Chunks, size: int, progress: Progress) -> Iterator[Line]:
+def _reporting(chunks: Chunks, size: int, progress: Progress) -> Iterator[Line]:
     for line in numbered(chunks):
         yield line
         progress(chunks.done, size)
@@ -177,7 +177,7 @@ def _completed(
     checkers: Sequence[Invariant],
     warnings: Sequence[str] = (),
 ) -> Judgement:
-    """The judgement that the screen began: what it suspects is judged exactly."""
+    """The screen's verdicts, completed by the exact checkers of the invariants that it suspects."""
     found = dict(acquittal.verdicts)
     suspected = [checker for checker in checkers if checker.name not in found]
     if suspected:
@@ -193,14 +193,14 @@ def _completed(
 
 
 def judge_reader(reader: HistoryReader, *, checkers: Sequence[Invariant] = CHECKERS) -> Judgement | Malformed:
-    """Judge what a reader gives."""
+    """Judge the events of a reader with every checker, without the screen."""
     with _uncollected(), integers_of_any_length():
         return _judge_reader(reader, checkers)
 
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Everything read stays until the verdict: the collector would walk all of it over and over, for nothing."""
+    """Garbage collection off: all events stay alive until the verdict, so collecting only costs time."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -224,7 +224,7 @@ def _judge_reader(reader: HistoryReader, checkers: Sequence[Invariant]) -> Judge
 def judge_trace(
     trace: Trace, *, checkers: Sequence[Invariant] = CHECKERS, warnings: Sequence[str] = ()
 ) -> Judgement:
-    """Judge what the fold over events has filed."""
+    """Judge a complete trace with every checker, without the screen."""
     case = Case(trace)
     return _judgement(
         trace.header,

@@ -1,8 +1,8 @@
-"""V16 liveness: once the last fault has healed, the operator goes on to its end.
+"""V16 liveness: after the last fault has healed, the operator makes progress until the end of its input.
 
-Answers to FLINK-40456 and to every lost wake-up: nothing is wrong but that nothing happens any more. Invariant
-judged: nobody had to give up waiting while all faults had ended long enough before. O(n log n) for each `giveup`;
-grows with the input of the last attempts.
+Answers to FLINK-40456 and to lost wake-ups. Invariant: no `giveup` (the run's driver stopped waiting) while every
+fault had ended at least the bound `recover` before. O(n log n) for each `giveup`; memory grows with the input of
+the last attempts.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _US_PER_MS = 1000
 
 
 class Liveness(Invariant):
-    """V16."""
+    """Checks V16 at each `giveup`."""
 
     name = "V16"
     vacuous = ""
     unsettled = ""
 
     def across(self, case: Case) -> Findings:
-        """Each time that somebody stopped waiting, and whether anything excused the operator by then."""
+        """Each `giveup`, unless a fault that is active or ended recently excuses the operator."""
         anomalies: list[Anomaly] = []
         pending: list[str] = []
         for giveup in case.trace.giveups:
@@ -42,14 +42,14 @@ class Liveness(Invariant):
             else:
                 anomalies.append(_stuck(case, giveup))
         if not case.finished and not case.trace.giveups:
-            pending.append("the run did not finish normally, and nobody has given up waiting for it")
+            pending.append("the run did not finish normally, and the history has no giveup")
         return Findings(
             anomalies=tuple(anomalies), pending=tuple(pending), observed=len(case.trace.giveups), exposed=True
         )
 
 
 def _excuse(case: Case, giveup: GiveUp) -> str:
-    """Which fault may still have held the operator up; the empty string if none."""
+    """The fault that may explain the lack of progress; empty if none."""
     running: dict[str, int] = {}
     recover_ms = case.header.bounds.recover
     recent = ""
@@ -67,20 +67,20 @@ def _excuse(case: Case, giveup: GiveUp) -> str:
 
 
 class _Came(NamedTuple):
-    """An element of an attempt's input, and the event by which it came there."""
+    """An element of an attempt's input, and the event that brought it in."""
 
     n: int
     place: int
-    """Among those of one `restore`."""
+    """Its index in the elements of one `restore`; else 0."""
     view: SubtaskView
     element: Element
 
 
 def _stuck(case: Case, giveup: GiveUp) -> Anomaly:
     oldest = [came for view in case.views if (came := _first_unresolved(view, giveup.n)) is not None]
-    since = f"waiting was given up (event {giveup.n}) with no fault left that could excuse it"
+    since = f"the run had not ended when the wait was given up (event {giveup.n}), and no fault explains that"
     if not oldest:
-        say = f"{since}: the run had not come to its end, though nothing taken in was unresolved"
+        say = f"{since}: every element taken in was resolved"
         return Anomaly(kind="stuck", events=(giveup.n,), say=say)
     came = min(oldest, key=lambda came: came[:2])
     element, s = came.element, came.view.s
@@ -91,12 +91,12 @@ def _stuck(case: Case, giveup: GiveUp) -> Anomaly:
         id=None if isinstance(element, Mark) else element.id,
         w=element.w if isinstance(element, Mark) else None,
         events=(came.n, giveup.n),
-        say=f"{since}: {named} of subtask {s}, there since event {came.n}, was still unresolved",
+        say=f"{since}: {named} of subtask {s}, taken in by event {came.n}, was still unresolved",
     )
 
 
 def _first_unresolved(view: SubtaskView, until: int) -> _Came | None:
-    """Of the newest attempt that had started by then, what came in first and was open."""
+    """The first unresolved element of the newest attempt that had started before event `until`."""
     started = (a for a in view.subtask.attempts.values() if a.start is not None and a.start.n < until)
     attempt = max(started, key=lambda attempt: attempt.a, default=None)
     if attempt is None:

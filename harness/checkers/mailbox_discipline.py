@@ -1,8 +1,8 @@
-"""V21 mailbox: one thread does everything an attempt does, between start and close, one record at a time.
+"""V21 mailbox: one thread does all the work of an attempt, between its start and close, one record at a time.
 
-Answers to Flink's mailbox model, FLINK-13063 and FLINK-35810. Invariant judged: calls, outcomes, emissions and
-snapshots of an attempt carry one thread, none comes before its `start` or after its `close`, and the outputs of
-one record leave without another's in between. O(n); grows with the records of the attempt that have left.
+Answers to Flink's mailbox model, FLINK-13063 and FLINK-35810. Invariant: all calls, outcomes, emissions and
+snapshots of an attempt name the same thread, none comes before its `start` or after its `close`, and no other
+record's output leaves between two outputs of one record. O(n); memory grows with the records that have left.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from harness.verdict import Anomaly
 __all__ = ["MailboxDiscipline"]
 
 _Act = Call | Res | Emission | Snap
-"""What only the task's thread may do."""
+"""Actions that only the task's thread may perform."""
 
 
 class MailboxDiscipline(Invariant):
-    """V21."""
+    """Checks V21 for each attempt."""
 
     name = "V21"
     vacuous = "nothing was called, settled, emitted or snapped"
 
     def examine(self, view: SubtaskView) -> Findings:
-        """Each act of another thread or outside its attempt's life, and each record whose outputs are split."""
+        """Each action on another thread or outside the attempt's life, each record whose outputs are interleaved."""
         anomalies: list[Anomaly] = []
         observed = 0
         for attempt in view.subtask.attempts.values():
@@ -70,13 +70,13 @@ def _outside_life(attempt: Attempt, acts: list[_Act]) -> Iterator[Anomaly]:
 
 @dataclass(slots=True, kw_only=True)
 class _Outputs:
-    """Those of one record that have left. Mutable."""
+    """The outputs of one record that have left. Mutable."""
 
     lowest: Out
-    """Of those since another record's last left."""
+    """The lowest output since another record's output last left."""
     split: tuple[Out, Out] | None = None
-    """The lowest of those before, and the output of another record that came after it."""
-    told: bool = False
+    """The lowest output before that, and the other record's output that followed it."""
+    reported: bool = False
 
 
 def _interleaved(acts: list[_Act]) -> Iterator[Anomaly]:
@@ -92,14 +92,14 @@ def _interleaved(acts: list[_Act]) -> Iterator[Anomaly]:
             outputs = left[out.id] = _Outputs(lowest=out)
         elif (previous is not None and previous.id != out.id) or out.j < outputs.lowest.j:
             outputs.lowest = out
-        if outputs.split is not None and not outputs.told and outputs.split[0].j < out.j:
-            outputs.told = True
+        if outputs.split is not None and not outputs.reported and outputs.split[0].j < out.j:
+            outputs.reported = True
             yield _split(outputs.split, out)
         previous = out
 
 
 def _interrupt(outputs: _Outputs, *, by: Out) -> None:
-    """Another record's output leaves after these."""
+    """Note that another record's output leaves after these."""
     if outputs.split is None or outputs.lowest.j < outputs.split[0].j:
         outputs.split = outputs.lowest, by
 

@@ -1,8 +1,8 @@
-"""V4 monotone: watermarks never go back, unless the source itself does.
+"""V4 monotone: watermarks never go back, unless the source's own watermarks do.
 
-Invariant judged: in O*, and inside each attempt, no watermark w2 follows a w1 > w2 unless somewhere in the
-source an occurrence of w2 follows one of w1. Surplus watermarks are V7's and are passed over. O(n log n);
-memory grows with the watermarks of one sequence.
+Invariant: in the effective output O*, and inside each attempt, no watermark w2 follows a w1 > w2 unless somewhere
+in the source w2 follows w1. Surplus watermarks are left to V7. O(n log n); memory grows with the watermarks of
+one sequence.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ __all__ = ["Monotone"]
 
 
 class Monotone(Invariant):
-    """V4."""
+    """Checks V4 in O* and in each attempt."""
 
     name = "V4"
     vacuous = "no watermark came in or left"
 
     def examine(self, view: SubtaskView) -> Findings:
-        """Each `owm` that goes back, told once though it may do so in its attempt and in O*."""
+        """Each `owm` that goes back; reported once even if it does so both in its attempt and in O*."""
         found: dict[int, Anomaly] = {}
         output = [entry.emission for entry in view.output]
         sequences = [_standing(output, view.output_marks)]
@@ -42,7 +42,7 @@ class Monotone(Invariant):
         return Findings(anomalies=tuple(found.values()), observed=left)
 
     def across(self, case: Case) -> Findings:
-        """Whether there was any watermark at all."""
+        """The invariant was exposed if the history has any watermark."""
         return Findings(exposed=case.watermarks_seen)
 
 
@@ -52,7 +52,7 @@ def _standing(emissions: Iterable[Emission], marks: Sequence[int | None]) -> lis
 
 
 def _going_back(sequence: list[Owm], source: SubtaskInput) -> Iterator[tuple[Owm, Owm]]:
-    """Each watermark that a higher one went before, though the source never has it after that one."""
+    """Each watermark after a higher one that it never follows in the source, with that higher one."""
     front = _Front()
     for owm in sequence:
         places = source.positions_of.get(owm.w)
@@ -63,17 +63,17 @@ def _going_back(sequence: list[Owm], source: SubtaskInput) -> Iterator[tuple[Owm
 
 
 class _Front:
-    """Of the watermarks seen, those that no other beats in both value and first position. Mutable.
+    """Watermarks seen so far, without those that another beats in both value and first position. Mutable.
 
-    Sorted by value, so first positions fall from left to right: the best witness against a watermark is the
-    first entry above it.
+    Sorted by value; first positions therefore fall from left to right, and the best witness against a watermark
+    is the first entry above it.
     """
 
     def __init__(self) -> None:
         self._entries: list[tuple[float, float, int, Owm]] = []
 
     def higher_than(self, owm: Owm) -> tuple[float, Owm] | None:
-        """Of the watermarks above, the one whose first position is last."""
+        """The higher watermark with the greatest first position, preceded by that position."""
         index = bisect_right(self._entries, height(owm.w), key=lambda entry: entry[0])
         if index == len(self._entries):
             return None
@@ -100,7 +100,7 @@ def _back(view: SubtaskView, owm: Owm, higher: Owm) -> Anomaly:
         w=owm.w,
         events=(higher.n, owm.n),
         say=(
-            f"watermark {shown(owm.w)} leaves after {shown(higher.w)}, which is higher,"
-            f" and nowhere in the source of subtask {view.s} does it follow that one"
+            f"watermark {shown(owm.w)} leaves after the higher {shown(higher.w)}, though it never follows that one in"
+            f" the source of subtask {view.s}"
         ),
     )

@@ -1,9 +1,8 @@
-"""V5 no crossing: a watermark leaves only when everything that came in ahead of it is resolved.
+"""V5 no crossing: a watermark leaves only after every record before it is resolved.
 
-Answers to flink-agents#178 and FLINK-40517. Invariant judged: inside an attempt, at each `owm`, every
-record of the attempt's input with a lower position is resolved. A record that is taken in only later counts
-as well. Each record is looked at once, plus once if its outcome reopens it: O(n log n); grows with the
-attempt's input.
+Answers to flink-agents#178 and FLINK-40517. Invariant: in an attempt, at each `owm`, every record of the
+attempt's input with a lower position is resolved, including records that the attempt takes in only later.
+O(n log n); memory grows with the attempt's input.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ __all__ = ["NoCrossing"]
 
 
 class NoCrossing(Invariant):
-    """V5."""
+    """Checks V5 for each attempt."""
 
     name = "V5"
     vacuous = "no watermark came in or left"
 
     def examine(self, view: SubtaskView) -> Findings:
-        """Each record that a watermark behind it has crossed, in each attempt."""
+        """Each record that a later watermark has overtaken, in each attempt."""
         anomalies: list[Anomaly] = []
         left = 0
         for a, attempt in view.subtask.attempts.items():
@@ -40,7 +39,7 @@ class NoCrossing(Invariant):
         return Findings(anomalies=tuple(anomalies), observed=left)
 
     def across(self, case: Case) -> Findings:
-        """Whether there was any watermark at all."""
+        """The invariant was exposed if the history has any watermark."""
         return Findings(exposed=case.watermarks_seen)
 
 
@@ -54,7 +53,7 @@ def _crossed(view: SubtaskView, attempt: Attempt, taken: AttemptInput) -> Iterat
         if not isinstance(event, Owm):
             touched = progress.step(event)
             if touched in passed and not progress.resolved(touched):
-                # Its `expect` had left, then its outcome asked for more.
+                # All outputs of its `expect` had left; then its outcome called for more.
                 heappush(ahead, passed.pop(touched))
             continue
         mark = taken.left.get(event.n, -math.inf)

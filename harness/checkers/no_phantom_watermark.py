@@ -1,8 +1,9 @@
-"""V7 no phantom: a watermark leaves only if it came in, as often as it did, and nothing follows the last one.
+"""V7 no phantom: a watermark leaves only if it came in, no more often than it did, and nothing follows the final one.
 
-Answers to FLINK-36859, an epoch that ended twice, and to a final watermark that leaves before the queue has
-drained. Invariant judged: each `owm` has its value in its attempt's input by then; O* has no value more often
-than the subtask's input; in O* nothing stands after `"end"`. O(n); grows with the values of an attempt.
+Answers to FLINK-36859 (an epoch that ended twice) and to a final watermark that leaves before the queue has
+drained. Invariant: the value of each `owm` is in its attempt's input by then; O* holds no watermark value more
+often than the subtask's input; in O* nothing follows the watermark `"end"`. O(n); memory grows with the distinct
+watermarks.
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ __all__ = ["NoPhantomWatermark"]
 
 
 class NoPhantomWatermark(Invariant):
-    """V7."""
+    """Checks V7 for each attempt and for O*."""
 
     name = "V7"
     vacuous = "no watermark came in or left"
 
     def examine(self, view: SubtaskView) -> Findings:
-        """Each watermark from nowhere, each one too many, and all that follows the final one."""
+        """Each phantom watermark, each repeated one, and each emission after the final one."""
         attempts = view.subtask.attempts.values()
         phantoms = [anomaly for attempt in attempts for anomaly in _phantoms(attempt)]
         left = sum(isinstance(e, Owm) for attempt in attempts for e in attempt.emissions)
         return Findings(anomalies=(*phantoms, *_repeated(view), *_after_end(view)), observed=left)
 
     def across(self, case: Case) -> Findings:
-        """Whether there was any watermark at all."""
+        """The invariant was exposed if the history has any watermark."""
         return Findings(exposed=case.watermarks_seen)
 
 
@@ -58,19 +59,19 @@ def _phantoms(attempt: Attempt) -> Iterator[Anomaly]:
 
 
 def _repeated(view: SubtaskView) -> Iterator[Anomaly]:
-    """Each visible watermark for which the source has no position left, once."""
+    """Each watermark in O* beyond the number of its positions in the source, reported once."""
     last: dict[W, Shown] = {}
     found: dict[int, Anomaly] = {}
     for entry, mark in zip(view.output, view.output_marks, strict=True):
         owm = entry.emission
         if isinstance(owm, Owm) and (positions := view.source.positions_of.get(owm.w)):
             if mark is None and owm.n not in found:
-                found[owm.n] = _once_more(view, entry, last[owm.w], owm, len(positions))
+                found[owm.n] = _repeat(view, entry, last[owm.w], owm, len(positions))
             last[owm.w] = entry
     yield from found.values()
 
 
-def _once_more(view: SubtaskView, entry: Shown, before: Shown, owm: Owm, times: int) -> Anomaly:
+def _repeat(view: SubtaskView, entry: Shown, before: Shown, owm: Owm, times: int) -> Anomaly:
     often = "once" if times == 1 else f"{times} times"
     return Anomaly(
         kind="repeated-watermark",
@@ -82,7 +83,7 @@ def _once_more(view: SubtaskView, entry: Shown, before: Shown, owm: Owm, times: 
 
 
 def _after_end(view: SubtaskView) -> Iterator[Anomaly]:
-    """Each emission that is visible after the final watermark, once."""
+    """Each emission in O* after the final watermark, reported once."""
     end: Shown | None = None
     found: dict[int, Anomaly] = {}
     for entry in view.output:

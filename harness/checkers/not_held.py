@@ -1,9 +1,9 @@
-"""V6 not held: every watermark leaves, and soon after nothing ahead of it is open any more.
+"""V6 not held: every watermark leaves, soon after all records before it are resolved.
 
-Answers to FLINK-40101, where no watermark passed for minutes, and to FLINK-37981, where the last one was
-missing. Invariant judged: after a normal finish each watermark of the source is in O*; and, with the bound,
-none leaves an attempt later than that after it was ready, unless a fault held the operator up meanwhile.
-O(n log n); grows with the attempt's input.
+Answers to FLINK-40101, where no watermark left for minutes, and to FLINK-37981, where the last one was missing.
+Invariant: after a normal finish each watermark of the source is in O*; and none leaves an attempt later than
+the bound `watermark_hold` after it was ready, unless a fault stalled the operator meanwhile. O(n log n); memory
+grows with the attempt's input.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _US_PER_MS = 1000
 
 
 class NotHeld(Invariant):
-    """V6."""
+    """Checks V6 for each subtask."""
 
     name = "V6"
     vacuous = "no watermark came in or left"
 
     def examine(self, view: SubtaskView) -> Findings:
-        """Each watermark that is not visible, and each that left too late."""
+        """Each watermark that is missing from O*, and each that left too late."""
         lost = tuple(_lost(view))
         held: list[Anomaly] = []
         if (bound_ms := view.case.header.bounds.watermark_hold) is not None:
@@ -45,7 +45,7 @@ class NotHeld(Invariant):
         )
 
     def across(self, case: Case) -> Findings:
-        """Whether there was any watermark at all."""
+        """The invariant was exposed if the history has any watermark."""
         return Findings(exposed=case.watermarks_seen)
 
 
@@ -53,13 +53,13 @@ def _lost(view: SubtaskView) -> Iterator[Anomaly]:
     visible = {mark for mark in view.output_marks if mark is not None}
     covered = -math.inf
     if view.case.header.operator.coalesces_watermarks:
-        # Any position of a value that has left may be the one that did, and stand for all before it.
+        # Any position of a value that left may be the one that left, and it covers all before it.
         values = {view.source.watermarks[mark].w for mark in visible}
         covered = max((view.source.positions_of[w][-1] for w in values), default=-math.inf)
     for pos in view.source.marks:
         if pos > covered and pos not in visible:
             wm = view.source.watermarks[pos]
-            say = f"watermark {shown(wm.w)} (position {pos}) of subtask {view.s} is visible nowhere"
+            say = f"watermark {shown(wm.w)} (position {pos}) of subtask {view.s} is missing from the sink's output"
             yield Anomaly(kind="watermark-lost", s=view.s, w=wm.w, events=(wm.n,), say=say)
 
 
@@ -87,6 +87,6 @@ def _late(owm: Owm, ready: OfAttempt, bound_ms: int) -> Anomaly:
         events=(ready.n, owm.n),
         say=(
             f"watermark {shown(owm.w)} leaves attempt {owm.a} of subtask {owm.s} {waited_ms:.3f} ms after it was"
-            f" ready (event {ready.n}), and at most {bound_ms} ms are allowed"
+            f" ready (event {ready.n}); at most {bound_ms} ms are allowed"
         ),
     )

@@ -1,8 +1,8 @@
-"""V1 ordered: in ordered mode results leave in the order of their records, watermarks in their places.
+"""V1 ordered: in ordered mode results leave in input order, and watermarks keep their place among them.
 
-Answers to Flink's `OrderedStreamElementQueue`. Invariant judged: along O*, (position, j) never falls, and no
-result stands before a watermark that precedes its record or after one that follows it. One pass and one look
-ahead over O*: memory grows with O*, time too.
+Answers to Flink's `OrderedStreamElementQueue`. Invariant: along the effective output O*, (position, j) never
+falls, and no result stands before a watermark that precedes its record or after one that follows it. O(n);
+memory grows with O*.
 """
 
 from __future__ import annotations
@@ -20,17 +20,16 @@ __all__ = ["Ordered"]
 
 
 class Ordered(Invariant):
-    """V1."""
+    """Checks V1 for each subtask of an ordered operator."""
 
     name = "V1"
     vacuous = "no result is visible, so none could be out of order"
 
     def not_claimed(self, case: Case) -> str:
-        """Only an ordered operator claims it."""
         return "" if case.header.operator.mode == "ordered" else "the operator is unordered"
 
     def examine(self, view: SubtaskView) -> Findings:
-        """Each `out` of O* that is out of its place."""
+        """Each `out` of O* that is out of order."""
         walk = _Walk(view)
         results = sum(isinstance(entry.emission, Out) for entry in view.output)
         for index in range(len(view.output)):
@@ -39,7 +38,7 @@ class Ordered(Invariant):
 
 
 class _Walk:
-    """O* walked from its begin; for each entry, what stands before it and what after. Mutable."""
+    """One pass over O*; compares each result with what stands before and after it. Mutable."""
 
     def __init__(self, view: SubtaskView) -> None:
         self._view = view
@@ -47,13 +46,12 @@ class _Walk:
         self._lowest_after = _lowest_from(self._marks)
         self._highest: tuple[float, int] = (-math.inf, 0)
         self._highest_out: Out | None = None
-        self._highest_mark = -math.inf  # positions may begin below 0, if a snap says so
+        self._highest_mark = -math.inf  # a snap may put positions below 0
         self._highest_mark_n = 0
         self.found: dict[int, Anomaly] = {}
-        """By the `n` of the result that is out of its place: it may appear twice, and is told once."""
+        """Keyed by the `n` of the result: it may appear twice in O* and is reported once."""
 
     def step(self, index: int) -> None:
-        """Look at one entry of O*."""
         emission = self._view.output[index].emission
         mark = self._marks[index]
         if isinstance(emission, Out):
@@ -69,18 +67,18 @@ class _Walk:
         coalesces = self._view.case.header.operator.coalesces_watermarks
         if before is not None and (pos, out.j) < self._highest:
             other = f"output {before.j} of record {shown(before.id)} (position {self._highest[0]})"
-            self._tell(out, pos, before.n, f"after {other}")
+            self._report(out, pos, before.n, f"after {other}")
         elif self._highest_mark > pos:
             mark = f"the watermark of position {self._highest_mark}"
-            self._tell(out, pos, self._highest_mark_n, f"after {mark}, which follows its record")
+            self._report(out, pos, self._highest_mark_n, f"after {mark}, which follows its record")
         elif lowest < pos and not coalesces:
             mark = f"the watermark of position {lowest}"
             witness = self._view.output[later].emission.n
-            self._tell(out, pos, witness, f"before {mark}, which precedes its record")
+            self._report(out, pos, witness, f"before {mark}, which precedes its record")
         if (pos, out.j) > self._highest:
             self._highest, self._highest_out = (pos, out.j), out
 
-    def _tell(self, out: Out, pos: int, witness: int, where: str) -> None:
+    def _report(self, out: Out, pos: int, witness: int, where: str) -> None:
         anomaly = Anomaly(
             kind="reordered",
             s=self._view.s,
@@ -92,6 +90,6 @@ class _Walk:
 
 
 def _lowest_from(marks: list[int | None]) -> list[tuple[float, int]]:
-    """For each place the lowest watermark position from there on, and where it leaves."""
+    """For each index of O* the lowest watermark position from there on, and the index of that watermark."""
     backwards = [(math.inf if mark is None else mark, place) for place, mark in enumerate(marks)][::-1]
     return [*accumulate(backwards, min)][::-1]

@@ -1,10 +1,10 @@
 """The outputs of a subtask: what a reader of the sink sees in the end, and what each record must yield.
 
-Answers to "Which snap", "Completed", "Chain", "Epoch", "Effective output", "Outcome" and "Expected outputs"
-of `docs/reference/history.md`. A completion, commit or restore means the snap of the attempt it names, else of the
-highest attempt, taken before it; without one it means nothing. An entry of the effective output is one
-appearance of one emission: as often as its epoch is committed. `None` as a list of outputs means unknown, not
-empty: then only the `j`s can be judged. Memory grows with attempts, snaps and records.
+Implements "Which snap", "Completed", "Chain", "Epoch", "Effective output", "Outcome" and "Expected outputs" of
+`docs/reference/history.md`. A completion, commit or restore refers to the snap that the attempt it names took before
+it; if it names none, to that of the highest attempt; if there is no such snap, it has no effect. An emission appears
+in the effective output as often as its epoch is committed. `None` as a list of outputs means unknown, not empty: then
+only the output numbers `j` can be judged. Memory grows with attempts, snaps and records.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
 
 
 class Checkpoints:
-    """The snaps of one subtask and what became of them."""
+    """The snaps of one subtask, and which of them were completed, committed or restored."""
 
     def __init__(
         self, subtask: Subtask, *, sink: Sink, dones: Sequence[Done], retires: Sequence[Retire]
@@ -53,7 +53,7 @@ class Checkpoints:
     def cut_before(
         self, c: int, n: int, *, attempt: int | None = None, below: int | None = None
     ) -> Cut | None:
-        """The snap of `c` taken before `n`: by `attempt`, else by the highest attempt (under `below`)."""
+        """The snap of checkpoint `c` before event `n`: by `attempt`, else by the highest attempt (below `below`)."""
         for cut in self._cuts.get(c, ()):
             named = attempt is None or cut.snap.a == attempt
             if named and cut.snap.n < n and (below is None or cut.snap.a < below):
@@ -61,22 +61,22 @@ class Checkpoints:
         return None
 
     def cut_committed(self, commit: Commit) -> Cut | None:
-        """The snap whose epoch a commit shows."""
+        """The snap whose epoch a commit makes visible."""
         named = None if commit.a is UNSET else commit.a
         return self.cut_before(commit.c, commit.n, attempt=named)
 
     def cut_restored(self, attempt: Attempt) -> Cut | None:
-        """The snap that an attempt starts from; None if there is none, or it starts from nothing."""
+        """The snap that an attempt starts from; None if it starts empty, or no such snap exists."""
         if attempt.start is None or attempt.start.from_ is None:
             return None
         return self.cut_before(attempt.start.from_, attempt.start.n, below=attempt.a)
 
     def completed_by(self, c: int, n: int) -> bool:
-        """Whether checkpoint `c` had been completed before the event `n`."""
+        """Whether checkpoint `c` was completed before event `n`."""
         return self._completed.get(c, n) < n
 
     def retired_by(self, c: int, n: int) -> int | None:
-        """The `retire` before `n` after which `c` must not be restored."""
+        """Number of the first `retire` before event `n` that forbids restoring checkpoint `c`."""
         return next((retire.n for retire in self._retires if retire.c >= c and retire.n < n), None)
 
     @property
@@ -85,7 +85,7 @@ class Checkpoints:
         return iter(self._completed)
 
     def _complete(self, event: Done | Commit, *, alone: bool) -> None:
-        """A `done` completes by itself, also for a subtask without a snap; a commit needs what it shows."""
+        """With `alone` the checkpoint completes even if this subtask has no snap of it; a commit needs its snap."""
         cut = self.cut_committed(event) if isinstance(event, Commit) else self.cut_before(event.c, event.n)
         if cut is not None:
             self.completions.setdefault((cut.snap.a, event.c), event.n)
@@ -94,11 +94,11 @@ class Checkpoints:
 
 
 class Chain:
-    """From the last attempt back through the snaps that were restored."""
+    """The last attempt, and the attempts before it, linked by the snaps that were restored."""
 
     def __init__(self, subtask: Subtask, checkpoints: Checkpoints) -> None:
         self.links: list[tuple[Attempt, Cut | None]] = []
-        """From the far end to the last attempt: each with the snap by which it is in the chain."""
+        """From the earliest to the last attempt, each with the snap that the next one restored; None for the last."""
         attempt, cut = subtask.last, None
         while attempt is not None:
             self.links.append((attempt, cut))
@@ -108,31 +108,31 @@ class Chain:
         self._until = {attempt.a: None if cut is None else cut.snap.n for attempt, cut in self.links}
 
     def holds(self, a: int, n: int) -> bool:
-        """Whether an emission or outcome `n` of attempt `a` stands in the chain."""
+        """Whether event `n` of attempt `a` precedes the snap that the next attempt restored."""
         if a not in self._until:
             return False
         until = self._until[a]
         return until is None or n < until
 
     def holds_snap(self, a: int, n: int) -> bool:
-        """Whether a snap `n` of attempt `a` stands in the chain: the one that was restored does too."""
+        """As `holds`, for the snap `n`; the restored snap itself belongs to the chain."""
         return self.holds(a, n) or self._until.get(a) == n
 
 
 class Shown(NamedTuple):
-    """An emission that is visible, and the commit that made it so (None: none was needed)."""
+    """A visible emission, and the commit that made it visible (None: the sink needs none)."""
 
     emission: Emission
     commit: int | None = None
 
     @property
     def witness(self) -> tuple[int, ...]:
-        """The events that show this appearance."""
+        """The events to list in an anomaly about this appearance."""
         return (self.emission.n,) if self.commit is None else (self.emission.n, self.commit)
 
 
 def effective_output(subtask: Subtask, *, sink: Sink, checkpoints: Checkpoints, chain: Chain) -> list[Shown]:
-    """O* of the subtask."""
+    """The effective output O* of the subtask, by the kind of sink."""
     match sink:
         case "append":
             emissions = (e for attempt in subtask.attempts.values() for e in attempt.emissions)
@@ -159,7 +159,7 @@ def _committed(subtask: Subtask, checkpoints: Checkpoints) -> Iterator[Shown]:
 
 
 def outputs(shown: list[Shown]) -> Iterator[tuple[Shown, Out]]:
-    """The records' results among what is visible."""
+    """The entries that are results of records, not watermarks."""
     return ((entry, entry.emission) for entry in shown if isinstance(entry.emission, Out))
 
 
@@ -176,23 +176,23 @@ def outputs_by(outcome: Settled, expect: list[Any] | UnsetType) -> list[Any] | N
 
 
 class Expectation(NamedTuple):
-    """What one record must yield in the end."""
+    """The outputs that one record must have in O*."""
 
     outputs: list[Any] | None
     """None: unknown."""
     outcome: Settled | None
-    """What decides; None: nothing does, or the deciding attempt has no outcome of it."""
+    """The outcome that decides; None if there is none in the deciding attempt."""
     begun: bool
-    """Some output of it is in O*."""
+    """Whether some output of it is in O*."""
 
     @property
     def substituted(self) -> bool:
-        """Whether a timeout's answer stands in for the real one."""
+        """Whether the outputs are a timeout's substitute answer."""
         return isinstance(self.outcome, Res) and self.outcome.r == "timeout" and bool(self.outputs)
 
 
 class ExpectedOutputs:
-    """The expectation of each record of a subtask; computed once, memory grows with records."""
+    """The expectation of each record of a subtask, computed on first use."""
 
     def __init__(self, subtask: Subtask, *, source: SubtaskInput, output: list[Shown], chain: Chain) -> None:
         self._subtask = subtask
@@ -204,7 +204,6 @@ class ExpectedOutputs:
         self._known: dict[Id, Expectation] = {}
 
     def of(self, record: Id) -> Expectation:
-        """What the record must yield."""
         if record not in self._known:
             self._known[record] = self._decide(record)
         return self._known[record]
@@ -222,7 +221,7 @@ class ExpectedOutputs:
 
 
 def _latest_standing(chain: Chain) -> dict[Id, Settled]:
-    """For each record its latest outcome that stands in the chain."""
+    """For each record its latest outcome within the chain."""
     latest: dict[Id, Settled] = {}
     for attempt, _ in chain.links:
         for record, outcome in attempt.outcomes.items():

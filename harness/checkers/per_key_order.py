@@ -1,8 +1,8 @@
 """V3 per-key order: the results of one key leave in the order of that key's records.
 
-Answers to operators that keep order by key (FLINK-40552), and to pools that part records by a hash of their
-key. Invariant judged: along O*, of the records of one key, no result has a smaller position than a result
-before it. A record without a key is compared with nothing. O(n); grows with the keys of O*.
+For operators that keep order by key (FLINK-40552), and pools that distribute records by a hash of their key.
+Invariant: along the effective output O*, among the records of one key, no result has a smaller position than an
+earlier result. A record without a key is not compared. O(n); memory grows with the keys of O*.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ __all__ = ["PerKeyOrder"]
 
 
 class PerKeyOrder(Invariant):
-    """V3."""
+    """Checks V3 for each subtask."""
 
     name = "V3"
     vacuous = "no result is visible, so none could be out of its key's order"
 
     def not_claimed(self, case: Case) -> str:
-        """An ordered operator keeps it, an unordered one may claim to; there must be keys."""
+        """It applies if the operator is ordered or claims `per_key_order`, and some record has a key."""
         operator = case.header.operator
         if operator.mode != "ordered" and not operator.per_key_order:
             return "the operator is unordered, and does not claim to keep the order of each key"

@@ -1,4 +1,4 @@
-"""The checkers in the order of the page; a new one is its file and one line here."""
+"""All checkers, in the order of `docs/history.md`. A new checker is one file and one line here."""
 
 from __future__ import annotations
 

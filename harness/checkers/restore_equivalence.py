@@ -1,8 +1,7 @@
-"""V11 restore equivalence: an attempt goes on from a completed snap, with its elements and at its position.
+"""V11 restore equivalence: an attempt restores the elements and the position of a completed snapshot.
 
-Answers to Flink's restore of operator state. Invariant judged: what an attempt restores is what an earlier
-attempt of its subtask stored, in a checkpoint that was completed and not given up for ever. O(n); keeps
-nothing.
+Answers to Flink's restore of operator state. Invariant: an attempt restores exactly what an earlier attempt of
+its subtask stored, in a checkpoint that was completed and not retired. O(n).
 """
 
 from __future__ import annotations
@@ -22,17 +21,16 @@ __all__ = ["RestoreEquivalence"]
 
 
 class RestoreEquivalence(Invariant):
-    """V11."""
+    """Checks V11 for each attempt that starts from a checkpoint."""
 
     name = "V11"
     vacuous = "no attempt starts from a checkpoint"
 
     def not_claimed(self, case: Case) -> str:
-        """Wherever an attempt starts from a checkpoint."""
         return "" if any(True for view in case.views for _ in _restarts(view)) else self.vacuous
 
     def examine(self, view: SubtaskView) -> Findings:
-        """Each attempt that starts from what it must not, or with something else."""
+        """Each attempt that starts from a checkpoint that it must not use, or restores something else."""
         restarts = list(_restarts(view))
         anomalies = tuple(
             anomaly
@@ -63,11 +61,11 @@ class _Restart:
         checkpoints, c, n = self._view.checkpoints, self._c, self._start.n
         cut = checkpoints.cut_restored(self._attempt)
         if cut is None:
-            yield self._anomaly("bad-restore", "which no earlier attempt of it had snapped")
+            yield self._anomaly("bad-restore", "of which no earlier attempt of that subtask has a snap")
         elif not checkpoints.completed_by(c, n):
-            yield self._anomaly("bad-restore", "which had not been completed", cut.snap.n)
+            yield self._anomaly("bad-restore", "which was not completed", cut.snap.n)
         elif (retired := checkpoints.retired_by(c, n)) is not None:
-            yield self._anomaly("bad-restore", "which had been retired", retired)
+            yield self._anomaly("bad-restore", "which was retired", retired)
         if cut is not None:
             yield from self._elements(cut.snap)
             yield from self._position(cut.snap)
@@ -79,12 +77,12 @@ class _Restart:
         stored, replayed = list(elements_of(snap.elements)), list(elements_of(restore.elements))
         ordered = self._view.case.header.operator.mode == "ordered"
         if not equal_replays(stored, replayed, ordered=ordered):
-            # A counterexample names what differs; where the sets agree it is the order.
+            # The message names the elements that differ; if the sets are equal, it is the order.
             lacks = [tuple(e)[-1] for e in stored if e not in set(replayed)]
             adds = [tuple(e)[-1] for e in replayed if e not in set(stored)]
-            differs = [f"without {listed(lacks)}"] * bool(lacks) + [f"with {listed(adds)} besides"] * bool(
-                adds
-            )
+            differs = [f"without {listed(lacks)}"] * bool(lacks) + [
+                f"with {listed(adds)} in addition"
+            ] * bool(adds)
             say = f"and replays what was stored {' and '.join(differs) or 'in another order'}"
             yield self._anomaly("restore-differs", say, snap.n, restore.n)
 

@@ -1,8 +1,8 @@
-"""V2 segments: in unordered mode a result never leaves before the last watermark ahead of its record.
+"""V2 segments: in unordered mode a result never leaves before the last watermark that precedes its record.
 
-Answers to Flink's `UnorderedStreamElementQueue.Segment`. Invariant judged: along O*, no result of a record
-stands before the watermark that opens the record's segment; after one that closes it is V5's. Grows with
-O*.
+Answers to Flink's `UnorderedStreamElementQueue.Segment`. Invariant: along the effective output O*, no result
+stands before the watermark that opens its record's segment; V5 judges the watermark that closes it. Memory grows
+with O*.
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ __all__ = ["Segments"]
 
 
 class Segments(Invariant):
-    """V2."""
+    """Checks V2 for each subtask of an unordered operator."""
 
     name = "V2"
     vacuous = "no result is visible, so none could overtake a watermark"
 
     def not_claimed(self, case: Case) -> str:
-        """Only an unordered operator that keeps every watermark claims it."""
         operator = case.header.operator
         if operator.mode != "unordered":
             return "the operator is ordered"

@@ -1,1 +1,1 @@
-"""Histories: what one run left behind, as events, and the text form of `docs/reference/history.md`."""
+"""Histories: the events of one run, written and read in the forms that `docs/reference/history.md` defines."""

@@ -1,10 +1,10 @@
 """The columnar form of a history (Arrow IPC `.arrow`, Parquet `.parquet`): its columns, its writer, its reader.
 
-Answers to `docs/reference/history.md` (Columns). One row an event, in the order of the text form; row r, from 0, is
-line r + 2. The header is a line of JSON in the schema's metadata; a null cell is an absent field. Lossless:
-what a column cannot hold (an integer beyond 64 bits, half a character) stands as the whole line in the column
-`line`, alone in its row. A row that has no text form is read as a line that says so, so that one set of rules
-judges both forms. Memory: one record batch.
+Implements "Columns" of `docs/reference/history.md`. One row per event, in the order of the text form; row r, counted
+from 0, is line r + 2. The header is a line of JSON in the schema's metadata; a null cell is an absent field.
+Lossless: an event that the columns cannot hold (an integer beyond 64 bits, an unpaired surrogate) is stored as text
+in the column `line`, with all other cells null. Every row is read as a line of text, so both forms obey the same
+rules; a row without a text form becomes a line with the reason in `odd`. Memory: one record batch.
 """
 
 from __future__ import annotations
@@ -39,28 +39,28 @@ __all__ = [
 ]
 
 HEADER_KEY = b"floodmark.history"
-"""Of the schema's metadata."""
+"""The key of the header in the schema's metadata."""
 
 ROWS = 1 << 14
-"""Rows of a record batch, or of a row group: what a reader has in memory at a time."""
+"""Rows of a record batch or row group, which a reader holds in memory."""
 _INT = 1 << 63
 
 _WHOLE = ("n", "t", "mail", "s", "a", "from", "c", "pos", "try", "token", "seq", "j", "ts", "w", "id")
 _FLAGS = ("final", "stalls", "ts_null", "w_end")
 _TEXTS = ("k", "thread", "id_text", "r", "f", "phase")
-"""Texts as they are."""
+"""Columns of plain text."""
 JSON_COLUMNS = ("key", "expect", "v", "nonce", "error", "elements", "evidence", "why")
-"""Texts that are JSON: what may be any value, list or object."""
+"""Columns of JSON text, for fields that may hold any value, a list or an object."""
 
 COLUMNS: Mapping[str, pa.DataType] = {
     **dict.fromkeys(_WHOLE, pa.int64()),
     **dict.fromkeys(_FLAGS, pa.bool_()),
     **dict.fromkeys((*_TEXTS, *JSON_COLUMNS, "line"), pa.string()),
 }
-"""All columns there are. `n`, `t` and `k` must be in a file, and what the kinds of its events require.
+"""All columns. A file must have `n`, `t`, `k` and the columns that the kinds of its events require.
 
-`id_text` is an id that is a string, `w_end` the final watermark, `ts_null` a `ts` that is given and null. A
-`start` has its `from`, which is null where the cell is.
+`id_text` holds an id that is a string, `w_end` marks the final watermark, `ts_null` a `ts` that is present and
+null. A `start` always has `from`; a null cell is a null `from`.
 """
 
 
@@ -69,7 +69,7 @@ class _Table(Protocol):
 
 
 def write_columns(path: Path, header: Header, events: Iterable[Event]) -> None:
-    """Write a whole history; the name's end chooses the form (`.parquet`, else Arrow)."""
+    """Write a whole history: Parquet if the suffix is `.parquet`, else Arrow IPC."""
     schema = pa.schema(list(COLUMNS.items()), metadata={HEADER_KEY: header_line(header).strip()})
     rest = iter(events)
     with _opened_columns(path, schema) as table:
@@ -112,12 +112,12 @@ def _as_line(event: Event) -> dict[str, Any]:
 
 
 def _is_whole(text: str) -> bool:
-    """Whether it has no half characters, which UTF-8 cannot hold."""
+    """Whether it has no unpaired surrogate, which UTF-8 cannot encode."""
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _canonical(value: Any) -> str:
-    """As the fast encoder writes it, where that loses nothing: what reads it then knows it at once."""
+    """The JSON text of msgspec's encoder if it is lossless: `FastColumns` recognises that form."""
     try:
         text = msgspec.json.encode(value)
         if b"null" not in text or repr(json.loads(text)) == repr(value):
@@ -129,24 +129,24 @@ def _canonical(value: Any) -> str:
 
 _WHITE = " \t\r\n"
 _ASIDE = {"id_text": "id", "ts_null": "ts", "w_end": "w"}
-"""Columns that say what another one cannot."""
+"""Columns that hold a value which the named field's own column cannot."""
 _REQUIRED = ("n", "t", "k")
 _TEXT_COLUMNS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 
 
 class Rows(NamedTuple):
-    """A columnar file: line 1, and the batches of the others, with all columns there are, in their order."""
+    """A columnar file: its header line, and its record batches, each with all of `COLUMNS` in order."""
 
     header: bytes
     size: int
     """Bytes of the file."""
     total: int
-    """Of all its rows, or of as many as it claims to have."""
+    """The number of rows; for Arrow IPC an upper bound."""
     batches: Iterator[pa.RecordBatch]
 
 
 def column_lines(path: Path) -> Iterator[Line]:
-    """The lines of `path`; raises UsageError where it cannot be read, `CutOff` where it is damaged."""
+    """The lines of `path`; raises UsageError if it cannot be read, `CutOff` if it is damaged."""
     rows = open_rows(path)
     yield Line(number=1, raw=rows.header, ended=True)
     number = 2
@@ -171,7 +171,7 @@ def open_rows(path: Path) -> Rows:
 
 
 def _batches(path: Path) -> Iterator[Any]:
-    """The schema and the number of rows, then the record batches; whatever Arrow cannot make sense of is `CutOff`."""
+    """Yields the schema and the number of rows, then the record batches; raises `CutOff` if Arrow fails."""
     with _readable(path), _makes_sense(), path.open("rb") as file:
         if path.suffix == ".parquet":
             table = pq.ParquetFile(file)
@@ -245,7 +245,7 @@ def _all_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def line_of_row(number: int, row: Mapping[str, Any]) -> Line:
-    """The text form of a row."""
+    """The text form of a row; if it has none, a Line with the reason in `odd`."""
     cells = {name: cell for name, cell in row.items() if cell is not None}
     told = json.dumps(cells)
     try:
@@ -256,7 +256,7 @@ def line_of_row(number: int, row: Mapping[str, Any]) -> Line:
 
 
 def _text(cells: dict[str, Any]) -> str:
-    """Raises ValueError, which says why there is none."""
+    """The text form; raises ValueError with the reason if there is none."""
     if "line" in cells:
         if len(cells) > 1:
             raise ValueError("the row has a `line`, and another cell beside it")
@@ -284,7 +284,7 @@ def _fields(cells: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _json(name: str, cell: str) -> str:
-    """What stands in the cell, or the complaint that it is no JSON."""
+    """The stripped JSON text of a cell; raises ValueError if it is not strict JSON."""
     stripped = cell.strip(_WHITE)
     value = strictly(stripped.encode())
     if isinstance(value, Loose):

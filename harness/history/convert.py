@@ -1,8 +1,8 @@
 """Turns a history from one form into another: `python -m harness.history.convert FROM TO`.
 
-The ends of the two names say which: `.jsonl`, `.jsonl.gz`, `.jsonl.zst`, `.arrow`, `.parquet`. Invariant: lossless, and
-streaming: memory does not grow with the history. Only the rules for a single line are checked; whether the
-history as a whole keeps the format is the judge's to say.
+The suffixes choose the forms: `.jsonl`, `.jsonl.gz`, `.jsonl.zst`, `.arrow`, `.parquet`. Invariant: lossless, and
+streaming: memory does not grow with the history. Only the rules for single lines are checked; the rules between
+events are checked when the history is judged.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def convert(source: Path, target: Path) -> tuple[str, ...]:
     Raises UsageError, and HistoryError where `source` is malformed; then nothing is left at `target`.
     """
     if target.exists():
-        raise UsageError(f"{target} exists", fix="name a file that does not")
+        raise UsageError(f"{target} exists already", fix="name a file that does not exist")
     history = open_fast(source)
     with integers_of_any_length():
         if history.header is None:
@@ -42,16 +42,19 @@ def convert(source: Path, target: Path) -> tuple[str, ...]:
 
 
 def _malformed(source: Path, line: int) -> HistoryError:
-    """All that is wrong with it."""
+    """The error of the exact reader, which lists every breach."""
     try:
         read_whole(source)
     except HistoryError as error:
         return error
-    raise HarnessError(f"line {line} of {source} is and is not malformed", fix="report it, with the file")
+    raise HarnessError(
+        f"the fast reader refuses line {line} of {source}, and the exact reader accepts it",
+        fix="report it, with the file",
+    )
 
 
 def main(words: Sequence[str]) -> int:
-    """The command; the exit code as that of `floodmark check`."""
+    """The command line; exit codes as those of `floodmark check`."""
     if len(words) != 2:  # noqa: PLR2004  (from, to)
         sys.stderr.write("usage: python -m harness.history.convert FROM TO\n")
         return Exit.USAGE

@@ -1,9 +1,9 @@
-"""Events of a history, one struct a kind, exactly the fields of `docs/reference/history.md` (Events).
+"""Events of a history, one struct for each kind, with exactly the fields of `docs/reference/history.md` (Events).
 
-Answers to Jepsen's operations. Invariant: an event is a frozen value; `n` is the total order, `t`
-microseconds of the run's monotonic clock. `UNSET` means the field was absent, which is not null.
-Constructing one checks nothing: what comes from outside is checked by `event_fields` and `rules`, or decoded
-by `fast_read`, for which the types say the least that a number may be.
+Answers to Jepsen's operations. Invariant: an event is a frozen value; `n` is the total order, `t` is microseconds
+of the run's monotonic clock. `UNSET` means that the field is absent, which differs from null. A constructor
+checks nothing: `event_fields` and `read.Rules` check input, or `fast_read` decodes it and checks the minimum that
+a type states.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ __all__ = [
 ]
 
 Id = int | str
-"""Of a record; `1` and `"1"` are two ids."""
+"""The id of a record; `1` and `"1"` are different ids."""
 W = int | Literal["end"]
-"""A watermark; `"end"` is the final one, higher than all."""
+"""A watermark; `"end"` is the final one, higher than all others."""
 _AtLeast0 = Annotated[int, msgspec.Meta(ge=0)]
 _AtLeast1 = Annotated[int, msgspec.Meta(ge=1)]
 
@@ -59,7 +59,7 @@ class _At(
     tag_field="k",
     omit_defaults=True,
     forbid_unknown_fields=True,
-    # JSON has no cycles, and a million events that the collector looks at cost more than reading them.
+    # JSON values have no cycles, and tracking a million events costs the collector more than reading them.
     gc=False,
 ):
     n: int
@@ -69,21 +69,21 @@ class _At(
 
 
 class AttemptEvent(_At, frozen=True, kw_only=True):
-    """What belongs to one attempt of one subtask."""
+    """Base of the events of one attempt of one subtask."""
 
     s: _AtLeast0
     a: _AtLeast1
 
 
 class Start(AttemptEvent, frozen=True, kw_only=True, tag="start"):
-    """Attempt `a` begins, its source stands at `pos`; `from_` is the checkpoint restored, or None."""
+    """Attempt `a` begins with its source at `pos`; `from_` is the checkpoint it restores, or None."""
 
     from_: int | None = msgspec.field(name="from")
     pos: int
 
 
 class Restore(AttemptEvent, frozen=True, kw_only=True, tag="restore"):
-    """The operator replays these elements, in this order."""
+    """The operator restores these elements, in this order."""
 
     c: int
     elements: list[dict[str, Any]]
@@ -115,7 +115,7 @@ class Call(AttemptEvent, frozen=True, kw_only=True, tag="call"):
 
 
 class Res(AttemptEvent, frozen=True, kw_only=True, tag="res"):
-    """An outcome is accepted by the operator."""
+    """The operator accepts the outcome of a call."""
 
     id: Id
     try_: _AtLeast1 = msgspec.field(name="try")
@@ -127,7 +127,7 @@ class Res(AttemptEvent, frozen=True, kw_only=True, tag="res"):
 
 
 class Out(AttemptEvent, frozen=True, kw_only=True, tag="out"):
-    """The `j`-th result of a record leaves."""
+    """The operator emits result `j` of a record."""
 
     id: Id
     j: _AtLeast0
@@ -136,13 +136,13 @@ class Out(AttemptEvent, frozen=True, kw_only=True, tag="out"):
 
 
 class Owm(AttemptEvent, frozen=True, kw_only=True, tag="owm"):
-    """A watermark leaves."""
+    """The operator emits a watermark."""
 
     w: W
 
 
 class Snap(AttemptEvent, frozen=True, kw_only=True, tag="snap"):
-    """The subtask's part of checkpoint `c`."""
+    """The snapshot that the subtask takes for checkpoint `c`."""
 
     c: int
     pos: int
@@ -150,7 +150,7 @@ class Snap(AttemptEvent, frozen=True, kw_only=True, tag="snap"):
 
 
 class Dead(AttemptEvent, frozen=True, kw_only=True, tag="dead"):
-    """The record goes to the dead-letter output, by declared policy."""
+    """The record goes to the dead-letter output, by the declared policy."""
 
     id: Id
 
@@ -163,11 +163,11 @@ class Failed(AttemptEvent, frozen=True, kw_only=True, tag="failed"):
 
 
 class End(AttemptEvent, frozen=True, kw_only=True, tag="end"):
-    """The source is exhausted."""
+    """The source has no more input."""
 
 
 class Ended(AttemptEvent, frozen=True, kw_only=True, tag="ended"):
-    """The operator has drained."""
+    """The operator has emitted everything and is finished."""
 
 
 class Close(AttemptEvent, frozen=True, kw_only=True, tag="close"):
@@ -185,13 +185,13 @@ class Done(_At, frozen=True, kw_only=True, tag="done"):
 
 
 class Abort(_At, frozen=True, kw_only=True, tag="abort"):
-    """The coordinator gives up a checkpoint."""
+    """The coordinator aborts a checkpoint."""
 
     c: int
 
 
 class Retire(_At, frozen=True, kw_only=True, tag="retire"):
-    """No checkpoint up to `c` will be restored any more."""
+    """No checkpoint up to `c` may be restored any more."""
 
     c: int
 
@@ -205,7 +205,7 @@ class Commit(_At, frozen=True, kw_only=True, tag="commit"):
 
 
 class Effect(_At, frozen=True, kw_only=True, tag="effect"):
-    """A row of the database's own audit log, read after the run."""
+    """A row of the database's audit log, read after the run."""
 
     s: _AtLeast0
     id: Id

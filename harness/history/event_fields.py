@@ -1,10 +1,9 @@
-"""The fields of each kind of event: which there are, of what type, which are required; and their JSON Schema.
+"""The fields of each kind of event, their types, which of them are required; and their JSON Schema.
 
-The table of `docs/reference/history.md` (Events) as data. `well_formed` names every missing and ill-typed field of one
-line, and yields an event exactly if there is none; the rules between events are the reader's. The schema
-(draft 07) takes what the reader takes, but for what JSON Schema cannot say: `1.0` is an integer to it, and it
-sees no key that stands twice. `python -m harness.history.event_fields` writes it anew; a test fails while the
-file is stale.
+The table of `docs/reference/history.md` (Events) as data. `well_formed` names every missing and ill-typed field of
+one line and returns an event only if there is none; the rules between events are in `read`. The schema (draft 07)
+accepts what the reader accepts, except that JSON Schema counts `1.0` as an integer and cannot see duplicate keys.
+`python -m harness.history.event_fields` regenerates the schema file; a test fails if that is stale.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ __all__ = [
 
 
 class _Type(NamedTuple):
-    """A test of a value, what to call it, and what a JSON Schema says of it."""
+    """A type of field: the test of a value, the name for messages, and the JSON Schema."""
 
     holds: Callable[[Any], bool]
     name: str
     schema: Mapping[str, Any]
     at_once: frozenset[type] = frozenset()
-    """Python types all of whose values hold: most fields of most events need no further look."""
+    """Python types all of whose values pass, so that most fields need no call of `holds`."""
 
 
 def _is_int(value: Any) -> bool:
@@ -133,14 +132,14 @@ _EVERYWHERE = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Kind:
-    """One row of the table."""
+    """One row of the table: the event's struct and its fields."""
 
     make: type[Event]
     fields: Mapping[str, _Field]
 
     @classmethod
     def of(cls, make: type[Event], fields: Mapping[str, _Field]) -> Self:
-        """The row of these fields and of those that every event has."""
+        """The row with these fields and the fields that every event has."""
         return cls(make=make, fields={**_EVERYWHERE, **fields})
 
 
@@ -205,20 +204,20 @@ KINDS: Mapping[str, _Kind] = {
     "giveup": _Kind.of(events.GiveUp, {"why": _Field(_ANY)}),
 }
 ENDED_FAULT = _Kind.of(events.FaultEvent, _FAULT_END)
-"""The row of a `fault` that ends; `KINDS` has that of one that begins."""
+"""The row of a `fault` with phase `end`; `KINDS` has that of phase `begin`."""
 _PYTHON_NAMES = {"from": "from_", "try": "try_"}
-"""Fields that Python's grammar keeps for itself."""
+"""Fields whose names are Python keywords."""
 
 
 class Fields(NamedTuple):
-    """One line, checked by itself: its kind, its good fields, its complaints."""
+    """The result of checking one line: its kind, its well-typed fields, its complaints."""
 
     good: dict[str, Any]
     kind: str = ""
-    """Empty: unknown."""
+    """Empty if the kind is unknown."""
     complaints: Sequence[str] = ()
     event: Event | None = None
-    """There exactly if nothing is wrong."""
+    """None if there is any complaint."""
 
 
 def well_formed(given: Mapping[str, Any]) -> Fields:
@@ -264,12 +263,12 @@ SCHEMA_FILE = Path(__file__).resolve().parents[1] / "schemas" / f"history.v{VERS
 
 
 def schema_text() -> str:
-    """The file's content."""
+    """The content of `SCHEMA_FILE`."""
     return json.dumps(history_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def history_schema() -> dict[str, Any]:
-    """The schema as a value: of any line, with the header and each kind of event by its name."""
+    """The schema of any line, with definitions for the header and each kind of event."""
     events = {name: _event(name, kind.fields) for name, kind in KINDS.items() if name != "fault"}
     events["fault-begin"] = _event("fault", KINDS["fault"].fields, phase="begin")
     events["fault-end"] = _event("fault", ENDED_FAULT.fields, phase="end")
@@ -287,7 +286,7 @@ def history_schema() -> dict[str, Any]:
 
 
 def _event(kind: str, fields: Mapping[str, Any], **fixed: str) -> dict[str, Any]:
-    """A field that the kind does not know is ignored."""
+    """The schema of one kind of event; unknown fields are allowed."""
     constants = {name: {"const": value} for name, value in {"k": kind, **fixed}.items()}
     required = ["k", *(name for name, field in fields.items() if field.required)]
     properties = {name: field.type.schema for name, field in fields.items()}
@@ -295,7 +294,7 @@ def _event(kind: str, fields: Mapping[str, Any], **fixed: str) -> dict[str, Any]
 
 
 def main() -> int:
-    """Write the file."""
+    """Write `SCHEMA_FILE`."""
     SCHEMA_FILE.write_text(schema_text(), encoding="utf-8")
     return 0
 

@@ -1,8 +1,8 @@
 """Reads the columnar form of a history in batches of events, as `fast_read` reads the text form.
 
-Invariant: a row is accepted exactly if the line that it stands for is (`column_rows`), as an equal event. The kinds
-that make up most of a history are made column by column; every other row, and every batch in which something is
-odd, goes by its line. Memory: one record batch.
+Invariant: a row is accepted if and only if its text form is (`columnar.line_of_row`), and yields an equal event.
+The most frequent kinds of event are built column by column; all other kinds, and any kind with an unusual cell in
+the batch, are read through their text form. Memory: one record batch.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _encoder = msgspec.json.Encoder()
 
 
 class _Odd(Exception):
-    """These rows are not as simple as most are."""
+    """These rows hold an unusual cell and must be read through their text form."""
 
 
 class FastColumns:
-    """A reading of the columnar form; mutable as `FastHistory` is. `warnings` stays empty."""
+    """A `FastHistory` of the columnar form; `warnings` stays empty. Mutable."""
 
     def __init__(self, path: Path) -> None:
         self.warnings: list[str] = []
@@ -100,9 +100,9 @@ def _by_line(number: int, row: Mapping[str, Any]) -> Event:
 
 
 class _Cells:
-    """The cells of rows of one kind, column by column; each method raises `_Odd` at what most rows do not have.
+    """The cells of rows of one kind, column by column; each method raises `_Odd` at an unusual cell.
 
-    Mutable: it knows which columns were asked for; `no_others` must be asked last.
+    Mutable: it remembers which columns were read; `no_others` must be called last.
     """
 
     def __init__(self, rows: pa.RecordBatch) -> None:
@@ -110,22 +110,22 @@ class _Cells:
         self._nulls = pa.nulls(rows.num_rows)
 
     def _column(self, name: str) -> pa.Array:
-        """A column that the batch has nothing in is not there."""
+        """The column, or nulls if the batch has no value in it."""
         return self._unasked.pop(name, self._nulls)
 
     def each(self, name: str) -> list[Any]:
-        """A column that has no null."""
+        """A column without nulls."""
         return _full(name, self._column(name))
 
     def maybe(self, name: str) -> Iterable[Any]:
-        """A column that may have nulls: what is absent."""
+        """A column that may have nulls, which become UNSET."""
         column = self._column(name)
         if column.null_count == len(column):
             return repeat(UNSET)
         return [UNSET if cell is None else cell for cell in column.to_pylist()]
 
     def ids(self) -> Iterable[Any]:
-        """Whole numbers, or texts."""
+        """The ids, from the integer and the text column."""
         numbers, texts = self._column("id"), self._column("id_text")
         if texts.null_count == len(texts):
             return _full("id", numbers)
@@ -135,7 +135,7 @@ class _Cells:
         return [text if number is None else number for number, text in pairs]
 
     def aside(self, name: str, flag: str, *, meant: Any, absent: Any) -> Iterable[Any]:
-        """A column of numbers, with another one that says where `meant` stands instead."""
+        """A column of integers; where the flag column is true, the value is `meant` instead."""
         numbers, flags = self._column(name), self._column(flag)
         if flags.null_count == len(flags):
             if not numbers.null_count:
@@ -149,14 +149,14 @@ class _Cells:
         return cells
 
     def json(self, name: str) -> list[Any]:
-        """A column of JSON that has no null."""
+        """A column of JSON without nulls."""
         column = self._column(name)
         if column.null_count:
             raise _Odd
         return _decoded(column)
 
     def maybe_json(self, name: str) -> Iterable[Any]:
-        """A column of JSON that may have nulls."""
+        """A column of JSON that may have nulls, which become UNSET."""
         column = self._column(name)
         if column.null_count == len(column):
             return repeat(UNSET)
@@ -164,7 +164,7 @@ class _Cells:
         return [next(values) if given else UNSET for given in column.is_valid().to_pylist()]
 
     def no_others(self) -> None:
-        """Cells that the kind does not know must be looked at by themselves."""
+        """Raise `_Odd` if a column that was not read has any value."""
         if any(column.null_count != len(column) for column in self._unasked.values()):
             raise _Odd
 
@@ -184,7 +184,7 @@ def _full(name: str, column: pa.Array) -> list[Any]:
 
 
 def _decoded(column: pa.Array) -> list[Any]:
-    """The values of texts that are each exactly what the encoder would write, so that nothing can hide in them."""
+    """The values of JSON texts; `_Odd` unless each is exactly what the encoder writes, so no duplicate key is lost."""
     try:
         lists = pa.ListArray.from_arrays(pa.array([0, len(column)], pa.int32()), column)
         joined = pc.binary_join(lists, "\n")[0].as_buffer().to_pybytes() + b"\n"

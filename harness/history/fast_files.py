@@ -1,7 +1,4 @@
-"""Opens a history file for the fast readers, in whichever form its name says.
-
-The counterpart of `files`, above the readers that it chooses from.
-"""
+"""Opens a history file with the fast reader that its suffix calls for; the counterpart of `files`."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ __all__ = ["open_fast"]
 
 
 def open_fast(path: Path) -> FastHistory:
-    """A fast reader of the file at `path`; the header is read at once. Raises UsageError if it cannot be read."""
+    """A fast reader of the file at `path`, whose header it has read. Raises UsageError if that is unreadable."""
     if path.suffix in COLUMNAR:
         with needs_columns(path):
             from harness.history.fast_columns import FastColumns  # noqa: PLC0415  (most histories need no Arrow)

@@ -1,9 +1,9 @@
-"""Reads a history in text form in batches of events, many times faster than `read`, as strictly line by line.
+"""Reads a history in text form in batches of events: many times faster than `read`, and as strict for each line.
 
-Answers to `docs/reference/history.md` (Files, Events) without the rules between events, which are its caller's. A line
-is accepted exactly if `read` understands it, as an equal event. What the decoder cannot know (a key twice,
-nesting without end) is found by counting over many lines at once; a line that seems odd is read once more, by
-itself, as `read` would. Memory: one batch, or the longest line.
+Implements "Files" and "Events" of `docs/reference/history.md`; the rules between events are left to the caller.
+Invariant: a line is accepted if and only if `read` accepts it, and yields an equal event. Errors that the decoder
+does not detect (duplicate keys, deep nesting) are found by counting bytes over many lines at once; a suspicious line
+is read again as `read` does. Memory: one batch, or the longest line.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ __all__ = [
 ]
 
 _BATCH = 1 << 16
-"""Bytes decoded at a time: about 700 events, which stay in the processor's cache."""
+"""Bytes decoded at a time: about 700 events, which fit the processor's cache."""
 _DEEP = 2 * NESTING_MAX
-"""Bytes that a line must have, for every level opens and closes, to be nested too deep."""
+"""A shorter line cannot be nested too deep: each level takes an opening and a closing byte."""
 _LOOKED_INTO = frozenset({Snap, Restore, FaultEvent})
-"""Kinds of which the page asks more than their types say."""
+"""Kinds with rules beyond the types of their fields."""
 _ODD = (msgspec.MsgspecError, ValueError, RecursionError)
-"""What the decoder, and the encoder, raise at values that Python's own would take, or would refuse too."""
+"""Errors of the decoder and encoder; the exact reader decides whether the line is valid."""
 
 _decoder = msgspec.json.Decoder(Event)
 _encoder = msgspec.json.Encoder()
 
 
 class NotOrdinary(Exception):
-    """Line `line` may break the format; `read` says how."""
+    """Line `line` may break the format; `read` tells whether and how."""
 
     def __init__(self, line: int) -> None:
         super().__init__(f"line {line} may be malformed")
@@ -53,18 +53,18 @@ class NotOrdinary(Exception):
 
 
 class _Batch(NamedTuple):
-    """Whole lines, each with its line feed, but for the last line of a file that has none."""
+    """Whole lines, each with its line feed; the last line of a file may lack it."""
 
     first: int
-    """Number of its first line."""
+    """The line number of its first line."""
     raw: bytes
 
 
 class FastHistory(Protocol):
-    """One reading of one history. Mutable: `warnings` and `done` grow while `batches` is iterated."""
+    """One pass over one history. Mutable: `warnings` and `done` grow while `batches` is iterated."""
 
     header: Header | None
-    """None: the first line is no header as the page wants it."""
+    """None: the first line is not a valid header."""
     warnings: list[str]
 
     @property
@@ -72,11 +72,11 @@ class FastHistory(Protocol):
         """Bytes of the file that have been read."""
 
     def batches(self) -> Iterator[list[Event]]:
-        """The events in order, once, in lists; raises `NotOrdinary` at a line that `read` refuses."""
+        """The events in order, in lists; to be iterated once. Raises `NotOrdinary` at a line that `read` refuses."""
 
 
 class FastText:
-    """A reading of the text form."""
+    """A `FastHistory` of the text form."""
 
     def __init__(self, path: Path) -> None:
         self.warnings: list[str] = []
@@ -131,7 +131,7 @@ class FastText:
 
 
 def _whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes, cut behind line feeds."""
+    """The same bytes in pieces that end with a line feed, except perhaps the last."""
     rest: list[bytes] = []
     for chunk in chunks:
         end = chunk.rfind(b"\n") + 1
@@ -145,7 +145,7 @@ def _whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _all_ordinary(raw: bytes) -> list[Event] | None:
-    """The events of these lines, if nothing about them is odd."""
+    """The events of these lines; None if any line needs a closer look."""
     if may_be_too_much(raw):
         return None
     try:
@@ -159,13 +159,13 @@ def _all_ordinary(raw: bytes) -> list[Event] | None:
 
 
 def ordinary_header(line: bytes) -> Header | None:
-    """The header that line 1 holds, if nothing is wrong with it."""
+    """The header in line 1; None if it breaks the format."""
     reader = HistoryReader([Line(number=1, raw=line, ended=True)])
     return None if reader.breaches else reader.header
 
 
 def ordinary_event(line: bytes) -> Event | None:
-    """The event of one line, if nothing about it is odd."""
+    """The event of one line; None if it needs a closer look."""
     if may_be_too_much(line):
         return None
     try:
@@ -177,7 +177,7 @@ def ordinary_event(line: bytes) -> Event | None:
 
 
 def exact_event(number: int, line: bytes) -> Event:
-    """What `read` makes of line `number`; raises `NotOrdinary` where that is a breach."""
+    """The event of line `number`, read as `read` does; raises `NotOrdinary` if it breaks the format."""
     value = strictly(line.strip(WHITE))
     event = well_formed(value).event if isinstance(value, dict) else None
     if event is None:
@@ -186,7 +186,7 @@ def exact_event(number: int, line: bytes) -> Event:
 
 
 def may_be_too_much(raw: bytes) -> bool:
-    """Whether a line may be nested too deep, or hold an integer that is too long; from line feed to line feed."""
+    """Whether any of the lines may be nested too deep, or hold an integer with too many digits."""
     at, length = 0, len(raw)
     while length - at > _DEEP:
         feed = raw.rfind(b"\n", at, at + _DEEP)
@@ -201,7 +201,7 @@ def may_be_too_much(raw: bytes) -> bool:
 
 
 def _is_one_a_line(raw: bytes, events: int) -> bool:
-    """Whether each line is one of so many objects: the decoder takes any white space between them, or none.
+    """Whether each line is exactly one object; the decoder would accept any white space between objects.
 
     A line feed between two braces is never inside an object, nor inside a string.
     """
@@ -210,16 +210,16 @@ def _is_one_a_line(raw: bytes, events: int) -> bool:
 
 
 def _keys_once(raw: bytes, again: bytes) -> bool:
-    """Whether no object of `raw` has a key twice, given what was understood of it, written again.
+    """Whether no object of `raw` has a duplicate key; `again` is the decoded value, encoded again.
 
-    The decoder keeps one of two equal keys. So a pair is lost, and with it its colon; and no colon is gained,
-    but for one that was written as an escape.
+    The decoder keeps one of two equal keys, so `again` lacks the colon of the other. A colon can only be gained
+    from an escaped one, which is excluded.
     """
     return raw.count(b":") == again.count(b":") and b"\\u003a" not in raw and b"\\u003A" not in raw
 
 
 def _keeps_its_table(event: Event) -> bool:
-    """What the page asks of some kinds beyond the types of their fields."""
+    """Whether the event keeps the rules of its kind beyond the types of its fields."""
     if isinstance(event, (Snap, Restore)):
         return all(map(_is_element, event.elements))
     if isinstance(event, FaultEvent):

@@ -1,6 +1,6 @@
-"""Opens a history file in whichever form its name says: text, compressed text, or columns.
+"""Opens a history file in the form that its suffix names: text, compressed text, or columns.
 
-Arrow is imported only where a file in columns is opened: most histories are text.
+Arrow is imported only to open a file in columns; most histories are text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["needs_columns", "read_lines", "write"]
 
 
 def read_lines(path: Path) -> Iterator[Line]:
-    """The lines of `path`; raises UsageError where it cannot be read, `CutOff` where a stream is damaged."""
+    """The lines of `path`; raises UsageError if it cannot be read, `CutOff` if it is damaged."""
     if path.suffix in COLUMNAR:
         with needs_columns(path):
             from harness.history.columnar import column_lines  # noqa: PLC0415  (most histories need no Arrow)
@@ -29,7 +29,7 @@ def read_lines(path: Path) -> Iterator[Line]:
 
 @contextmanager
 def needs_columns(path: Path) -> Iterator[None]:
-    """Within it Arrow is imported; raises UsageError where that is not installed."""
+    """Turns an ImportError of pyarrow inside the block into a UsageError."""
     try:
         yield
     except ImportError as error:
@@ -39,7 +39,7 @@ def needs_columns(path: Path) -> Iterator[None]:
 
 
 def write(path: Path, header: Header, events: Iterable[Event]) -> None:
-    """Write a whole history; the name's end chooses columns or text, and its compression (`.gz`, `.zst`, else none)."""
+    """Write a whole history; the suffix chooses columns or text, and the compression (`.gz`, `.zst`, none)."""
     if path.suffix in COLUMNAR:
         with needs_columns(path):
             from harness.history.columnar import write_columns  # noqa: PLC0415  (most histories need no Arrow)

@@ -1,9 +1,9 @@
-"""The follower: reads the files of a run while they grow, for progress, triggers and liveness; and pairs calls.
+"""Follows the files of a run while they grow, for progress, triggers and liveness; pairs calls with outcomes.
 
-It only reads, so a run that is followed is the same run; it counts what was recorded up to the last whole
-line. `timed_calls` gives external calls as intervals with the link that each crosses: a lookup from its
-`call` and `res`, a sink's transaction from `~committing` and `commit`. Answers to Jepsen's invoke/complete
-pairs; a call without an outcome is kept, as one that never ended.
+Invariant: it only reads, so following a run does not change it; it counts up to the last whole line of each file.
+`timed_calls` returns external calls as intervals, with the link that each crosses: a lookup spans `call` to
+`res`, a sink's transaction `~committing` to `commit`. Answers to Jepsen's invoke/complete pairs; a call without
+an outcome is kept with no end.
 """
 
 from __future__ import annotations
@@ -23,31 +23,30 @@ __all__ = ["AttemptView", "CallPairing", "Follower", "Progress", "TimedCall", "t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedCall:
-    """One external call: when it began and ended (microseconds), and how."""
+    """One external call: when it began and ended (microseconds), and with what outcome."""
 
     began_us: int
     ended_us: int | None
-    """None: no outcome was recorded (its attempt died, the run ended, or it is still under way)."""
+    """None: no outcome was recorded (the attempt died, the run ended, or the call is still running)."""
     ending: str | None
     """`ok`, `fail`, `timeout`."""
     link: str = "lookups"
-    """A fault of one link is not shown by the calls over the other."""
+    """`lookups` or `sink`: a fault on one link does not affect calls over the other."""
 
     @property
     def took_ms(self) -> float | None:
-        """Its length, if it ended."""
         return None if self.ended_us is None else (self.ended_us - self.began_us) / 1000
 
 
 class CallPairing:
-    """Pairs lines as they come. Mutable: `ended` grows, `open` holds what began and has not ended."""
+    """Pairs the begin and end of calls, line by line. Mutable."""
 
     def __init__(self) -> None:
         self._open: dict[_Name, int] = {}
         self._ended: list[TimedCall] = []
 
     def note(self, line: Mapping[str, Any]) -> None:
-        """Take a line; what begins and ends no call is passed over."""
+        """Take the next line; kinds that neither begin nor end a call are ignored."""
         match line["k"]:
             case "call":
                 self._open[_lookup(line)] = line["t"]
@@ -64,7 +63,7 @@ class CallPairing:
             self._ended.append(TimedCall(began_us=began, ended_us=line["t"], ending=ending, link=name[0]))
 
     def calls(self, link: str) -> list[TimedCall]:
-        """All over `link` so far: those that ended, in that order, then those that did not."""
+        """All calls over `link` so far: ended ones in the order of their ends, then open ones."""
         without = [
             TimedCall(began_us=began, ended_us=None, ending=None, link=name[0])
             for name, began in self._open.items()
@@ -73,7 +72,7 @@ class CallPairing:
 
 
 _Name = tuple[str, int, int, int, int]
-"""The link, subtask and attempt, then what the call is about."""
+"""(link, subtask, attempt, record id or checkpoint, try)."""
 
 
 def _lookup(line: Mapping[str, Any]) -> _Name:
@@ -85,7 +84,7 @@ def _commit(line: Mapping[str, Any]) -> _Name:
 
 
 def timed_calls(lines: Iterable[Mapping[str, Any]], *, link: str) -> list[TimedCall]:
-    """The calls of `lines` over `link`."""
+    """The calls over `link` in these lines."""
     pairing = CallPairing()
     for line in lines:
         pairing.note(line)
@@ -94,24 +93,24 @@ def timed_calls(lines: Iterable[Mapping[str, Any]], *, link: str) -> list[TimedC
 
 @dataclass(slots=True, kw_only=True)
 class AttemptView:
-    """One attempt as its file shows it; mutable, for the follower only."""
+    """The state of one attempt, from its file. Mutable; only the follower changes it."""
 
     subtask: int
     attempt: int
     process: ProcessIdentity | None = None
-    """None: it has not said yet."""
+    """None: not recorded yet."""
     over: bool = False
-    """It closed or reported its failure: the process may go on to other work."""
+    """Whether it closed or failed; its process may then run another attempt."""
     in_flight: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
 class Progress:
-    """What has been recorded so far; mutable, for the follower only."""
+    """Counts over everything recorded so far. Mutable; only the follower changes it."""
 
     first_record_us: int | None = None
     last_us: int | None = None
-    """When anything was recorded last."""
+    """Time of the latest line."""
     taken: Counter[int] = field(default_factory=Counter)
     emitted: int = 0
     calls: Counter[int] = field(default_factory=Counter)
@@ -119,15 +118,15 @@ class Progress:
     losses: list[tuple[int, str, int | str]] = field(default_factory=list)
     """(when, link, error code) of each connection lost or refused."""
     errors: list[tuple[int, str, int | str]] = field(default_factory=list)
-    """(when, link, error code) of each error that a client met, losses among them."""
+    """(when, link, error code) of each error that a client received, including losses."""
     stopped: dict[str, int] = field(default_factory=dict)
-    """When an attempt stopped itself for a fault, by the fault's id."""
+    """By fault id, when an attempt stopped itself (SIGSTOP) for that fault."""
     timed: CallPairing = field(default_factory=CallPairing)
     attempts: dict[tuple[int, int], AttemptView] = field(default_factory=dict)
 
     @property
     def in_flight(self) -> int:
-        """Calls without an outcome, of the newest attempt of each subtask."""
+        """Open calls of the newest attempt of each subtask."""
         newest = {view.subtask: view for _, view in sorted(self.attempts.items())}
         return sum(view.in_flight for view in newest.values())
 
@@ -140,7 +139,7 @@ class Progress:
 
 
 class Follower:
-    """Call `poll` now and then; `progress` is what the files said by then."""
+    """Reads the files of a run's folder; `progress` is the state at the latest `poll`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -149,7 +148,7 @@ class Follower:
         self.progress = Progress()
 
     def poll(self) -> Progress:
-        """Read what is new."""
+        """Read the lines added since the last call."""
         for path in sorted(self._folder.glob("subtask-*.jsonl")):
             for line in self._new_lines(path):
                 self._note(self._decode(line))

@@ -1,7 +1,7 @@
-"""The header of a history: what the operator, its sink and its run claim, with the defaults of the page.
+"""The header of a history: the operator's configuration and claims, its sink, bounds and expectations.
 
-Answers to `docs/reference/history.md` (Header). Invariant: a `Header` that came through `parse_header` breaks no rule
-of that section; a field that is None was absent where absence means something.
+Implements "Header" of `docs/reference/history.md`, with its defaults. Invariant: a `Header` from `parse_header` keeps
+every rule of that section; None means that an optional field was absent.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 VERSION = 1
-"""Of the format."""
+"""The version of the format."""
 
 Mode = Literal["ordered", "unordered"]
 Sink = Literal["rollback", "append", "atomic", "two-phase"]
@@ -34,23 +34,23 @@ Effects = Literal["records", "outputs"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operator:
-    """What the operator was told, and what it claims."""
+    """The configuration of the operator, and what it claims."""
 
     mode: Mode
     capacity: int
     timeout_ms: int
-    """0: none."""
+    """0: no timeout."""
     max_tries: int = 1
     watermark_slots: bool = True
-    """A watermark takes a slot of the capacity."""
+    """Whether a watermark takes a slot of the capacity."""
     coalesces_watermarks: bool = False
     per_key_order: bool = False
-    """Claimed by an unordered operator."""
+    """Whether an unordered operator claims to keep the order of each key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Limits in ms; None: not claimed."""
+    """Time limits in ms; None: not claimed."""
 
     watermark_hold: int | None = None
     timeout_slack: int = 0
@@ -60,7 +60,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expects:
-    """The least that must have been observed, or nothing was shown (V23)."""
+    """Minimum counts that a run must reach, else V23 is vacuous."""
 
     records: int | None = None
     checkpoints: int | None = None
@@ -87,7 +87,7 @@ Complaint = str
 
 
 class _Check(NamedTuple):
-    """A test of a value, what to call it, and what a JSON Schema says of it."""
+    """A type of field: the test of a value, the name for messages, and the JSON Schema."""
 
     holds: Callable[[Any], bool]
     name: str
@@ -154,15 +154,15 @@ _PARTS: Mapping[str, tuple[Mapping[str, _Check], tuple[str, ...]]] = {
     "bounds": (_BOUNDS, ()),
     "expects": (_EXPECTS, ()),
 }
-"""Objects of the header: their fields, and those of them that are required."""
+"""For each object in the header its fields, and which of them are required."""
 _REQUIRED = ("history", "operator")
 
 
 def parse_header(given: Mapping[str, Any]) -> Header | list[Complaint]:
-    """The header that the object of line 1 means, or all that is wrong with it."""
+    """The header that the object of line 1 describes, or the list of everything wrong with it."""
     if type(version := given.get("history")) is int and version != VERSION:
-        # Whatever else another version has, or lacks, is not ours to say.
-        return [f"the history is of version {version}; version {VERSION} is the one that is read"]
+        # The other fields of another version cannot be judged.
+        return [f"the history is of version {version}; only version {VERSION} can be read"]
     complaints = list(_complaints(given))
     if complaints:
         return complaints
@@ -209,7 +209,7 @@ def _unjudged(decisive: list[str]) -> Iterator[Complaint]:
 
 
 def header_schema() -> dict[str, Any]:
-    """What a JSON Schema says of line 1."""
+    """The JSON Schema of line 1."""
     whole = _object_schema(_TOP, _REQUIRED)
     for name, (checks, required) in _PARTS.items():
         whole["properties"][name] = _object_schema(checks, required)
@@ -223,7 +223,7 @@ def _object_schema(checks: Mapping[str, _Check], required: tuple[str, ...]) -> d
 
 
 def header_json(header: Header) -> dict[str, Any]:
-    """The object of line 1; what equals its default is left out."""
+    """The object of line 1; fields equal to their defaults are left out."""
     given: dict[str, Any] = {"history": header.history, "operator": _given(header.operator)}
     given |= {name: value for name, value in _given(header).items() if name not in given}
     if header.bounds != Bounds():

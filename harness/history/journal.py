@@ -1,8 +1,8 @@
-"""The journal: one attempt's own history, in the words of `docs/reference/history.md`, at every level.
+"""The journal: writes the events of one attempt, as `docs/reference/history.md` defines them, at every level.
 
-The probe of the operator and the observer of the task. Invariant: what is journalled has not yet taken
-effect (an `out` is not yet in the sink, a `call` not yet made); only `commit` follows its effect, announced
-by a `~committing` note that lets the merge settle it if the attempt dies in between.
+It is the operator's probe and the task's observer. Invariant: an event is written before it takes effect (an `out`
+before it reaches the sink, a `call` before it is made). Only `commit` follows its effect; a `~committing` note
+comes before, so that the merge can reconstruct the commit if the attempt dies in between.
 """
 
 from __future__ import annotations
@@ -36,27 +36,27 @@ __all__ = ["EventLog", "Journal"]
 
 
 class EventLog(Protocol):
-    """Where a journal writes: a file of the attempt's own (`Recorder`), or the memory of a simulated run.
+    """Where a journal writes: the attempt's file (`Recorder`), or the memory of a simulated run.
 
-    It gives each event its number and its time. An event that gets lost leaves a gap in the numbers.
+    It gives each event its number and its time. A lost event leaves a gap in the numbers.
     """
 
     @property
     def thread(self) -> str:
-        """Who writes, for V21: `call`, `res`, `out`, `owm` and `snap` are for the task's thread alone."""
+        """The calling thread, for V21: only the task's thread may call, settle, emit and snapshot."""
 
     def event(self, kind: type[AttemptEvent], **fields: Any) -> None:
-        """Append an event with these fields; one whose value is `UNSET` is absent."""
+        """Append an event with these fields; a field with the value `UNSET` is left out."""
 
     def record(self, kind: str, **fields: Any) -> None:
-        """Append a note, whose kind begins with `~`: evidence, not an event."""
+        """Append a note, whose kind begins with `~`: evidence, not an event of the history."""
 
     def claim(self, **fields: Any) -> None:
-        """Append a `commit`, unless the database itself tells when an epoch is visible."""
+        """Append a `commit`, unless the simulated database records commits itself."""
 
 
 class Journal:
-    """Writes events of attempt `attempt` of `subtask`; ids are those of the records' values."""
+    """Writes the events of one attempt of one subtask. Mutable: numbers its calls."""
 
     def __init__(self, log: EventLog, *, subtask: int, attempt: int) -> None:
         self._log = log
@@ -96,7 +96,7 @@ class Journal:
         self._event(Wm, s=self._subtask, a=self._attempt, pos=position, w=told_watermark(timestamp))
 
     def called(self, *, id: int, attempt: int) -> None:
-        """With a nonce that no other call of the run has: its answer has to echo it (V19)."""
+        """Gives the call a nonce that is unique in the run; its answer must echo it (V19)."""
         self._nonce += 1
         nonce = self._asked[id, attempt] = self._latest[id] = self._nonce
         self._event(
@@ -110,7 +110,7 @@ class Journal:
         )
 
     def nonce_of(self, id: int) -> int:
-        """Of the latest call of record `id`: the lookup sends it along."""
+        """The nonce of the latest call of record `id`, which the lookup sends with the query."""
         return self._latest[id]
 
     def answered(self, asked: int, echoed: int) -> None:
@@ -164,14 +164,14 @@ class Journal:
         )
 
     def committing(self, checkpoint: int, *, writer: int | None = None) -> None:
-        """`writer`: the attempt that prepared it, if another one did."""
+        """`writer` is the attempt that prepared the transaction, if it is another one."""
         self._log.record("~committing", s=self._subtask, a=writer or self._attempt, c=checkpoint)
 
     def committed(self, checkpoint: int, *, writer: int | None = None) -> None:
         self._log.claim(s=self._subtask, a=writer or self._attempt, c=checkpoint)
 
     def heard_complete(self, checkpoint: int) -> None:
-        """The checkpoint is complete, and the sink has nothing left to commit for it."""
+        """The attempt was notified of a complete checkpoint for which the sink has nothing to commit."""
         self._note("~completed", c=checkpoint)
 
     def passed_over(self, *, checkpoint: int, file: str, what: str, restored: int | None) -> None:
@@ -195,40 +195,40 @@ class Journal:
         self._note("~lost", link=link, code=code)
 
     def server_error(self, link: str, code: int | str) -> None:
-        """The server answered over `link` with an error that leaves the connection: evidence, not an event."""
+        """The server answered over `link` with an error that keeps the connection: evidence, not an event."""
         self._note("~error", link=link, code=code)
 
     def dead(self, *, id: int) -> None:
         self._event(Dead, s=self._subtask, a=self._attempt, id=id)
 
     def about_to_die(self, *, fault: str, phase: str, hit: int, how: str) -> None:
-        """Written before the attempt ends itself."""
+        """Written before the attempt kills itself for a fault."""
         self._note("~dies", fault=fault, phase=phase, hit=hit, how=how)
 
     def about_to_stop(self, *, fault: str) -> None:
-        """Written before the attempt stops itself, for somebody else to let it go on."""
+        """Written before the attempt stops itself for a fault; the harness resumes it."""
         self._note("~stops", f=fault)
 
     def acted(self, fault: str, what: str, **facts: Any) -> None:
-        """What a fault does inside the attempt: evidence, not an event."""
+        """An action of a fault inside the attempt: evidence, not an event."""
         self._note("~acted", f=fault, what=what, **facts)
 
     def measured(self, fault: str, what: str, **facts: Any) -> None:
-        """What came of it: evidence, not an event."""
+        """A measured consequence of a fault: evidence, not an event."""
         self._note("~measured", f=fault, what=what, **facts)
 
     def blocked(self, *, ms: float, where: str) -> None:
-        """The event loop stood still, and the function under test was at `where`: for pitfalls, not an event."""
+        """The event loop was blocked for `ms` while the function under test was at `where`: for pitfalls."""
         self._note("~blocked", ms=ms, where=where)
 
     def alive(self) -> None:
-        """The event loop turns: for pitfalls, not an event."""
+        """The event loop is running: for pitfalls."""
         self._note("~alive")
 
     def used_pool(self, *, size: int, opened: int, waited: int, longest_wait_ms: float) -> None:
-        """What the pool of the lookups counted: for pitfalls, not an event."""
+        """The counters of the lookups' connection pool: for pitfalls."""
         self._note("~pool", size=size, opened=opened, waited=waited, longest_wait_ms=longest_wait_ms)
 
     def reached(self, phase: str) -> None:
-        """Written where a fault listens to a phase that no event shows."""
+        """Written when a fault is triggered by a phase that no event shows."""
         self._note("~reached", phase=phase)

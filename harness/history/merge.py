@@ -1,9 +1,9 @@
-"""The merge: the files that attempts and the harness left become one history of `docs/reference/history.md`.
+"""Merges the files that the attempts and the harness wrote into one history of `docs/reference/history.md`.
 
-Invariant: nothing is invented. An event is in the history if a file holds it, with three exceptions that rest
-on the database: `commit` of an epoch whose attempt died before it could write that down, `done` of a checkpoint
-that the coordinator was about to decide, and `effect`, the rows of the database's audit log. A torn last line
-is dropped, a missing line is reported.
+Invariant: no event is invented. An event is in the history only if a file holds it, with three exceptions that
+the database proves: the `commit` of an epoch whose attempt died before it could record it, the `done` of a
+checkpoint whose decision was announced and stored but not recorded, and each `effect`, a row of the audit log. A
+torn last line is dropped, a missing line is reported.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ Line = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftovers:
-    """What a run's folder holds: events and notes in the order of the clock, and what is wrong with it."""
+    """The lines of a run's folder (events and notes) in time order, with warnings about damage."""
 
     lines: tuple[Line, ...]
     warnings: tuple[str, ...]
     missing: int
-    """Lines that were written, by the numbers of their neighbours, and are not there."""
+    """The number of lines that are missing, found by gaps in the line numbers."""
 
 
 def read_leftovers(folder: Path) -> Leftovers:
-    """Read every file of `folder`; each is in order by itself, and the clock is one for all."""
+    """Read every file of `folder`, merged by time; all files use the same clock."""
     warnings: list[str] = []
     files = [_read_file(path, warnings) for path in sorted(folder.glob("*.jsonl"))]
     lines = tuple(heapq.merge(*files, key=lambda line: line["t"]))
@@ -62,11 +62,11 @@ def merge(
     effects: Sequence[Line],
     completed: Collection[int] = (),
 ) -> list[Line]:
-    """The events of the history, numbered, on a clock that starts with the run.
+    """The events of the history, numbered from 1, with times from the start of the run.
 
-    `faults` are the faults' events, in time order. `committed` is what the database says: (subtask, epoch)
-    -> the attempt that wrote it; `completed` are the checkpoints that it knows as complete. `effects` are its
-    audit rows as events without `n` and `t`.
+    `faults` are the faults' events, in time order. `committed` maps (subtask, epoch) to the attempt that wrote it
+    and `completed` holds the completed checkpoints, both as the database has them. `effects` are its audit rows
+    as events without `n` and `t`.
     """
     recorded = {(line["s"], line["c"]) for line in leftovers.lines if line["k"] == "commit"}
     origin = leftovers.lines[0]["t"] if leftovers.lines else 0
@@ -87,7 +87,7 @@ def _settled(
     recorded: set[tuple[int, int]],
     completed: Collection[int],
 ) -> Iterator[Line]:
-    """The events; a note becomes one where the database says so: of several tries the last, which took effect."""
+    """The events, including those that the database proves; each takes the place of the last note about it."""
     tries: dict[tuple[Any, ...], Line] = {}
     for line in lines:
         if line["k"] == "~committing" and _is_lost_commit(line, committed, recorded):
@@ -113,13 +113,13 @@ def _done(line: Line) -> Line:
 def _is_lost_commit(
     line: Line, committed: Mapping[tuple[int, int], int], recorded: set[tuple[int, int]]
 ) -> bool:
-    """Whether the database has the epoch that this attempt was committing when it died."""
+    """Whether the database holds the epoch that a `~committing` note announced, and no `commit` records it."""
     epoch = (line["s"], line["c"])
     return epoch not in recorded and committed.get(epoch) == line["a"]
 
 
 def history_text(header: Mapping[str, Any], events: Sequence[Line]) -> bytes:
-    """The text form, as `read.open_text` takes it."""
+    """The text form, as `read.open_text` reads it."""
     encode = msgspec.json.Encoder().encode
     lines = [header, *({"n": event["n"], "t": event["t"], "k": event["k"], **event} for event in events)]
     return b"".join(encode(line) + b"\n" for line in lines)

@@ -1,10 +1,10 @@
-"""Reads a history, in text or in columns, event by event, and names every breach of the format.
+"""Reads a history, in text or in columns, event by event, and reports every breach of the format.
 
-Answers to `docs/reference/history.md` (Files, Rules between events). Events come out only as long as nothing was wrong;
-whether the whole is well-formed is known when the iteration has ended. A rule sees only well-formed fields,
-and no breach is told twice: an unreadable line excuses one hole that it may have left. The source is
-deterministic: the first word on a position or an id holds, and later ones are compared with it. Memory grows
-with positions, ids and sequence numbers.
+Implements "Files" and "Rules between events" of `docs/reference/history.md`. Events are yielded only until the first
+breach; whether the whole history is well-formed is known when the iteration has ended. The rules see only well-typed
+fields, and no breach is reported twice: an unreadable line excuses one event that seems to be missing. The source is
+deterministic: the first event at a position or with an id defines it, and later ones must agree. Memory grows with
+positions, ids and sequence numbers.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ __all__ = [
 ]
 
 _NO_KEY = ("no key",)
-"""Absent is not the same as given; no JSON value has this identity."""
+"""The identity of an absent key; no JSON value has it."""
 
 
 class _Place(NamedTuple):
     line: int
     kind: str
     what: int | str
-    """The id, or the watermark."""
+    """The id or the watermark."""
 
 
 class _Taken(NamedTuple):
@@ -56,7 +56,7 @@ class _Taken(NamedTuple):
 
 
 class SourceIdentity:
-    """Compares each `in` and `wm` with what was said before. Mutable: the state of a fold."""
+    """Compares each `in` and `wm` with earlier ones of that position or id. Mutable: the state of a fold."""
 
     def __init__(self) -> None:
         self._places: dict[tuple[int, int], _Place] = {}
@@ -92,19 +92,19 @@ class SourceIdentity:
 
 
 def _contradictions(id_: int | str, first: _Taken, now: _Taken) -> Iterator[str]:
-    told = f"record {shown(id_)} was taken on line {first.line}"
+    first_seen = f"record {shown(id_)} was taken on line {first.line}"
     if first.s != now.s:
-        yield f"{told} by subtask {first.s}, here by subtask {now.s}"
+        yield f"{first_seen} by subtask {first.s}, here by subtask {now.s}"
     elif first.pos != now.pos:
-        yield f"{told} at position {shown(first.pos)}, here at {shown(now.pos)}"
+        yield f"{first_seen} at position {shown(first.pos)}, here at {shown(now.pos)}"
     if first.key != now.key:
-        yield f"{told} with another `key`"
+        yield f"{first_seen} with another `key`"
     if first.ts != now.ts:
-        yield f"{told} with the `ts` {shown(first.ts)}, here with {shown(now.ts)}"
+        yield f"{first_seen} with the `ts` {shown(first.ts)}, here with {shown(now.ts)}"
 
 
 _OUTSIDE_LIFE = frozenset({"call", "res", "out", "owm", "snap"})
-"""Before `start` or after `close` these are V21's to judge."""
+"""Kinds that are no breach before `start` or after `close`: V21 judges them there."""
 _OF_ATTEMPT = _OUTSIDE_LIFE | {
     "start", "restore", "in", "wm", "dead", "failed", "end", "ended", "close", "kill",
 }  # fmt: skip
@@ -114,7 +114,7 @@ _ABSENT = object()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Breach:
-    """What is wrong, and on which line."""
+    """One breach of the format, and its line."""
 
     line: int
     say: str
@@ -122,32 +122,32 @@ class Breach:
 
 @dataclass(slots=True, kw_only=True)
 class _Life:
-    """What the rules must know of one attempt; mutable, grows with its snapshots."""
+    """The state of one attempt for the rules. Mutable; grows with its snapshots."""
 
     first_line: int
     named: str
     started: bool = False
     complained: bool = False
-    """Its missing `start` was told, or excused."""
+    """Whether its missing `start` was reported or excused."""
     origin: Any = _ABSENT
-    """`from` of its start, where that could be read."""
+    """`from` of its start, if that was readable."""
     restores: int = 0
     first_taken: int | None = None
     """The line of its first `in` or `wm`."""
     lacks_restore: bool = False
-    """It took its first `in` or `wm` without one, where `from` asks for it, and nothing excuses that."""
+    """Whether it should have restored before its first `in` or `wm`, and no unreadable line excuses that."""
     next_pos: int | None = None
-    """None: any position may come."""
+    """None: any position is allowed."""
     snaps: set[int] = field(default_factory=set)
     end: bool = False
     closed: bool = False
     killed: bool = False
     unread: int = 0
-    """Lines of it that could not be understood, and have excused nothing yet."""
+    """Unreadable lines of this attempt that have not excused a missing event yet."""
 
 
 class Rules:
-    """Feed every line in order, then `at_end`; each call yields sentences. Mutable: the state of a fold."""
+    """The rules between events: `check` each line in order, then `at_end`. Mutable: the state of a fold."""
 
     def __init__(self, header: Header | None) -> None:
         self._outputs = header is not None and header.effects == "outputs"
@@ -160,7 +160,7 @@ class Rules:
         self._unread: Counter[str] = Counter()
 
     def unread(self, kind: str = "") -> None:
-        """A line could not be understood, but perhaps its kind: whatever it held is missing to the rules."""
+        """Note an unreadable line, with its kind if known; the rules lack the event that it held."""
         self._unread[kind] += 1
 
     def check(self, line: int, kind: str, good: Mapping[str, Any]) -> Iterator[str]:
@@ -179,7 +179,7 @@ class Rules:
             self._unknown(good)
 
     def at_end(self) -> Iterator[Breach]:
-        """What only the whole history shows."""
+        """The breaches that need the whole history."""
         for life in self._lives.values():
             if not life.started and not life.complained and not self._excused("start", life=life):
                 yield Breach(line=life.first_line, say=f"{life.named} has no `start`")
@@ -196,7 +196,7 @@ class Rules:
                 self._last[name] = value
 
     def _unknown(self, good: Mapping[str, Any]) -> None:
-        """A kind that does not exist may be a misspelt one: of its attempt, if that can be told."""
+        """An unknown kind may be a misspelt one; it counts as an unreadable line of its attempt, if known."""
         life = self._lives.get((good.get("s", -1), good.get("a", -1)))
         if life is None:
             self.unread()
@@ -309,7 +309,7 @@ class Rules:
             yield f"the fault {shown(name)} ends, but has not begun"
 
     def _excused(self, *kinds: str, life: _Life | None = None) -> bool:
-        """Whether a line so far that could not be understood may be one of `kinds`, missing here; each may be once."""
+        """Whether an earlier unreadable line may have been one of `kinds`; each line excuses one event."""
         if life is not None and life.unread:
             life.unread -= 1
             return True
@@ -321,38 +321,38 @@ class Rules:
 
 
 WHITE = b" \t\r"
-"""JSON's white space, less the line feed."""
+"""JSON's white space, without the line feed."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def open_history(path: Path) -> HistoryReader:
-    """A reader of the file at `path`; the header is read at once. Raises UsageError if it cannot be read."""
+    """A reader of the file at `path`, whose header it has read. Raises UsageError if that is unreadable."""
     return HistoryReader(read_lines(path))
 
 
 def open_text(text: bytes) -> HistoryReader:
-    """A reader of a history that is already in memory, uncompressed."""
+    """A reader of uncompressed text in memory."""
     return HistoryReader(numbered([text]))
 
 
 def read_whole(path: Path) -> tuple[Header, list[Event]]:
-    """Header and events in memory, for small histories; raises HistoryError with every breach."""
+    """The header and all events, for small histories; raises HistoryError that lists every breach."""
     reader = open_history(path)
     events = list(reader.events())
     if reader.header is None or reader.breaches:
-        told = "".join(f"\n  line {breach.line}: {breach.say}" for breach in reader.breaches)
-        raise HistoryError(f"{path} is no well-formed history:{told}", fix="mend these lines")
+        listing = "".join(f"\n  line {breach.line}: {breach.say}" for breach in reader.breaches)
+        raise HistoryError(f"{path} is no well-formed history:{listing}", fix="correct these lines")
     return reader.header, events
 
 
 def cut_off(number: int, value: Any) -> str:
-    """The warning about a last line without its line feed that is no object, but `value`."""
+    """The warning about a last line that has no line feed and is not a JSON object."""
     said = value.say if isinstance(value, Loose) else "no JSON object"
     return f"line {number}, the last one, is cut off in the middle and was dropped ({said})"
 
 
 class HistoryReader:
-    """One reading of one history. Mutable: `breaches` and `warnings` grow while `events` is iterated."""
+    """One pass over one history. Mutable: `breaches` and `warnings` grow while `events` is iterated."""
 
     def __init__(self, lines: Iterable[Line]) -> None:
         self.breaches: list[Breach] = []
@@ -423,7 +423,7 @@ class HistoryReader:
         return self._understood(number, raw, strictly(raw.strip(WHITE)))
 
     def _understood(self, number: int, raw: bytes, value: Any) -> dict[str, Any] | None:
-        """The object on a line; if it is none, say so, and go on with what it would have meant."""
+        """The object of a line; otherwise report a breach and return the object of a lenient parser, if any."""
         if isinstance(value, Loose):
             blank = not raw.strip(WHITE)
             self._breach(number, "the line is blank" if blank else value.say)

@@ -1,9 +1,9 @@
-"""The recorder: an attempt's events, each on disk before its effect can be seen.
+"""The recorder: writes each event of an attempt to its file before the event takes effect.
 
-One `os.write` to a file opened O_APPEND per event: a SIGKILL then loses nothing, for the page cache outlives
-the process (`docs/reference/references.md`, Measured). Beside the events of `docs/reference/history.md` a file holds
-*notes*, whose kind begins with `~`: what the merge needs to settle commits and to find evidence. Every line of a file
-carries `i`, its number, so that a missing line is seen.
+Each event is one `os.write` to a file opened with O_APPEND: SIGKILL loses nothing, since the page cache outlives
+the process (`docs/reference/references.md`, Measured). Besides the events of `docs/reference/history.md` a file holds
+*notes*, whose kind begins with `~`; the merge uses them to reconstruct commits and to find evidence. Every line
+carries its number `i`, so that a missing line is detected.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ HARNESS_FILE = "harness.jsonl"
 
 
 def attempt_file(folder: Path, *, subtask: int, attempt: int) -> Path:
-    """Where attempt `attempt` of `subtask` appends."""
+    """The file of one attempt of one subtask."""
     return folder / f"subtask-{subtask:03d}-attempt-{attempt:04d}.jsonl"
 
 
 def _line_of(kind: type[AttemptEvent]) -> Any:
-    """The struct of a line for an event of that kind: as in `docs/reference/history.md`, with `i` for `n`."""
+    """The struct of a line of that kind: the fields of `docs/reference/history.md`, with `i` in place of `n`."""
     fields = [field for field in msgspec.structs.fields(kind) if field.name not in {"n", "t", "mail"}]
-    fields.sort(key=lambda field: field.name == "thread")  # it comes last
+    fields.sort(key=lambda field: field.name == "thread")  # thread comes last
     own = [
         (field.name, Any, msgspec.field(name=field.encode_name, default=msgspec.UNSET)) for field in fields
     ]
@@ -44,7 +44,7 @@ _LINES: dict[type[AttemptEvent], Any] = {kind: _line_of(kind) for kind in get_ar
 
 
 class Recorder:
-    """Appends to one file; safe from several threads. An `EventLog`. Mutable: counts its lines."""
+    """An `EventLog` that appends to one file; thread-safe. Mutable: counts its lines."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -57,19 +57,19 @@ class Recorder:
 
     @property
     def thread(self) -> str:
-        """See `EventLog`. The latest one's name is kept, for that is nearly always the task's own."""
+        """See `EventLog`. The name of the latest thread is cached, since it is nearly always the task's."""
         if self._thread_id != (thread_id := threading.get_ident()):
             self._thread_id, self._thread_name = thread_id, threading.current_thread().name
         return self._thread_name
 
     def event(self, kind: type[AttemptEvent], **fields: Any) -> None:
-        """As `record`; a struct is made and encoded faster than a dict."""
+        """As `record`, with a struct, which is built and encoded faster than a dict."""
         with self._lock:
             self._write(self._lines, self._encode(_LINES[kind](i=self._lines, t=monotonic_us(), **fields)))
             self._lines += 1
 
     def record(self, kind: str, **fields: Any) -> None:
-        """Append one event or note; it is on disk when this returns. Raises OSError (a full disk)."""
+        """Append one event or note, written when this returns. Raises OSError if the disk is full."""
         with self._lock:
             self._write(
                 self._lines, self._encode({"i": self._lines, "t": monotonic_us(), "k": kind, **fields})
@@ -77,11 +77,11 @@ class Recorder:
             self._lines += 1
 
     def claim(self, **fields: Any) -> None:
-        """See `EventLog`: what the attempt says is all that there is."""
+        """See `EventLog`: always written, since only the attempt records its commits."""
         self.record("commit", **fields)
 
     def _write(self, number: int, line: bytes) -> None:
-        """What a recorder that loses lines overrides."""
+        """Write one line. Defective recorders override this to lose lines."""
         del number
         text = line + b"\n"
         if os.write(self._descriptor, text) != len(text):
@@ -91,7 +91,6 @@ class Recorder:
         raise OSError(f"not all of the {length} bytes of an event fit into {self.path}; the disk is full")
 
     def close(self) -> None:
-        """Close the file; what was recorded stays."""
         os.close(self._descriptor)
 
     def __enter__(self) -> Self:

@@ -1,7 +1,7 @@
-"""JSON read strictly: no NaN, no Infinity, no key twice in an object, integers exact to `DIGITS_MAX` digits.
+"""Strict JSON: no NaN, no Infinity, no duplicate keys, integers exact up to `DIGITS_MAX` digits.
 
-Invariant: `strictly` accepts exactly RFC 8259 with unique keys, up to two stated limits; `Loose` carries what a
-forgiving reader would have understood, so that the rules about other lines need not guess.
+Invariant: `strictly` accepts exactly RFC 8259 with unique keys, up to the two limits below. For other text it
+returns `Loose` with the value that a lenient parser reads, so that the checks of later lines can use it.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import Any
 __all__ = ["DIGITS_MAX", "NESTING_MAX", "Loose", "integers_of_any_length", "strictly"]
 
 NESTING_MAX = 300
-"""Levels of objects and arrays; deeper ones cannot be compared or shown within the machine's stack."""
+"""Levels of objects and arrays; comparing or printing deeper values could overflow the stack."""
 DIGITS_MAX = 100_000
-"""Of an integer; reading and showing one takes time that grows with their square: a tenth of a second, then hours."""
+"""Digits of an integer; the time to read or print one grows with their square (here 0.1 s)."""
 _TOO_DEEP = f"the line is nested too deep to be read (more than {NESTING_MAX} levels)"
 
 
 @contextmanager
 def integers_of_any_length() -> Iterator[None]:
-    """Python converts no more than some thousands of digits; ids, numbers and values of a history may have more.
+    """Lifts Python's limit on the digits of an integer (a few thousand); a history may have longer ones.
 
-    To be held while a history is read, judged and printed.
+    Use it while a history is read, judged and printed.
     """
     limit = sys.get_int_max_str_digits()
     sys.set_int_max_str_digits(0)
@@ -38,21 +38,21 @@ def integers_of_any_length() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loose:
-    """A text that is not strict JSON: why, and what it would have meant (None: nothing)."""
+    """A text that is not strict JSON: why, and its value for a lenient parser (None: none)."""
 
     say: str
     value: Any = None
 
 
 class _NotStrict(ValueError):
-    """Raised inside the decoder."""
+    """Raised by the decoder's hooks."""
 
 
 def strictly(raw: bytes, *, any_length: bool = True) -> Any | Loose:
-    """The value of one line, stripped of the white space around it, or `Loose`.
+    """The value of one line, or `Loose`; white space around it must be stripped already.
 
-    A whole number takes time that grows with the square of its digits: unless `any_length`, one beyond what Python
-    converts by itself, some thousands of them, is refused.
+    Reading an integer takes time that grows with the square of its digits: without `any_length`, an integer beyond
+    Python's own limit of a few thousand digits is refused.
     """
     try:
         text = raw.decode("utf-8")
@@ -61,7 +61,7 @@ def strictly(raw: bytes, *, any_length: bool = True) -> Any | Loose:
     try:
         value = _decoded(text, any_length=any_length)
     except _NotStrict as refusal:
-        return Loose(say=str(refusal), value=_forgiving(text) if any_length else None)
+        return Loose(say=str(refusal), value=_lenient(text) if any_length else None)
     except json.JSONDecodeError as error:
         return Loose(say=f"the line is not JSON: {error.msg} (character {error.colno})")
     except RecursionError:
@@ -71,7 +71,7 @@ def strictly(raw: bytes, *, any_length: bool = True) -> Any | Loose:
 
 
 def _is_too_deep(value: Any) -> bool:
-    """Level by level, for what is looked for is what recursion could not bear."""
+    """Walks level by level, since recursion could overflow the stack."""
     level = [value]
     for _ in range(NESTING_MAX + 1):
         level = [inner for outer in level for inner in _inside(outer)]
@@ -85,14 +85,14 @@ def _inside(value: Any) -> Iterable[Any]:
 
 
 def _decoded(text: str, *, any_length: bool) -> Any:
-    # Slower, and in a line of no more characters no integer has more digits.
+    # The decoder with the limit is slower; in a short line no integer can exceed it.
     decoder = _STRICT if len(text) <= DIGITS_MAX else _STRICT_WITH_LIMIT
     try:
         value, end = decoder.raw_decode(text)
     except (_NotStrict, json.JSONDecodeError):
         raise
     except ValueError:
-        # The only other complaint of the decoder is an integer of thousands of digits.
+        # The only other error of the decoder is an integer with thousands of digits.
         if not any_length:
             raise _NotStrict("a whole number has too many digits") from None
         with integers_of_any_length():
@@ -102,10 +102,10 @@ def _decoded(text: str, *, any_length: bool) -> Any:
     return value
 
 
-def _forgiving(text: str) -> Any:
+def _lenient(text: str) -> Any:
     try:
         with integers_of_any_length():
-            return _FORGIVING.decode(text)
+            return _LENIENT.decode(text)
     except (ValueError, RecursionError):
         return None
 
@@ -131,4 +131,4 @@ def _integer(digits: str) -> int:
 
 _STRICT = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse)
 _STRICT_WITH_LIMIT = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse, parse_int=_integer)
-_FORGIVING = json.JSONDecoder(parse_int=_integer)
+_LENIENT = json.JSONDecoder(parse_int=_integer)

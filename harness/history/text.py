@@ -1,8 +1,7 @@
 """The text form of a history, plain or compressed (`.jsonl`, `.jsonl.gz`, `.jsonl.zst`): read and written.
 
-A line is what stands between two line feeds, with its number from 1; memory grows with the longest line, not
-with the file. Writing is lossless: what `read` gives equals what was written, integers exact, floats to the
-last bit, absent and null apart.
+Lines end with a line feed and are numbered from 1; memory grows with the longest line, not with the file.
+Invariant: writing is lossless. Integers stay exact, floats keep every bit, and absent differs from null.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ __all__ = [
 ]
 
 COLUMNAR = frozenset({".arrow", ".parquet"})
-"""Ends of the names of files in columns."""
+"""Suffixes of the columnar forms."""
 
 _CHUNK = 1 << 20
 _COMPRESSED = 1 << 9
@@ -50,17 +49,17 @@ class Line(NamedTuple):
     raw: bytes
     ended: bool
     odd: str = ""
-    """Why it cannot be read, where that is known beforehand (a row of columns)."""
+    """Why it cannot be read: for a columnar row without a text form."""
 
 
 class CutOff(Exception):
-    """The compressed stream ends early or is damaged; the lines before were read."""
+    """The compressed or columnar file ends early or is damaged; the lines before that were read."""
 
 
 class Chunks:
-    """What the lines of a file are cut from, some `size` bytes at a time; iterating raises as `read_lines` does.
+    """The decompressed bytes of a file, about `size` at a time. Raises UsageError and `CutOff` as `read_lines` does.
 
-    Mutable: `done` counts the bytes of the file that have been read.
+    Mutable: `done` counts the bytes of the file read so far.
     """
 
     def __init__(self, path: Path, *, size: int = _CHUNK) -> None:
@@ -118,9 +117,9 @@ def _gzip_chunks(file: BinaryIO, size: int) -> Iterator[bytes]:
 
 
 def _zstd_chunks(file: BinaryIO) -> Iterator[bytes]:
-    """Frame after frame, for a reader object would take a cut frame for a whole one.
+    """Decompresses frame by frame, because zstandard's reader object accepts a truncated frame.
 
-    A little at a time, for four bytes of a frame may stand for 128 thousand.
+    Reads few bytes at a time, because four bytes of a frame may expand to 128 kB.
     """
     from zstandard import ZstdDecompressor, ZstdError  # noqa: PLC0415  (most histories need no codec)
 
@@ -153,7 +152,7 @@ def line_of(event: Event) -> bytes:
 
 
 def event_json(event: Event) -> dict[str, Any]:
-    """The object of an event's line: `n`, `t`, `k` first, then its fields as the page orders them."""
+    """The object of an event's line: `n`, `t`, `k`, then its fields in the order of `docs/history.md`."""
     fields = dict(zip(event.__struct_encode_fields__, msgspec.structs.astuple(event), strict=True))
     kind = {"n": event.n, "t": event.t, "k": event.__struct_config__.tag}
     return kind | {name: value for name, value in fields.items() if value is not UNSET}
@@ -164,11 +163,11 @@ def _line(value: dict[str, Any]) -> bytes:
 
 
 def json_text(value: Any) -> str:
-    """The JSON of any value that was read, in characters of ASCII."""
+    """The JSON text of any value that was read, in ASCII."""
     try:
         return json.dumps(value, allow_nan=False, separators=(",", ":"))
     except ValueError:
-        # A double beyond all doubles was read from something like 1e999, and is written so again.
+        # An infinite float was read from a number such as 1e999, and is written as one.
         return _STRING_OR_INFINITY.sub(_finite, json.dumps(value, separators=(",", ":")))
 
 
@@ -182,7 +181,7 @@ class _Writes(Protocol):
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[_Writes]:
-    """A file at `path` to write bytes to, compressed as its name says."""
+    """A file to write bytes to, compressed if the suffix is `.gz` or `.zst`."""
     match path.suffix:
         case ".gz":
             with gzip.open(path, "wb") as file:

@@ -1,9 +1,8 @@
-"""Values of a history: when two are equal, how they are ordered, and how they are shown to a person safely.
+"""Values of a history: equality, order, and how they are printed safely.
 
-Answers to "Values" of `docs/reference/history.md`, and to pytest's escaping of control bytes in JUnit. Two values are
-equal exactly if their JSON is, with keys in any order: `1` is neither `1.0` nor `true`. Text that was made
-`visible` (NUL, ESC, bidi marks spelt out, secrets withheld) is valid in XML 1.0, moves no cursor, turns no
-reading direction, and changes nothing when it is passed through again.
+Implements "Values" of `docs/reference/history.md`; answers to pytest's escaping of control bytes in JUnit. Two values
+are equal if and only if their JSON is, with keys in any order: `1` equals neither `1.0` nor `true`. The result of
+`visible` is valid in XML 1.0, moves no cursor and changes no reading direction; `visible` is idempotent.
 """
 
 from __future__ import annotations
@@ -54,16 +53,16 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def brief(value: object, *, limit: int = 60) -> str:
-    """Any JSON value on one line, cut at `limit` characters, visibly."""
+    """Any JSON value on one line, cut at `limit` characters with an ellipsis, hidden characters escaped."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     text = visible(text).replace("\n", "\\n").replace("\t", "\\t")
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def without_credentials(value: Any) -> Any:
-    """A JSON value in which whatever is named like a password, or stands in a URL as one, is withheld.
+    """A JSON value in which fields named like a password, and passwords in URLs, are replaced.
 
-    What JSON cannot say (a NaN, an object of some library) is told as text.
+    Values that JSON cannot express (NaN, objects of libraries) become text.
     """
     match value:
         case Mapping():
@@ -84,7 +83,7 @@ def without_credentials(value: Any) -> Any:
 
 
 def without_secrets(text: str, secrets: Sequence[str]) -> str:
-    """`text` without any of the known `secrets`, however the file's format spells it; the last gate."""
+    """`text` without any of the known `secrets`, in any escaping; applied last, before a file is written."""
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
         text = re.sub("".join(map(_spellings, secret)), lambda _: WITHHELD, text)
     return text
@@ -98,15 +97,15 @@ def _spellings(character: str) -> str:
 
 
 END_OF_TIME: Final = 2**63 - 1
-"""The timestamp of the final watermark, which a history calls `"end"`."""
+"""The timestamp of the final watermark, which a history writes as `"end"`."""
 
 _SHOWN_MAX = 80
-"""Characters of a value in a sentence: payloads may be large, sentences are for people."""
+"""Most characters of a value in a message."""
 _LISTED_MAX = 5
 
 
 def same(left: Any, right: Any) -> bool:
-    """Whether two values are equal in the sense of the page."""
+    """Whether two values are equal as `docs/reference/history.md` defines it."""
     if type(left) is not type(right):
         return False
     if isinstance(left, dict):
@@ -117,9 +116,9 @@ def same(left: Any, right: Any) -> bool:
 
 
 def identity(value: Any) -> Hashable:
-    """Something hashable that is equal for equal values and for no others.
+    """A hashable that is equal for equal values and for no others.
 
-    Python holds that 1 == 1.0 == True, so floats and booleans are marked; -0.0 == 0.0 is meant.
+    In Python 1 == 1.0 == True, so floats and booleans are tagged with their type; -0.0 == 0.0 is intended.
     """
     if value is None or type(value) in {str, int}:
         return value  # type: ignore[no-any-return]
@@ -131,29 +130,29 @@ def identity(value: Any) -> Hashable:
 
 
 def height(w: W) -> float:
-    """A watermark as a number to compare by; integers stay exact, `"end"` is higher than all."""
+    """A watermark as a comparable number; integers stay exact, `"end"` is infinite."""
     return math.inf if w == "end" else w
 
 
 def told_watermark(timestamp: int) -> W:
-    """A watermark as a history tells it."""
+    """The watermark of a timestamp as a history writes it: `"end"` for the final one."""
     return "end" if timestamp == END_OF_TIME else timestamp
 
 
 def shown(value: Any) -> str:
-    """A value for a sentence: its JSON, cut where it gets long, never a control or half character."""
+    """A value for a message: its JSON, cut if long, control characters and surrogates escaped."""
     try:
         raw = json.dumps(value, ensure_ascii=False)
     except ValueError:
         # Python refuses to print integers of thousands of digits, unless `integers_of_any_length` is held.
         return "a value with an integer of thousands of digits"
-    # What is beyond the cut is not looked at: it may be megabytes.
+    # Only the part before the cut is escaped: the rest may be megabytes.
     text = raw[: _SHOWN_MAX + 1].encode(errors="backslashreplace").decode()
     printable = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
     return printable if len(printable) <= _SHOWN_MAX else printable[: _SHOWN_MAX - 3] + "..."
 
 
 def listed(values: list[Any]) -> str:
-    """Several values for a sentence, the first few of them."""
+    """The first few of several values, for a message."""
     more = len(values) - _LISTED_MAX
     return ", ".join(shown(value) for value in values[:_LISTED_MAX]) + (f" and {more} more" * (more > 0))

@@ -1,1 +1,1 @@
-"""The screen: one pass over a history that acquits what is regular, and never convicts."""
+"""The screen: one fast pass over a history that proves invariants of regular histories; it never convicts."""

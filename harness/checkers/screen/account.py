@@ -1,7 +1,7 @@
-"""The account: what the screen has counted, and which invariants it cannot vouch for.
+"""The screen's counters, and the invariants that it suspects and leaves to their exact checkers.
 
-Invariant: a name in `suspected` never leaves it. Memory grows with faults and completed checkpoints, and by eight
-bytes for each record and each nonce.
+Invariant: a name in `suspected` is never removed. Memory grows with faults and completed checkpoints, and by
+eight bytes for each record and each nonce.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _EARLY_MS = 1
 
 
 class Account:
-    """Shared by all subtasks of one history. Mutable."""
+    """Counters, limits from the header and suspicions, shared by all subtasks of one history. Mutable."""
 
     def __init__(self, header: Header) -> None:
         operator, bounds = header.operator, header.bounds
@@ -36,7 +36,7 @@ class Account:
         self.early_us = (operator.timeout_ms - _EARLY_MS) * US_PER_MS
         slack_us = bounds.timeout_slack * US_PER_MS
         self.limit_us = self.timeout_us + slack_us if self.timeout_us else None
-        """So long after its first call a record should have its final outcome, at the latest."""
+        """The longest time from a record's first call to its final outcome; None: no timeout."""
         self.hold_us = None if bounds.watermark_hold is None else bounds.watermark_hold * US_PER_MS
         self.by_row = header.effects
         self.suspected: dict[str, None] = {}
@@ -44,7 +44,7 @@ class Account:
         self.nonces = Distinct()
         self.keyed = False
         self.either: dict[Id, None] = {}
-        """Records that may have their row in the database or not, with any value."""
+        """Records whose row in the database may be present or absent, with any value."""
         self.faults: list[FaultEvent] = []
         self.watermarks = self.snaps = self.restarts = self.restores = 0
         self.calls = self.answers = self.outs = self.owms = self.failures = 0
@@ -52,33 +52,32 @@ class Account:
         self.completed: dict[int, None] = {}
 
     def suspect(self, *names: str) -> None:
-        """These invariants are for their exact checkers to judge."""
+        """Leave these invariants to their exact checkers."""
         self.suspected.update(dict.fromkeys(names))
 
     def stalled(self, since: int, until: int) -> bool:
-        """Whether a fault held the operator up meanwhile; `until` is now or before."""
+        """Whether a fault stalled the operator in that time; `until` must not be after the current event."""
         return Stalls(self.faults).overlap(since, until)
 
 
 class ShownRows:
-    """Feed it the rows in order. Mutable."""
+    """The rows of the audit log (`effect` events), added in order and compared at the end. Mutable."""
 
     def __init__(self, account: Account) -> None:
         self._account = account
         self._rows = Rows(account.by_row or "records")
         self._later: list[Effect] = []
-        """Of records that may have a row or not."""
+        """Rows of records whose row may be present or absent."""
         self.count = 0
         self._valued = 0
         self._seq: int | None = None
         self._tokens: dict[int, int] = {}
 
     def show(self, row: Effect) -> None:
-        """Take the next row of the log."""
         if row.j is UNSET and self._rows.by_output:
             raise Irregular("a row without the number of its output")
         if self._seq is not None and row.seq <= self._seq:
-            raise Irregular("rows in another order than they were committed in")
+            raise Irregular("rows that are not in commit order")
         self._seq = row.seq
         if row.token < self._tokens.get(row.s, row.token):
             self._account.suspect("V13")
@@ -90,7 +89,7 @@ class ShownRows:
             self._add(row)
 
     def match(self, expected: list[Sums]) -> bool:
-        """Whether the log is certainly as it should be."""
+        """Whether the log certainly equals what the resolved records call for."""
         either = self._account.either
         kept: set[tuple[Id, int]] = set()
         for row in self._later:
@@ -103,7 +102,7 @@ class ShownRows:
             kept.add(key)
         due = reduce(Sums.__add__, expected, Sums())
         shown = self._rows.sums
-        # Where some rows tell their value and some do not, the sums of values differ, and so nothing is certain.
+        # If only some rows have a value, the sums of values differ and the answer is no.
         return shown[:2] == due[:2] and (not self._valued or shown == due)
 
     def _number(self, row: Effect) -> int:

@@ -1,10 +1,10 @@
-"""A life: one attempt as the screen follows it, with its failures, its saved states and its source's memory.
+"""One attempt (`Life`) as the screen follows it, with its failures, its snaps and the memory of its source.
 
-Does what the exact checkers' sweep of an attempt does, in constant time an event. What is not plainly the
-regular course raises `Irregular`; what concerns one invariant makes that one suspected. `follow` handles the
-commonest case of the four commonest kinds of event without a call: it does what the method of `Life` named
-beside it would do, and in any other case touches nothing and leaves the event to that method. Memory grows
-with what is open, with dead letters, and with what lies after the oldest snap that may still be restored.
+Does the work of the exact checkers' `AttemptSweep` in constant time per event. Anything off the regular course
+raises `Irregular`; a doubt about one invariant makes that invariant suspected. `follow` inlines the most common
+case of the four most common event kinds: it does exactly what the method of `Life` named beside it would do, and
+leaves every other case to that method. Memory grows with open elements, dead letters, and the input after the
+oldest snap that may still be restored.
 """
 
 from __future__ import annotations
@@ -24,27 +24,26 @@ __all__ = ["Clock", "Failures", "Life", "Saved", "SourceMemory", "alike", "follo
 
 
 class Failures:
-    """What went wrong in one life (V20, and what a failed attempt excuses in V15).
+    """Failures and dead letters of one attempt, for V20 and for what a failed attempt excuses in V15.
 
-    What no dead letter, result or failure reported stays in `untold`. Mutable; memory grows with dead
-    letters.
+    Mutable; memory grows with dead letters.
     """
 
     __slots__ = ("_dead", "_named", "reported_t", "unanswered_t", "untold")
 
     def __init__(self) -> None:
         self.untold: dict[Id, None] = {}
-        """Records that failed."""
+        """Records that failed, and neither a dead letter nor the attempt's failure has reported that."""
         self.reported_t: int | None = None
         """When the attempt first reported that it fails."""
         self.unanswered_t: int | None = None
-        """The earliest first call of a record that went to the dead letters without a final answer."""
+        """The earliest first call of a record that became a dead letter without a final answer."""
         self._dead: dict[Id, None] = {}
         self._named: dict[Id, None] = {}
-        """Records that the attempt named when it failed."""
+        """Records that a `failed` event of the attempt named."""
 
     def report(self, event: Failed) -> bool:
-        """The attempt fails; whether the record that it names went to the dead letters as well."""
+        """The attempt fails; returns whether the record that it names is a dead letter as well."""
         self.untold.clear()
         if self.reported_t is None:
             self.reported_t = event.t
@@ -53,13 +52,13 @@ class Failures:
         self._named[event.id] = None
         return event.id in self._dead
 
-    def bury(self, record: Id) -> bool:
-        """A record goes to the dead letters; whether the attempt named it when it failed."""
+    def write_dead_letter(self, record: Id) -> bool:
+        """A record becomes a dead letter; returns whether a `failed` event of the attempt named it."""
         self._dead[record] = None
         return record in self._named
 
     def leave_unanswered(self, first: Call) -> None:
-        """A record that was called goes to the dead letters, and no final answer has come."""
+        """A record that was called becomes a dead letter before its final answer."""
         before = self.unanswered_t
         self.unanswered_t = first.t if before is None else min(before, first.t)
 
@@ -68,23 +67,23 @@ _KEPT_MAX = 1 << 17
 
 
 class SourceMemory:
-    """What the source of one subtask has said so far, as far as a restart may read it again.
+    """The input elements of one subtask that a restart may read again.
 
     Does the work of `history.read.SourceIdentity` in less memory: positions from `base` up to `high` are
-    remembered. What comes again is compared with what came first, or it is irregular. Mutable.
+    remembered. An element read again must equal the first one, else the history is irregular. Mutable.
     """
 
     def __init__(self, note_id: Callable[[Id], None]) -> None:
         self.note_id = note_id
-        """Takes the id of each record that comes for the first time."""
+        """Called with the id of each record that is read for the first time."""
         self.base = 0
         self.high = 0
-        """The first position that nobody has taken."""
+        """The first position that no attempt has read."""
         self.kept: list[In | Wm] = []
         self.keep = self.kept.append
 
     def again(self, taken: In | Wm) -> None:
-        """Compare an element that was taken before with what it was then."""
+        """Compare an element that is read again with the remembered one."""
         index = taken.pos - self.base
         if not 0 <= index < len(self.kept):
             raise Irregular("a position that is not remembered")
@@ -92,13 +91,13 @@ class SourceMemory:
             raise Irregular("the source contradicts itself")
 
     def let_go(self, pos: int) -> None:
-        """Nothing below `pos` will be read again; if it is after all, that is irregular."""
+        """Forget positions below `pos`; reading one of them again is irregular."""
         if pos > self.base:
             del self.kept[: pos - self.base]
             self.base = pos
 
     def bound(self) -> None:
-        """Let the older half go, if nobody says how far a restart may reach back."""
+        """Forget the older half once the memory is full."""
         if len(self.kept) > _KEPT_MAX:
             self.let_go(self.high - _KEPT_MAX // 2)
 
@@ -114,10 +113,9 @@ def _equal(first: In | Wm, now: In | Wm) -> bool:
 
 
 class Saved:
-    """A snap, how far its life had come by then, and its elements, kept for a restart (V10, V11).
+    """A snap with the state of its attempt at that moment, kept for a restore (V10, V11).
 
-    What a snap lists must be exactly what was open, in replay order; what is restored, exactly what was
-    stored.
+    A snap must list exactly the open elements, in replay order; a restore must list exactly what was stored.
     """
 
     __slots__ = (
@@ -141,26 +139,26 @@ class Saved:
         self.a, self.c, self.pos = snap.a, snap.c, snap.pos
         self.elements = snap.elements
         self._sources = _stored(life, snap)
-        """The records that it lists, as they were taken in."""
+        """The records that it lists, as the source delivered them."""
         self.final = life.final
         self.last_pos = life.last_pos
         self.outs, self.owms = life.outs, life.owms
         self.sums = Sums() if life.rows is None else life.rows.sums
         self.completed = False
         self.superseded = life.over_t is not None
-        """Another attempt had begun when it was taken."""
+        """Whether a newer attempt had started before it was taken."""
         before = life.epoch
         self.before: Saved | None = before
-        """The snap before it in the chain, as long as that is not committed."""
+        """The snap before it in the chain, until this one is committed; None for non-transactional sinks."""
         self.epoch_filled = (self.outs, self.owms) != (
             (0, 0) if before is None else (before.outs, before.owms)
         )
 
     def replay(self, event: Restore, life: Life) -> None:
-        """A life goes on with what is stored here."""
+        """Restore the stored elements into a new attempt."""
         same_segments = not life.account.ordered and _by_segment(event.elements) == _by_segment(self.elements)
         if event.elements != self.elements and not same_segments:
-            raise Irregular("another restore than the snap")
+            raise Irregular("a restore that differs from the snap")
         tail = life.tail
         for element in event.elements:
             if "id" in element:
@@ -174,7 +172,10 @@ class Saved:
 
 
 def _stored(life: Life, snap: Snap) -> dict[Id, In]:
-    """What a snap lists, if that is exactly what is open, in replay order; and what of it is known."""
+    """The records that a snap lists; irregular unless it lists exactly the open elements in replay order.
+
+    It may also list records that were resolved without output; of those, `life.empties` keeps only the listed.
+    """
     segment, seen, last_pos = life.head, 0, -1
     ordered = life.account.ordered
     sources: dict[Id, In] = {}
@@ -182,8 +183,8 @@ def _stored(life: Life, snap: Snap) -> dict[Id, In]:
     for element in snap.elements:
         if "id" not in element:
             if (element["w"], element["pos"], seen) != (segment.w, segment.pos, segment.open):
-                raise Irregular("a watermark is stored out of its place")
-            assert segment.next is not None  # its watermark has come
+                raise Irregular("a watermark is stored out of order")
+            assert segment.next is not None  # the watermark that ends it has arrived
             segment, seen = segment.next, 0
             continue
         record = element["id"]
@@ -194,17 +195,17 @@ def _stored(life: Life, snap: Snap) -> dict[Id, In]:
             seen += 1
         pos = entry.source.pos
         if entry.segment is not segment or record in sources or (ordered and pos < last_pos):
-            raise Irregular("a record is stored out of its place")
+            raise Irregular("a record is stored out of order")
         sources[record] = entry.source
         last_pos = pos
     if segment is not life.tail or seen != segment.open:
-        raise Irregular("something open is not stored")
+        raise Irregular("an open element is not stored")
     life.empties = listed
     return sources
 
 
 def _by_segment(elements: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """What is stored, up to order between two watermarks."""
+    """The stored elements as segments; order between two watermarks does not count."""
     segments: list[Any] = [Counter()]
     for element in elements:
         if "id" in element:
@@ -219,14 +220,14 @@ if TYPE_CHECKING:
 
 
 _PLAIN = frozenset({str, int, type(None), bool})
-"""Of these, one type and `==` is all that equality takes."""
+"""Types whose values are equal if `type` and `==` agree."""
 _NO_RECORD = Entry(In(n=0, t=0, s=0, a=0, pos=-1, id=""), Segment(0), wanted=[])
 _EMPTIES_MAX = 1024
 _encode = msgspec.json.encode
 
 
 def alike(left: Any, right: Any) -> bool:
-    """Whether two values are equal in the sense of the page; sooner than `same`, where they are."""
+    """As `history.values.same`, but faster for equal values."""
     if type(left) is not type(right) or left != right:
         return False
     if type(left) in _PLAIN:
@@ -239,7 +240,7 @@ def alike(left: Any, right: Any) -> bool:
 
 
 class Life:
-    """Feed it the attempt's events in order. Mutable."""
+    """The state of one attempt in the screen, updated by each of its events. Mutable."""
 
     __slots__ = (
         "a", "account", "answers", "called_order", "calls", "closed", "empties", "end", "ended", "epoch",
@@ -248,7 +249,7 @@ class Life:
         "shown_before", "source", "tail", "thread",
     )  # fmt: skip
 
-    def __init__(self, a: int, account: Account, source: SourceMemory) -> None:  # noqa: PLR0915  (one a field)
+    def __init__(self, a: int, account: Account, source: SourceMemory) -> None:  # noqa: PLR0915  (one statement per field)
         self.a = a
         self.account = account
         self.source = source
@@ -257,47 +258,46 @@ class Life:
         self.note_nonce = account.nonces.pending.append
         self.pos = 0
         self.reading = True
-        """It may take from its source."""
+        """Whether it may still read from its source."""
         self.final = False
-        """It has taken the final watermark."""
+        """Whether it has taken the final watermark."""
         self.open: dict[Id, Entry] = {}
         self.empties: dict[Id, Entry] = {}
-        """Resolved without any output; a snap may list them or not."""
+        """Records resolved without output; a snap may list them or not."""
         self.head = self.tail = Segment(0)
         self.last = _NO_RECORD
-        """The record taken last; it may still wait to be called."""
+        """The record taken in last; it may still wait for a slot."""
         self.partial: Entry | None = None
-        """Of several outputs some have left."""
+        """The record of which some, but not all, outputs have left."""
         self.last_pos = -1
-        """In ordered mode, of the record whose output left last."""
+        """In ordered mode, the position of the record whose output left last."""
         self.free = account.capacity
         self.called_order = 0
-        """Of the highest segment of which a record was called: the watermarks before it hold slots."""
+        """The highest segment with a called record: the watermarks before that segment hold slots."""
         self.settled_t = 0
-        """When the last record was resolved in segments that have left."""
+        """When the last record of the segments before `head` was resolved."""
         self.thread: object = UNSET
         self.rows = Rows(account.by_row) if account.by_row else None
         self.outs = self.owms = 0
-        """Visible ones, with those of the chain before this attempt."""
+        """Numbers of visible results and watermarks, including the chain before this attempt."""
         self.shown_before = (0, 0)
-        """Of these, what left before this attempt."""
+        """Of these, the numbers before this attempt."""
         self.calls = self.answers = 0
         self.failures = Failures()
         self.over_t: int | None = None
-        """Not before its last event; None while it lives."""
+        """When it closed, was killed or was superseded, or last acted after that; None while it runs."""
         self.end = self.ended = self.closed = False
         self.restored = True
-        """It stands where its `start` says; False till its `restore`."""
+        """Whether its state is complete; False from a start from a checkpoint until its `restore`."""
         self.last_c: int | None = None
-        """The checkpoint that it snapped last, or starts from."""
+        """The checkpoint of its last snap, or the one that it started from."""
         self.epoch: Saved | None = None
-        """That snap."""
+        """The snap of `last_c`."""
 
     def take(self, event: In) -> None:
-        """A record comes from the source."""
         pos, source = event.pos, self.source
         if pos != self.pos or not self.reading:
-            raise Irregular("a record at another position")
+            raise Irregular("a record at an unexpected position")
         last, record = self.last, event.id
         if last.call is None and last.wanted is None:
             self.account.suspect("V14")
@@ -315,7 +315,6 @@ class Life:
         self.last = self.open[record] = Entry(event, segment)
 
     def call(self, event: Call) -> None:
-        """An external call begins."""
         entry = self.open[event.id]
         if event.thread != self.thread:
             self.meet(event.thread)
@@ -333,7 +332,6 @@ class Life:
             self.note_nonce(event.nonce)
 
     def settle(self, event: Res) -> None:
-        """An outcome is accepted."""
         entry = self.open[event.id]
         call = entry.call
         if event.thread != self.thread:
@@ -350,7 +348,7 @@ class Life:
             self._settle_oddly(event, entry)
             return
         if call is None or entry.wanted is not None or event.try_ != call.try_ or entry.returned == call.try_:
-            raise Irregular("an outcome out of its place")
+            raise Irregular("an unexpected outcome")
         if self.limit_us is not None and event.t - (entry.first or call).t > self.limit_us:
             self._late((entry.first or call).t, self.limit_us)
         wanted = entry.source.expect
@@ -359,12 +357,11 @@ class Life:
         if wanted:
             entry.wanted = wanted
         elif wanted is UNSET:
-            raise Irregular("nobody knows what the record must yield")
+            raise Irregular("an outcome without known outputs")
         else:
             self._end_empty(event.id, entry, event.t)
 
     def emit(self, event: Out) -> None:
-        """A result leaves."""
         record, j = event.id, event.j
         entry = self.open[record]
         wanted, source = entry.wanted, entry.source
@@ -374,22 +371,22 @@ class Life:
             self.meet(event.thread)
         if j:
             if entry is not self.partial or j != entry.left:
-                raise Irregular("a result out of its number")
+                raise Irregular("an output number out of sequence")
         elif self.partial is not None or entry.segment is not self.head:
-            raise Irregular("a result out of its place")
+            raise Irregular("a result before its segment, or between outputs of another record")
         elif self.ordered:
             if source.pos < self.last_pos:
                 raise Irregular("a result out of order")
             self.last_pos = source.pos
         value, due = event.v, wanted[j]
         if (value != due or type(value) is not str) and value is not due and not alike(value, due):
-            raise Irregular("another value")
+            raise Irregular("an unexpected value")
         if (
             event.ts is not UNSET
             and event.ts != source.ts
             and (event.ts is not None or source.ts is not UNSET)
         ):
-            raise Irregular("another timestamp")
+            raise Irregular("an unexpected timestamp")
         self.outs += 1
         if j + 1 == len(wanted):
             self.partial = None
@@ -399,9 +396,8 @@ class Life:
             entry.left = j + 1
 
     def mark(self, event: Wm) -> None:
-        """A watermark comes from the source."""
         if event.pos != self.pos or not self.reading:
-            raise Irregular("a watermark at another position")
+            raise Irregular("a watermark at an unexpected position")
         if event.pos == self.source.high:
             self.source.high += 1
             self.source.keep(event)
@@ -415,12 +411,11 @@ class Life:
             self.reading = False
 
     def pass_mark(self, event: Owm) -> None:
-        """A watermark leaves."""
         head, account = self.head, self.account
         if event.thread != self.thread:
             self.meet(event.thread)
         if head.next is None or head.open or head.w != event.w:
-            raise Irregular("a watermark out of its place")
+            raise Irregular("an unexpected watermark")
         self.settled_t = max(self.settled_t, head.settled_t)
         ready_t = max(self.settled_t, head.came_t)
         waited_us = event.t - ready_t
@@ -437,10 +432,10 @@ class Life:
         if self.empties:
             self.empties = {name: entry for name, entry in self.empties.items() if entry.segment is not head}
 
-    def bury(self, event: Dead) -> None:
-        """A record goes to the dead letters."""
+    def write_dead_letter(self, event: Dead) -> None:
+        """A record becomes a dead letter."""
         failures = self.failures
-        if failures.bury(event.id):
+        if failures.write_dead_letter(event.id):
             self.account.suspect("V20")
         if event.id in failures.untold:
             del failures.untold[event.id]
@@ -454,12 +449,11 @@ class Life:
         self._end_empty(event.id, entry, event.t)
 
     def fail(self, event: Failed) -> None:
-        """The attempt reports its failure."""
         if self.failures.report(event):
             self.account.suspect("V20")
 
     def exhaust(self, event: End) -> None:
-        """The source is exhausted."""
+        """The source reports its end."""
         del event
         if self.end:
             raise Irregular("a second end")
@@ -467,14 +461,14 @@ class Life:
         self.reading = False
 
     def drain(self, event: object) -> None:
-        """All that was taken has left."""
+        """The attempt reports that it has drained."""
         del event
         if not self.end or self.ended or not self.restored or self.open or self.head is not self.tail:
             raise Irregular("drained with something open")
         self.ended = True
 
     def meet(self, thread: object) -> None:
-        """An act comes from another thread than the acts before, or does not say from which."""
+        """An action names a thread other than the known one, or none."""
         if thread is UNSET:
             return
         if self.thread is not UNSET:
@@ -482,7 +476,7 @@ class Life:
         self.thread = thread
 
     def finish(self, last_t: int) -> None:
-        """It is over, at the latest by then: whoever was called and has no outcome should have had it."""
+        """Apply the checks at the end of the attempt; a called record without an outcome may be overdue (V15)."""
         account = self.account
         over_t = last_t if self.over_t is None else self.over_t
         if self.failures.untold:
@@ -506,22 +500,22 @@ class Life:
             account.suspect("V15")
 
     def trim(self) -> None:
-        """Forget what a snap is not likely to list any more."""
+        """Forget old records without output, which a snap is unlikely to list."""
         if len(self.empties) > _EMPTIES_MAX:
             self.empties = dict(list(self.empties.items())[-_EMPTIES_MAX // 2 :])
 
     def _call_again(self, event: Call, entry: Entry) -> None:
         before = entry.call
         if before is None or entry.wanted is not None or entry.returned != before.try_:
-            raise Irregular("a call out of its place")
+            raise Irregular("an unexpected call")
         if event.try_ != before.try_ + 1:
-            raise Irregular("a try out of its number")
+            raise Irregular("a try number out of sequence")
         if event.try_ > self.account.max_tries:
             self.account.suspect("V15")
         entry.first = entry.first or before
 
     def _settle_oddly(self, event: Res, entry: Entry) -> None:
-        """Whatever is not the final `ok`."""
+        """Handle any outcome other than a final `ok`."""
         call, account = entry.call, self.account
         if entry.wanted is not None:
             raise Irregular("a second outcome")
@@ -529,11 +523,11 @@ class Life:
         entry.unclear = entry.unclear or call is not None
         if event.r == "timeout":
             if not event.final:
-                raise Irregular("a timeout after which another try follows")
+                raise Irregular("a timeout that is not final")
             if not account.timeout_us or (first_t is not None and event.t - first_t < account.early_us):
                 account.suspect("V15")
         elif call is None or event.try_ != call.try_ or entry.returned == call.try_ or event.r == "ok":
-            raise Irregular("an outcome out of its place")
+            raise Irregular("an unexpected outcome")
         elif not event.final:
             entry.returned = event.try_
             return
@@ -553,20 +547,20 @@ class Life:
             entry.substitute = True
             wanted = [] if wanted is UNSET else wanted
         if wanted is UNSET:
-            raise Irregular("nobody knows what the record must yield")
+            raise Irregular("an outcome without known outputs")
         if wanted:
             entry.wanted = wanted
         else:
             self._end_empty(event.id, entry, event.t)
 
     def _end_empty(self, record: Id, entry: Entry, t: int) -> None:
-        """Its outcome calls for no output."""
+        """Resolve a record whose outcome calls for no output."""
         entry.wanted = []
         self._resolve(record, entry, t)
         self.empties[record] = entry
 
     def _resolve(self, record: Id, entry: Entry, t: int) -> None:
-        """Nothing of it is open any more."""
+        """Close a record: free its slot and note the row that it calls for."""
         del self.open[record]
         segment = entry.segment
         segment.open -= 1
@@ -578,13 +572,13 @@ class Life:
             self.rows.expect(entry, self.account.either)
 
     def _admit(self, order: int) -> None:
-        """The watermarks before this segment have been admitted, for a record of it is called."""
+        """A record of segment `order` is called, so the watermarks before it take slots."""
         if self.account.slots:
             self.free -= order - max(self.called_order, self.head.order)
         self.called_order = order
 
     def _late(self, first_t: int, limit_us: int) -> None:
-        """An outcome came after its limit."""
+        """An outcome came after its limit: suspect V15 unless a failure or a stall excuses it."""
         limit = first_t + limit_us
         reported_t = self.failures.reported_t
         excused = reported_t is not None and reported_t <= limit
@@ -595,13 +589,13 @@ class Life:
 Clock = tuple[int, int]
 """`n` and `t` of the last event."""
 Lives = Mapping[int, Life]
-"""Of each subtask the latest attempt."""
+"""The latest attempt of each subtask."""
 Step = Callable[[Event], None]
 
 
-# One loop without a call, for speed.
+# One loop without calls, for speed.
 def follow(events: Sequence[Any], clock: Clock, lives: Lives, step: Step) -> Clock:  # noqa: C901, PLR0912, PLR0915
-    """Take the next events, those that have no quick course by `step`."""
+    """Apply the next events; `step` handles those that are not inlined here."""
     n, t = clock
     for event in events:
         at, now = event.n, event.t

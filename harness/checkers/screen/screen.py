@@ -1,9 +1,9 @@
-"""The screen: follows a whole history in one pass, and says which invariants certainly hold.
+"""The screen: follows a whole history in one pass and tells which invariants certainly hold.
 
-Answers to decision 0018. Invariant: soundness. A history that leaves the regular life is `Irregular`, an invariant
-that is in doubt is suspected, and both are left to the exact checkers; what is acquitted, they acquit with the
-same words. The rules between the lines of a file are part of the regular life. Memory: O(in flight) and what
-`account`, `strand` and `source_memory` keep.
+See decision 0018. Invariant: soundness. If the history leaves the regular course, the screen raises `Irregular`;
+if one invariant is in doubt, it is suspected; in both cases the exact checkers judge. Every verdict of the screen
+equals that of the exact checker. The format's rules between lines are part of the regular course. Memory: O(in
+flight) plus what `Account`, `Strand` and `SourceMemory` keep.
 """
 
 from __future__ import annotations
@@ -55,22 +55,22 @@ _OF_A_LIFE: Mapping[type, Callable[[Life, Any], None]] = {
     Out: Life.emit,
     Wm: Life.mark,
     Owm: Life.pass_mark,
-    Dead: Life.bury,
+    Dead: Life.write_dead_letter,
     Failed: Life.fail,
 }
 _ODD = (KeyError, IndexError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError)
-"""What the steps raise at a record, attempt or snap that is not open, and at values that have no digest."""
+"""Raised by the steps at a record, attempt or snap that is not open, and at values that have no digest."""
 
 
 class Screen:
-    """Feed it the events in order, then `finish`; either may raise Irregular. Mutable."""
+    """Takes the events in order, then `finish`; both may raise Irregular. Mutable."""
 
     def __init__(self, header: Header) -> None:
         self.account = Account(header)
         self.rows = ShownRows(self.account)
         self.strands: dict[int, Strand] = {}
         self._lives: dict[int, Life] = {}
-        """Of each subtask the latest; one that may act no more has no number."""
+        """The latest attempt of each subtask; its number is set to 0 when it is closed or killed."""
         self.events = 0
         self._clock: Clock | None = None
         self._faults: Counter[str] = Counter()
@@ -86,7 +86,6 @@ class Screen:
         }  # fmt: skip
 
     def feed(self, events: Sequence[Event]) -> None:
-        """Take the next events."""
         if not events:
             return
         if self._clock is None:
@@ -94,7 +93,9 @@ class Screen:
         try:
             self._clock = follow(events, self._clock, self._lives, self._step)
         except _ODD as error:
-            raise Irregular("something that is not there, or a value beyond 64 bits") from error
+            raise Irregular(
+                "a record, attempt or snap that is not open, or a value beyond 64 bits"
+            ) from error
         self.events += len(events)
         self.account.ids.settle()
         self.account.nonces.settle()
@@ -103,7 +104,6 @@ class Screen:
             strand.life.trim()
 
     def _step(self, event: Event) -> None:
-        """Take one event."""
         step = _OF_A_LIFE.get(type(event))
         if step is None:
             self._steps[type(event)](event)
@@ -111,7 +111,7 @@ class Screen:
             step(self._life(event), event)  # type: ignore[arg-type]
 
     def finish(self) -> bool:
-        """The history is over; whether it finished normally."""
+        """Apply the checks at the end of the history; returns whether the run finished normally."""
         account, strands = self.account, self.strands
         if self._clock is None or not strands:
             raise Irregular("nothing ever started")
@@ -133,14 +133,14 @@ class Screen:
         return finished
 
     def _rows_match(self, *, finished: bool) -> bool:
-        """Whether the rows of the database are certainly as they should be, or nobody claims that they are."""
+        """Whether the rows certainly equal the expected ones; without a claim, whether there is no row."""
         if self.account.by_row is None:
             return not self.rows.count
         lives = (strand.life for strand in self.strands.values())
         return finished and self.rows.match([life.rows.sums for life in lives if life.rows is not None])
 
     def _zombie(self, event: Any) -> Life:
-        """An attempt that another one has superseded acts."""
+        """The superseded attempt that performs `event`; a superseded attempt may still act until it is closed."""
         life = self.strands[event.s].lives[event.a]
         emits = type(event) is Out or type(event) is Owm
         if life.closed or (emits and self.account.append):
@@ -202,7 +202,7 @@ class Screen:
             self._gap(event.t)
 
     def _abort(self, event: Abort) -> None:
-        """It is nobody's matter that a checkpoint was given up."""
+        """Aborted checkpoints affect no invariant."""
 
     def _retire(self, event: Retire) -> None:
         self._retired = event.c if self._retired is None else max(self._retired, event.c)
@@ -223,7 +223,7 @@ class Screen:
         self.account.suspect("V16")
 
     def _gap(self, t: int) -> None:
-        """No checkpoint was completed since the last one, or since the first start."""
+        """Compare the time since the last completion, or the first start, with the bound of V18."""
         bound_ms = self.account.header.bounds.checkpoint_gap
         if bound_ms is None or self.account.header.sink == "atomic":
             return

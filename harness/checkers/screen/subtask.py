@@ -1,4 +1,4 @@
-"""A strand: one subtask as the screen follows it, from attempt to attempt over its snaps.
+"""One subtask (`Strand`) as the screen follows it, across its attempts and their snaps.
 
 Answers to "Which snap", "Chain" and "Effective output" of `docs/reference/history.md`. Invariant: a life that
 starts from a checkpoint starts from exactly what was open at its snap, so that the chain of lives reads like one;
@@ -18,28 +18,28 @@ from harness.history.event import Commit, Restore, Snap, Start
 __all__ = ["Strand"]
 
 _SAVED_MAX = 64
-"""Snaps that are remembered of one subtask, where nothing retires them."""
+"""Most snaps remembered for one subtask if no `retire` event removes them."""
 
 
 class Strand:
-    """Feed it what moves a subtask from one attempt to the next. Mutable."""
+    """The state of one subtask in the screen: its attempts, snaps, completions and commits. Mutable."""
 
     def __init__(self, account: Account) -> None:
         self.account = account
         self.source = SourceMemory(account.ids.pending.append)
         self.lives: dict[int, Life] = {}
-        """Those that are not known to be dead."""
+        """Attempts by number, except those that were killed."""
         self.life = Life(0, account, self.source)
-        """The latest."""
+        """The latest attempt."""
         self.attempts = 0
         self._newest = 0
         self.saved: dict[int, Saved] = {}
         self._epochs: dict[int, Saved] = {}
-        """With transactional sinks, snaps whose commit may still come."""
+        """With transactional sinks, the snaps whose commit may still come."""
         self._let_go: int | None = None
-        """The highest checkpoint that is forgotten."""
+        """The highest checkpoint whose snaps are forgotten."""
         self._done_by: dict[int, int] = {}
-        """Of each attempt the latest checkpoint that was completed with its snap."""
+        """For each attempt the latest checkpoint that was completed with its snap."""
         self.committed: Saved | None = None
         self.completions = 0
         self.gap_from_t = 0
@@ -48,7 +48,6 @@ class Strand:
         self._transactional = account.header.sink in {"atomic", "two-phase"}
 
     def start(self, event: Start) -> None:
-        """A new attempt begins."""
         old = self.life
         if event.a <= self._newest:
             raise Irregular("attempts out of order")
@@ -61,26 +60,25 @@ class Strand:
         life = self.life = self.lives[event.a] = Life(event.a, self.account, self.source)
         if event.from_ is None:
             if event.pos != 0:
-                raise Irregular("a start from nothing at another position")
+                raise Irregular("a start without a checkpoint at a position other than 0")
         else:
-            self._go_on(life, self.saved[event.from_], event)
+            self._start_from(life, self.saved[event.from_], event)
         if self.account.append and (old.outs, old.owms) != (life.outs, life.owms):
-            raise Irregular("what was visible is emitted again")
+            raise Irregular("a restart emits visible results again")
 
     def restore(self, life: Life, event: Restore) -> None:
-        """An attempt replays what was stored."""
+        """An attempt restores the elements of its snap."""
         if life.restored or event.c != life.last_c:
-            raise Irregular("a restore out of its place")
-        assert life.epoch is not None  # where its `start` said that it stands
+            raise Irregular("an unexpected restore")
+        assert life.epoch is not None  # set when it started from that checkpoint
         life.epoch.replay(event, life)
         self.account.restores += 1
 
     def snap(self, life: Life, event: Snap) -> None:
-        """A subtask's part of a checkpoint is taken."""
         if event.thread != life.thread:
             life.meet(event.thread)
         if not life.restored or life.partial is not None or event.pos != life.pos:
-            raise Irregular("a snap out of its place")
+            raise Irregular("an unexpected snap")
         if life.last_c is not None and event.c <= life.last_c:
             raise Irregular("a snap of an old checkpoint")
         if life.failures.untold:
@@ -93,7 +91,7 @@ class Strand:
         self._keep(saved)
 
     def _keep(self, saved: Saved) -> None:
-        """A snap is remembered for its completion, its commit and a restart, if it is the one that they mean."""
+        """Remember a snap for its completion, commit and restore, unless a higher attempt has one of that number."""
         older = self.saved.get(saved.c, self._epochs.get(saved.c))
         if older is not None and older.a > saved.a:
             return
@@ -107,7 +105,7 @@ class Strand:
             self.forget(next(iter(self.saved)))
 
     def forget(self, c: int) -> None:
-        """No checkpoint up to `c` will be restored any more."""
+        """Forget the snaps up to checkpoint `c`: none of them will be restored."""
         if self._let_go is not None and c <= self._let_go:
             return
         self._let_go = c
@@ -120,7 +118,7 @@ class Strand:
             self.source.let_go(min(reach))
 
     def complete(self, c: int) -> bool:
-        """The coordinator completes a checkpoint; whether that completed a snap."""
+        """The coordinator completes a checkpoint; returns whether that completed a snap of this subtask."""
         saved = self.saved.get(c)
         if saved is None:
             if (self._newest and not self.life.ended) or (self._let_go is not None and c <= self._let_go):
@@ -133,14 +131,13 @@ class Strand:
         return True
 
     def commit(self, event: Commit) -> None:
-        """An epoch becomes visible."""
         saved = self._epochs[event.c]
         named = event.a is not UNSET
         if saved.superseded or (named and event.a != saved.a):
-            raise Irregular("a commit out of its place")
+            raise Irregular("an unexpected commit")
         if not self._atomic and self._done_by.get(saved.a, event.c - 1) < event.c:
             raise Irregular("a commit before its checkpoint")
-        self._pass(saved.before)
+        self._check_uncommitted(saved.before)
         self.committed = saved
         saved.before = None
         self._epochs = {c: epoch for c, epoch in self._epochs.items() if c > saved.c}
@@ -150,31 +147,30 @@ class Strand:
             self._complete_by_commit(saved, event)
 
     def visible(self) -> tuple[int, int]:
-        """How many results and how many watermarks are in the effective output."""
+        """The numbers of results and of watermarks in the effective output."""
         shown: Saved | Life | None = self.committed if self._transactional else self.life
         return (0, 0) if shown is None else (shown.outs, shown.owms)
 
     def finish(self, *, finished: bool, last_t: int) -> None:
-        """The history is over."""
         life = self.life
         if finished:
             if life.pos != self.source.high:
-                raise Irregular("what was accepted is not read to its end")
+                raise Irregular("the last attempt did not read all of the accepted input")
             if self._transactional:
                 epoch = life.epoch
                 if (life.outs, life.owms) != ((0, 0) if epoch is None else (epoch.outs, epoch.owms)):
-                    raise Irregular("what left is in no epoch")
-                self._pass(epoch)
+                    raise Irregular("emissions after the last snap, which no epoch holds")
+                self._check_uncommitted(epoch)
         for other in self.lives.values():
             other.finish(last_t)
         if self._atomic:
             ended = life.ended and self.last_end_t is not None
             self._gap(self.last_end_t if ended and self.last_end_t is not None else last_t)
 
-    def _go_on(self, life: Life, saved: Saved, event: Start) -> None:
-        """A life begins where a snap stood."""
+    def _start_from(self, life: Life, saved: Saved, event: Start) -> None:
+        """Set up a new attempt from the snap that it starts from."""
         if not saved.completed or saved.superseded or event.pos != saved.pos:
-            raise Irregular("a start from what it must not start from")
+            raise Irregular("a start from a snap that was not completed, or at another position")
         life.pos = saved.pos
         life.reading = life.restored = False
         life.final = saved.final
@@ -186,11 +182,11 @@ class Strand:
             life.rows.sums = saved.sums
         self.account.restarts += 1
 
-    def _pass(self, epoch: Saved | None) -> None:
-        """From here back to what is committed nothing has left."""
+    def _check_uncommitted(self, epoch: Saved | None) -> None:
+        """Require that the epochs between `epoch` and the last committed one are empty."""
         while epoch is not self.committed:
             if epoch is None or epoch.epoch_filled:
-                raise Irregular("an epoch is passed over")
+                raise Irregular("an epoch with emissions that is not committed")
             epoch = epoch.before
 
     def _complete_by_commit(self, saved: Saved, event: Commit) -> None:

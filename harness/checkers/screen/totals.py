@@ -1,9 +1,9 @@
 """What the screen counts: open records between watermarks, distinct values, and sums over the rows of a sink.
 
-A `Segment` answers to that of Flink's `StreamElementQueue`: it counts its open records, so that one
-comparison says whether a watermark may leave. `Distinct` and `Sums` may, very rarely, suspect what is in
-order, which costs an exact reading. Rows of calls that ended unclearly are known by id; memory grows with
-them. `Irregular` ends the screen and says nothing about right or wrong.
+`Segment` answers to `UnorderedStreamElementQueue.Segment` of Flink: it counts its open records, so one comparison
+tells whether a watermark may leave. `Distinct` and `Sums` may, very rarely, doubt a correct history, which then
+costs an exact check. Memory of `Rows` grows only with the records whose row may be present or absent. `Irregular`
+ends the screen and does not say that the history is wrong.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Distinct", "Entry", "Irregular", "Rows", "Segment", "Sums"]
 
 
 class Irregular(Exception):
-    """The history leaves the life that the screen follows."""
+    """The history leaves the regular course that the screen can follow."""
 
 
 class Segment:
@@ -36,77 +36,76 @@ class Segment:
         self.settled_t = 0
         """When the last of its records was resolved."""
         self.w: W | None = None
-        """None while no watermark has ended it."""
+        """The watermark that ends it; None until that arrives."""
         self.pos = 0
         self.came_t = 0
         self.next: Segment | None = None
 
     def close(self, w: W, pos: int, came_t: int) -> Segment:
-        """A watermark ends it; returns the segment that follows."""
+        """A watermark ends it; returns the next segment."""
         self.w, self.pos, self.came_t = w, pos, came_t
         self.next = Segment(self.order + 1)
         return self.next
 
 
 class Entry(Struct, eq=False, gc=False):
-    """A record in one life, from its `in` or `restore` till nothing of it is open. Mutable."""
+    """A record in one attempt, from its `in` or `restore` until it is resolved. Mutable."""
 
     source: In
     segment: Segment
     call: Call | None = None
-    """The latest."""
+    """The latest call."""
     first: Call | None = None
-    """The first, once there is a second."""
+    """The first call, once there is a second."""
     returned: int = 0
-    """The latest try that came back and was not final."""
+    """The latest try whose `res` was not final."""
     wanted: list[Any] | None = None
     """Its outputs, once it has an outcome."""
     left: int = 0
     """How many of several outputs have left."""
     substitute: bool = False
-    """They are a timeout's answer."""
+    """Whether `wanted` is a timeout's substitute answer."""
     unclear: bool = False
-    """A call of it ended otherwise than `ok`."""
+    """Whether a call of it did not end in `ok`."""
 
 
 _PENDING_MAX = 1 << 15
 _BUCKETS = 64
 _DENSE = 8
-"""Integers that a range must hold, on the average, to be kept as such."""
+"""Integers that a range must hold on average to be stored as a range."""
 _OWN_DIGEST_MAX = 1 << 60
-"""Up to here an integer from 0 on is its own digest."""
+"""Below this limit a non-negative integer is its own digest."""
 _PLAIN = frozenset({int, str})
 
 
 class Distinct:
-    """Whether all values of a history differ. Append to `pending`, call `settle` now and then, ask at the end.
+    """Whether all values differ. Append to `pending`, call `settle` from time to time, query at the end.
 
-    Equal values are never taken for different ones; different ones may, very rarely, be taken for equal.
-    Memory: the first thousands of values; then ranges of integers without gaps, and a 64-bit digest of each
-    other value.
+    Equal values are never taken for different; different values may, very rarely, be taken for equal. Memory: the
+    latest thousands of values, then ranges of consecutive integers, and a 64-bit digest of each other value.
     """
 
     def __init__(self) -> None:
         self.pending: list[Any] = []
         self._plain = True
-        """All are integers and strings."""
+        """Whether all values are integers and strings."""
         self._doubled = False
         self._begins: list[int] = []
         self._ends: list[int] = []
-        """The ranges of integers, apart from each other and in rising order; an end is the last one inside."""
+        """Disjoint ranges of integers in rising order; ends are inclusive."""
         self._buckets: list[array[int]] = []
 
     def __bool__(self) -> bool:
-        """Whether any value came."""
+        """Whether any value was appended."""
         return bool(self.pending or self._begins or self._buckets)
 
     def settle(self) -> None:
-        """Keep no values, if many have come."""
+        """Replace the pending values by ranges or digests if they are many."""
         if len(self.pending) >= _PENDING_MAX:
             self._condense()
 
     def all_different(self) -> bool:
-        """Whether all are integers and strings, and none came twice."""
+        """Whether all values are integers and strings, and no two are equal."""
         if not self._begins and not self._buckets:
             return _PLAIN.issuperset(map(type, self.pending)) and len(set(self.pending)) == len(self.pending)
         self._condense()
@@ -130,7 +129,7 @@ class Distinct:
         values.clear()
 
     def _add_runs(self, numbers: list[int], begins: list[int]) -> None:
-        """Numbers in rising order, and each of them, but the first, that does not follow the one before."""
+        """Store sorted numbers as ranges; `begins` are those, except the first, that start a new range."""
         ends = [before for before, later in pairwise(numbers) if later != before + 1]
         for begin, end in zip([numbers[0], *begins], [*ends, numbers[-1]], strict=True):
             self._add_run(begin, end)
@@ -169,7 +168,7 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class Sums(NamedTuple):
-    """A multiset of rows as sums of keyed 64-bit digests: equal sums stand for equal multisets."""
+    """A multiset of rows as sums of 64-bit hashes; equal sums are taken for equal multisets."""
 
     rows: int = 0
     keys: int = 0
@@ -181,10 +180,9 @@ class Sums(NamedTuple):
 
 
 class Rows:
-    """Rows that the database's audit log must hold in the end (V9). Mutable; `sums` can be taken and put back.
+    """Sums over audit-log rows (V9): of the expected rows of one attempt chain, or of the rows read. Mutable.
 
-    The log as it is read after the run is held against them (V9, V13); where the sums cannot tell, V9 is
-    suspected. A row of a call that ended unclearly may be there or not.
+    `sums` can be read and set, so an attempt can continue from the sums of its snap.
     """
 
     __slots__ = ("by_output", "count", "keys", "values")
@@ -195,7 +193,6 @@ class Rows:
 
     @property
     def sums(self) -> Sums:
-        """All so far."""
         return Sums(self.count, self.keys, self.values)
 
     @sums.setter
@@ -203,7 +200,7 @@ class Rows:
         self.count, self.keys, self.values = sums
 
     def expect(self, entry: Entry, either: dict[Id, None]) -> None:
-        """A record is resolved: note what rows it calls for."""
+        """Add the rows that a resolved record calls for, or note in `either` that its row is optional."""
         record, wanted = entry.source.id, entry.wanted
         if entry.unclear and (not wanted or entry.substitute):
             either[record] = None
@@ -218,7 +215,6 @@ class Rows:
             self.add(record, j, v)
 
     def add(self, record: Id, j: int, v: Any) -> None:
-        """One row."""
         self.count += 1
         self.keys += hash(_encode((record, j)))
         if v is not UNSET:

@@ -119,7 +119,7 @@ def test_a_history_of_another_version_is_told_which_one_is_read(tmp_path: Path) 
         json.dumps({"history": 2, "machine": {}}) + "\n" + json.dumps({"n": 1, "what": "ever"}) + "\n"
     )
 
-    assert breaches(path)[0] == "the history is of version 2; version 1 is the one that is read"
+    assert breaches(path)[0] == "the history is of version 2; only version 1 can be read"
 
 
 @pytest.mark.parametrize("name", ["h.jsonl", "h.jsonl.gz", "h.jsonl.zst", "h.arrow", "h.parquet", "h"])

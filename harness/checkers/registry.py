@@ -1,4 +1,4 @@
-"""All checkers, in the order of `docs/history.md`. A new checker is one file and one line here."""
+"""All checkers, in the order of `docs/reference/history.md`. A new checker is one file and one line here."""
 
 from __future__ import annotations
 

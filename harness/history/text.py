@@ -152,7 +152,7 @@ def line_of(event: Event) -> bytes:
 
 
 def event_json(event: Event) -> dict[str, Any]:
-    """The object of an event's line: `n`, `t`, `k`, then its fields in the order of `docs/history.md`."""
+    """The object of an event's line: `n`, `t`, `k`, then its fields in the order of `docs/reference/history.md`."""
     fields = dict(zip(event.__struct_encode_fields__, msgspec.structs.astuple(event), strict=True))
     kind = {"n": event.n, "t": event.t, "k": event.__struct_config__.tag}
     return kind | {name: value for name, value in fields.items() if value is not UNSET}

@@ -33,7 +33,7 @@ _OPENING: Final = """\
 Made by `python -m harness.kill_matrix.catalogue_trial --write docs/reference/catalogue.md`; do not edit.
 
 Each scenario at level sim with {seeds} seeds: the reference, which must pass every one, and the planted defect that
-the scenario names, which whoever is meant for it must convict at least once. What each does: `floodmark list
+the scenario names, which the invariants named for it must convict at least once. What each does: `floodmark list
 scenarios`. The other levels run the same files: `floodmark run NAME --level live`.
 """
 

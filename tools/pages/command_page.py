@@ -40,21 +40,21 @@ _OPENING = """\
 
 Made by `python -m tools.pages.command_page`; do not edit.
 
-The command is `floodmark`. What was asked for is printed on standard output; how it is going, on standard error. An
-option means the same in every command. Its value comes from the first of these that gives one:
+The command is `floodmark`. Results go to standard output, progress to standard error. An option means the same in every
+command. Its value comes from the first of these that gives one:
 
 1. the command line;
 2. the environment variable named beside it;
 3. `[tool.floodmark]` in the nearest pyproject.toml, from the current folder upwards;
 4. its default.
 
-That table may set
+The table in pyproject.toml may set
 
 {settings}
 
-and anything else in it is an error. Colour and moving progress appear on a terminal only, the latter not with `CI` or
-`TERM=dumb`. The first Ctrl-C heals the faults, ends all that was started and reports what had run; the second ends at
-once."""
+and anything else in it is an error. Colour and moving progress appear on a terminal only; with `CI` or `TERM=dumb`
+progress does not move. The first Ctrl-C heals the faults, ends all processes that were started, and reports what had
+run; the second ends at once."""
 _WORLDS = """\
 ## Variables without an option
 

@@ -22,11 +22,11 @@ _OPENING = """\
 
 Made by `python -m tools.pages.fault_page`; do not edit.
 
-A scenario names a fault by `do` ([scenario files](scenarios.md)); here is what each kind does, which fields it needs
-and may have, what can begin it, what must be found in a run for it to count as having bitten, and where it can be
-done. Without that evidence a run is `vacuous`, never a pass. A fault that the world, the sink or the level cannot do
-is refused before the run, with the words of what can. "The proxy" is evidence where the proxy keeps a log: our own
-does, Toxiproxy does not.
+A scenario names a fault by `do` ([scenario files](scenarios.md)). This page says of each kind what it does, which
+fields it needs and may have, which triggers can begin it, which evidence shows that it took effect, and where it can be
+done. Without that evidence a run is `vacuous`, never a pass. A fault that the world, the sink or the level cannot do is
+refused before the run, and the message says what can. "The proxy" gives evidence where it keeps a log: our own does,
+Toxiproxy does not.
 """
 
 _GROUPS: Mapping[By, str] = {

@@ -322,9 +322,9 @@ _OPENING = """\
 
 Made by `python -m tools.pages.statement_page`; do not edit.
 
-What an asynchronous wait operator and the task around it have to do is written down in numbered statements;
-[references](references.md) tells them in a sentence each. Here is the test, or several, that shows each of them,
-found by the number in the test's name, docstring or comments. Those without one have a reason."""
+Numbered statements say what an asynchronous wait operator and the task around it have to do;
+[references](references.md) has a sentence for each. This page names the tests that show each statement, found by the
+number in the test's name, docstring or comments. A statement without a test has a reason."""
 
 Tests = Mapping[str, Sequence[str]]
 """By statement, the tests that show it, as pytest names them."""

@@ -74,7 +74,7 @@ def test_a_flipped_byte_is_torn(store: CheckpointStore) -> None:
 def test_a_write_that_dies_half_way_leaves_no_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = CheckpointStore(FolderFiles(tmp_path), subtask=2, seed=1)
     monkeypatch.setattr("harness.database.checkpoint_store._RETRY_S", 0.0)
-    monkeypatch.setattr("harness.database.checkpoint_store.os.fsync", _no_space)
+    monkeypatch.setattr("harness.database.store_files.os.fsync", _no_space)
 
     with pytest.raises(StoreLost, match="checkpoint 3 of subtask 2 could not be stored"):
         store.write(3, attempt=1, position=1, elements=[])

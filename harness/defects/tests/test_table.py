@@ -27,7 +27,7 @@ from harness.verdict import INVARIANTS
 EACH = pytest.mark.parametrize("name", IN_RUNS)
 PROPERTY_DEFECTS = {name: defect for name, defect in DEFECTS.items() if isinstance(defect, PropertyDefect)}
 FOLDER = Path(__file__).parent
-STATEMENTS = (ROOT / "docs" / "statements.md").read_text("utf-8")
+STATEMENTS = (ROOT / "docs" / "reference" / "statements.md").read_text("utf-8")
 DRAWN = [name for name, defect in IN_RUNS.items() if defect.tried_in is None]
 IN_A_SCENARIO = [name for name, defect in IN_RUNS.items() if defect.tried_in is not None]
 

@@ -75,7 +75,7 @@ def code(reply: Reply | None) -> int | None:
     return reply.code
 
 
-_SQL = re.compile(r"(SELECT|INSERT|UPDATE|DELETE|REPLACE|KILL|SET|SHOW|FLUSH|XA [A-Z]+)\b")
+_SQL = re.compile(r"(SELECT|INSERT|UPDATE|DELETE|REPLACE|KILL|SET|SHOW|FLUSH|XA [A-Z]+)(?= |$)")
 
 
 def sent_by(module: Path) -> Iterator[str]:

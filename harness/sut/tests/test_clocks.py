@@ -45,7 +45,9 @@ def test_a_clock_that_nobody_touched_keeps_its_distance() -> None:
 
 @pytest.mark.parametrize("shift_ms", [MINUTE_MS, -MINUTE_MS])
 def test_a_jump_moves_the_clock_at_once_and_for_good(shift_ms: int) -> None:
-    made("clock_jump", shift="1m")  # the first fault of a process builds the model of all kinds, which takes 40 ms
+    made(
+        "clock_jump", shift="1m"
+    )  # the first fault of a process builds the model of all kinds, which takes 40 ms
     clock, notes = WallClock(), Notes()
     with real_loop() as loop:
         before_ns = clock.now_ns()

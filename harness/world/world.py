@@ -90,4 +90,4 @@ class World:
 
 
 WorldSource = AbstractContextManager[World]
-"""What `harness.world.open_world(...)` gives: enter it for a `World`, leave it and nothing is left."""
+"""What `harness.world.setup.opening.open_world(...)` gives: enter it for a `World`, leave it and nothing is left."""

@@ -1,18 +1,16 @@
 """A simulated link: connections from a client through a proxy to the database, with the faults that act on it.
 
-Answers to Toxiproxy in front of MySQL. Each statement is a flight: a request there, the server's work, an
-answer back; a new connection's handshake is a flight too. Its packets are a function of its text and
-arguments, so that a fault that counts them meets the same ones again. A fault acts on what is on its way when
-it begins and on what is sent while it lasts, and counts what it touched. A connection has two ends, which die
-apart: a client that hangs up on a dead link leaves its session in the server.
+Answers to Toxiproxy in front of MySQL. Each statement is a flight: a request there, the server's work, an answer back;
+a new connection's handshake is a flight too. A fault acts on what is on its way when it begins and on what is sent
+while it lasts, and counts what it touched. A connection has two ends, which die apart: a client that hangs up on a dead
+link leaves its session in the server.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache, partial
-from typing import Any, Final, Protocol
+from functools import partial
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -21,9 +19,9 @@ from harness.database.endpoint import QUERY
 from harness.simulation.hub import Due, Hub
 from harness.simulation.replies import LOST_CONNECTION, REFUSED, ConnectRefused
 from harness.simulation.server import Reply, Session, SimulatedServer
+from harness.simulation.wire import Packet, Statement, packets, statement_of
 
 __all__ = [
-    "HANDSHAKE",
     "Alarm",
     "Connection",
     "Flight",
@@ -31,81 +29,7 @@ __all__ = [
     "Link",
     "LinkAct",
     "MeetsFlights",
-    "Packet",
-    "Statement",
-    "packets",
-    "statement_of",
 ]
-
-
-class Statement(Struct, frozen=True):
-    """One request and its answer. `kinds` are the words by which a rule may ask for it, as our proxy has them."""
-
-    kinds: tuple[str, ...]
-    text: str
-    asks: int
-    """Bytes of the request."""
-    answers: tuple[int, ...]
-    """Bytes of each packet that comes back."""
-
-
-class Packet(Struct, frozen=True):
-    """One packet: `up` to the server; `number` counts the packets of the statement in its direction."""
-
-    up: bool
-    number: int
-    bytes: int
-
-
-_OK: Final = (11,)
-_COLUMN: Final = 44
-_END: Final = 9
-_COUNT: Final = 5
-_ROW: Final = 64
-
-HANDSHAKE: Final = Statement(("handshake",), "", 96, (82, *_OK))
-"""The server greets first; its request is the client's answer to that."""
-
-_COMMIT: Final = re.compile(r"(xa )?commit\b")
-_ROLLBACK: Final = re.compile(r"(xa )?rollback\b")
-_READ: Final = re.compile(r"select\b|show\b|xa recover\b")
-_COLUMNS: Final = re.compile(r"select\b(.*?)\bfrom\b", re.DOTALL)
-
-
-def statement_of(sql: str, args: Sequence[Any], *, many: bool, row_bytes: int) -> Statement:
-    """What `sql` with `args` is on the wire; `many`: `args` are rows of one INSERT. Empty: the handshake."""
-    if not sql:
-        return HANDSHAKE
-    kinds, columns = _form(sql)
-    rows = args if many else [args]
-    asks = 5 + len(sql) + sum(len(str(value)) + 4 for row in rows for value in row)
-    answers = (_COUNT, *([_COLUMN] * columns), _END, _ROW + row_bytes, _END) if columns else _OK
-    return Statement(kinds, sql, asks, answers)
-
-
-@lru_cache(maxsize=1024)
-def _form(sql: str) -> tuple[tuple[str, ...], int]:
-    """Its kinds, the most telling first, and how many columns it answers with."""
-    plain = " ".join(sql.split()).lower()
-    if _COMMIT.match(plain):
-        return ("commit", "query"), 0
-    if _ROLLBACK.match(plain):
-        return ("rollback", "query"), 0
-    if not _READ.match(plain):
-        return ("query",), 0
-    named = _COLUMNS.match(plain)
-    return ("query",), 1 + (named[1].count(",") if named else 0)
-
-
-def packets(statement: Statement) -> Iterator[Packet]:
-    """All packets in their order; of a handshake the server's greeting comes first."""
-    answers = list(enumerate(statement.answers, start=1))
-    if statement is HANDSHAKE:
-        number, size = answers.pop(0)
-        yield Packet(up=False, number=number, bytes=size)
-    yield Packet(up=True, number=1, bytes=statement.asks)
-    for number, size in answers:
-        yield Packet(up=False, number=number, bytes=size)
 
 
 _NETWORK_MS_MAX = 1

@@ -45,6 +45,7 @@ from harness.simulation.replies import (
 )
 from harness.simulation.statements import STATEMENTS, TableStatement
 from harness.simulation.tables import Branch, Effects, Failed, Locks, Tables, Transaction, cycle
+from harness.simulation.wire import bytes_of
 
 __all__ = [
     "ConnectRefused",
@@ -253,16 +254,6 @@ class SimulatedServer:
         finally:
             self._is_settling = False
 
-    # Statements
-
-    @staticmethod
-    def bytes_of(sql: str, args: Any) -> int:
-        """About as long as the statement is on the wire."""
-        size = len(sql)
-        for arg in args or ():
-            size += sum(len(str(one)) for one in arg) if isinstance(arg, list | tuple) else len(str(arg))
-        return size
-
 
 class _Running(Struct, eq=False):
     """A statement that did not end yet. Mutable: how many of its locks it has."""
@@ -403,7 +394,7 @@ class Session:
         assert self.alive, "a session that has ended executes nothing"
         assert self.running is None, "a session executes one statement at a time"
         server = self.server
-        if self.packet_bytes_max is not None and server.bytes_of(sql, args) > self.packet_bytes_max:
+        if self.packet_bytes_max is not None and bytes_of(sql, args) > self.packet_bytes_max:
             done(refused(PACKET))
             self.end()
             if self.on_end is not None:

@@ -1,1 +1,1 @@
-"""The system under test: the lookup, the planted defects, and one attempt of a subtask around them."""
+"""The system under test: the lookup, the task and its coordination, and what an attempt does to itself as asked."""

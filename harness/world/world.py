@@ -92,4 +92,4 @@ class World:
 
 
 WorldSource = AbstractContextManager[World]
-"""The result of `harness.world.open_world(...)`: a context manager that yields a `World`."""
+"""What `harness.world.setup.opening.open_world(...)` gives: enter it for a `World`, leave it and nothing is left."""

@@ -1,4 +1,4 @@
-"""The toxics, one file each or a few together, with Toxiproxy's names and attributes."""
+"""What each kind of toxic does to bytes, one file a kind, in Toxiproxy's words; `stage` is what they share."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_a_fault_that_left_no_evidence_is_a_threat() -> None:
 
     threats = threats_to(replace(PASS, faults=(idle, never)))
 
-    assert threats[0] == "Fault spike (latency) began and left no evidence that it bit."
+    assert threats[0] == "Fault spike (latency) began and left no evidence that it took effect."
     assert threats[1] == "Fault crash (kill_worker) never began: its trigger did not come."
 
 

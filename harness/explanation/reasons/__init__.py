@@ -1,1 +1,1 @@
-"""For each class of anomaly of `docs/history.md`, the facts that lead to its contradiction."""
+"""For each class of anomaly in `docs/history.md`, a function that builds its explanation."""

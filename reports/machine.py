@@ -17,7 +17,7 @@ from reports.reading import Tone, headline_of
 from reports.run_document import document_of, document_text
 from reports.run_section import RunSection, sections_of
 
-__all__ = ["ANNOTATIONS_MAX", "MachineFormat", "render"]
+__all__ = ["ANNOTATIONS_MAX", "render"]
 
 MachineFormat = Literal["json", "markdown", "github"]
 

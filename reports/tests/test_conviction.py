@@ -127,11 +127,9 @@ def test_an_event_that_lacks_its_fields_is_described_all_the_same(kind: str) -> 
 def test_let_and_then_stand_in_the_text_between_the_sentence_and_the_events(section: RunSection) -> None:
     text = as_text(section.convictions[0])
 
-    places = [
-        text.index(word) for word in ("visible in no epoch", "Let:", "Then:", "events of this record")
-    ]
+    places = [text.index(word) for word in ("visible in no epoch", "Let:", "Then:", "events of this record")]
     assert places == sorted(places)
-    assert "e6 went on from e3" in text
+    assert "e6 restored e3" in text
     assert "Guarantee:    at-most-once, ordered" in text
 
 

@@ -12,7 +12,7 @@ from harness.explanation.contradiction import Contradiction
 from harness.explanation.reasons import calls, cuts, effects, life, order, results
 from harness.verdict import Explanation
 
-__all__ = ["REASONS", "Reason"]
+__all__ = ["REASONS"]
 
 Reason = Callable[[Contradiction], Explanation]
 

@@ -106,7 +106,7 @@ def _fate(x: Contradiction, out: Json) -> str:
     if begun["n"] < out["n"]:
         return f" after {x.let(begun)} had superseded its attempt"
     snap = skeleton.restored_snap(successor)
-    return f", and {x.let(begun)} restored an earlier state" if snap is None or snap.n < out["n"] else ""
+    return f", and {x.let(begun)} went back to an earlier state" if snap is None or snap.n < out["n"] else ""
 
 
 def _restored_without(x: Contradiction) -> None:

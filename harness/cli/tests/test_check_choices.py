@@ -239,7 +239,7 @@ def test_a_history_of_another_version_is_told_which_versions_are_read(folder: Pa
     result = checked("later.jsonl")
 
     assert result.exit_code == Exit.USAGE
-    assert "line 1: the history is of version 2; version 1 is the one that is read" in result.stdout
+    assert "line 1: the history is of version 2; only version 1 can be read" in result.stdout
 
 
 def test_what_fails_while_it_is_read_is_a_complaint_and_the_others_are_judged(

@@ -1,4 +1,4 @@
-"""`python -m harness`: the command `floodmark`, for whoever has the checkout on the path and nothing installed."""
+"""`python -m harness` runs the command `floodmark` from a checkout, without installation."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The harness's one door to randomness: every choice is drawn from a seed and the name of its purpose.
+"""The only module of the harness that draws random numbers: each stream has a seed and a purpose.
 
 Invariant: equal seed and purpose give equal draws, in any process and under any hash seed; two purposes
-never share a stream, so a new draw in one place does not move the draws of another.
+never share a stream, so a new draw in one place does not change the draws of another.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 
 
 class Choices:
-    """A stream of choices for one purpose (`Choices(7, "keys/subtask 0")`)."""
+    """A stream of random choices for one purpose, such as `Choices(7, "keys/subtask 0")`."""
 
     def __init__(self, seed: int, purpose: str) -> None:
         self.seed = seed
@@ -26,11 +26,11 @@ class Choices:
 
     @cached_property
     def _random(self) -> random.Random:
-        """Seeded at the first draw: many a stream, such as that of waits after errors, is never drawn from."""
+        """Seeded at the first draw, since many streams (waits after errors) are never used."""
         return random.Random(f"{self.seed}/{self.purpose}")
 
     def index(self, count: int) -> int:
-        """One of 0 .. count-1, all alike likely."""
+        """One of 0 .. count-1, with equal probability."""
         return self._random.randrange(count)
 
     def between(self, low: int, high: int) -> int:
@@ -39,16 +39,16 @@ class Choices:
 
 
 class Draw:
-    """A fast stream of choices, for what draws at every step (level sim); `Choices` reads better elsewhere."""
+    """A faster stream of choices, for code that draws at every step (level sim)."""
 
     __slots__ = ("bits", "unit")
 
     def __init__(self, seed: int, purpose: str) -> None:
         stream = random.Random(f"{seed}/{purpose}")
         self.unit: Callable[[], float] = stream.random
-        """At least 0, less than 1."""
+        """A float of at least 0 and less than 1."""
         self.bits: Callable[[int], int] = stream.getrandbits
-        """A whole number of so many bits."""
+        """An integer with this many random bits."""
 
     def index(self, count: int) -> int:
         """One of 0 .. count-1."""
@@ -59,19 +59,19 @@ class Draw:
         return low + int(self.unit() * (high - low + 1))
 
     def one_of(self, *choices: _T) -> _T:
-        """One of `choices`, each as likely as often as it is named."""
+        """One of `choices`; a choice that is listed n times is n times as likely."""
         return choices[self.index(len(choices))]
 
     def chance(self, of_thousand: int) -> bool:
-        """True in so many of a thousand cases."""
+        """True with a probability of `of_thousand` / 1000."""
         return self.unit() * 1000 < of_thousand
 
 
 def fresh_seed() -> int:
-    """A seed nobody chose: six digits, so that a person can type it again."""
+    """A new random seed of six digits, short enough to type again."""
     return 100_000 + secrets.randbelow(900_000)
 
 
 def fresh_secret() -> str:
-    """A password for one world: letters and digits only, never drawn from a seed, for seeds are printed."""
+    """A password for one world: hexadecimal, never drawn from a seed, because seeds are printed."""
     return secrets.token_hex(16)

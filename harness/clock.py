@@ -1,7 +1,7 @@
-"""The harness's one door to time: a monotonic clock in microseconds, a calendar for people, waiting.
+"""The only module of the harness that reads a clock or sleeps: monotonic microseconds, calendar time, deadlines.
 
-What has to run in virtual time too (sinks, coordinator, checkpoint store) is handed a `Clock`; at levels live and
-spark that is `REAL_CLOCK`. Operator code uses neither: it asks its loop (`reference_impl.mailbox.loops`). Invariant:
+Code that must also run in virtual time (sinks, coordinator, checkpoint store) takes a `Clock`; at levels live and
+spark that is `REAL_CLOCK`. Operator code uses its event loop instead (`reference_impl.mailbox.loops`). Invariant:
 `monotonic_us` is the same clock in every process of this machine, so events of different processes can be ordered.
 """
 
@@ -21,23 +21,23 @@ def monotonic_us() -> int:
 
 
 def utc_now() -> datetime:
-    """The calendar's now, for people; nothing is ever decided by it."""
+    """The calendar time, for display only; no decision depends on it."""
     return datetime.now(UTC)
 
 
 def pause(seconds: float) -> None:
-    """Wait; only for polling loops that have a `Deadline`."""
+    """Sleep; only for polling loops that have a `Deadline`."""
     time.sleep(seconds)
 
 
 class Clock(Protocol):
-    """Time as blocking code sees it: the machine's, or a simulation's."""
+    """The time of blocking code: the machine's, or a simulation's."""
 
     def now_us(self) -> int:
-        """Microseconds since an origin that does not move."""
+        """Microseconds since a fixed origin."""
 
     def pause(self, seconds: float) -> None:
-        """Wait."""
+        """Sleep."""
 
 
 class RealClock:
@@ -51,7 +51,7 @@ REAL_CLOCK: Final[Clock] = RealClock()
 
 
 class Deadline:
-    """A limit on a wait, named so that its error can say what was waited for."""
+    """A limit on a wait, in seconds from its creation."""
 
     def __init__(self, seconds: float, *, clock: Clock = REAL_CLOCK) -> None:
         self.seconds = seconds
@@ -65,7 +65,6 @@ class Deadline:
 
     @property
     def passed(self) -> bool:
-        """Whether the time is up."""
         return self._now_us() >= self._end_us
 
 

@@ -1,16 +1,16 @@
-"""The errors of Floodmark, one tree, named by whose fault they are.
+"""The errors of Floodmark: one tree, named by who has to fix them.
 
-Every error says what happened, where, and what to do; each carries the exit code that the command
-line answers with (`docs/reference/command-line.md`). A broken invariant is a verdict, never an exception.
+Every error says what happened, where, and what to do; each has the exit code of the command line
+(`docs/reference/command-line.md`). A violated invariant is a verdict, never an exception.
 
-    FloodmarkError          3   any of ours
+    FloodmarkError          3   any error of Floodmark
     +- UsageError           4   a command, option or name that does not exist
-    |  +- CannotHere        4   a fault for which this level or world has no means
+    |  +- CannotHere        4   a fault that this level or world cannot inject
     +- ScenarioError        4   a scenario file with mistakes, all of them at once
     +- HistoryError         4   a history that breaks the format, all breaches at once
     +- SutError             4   the system under test cannot be loaded or driven
     +- NothingRan           5   the selection was empty
-    +- ReaderGone           2   whoever read what we print has closed the pipe
+    +- ReaderGone           2   the reader of standard output has closed the pipe
     +- WorldError          11   the machine: no engine, no server, a taken port, a full disk
     +- HarnessError         3   a defect of Floodmark itself
 """
@@ -35,7 +35,7 @@ __all__ = [
 
 
 class Exit(IntEnum):
-    """What the process answers with; the table of `docs/reference/command-line.md`."""
+    """The exit codes of the command line, as in `docs/reference/command-line.md`."""
 
     HOLD = 0
     VIOLATION = 1
@@ -48,7 +48,7 @@ class Exit(IntEnum):
 
 
 class FloodmarkError(Exception):
-    """Any error of ours: `what` happened (and where), and the `fix`, one sentence each."""
+    """Any error of Floodmark: `what` happened and where, and the `fix`, one sentence each."""
 
     exit_code = Exit.INTERNAL
 
@@ -59,47 +59,47 @@ class FloodmarkError(Exception):
 
 
 class UsageError(FloodmarkError):
-    """A command, an option or a name that does not exist; yours to mend."""
+    """A command, an option or a name that does not exist; the user has to correct it."""
 
     exit_code = Exit.USAGE
 
 
 class CannotHere(UsageError):
-    """A fault for which this level or world has no means, found before anything was done."""
+    """A fault that this level or world cannot inject; found before the run starts."""
 
 
 class ScenarioError(FloodmarkError):
-    """A scenario that cannot be run as written; yours to mend."""
+    """A scenario that cannot be run as written; its author has to correct it."""
 
     exit_code = Exit.USAGE
 
 
 class HistoryError(FloodmarkError):
-    """A history file that breaks the rules of `docs/reference/history.md`; nothing of it is judged."""
+    """A history file that breaks the rules of `docs/reference/history.md`; it is not judged."""
 
     exit_code = Exit.USAGE
 
 
 class SutError(FloodmarkError):
-    """A system under test that cannot be loaded or driven; its author's to mend."""
+    """A system under test that cannot be loaded or driven; its author has to correct it."""
 
     exit_code = Exit.USAGE
 
 
 class NothingRan(FloodmarkError):
-    """The selection was empty, so there is nothing to have passed."""
+    """The selection was empty, so nothing was tested."""
 
     exit_code = Exit.NOTHING_RAN
 
 
 class ReaderGone(FloodmarkError):
-    """Nobody reads standard output any more (`| head`); what was left to say is lost, so no verdict is answered."""
+    """The reader of standard output has gone (`| head`); the output is incomplete, so there is no verdict."""
 
     exit_code = Exit.INTERRUPTED
 
 
 class WorldError(FloodmarkError):
-    """The machine could not give what a world needs; the fix is a command to type."""
+    """The machine lacks something that a world needs; the fix is a command to type."""
 
     exit_code = Exit.ENVIRONMENT
 

@@ -1,7 +1,7 @@
-"""Who a process is: its pid together with the moment it started, on this boot of this machine.
+"""The identity of a process: its pid and its start time, on this boot of this machine.
 
-A pid alone is reused; with its start time it names one process for ever. Invariant: nothing here signals a
-process whose start time differs from the one that was written down.
+Pids are reused; pid and start time together name one process uniquely. Invariant: no function here signals a
+process whose start time differs from the recorded one.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ __all__ = [
 ]
 
 END_LIMIT_S = 5.0
-"""How long a process that was sent SIGKILL may take to be gone."""
+"""The longest wait for a process to disappear after SIGKILL."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessIdentity:
-    """One process, for ever: `started` is in clock ticks since boot, as the kernel counts it."""
+    """One process; `started` is its start time in clock ticks since boot, from the kernel."""
 
     pid: int
     started: int
@@ -38,27 +38,27 @@ class ProcessIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """The process that a run belongs to, and where its pid means something."""
+    """The process that a run belongs to, with the boot and the machine in which its pid is valid."""
 
     process: ProcessIdentity
     boot: str
     machine: str
-    """Host name and pid namespace: a pid of another container says nothing here."""
+    """Host name and pid namespace, since another container has other pids."""
 
     def is_foreign(self) -> bool:
-        """Whether it ran where we cannot see processes, so that nobody here may call it dead."""
+        """Whether it runs on another machine or in another container, so its state is unknown here."""
         return self.machine != _machine()
 
     def is_alive(self) -> bool:
-        """Whether it still runs; meaningless (and False) for a foreign one."""
+        """Whether it still runs; False for a foreign owner, whose state is unknown."""
         return not self.is_foreign() and self.boot == _boot() and is_alive(self.process)
 
 
 def identify(pid: int) -> ProcessIdentity | None:
-    """The identity of the process that has this pid now; None if there is none, or only a zombie."""
+    """The identity of the process with this pid; None if there is none, or only a zombie."""
     try:
         process = psutil.Process(pid)
-        # A process whose first thread has ended is a zombie by its status while others still run.
+        # If only its first thread has ended, a process has status zombie while other threads still run.
         if process.status() == psutil.STATUS_ZOMBIE and process.num_threads() <= 1:
             return None
         started = _start_ticks(pid)
@@ -68,12 +68,12 @@ def identify(pid: int) -> ProcessIdentity | None:
 
 
 def is_alive(who: ProcessIdentity) -> bool:
-    """Whether exactly this process, not one that got its pid later, still runs."""
+    """Whether this process still runs; a later process with the same pid does not count."""
     return identify(who.pid) == who
 
 
 def exists(who: ProcessIdentity) -> bool:
-    """Whether the system still knows exactly this process, be it as a zombie that waits to be reaped."""
+    """Whether this process is still in the process table, running or as a zombie."""
     try:
         return _start_ticks(who.pid) == who.started
     except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
@@ -81,9 +81,9 @@ def exists(who: ProcessIdentity) -> bool:
 
 
 def end_process(who: ProcessIdentity) -> bool:
-    """Kill exactly this process and see it gone; False if it was gone already (or is not ours to end)."""
+    """Kill this process and wait until it is gone; False if it was gone or its pid is reused."""
     try:
-        process = psutil.Process(who.pid)  # remembers the start time, and compares it again before the signal
+        process = psutil.Process(who.pid)  # psutil compares the start time again before it sends the signal
         if not is_alive(who):
             return False
         process.kill()
@@ -109,7 +109,7 @@ def _start_ticks(pid: int) -> int:
     stat = Path(f"/proc/{pid}/stat")
     if not stat.exists() and platform.system() != "Linux":
         return round(psutil.Process(pid).create_time())
-    # The command's name stands in brackets and may hold anything, so count from the last bracket on.
+    # The command name is in brackets and may contain anything, so split after the last bracket.
     return int(stat.read_text().rpartition(")")[2].split()[19])
 
 

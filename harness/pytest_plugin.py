@@ -1,8 +1,8 @@
-"""The pytest plugin: `pytest scenarios/` collects each scenario file as a test, once a level.
+"""The pytest plugin: `pytest scenarios/` collects each scenario file as one test per level.
 
-Answers to `pytest.Item` collection of non-Python tests. Invariant: an item passes only if its run's verdict is
-`pass`; `vacuous` and `unknown` fail it, with the reason; a world or a JVM starts only when the first item
-needs it, once a session, and ended with it.
+Uses pytest's collection of non-Python tests. Invariant: an item passes only if its run's verdict is `pass`;
+`vacuous` and `unknown` fail it, with the reason. A world or a JVM starts once per session, when the first item
+needs it, and is stopped at the end of the session.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SHARED = pytest.StashKey["Shared"]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options, in a group of their own."""
+    """Add the options `--floodmark-...`."""
     group = parser.getgroup("floodmark", "scenarios as tests")
     group.addoption("--floodmark-level", choices=["sim", "live", "spark", "all"], default="live",
                     help="levels at which scenario files are collected (default: live)")  # fmt: skip
@@ -41,7 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Every YAML file in a folder named `scenarios`, or named on the command line, is a scenario."""
+    """Collect every YAML file in a folder named `scenarios`, or named on the command line, as a scenario."""
     if file_path.suffix not in {".yaml", ".yml"}:
         return None
     if "scenarios" not in file_path.parts and not parent.session.isinitpath(file_path):
@@ -50,9 +50,9 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Close what the items opened, write the report, and answer with the worst verdict's exit code.
+    """Close the stage, write the report, and set the exit code of the worst verdict.
 
-    A failure that is no verdict (of another test, say) keeps pytest's own 1.
+    If any other test failed too, pytest's own exit code 1 stays.
     """
     shared = session.config.stash.get(_SHARED, None)
     if shared is None:
@@ -65,7 +65,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Where the report is."""
+    """Print the world, the seed and the path of the report."""
     shared = config.stash.get(_SHARED, None)
     if shared is not None and shared.page is not None:
         terminalreporter.section("floodmark")
@@ -75,10 +75,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 class ScenarioFile(pytest.File):
-    """One scenario file; an item a level that was asked for and that it runs at."""
+    """One scenario file; yields one item for each requested level that the scenario supports."""
 
     def collect(self) -> Iterator[ScenarioItem]:
-        """Raises the file's mistakes, all at once, as a collection error."""
+        """A scenario file with mistakes is a collection error that lists them all."""
         from harness.errors import FloodmarkError
         from harness.scenario.file import load
 
@@ -103,12 +103,12 @@ class ScenarioItem(pytest.Item):
         super().__init__(**rest)
         self._scenario = scenario
         self._level = level
-        if level != "sim":  # which needs nothing but Python
+        if level != "sim":  # level sim needs nothing but Python
             self.add_marker(pytest.mark.spark if level == "spark" else pytest.mark.real)
         self.add_marker(pytest.mark.timeout(scenario.budget / 1000 + 120))
 
     def runtest(self) -> None:
-        """Run it; anything but `pass` is a failure."""
+        """Run the scenario; any verdict other than `pass` fails the test."""
         from harness.errors import CannotHere
         from harness.verdict import Outcome
 
@@ -120,18 +120,16 @@ class ScenarioItem(pytest.Item):
             raise NotProven(outcome)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """The verdict as the command line prints it."""
         if isinstance(excinfo.value, NotProven):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """The file and the scenario's name."""
         return self.path, None, self.name
 
 
 class NotProven(Exception):
-    """A run that did not pass; its text is the whole explanation."""
+    """A run that did not pass; its text is the terminal report of the run."""
 
     def __init__(self, outcome: RunOutcome) -> None:
         import io
@@ -150,7 +148,7 @@ def _shared(config: pytest.Config) -> Shared:
 
 
 class Shared:
-    """What all items of a session share: the stage, and what came of the runs. Mutable."""
+    """The stage and the outcomes of all items of a session. Mutable."""
 
     def __init__(self, config: pytest.Config) -> None:
         from harness.choices import fresh_seed
@@ -172,11 +170,11 @@ class Shared:
         self._outcomes: list[RunOutcome] = []
         self.environment_failed = False
         self.not_proven = 0
-        """How many items failed by their verdict, or for want of a world."""
+        """How many items failed because of their verdict or because no world was available."""
         self.page: Path | None = None
 
     def run(self, scenario: Scenario, level: str, file: Path) -> RunOutcome:
-        """One run of the scenario in `file`. Raises WorldError."""
+        """Run the scenario of `file` once. Raises WorldError."""
         import shlex
 
         from harness.errors import WorldError
@@ -206,11 +204,11 @@ class Shared:
 
     @property
     def world(self) -> str:
-        """Which world the runs had, and why that one."""
+        """Why the runs got the world that they had."""
         return "; ".join(dict.fromkeys(outcome.world.why for outcome in self._outcomes))
 
     def _opened(self) -> Stage:
-        """The stage, opened by the first run; its world by the first run that needs one, whose failure it is."""
+        """The stage, opened by the first run; its world starts with the first run that needs one."""
         from harness.engine.level import Observer, Stop
         from harness.engine.stage import open_stage
 
@@ -220,7 +218,7 @@ class Shared:
 
     @property
     def exit_code(self) -> int | None:
-        """What the session answers instead of pytest's own code; None if the runs give no reason to."""
+        """The exit code that replaces pytest's own; None if the runs give no reason to."""
         from harness.errors import Exit
         from harness.verdict import worst
 

@@ -1,10 +1,9 @@
-"""Verdicts: what a judgement of a history says, as values; the list of invariants; the time to recover (V17).
+"""The values of a judgement: verdicts, anomalies, the guarantee, the time to recover (V17); the list of invariants.
 
-Answers to Jepsen's three-valued results, with `vacuous` added: nothing here could have violated the
-invariant, so nothing was shown. Only `pass` is green; merging takes the worst. An id is in the list of
-invariants if and only if it has a checker (`docs/reference/history.md`). V17 measures what each disturbance cost, in
-microseconds, and is never a verdict: where the history does not hold a number's parts, the reason stands in
-its place.
+Answers to Jepsen's three-valued results, with `vacuous` added: nothing in the history could have violated the
+invariant, so nothing is shown. Only `pass` is a success; merging outcomes takes the worst. `INVARIANTS` lists
+exactly the invariants that have a checker (`docs/reference/history.md`). V17 measures the cost of each fault and kill
+and is never a verdict; a measure that the history cannot give is replaced by the reason.
 """
 
 from __future__ import annotations
@@ -47,49 +46,48 @@ INVARIANTS: dict[str, str] = {
     "V13": "Once a newer attempt has taken effect, nothing of an older one does.",
     "V14": "No more elements are in flight than the capacity allows, with one more at most waiting to enter.",
     "V15": "Each record's calls end in exactly one outcome, in time, within the allowed tries.",
-    "V16": "After the last fault has healed the operator goes on to its end.",
+    "V16": "After the last fault has healed the operator makes progress until its end.",
     "V18": "Checkpoints keep completing, however full the queue and however slow the database.",
     "V19": "Every answer belongs to the call that asked for it.",
     "V20": "A record that failed for good fails its task or goes to the dead letters; it is never swallowed.",
     "V21": "Only the task's thread acts, between its start and its close, one record's results at a time.",
-    "V23": "Every fault left evidence that it bit, and as much was observed as the scenario asks for.",
+    "V23": "Every fault left evidence that it took effect, and the run reached the counts that the scenario expects.",
 }
-"""In the order of `floodmark check --format json`."""
+"""One sentence for each invariant, in the order of `floodmark check --format json`."""
 
 NOT_ON_A_HISTORY: dict[str, str] = {
     "V17": "the time to recover is a measurement; it is reported, not judged",
     "V22": "the database's own isolation is judged on a probe's history, not on a run's",
 }
-"""Numbers of the catalogue that no history can be judged by, and why."""
+"""Numbers of the catalogue that no checker judges on a history, and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What one fault or kill cost."""
+    """The cost of one fault or kill."""
 
     what: str
     """`fault "spike" (all subtasks)`, `kill of attempt 1 of subtask 0`."""
     event: int
-    """The event by which it began."""
+    """The number of the event with which it began."""
     begin_us: int
-    """Since the history's first event."""
+    """Time since the history's first event."""
     detect_us: int | None = None
-    """A fault: until the first call that failed, or attempt that failed or died. A kill: since its last sign."""
+    """A fault: until the first failed call, failed attempt or kill. A kill: since the attempt's last own event."""
     first_output_us: int | None = None
-    """From its end (a kill: from the kill) to the first result after it."""
+    """From the fault's end, or from the kill, to the next result."""
     steady_us: int | None = None
-    """From its end until results were again as quick as 99 in 100 were before, for a row of them."""
+    """From the same moment until results in a row were within the 99th percentile of the lags before."""
     replayed: int | None = None
-    """A kill: records that the next attempt took up again."""
+    """A kill: records that the next attempt restored or read again."""
     replayed_of: int | None = None
-    """The records accepted by then."""
+    """A kill: the records accepted before it."""
     deficit: int = 0
-    """Records by which what came in outran what left, summed over tenths of a second, from its begin until steady."""
+    """Records taken in minus records that left, summed over tenths of a second, from its begin until steady."""
     absent: Mapping[str, str] = field(default_factory=dict)
-    """The measures that have no number, and why."""
+    """The measures without a number, and why."""
 
     def as_json(self) -> dict[str, Any]:
-        """The form of `floodmark check --format json`."""
         return {
             "what": self.what,
             "event": self.event,
@@ -106,21 +104,20 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """Every disturbance of a history with its cost; or why there is none."""
+    """The cost of every fault and kill of a history, or why there is none."""
 
     costs: tuple[Cost, ...] = ()
     omitted: int = 0
-    """Further disturbances that were only counted."""
+    """The number of further faults and kills, which were not measured."""
     why: str = ""
-    """Why nothing could be measured."""
+    """Why nothing was measured."""
 
     def as_json(self) -> dict[str, Any]:
-        """The form of `floodmark check --format json`."""
         return {"costs": [cost.as_json() for cost in self.costs], "omitted": self.omitted, "why": self.why}
 
 
 class Outcome(StrEnum):
-    """The answer to one invariant, or to a whole history."""
+    """The outcome for one invariant, or for a whole history."""
 
     PASS = "pass"
     VACUOUS = "vacuous"
@@ -144,27 +141,26 @@ _SEVERITY = (Outcome.NOT_CLAIMED, Outcome.PASS, Outcome.VACUOUS, Outcome.UNKNOWN
 
 
 def worst(outcomes: Iterable[Outcome]) -> Outcome:
-    """The worst of `outcomes`; `vacuous` of none, for nothing was judged."""
+    """The worst of `outcomes`; `vacuous` if there is none, since nothing was judged."""
     return max(outcomes, key=_SEVERITY.index, default=Outcome.VACUOUS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Why an anomaly cannot be: events by name, and what follows from them, the contradiction last."""
+    """Why an anomaly is a contradiction: named events, and the facts that follow, the contradiction last."""
 
     let: tuple[str, ...]
-    """`e1 = output 0 of record 7 leaves = "v" (event 13, ...)`: a name, and an event of the history."""
+    """Named events of the history, such as `e1 = output 0 of record 7 leaves = "v" (event 13, ...)`."""
     then: tuple[str, ...]
-    """One fact a line."""
+    """One fact per line."""
 
     def as_json(self) -> dict[str, Any]:
-        """The form of `floodmark check --format json`."""
         return {"let": list(self.let), "then": list(self.then)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anomaly:
-    """One breach with its witness: the events (`n`) of the history that show it, and a sentence."""
+    """One violation of an invariant, with a sentence and the numbers (`n`) of the events that show it."""
 
     kind: str
     """The class of `docs/reference/history.md`: `duplicate`, `lost`, `reordered`, ..."""
@@ -175,10 +171,9 @@ class Anomaly:
     w: int | str | None = None
     c: int | None = None
     explanation: Explanation | None = None
-    """Of those that are told in full."""
+    """Set for the first anomalies of each invariant, once the judgement is explained."""
 
     def as_json(self) -> dict[str, Any]:
-        """The form of `floodmark check --format json`."""
         named = {"s": self.s, "id": self.id, "w": self.w, "c": self.c}
         return {
             "class": self.kind,
@@ -191,7 +186,7 @@ class Anomaly:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvariantVerdict:
-    """What one checker found: its outcome, at most a stated number of anomalies, and how many more."""
+    """The result of one checker; `omitted` counts the anomalies beyond the limit that are not listed."""
 
     invariant: str
     outcome: Outcome
@@ -203,7 +198,6 @@ class InvariantVerdict:
     """How many observations the verdict rests on (outputs, watermarks, snapshots, ...)."""
 
     def as_json(self) -> dict[str, Any]:
-        """The form of `floodmark check --format json`."""
         return {
             "invariant": self.invariant,
             "verdict": str(self.outcome),
@@ -216,40 +210,38 @@ class InvariantVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A guarantee that a history does not show, and why not."""
+    """A level of guarantee that a history does not show, and why not."""
 
     level: str
     refuted_by: tuple[str, ...] = ()
-    """`V8 duplicate`; none: it is only not shown."""
+    """The anomalies that refute it, such as `V8 duplicate`; if empty, it is merely not shown."""
     why: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """The form of `floodmark check --format json`."""
         return {"level": self.level, "refuted_by": list(self.refuted_by), "why": self.why}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarantee:
-    """The strongest that a history shows and nothing in it refutes, in two directions: delivery and order."""
+    """The strongest guarantee that a history shows without refuting it, for delivery and for order."""
 
     delivery: str
-    """`effectively-once`, ...; `none` where not even the weakest was shown."""
+    """Such as `effectively-once`; `none` if not even the weakest level is shown."""
     order: str
-    """`ordered`, ...; `none` likewise."""
+    """Such as `ordered`; `none` if not even the weakest level is shown."""
     not_reached: tuple[Step, ...] = ()
-    """The stronger ones: what refuted them, or why they were not shown."""
+    """The stronger levels, with what refutes them or why they are not shown."""
     under: tuple[str, ...] = ()
-    """The disturbances that it stood: `fault "spike" 2 times`, `kill 1 time`."""
+    """The faults, kills and restarts in the history, such as `fault "spike" (2 times)`, `1 kill`."""
     remarks: tuple[str, ...] = ()
 
     @property
     def statement(self) -> str:
-        """Both directions: `fenced-exactly-once, ordered`."""
+        """Both directions, such as `fenced-exactly-once, ordered`."""
         named = (("delivery", self.delivery), ("order", self.order))
         return ", ".join(f"nothing about {what}" if level == "none" else level for what, level in named)
 
     def as_json(self) -> dict[str, Any]:
-        """The form of `floodmark check --format json`."""
         return {
             "delivery": self.delivery,
             "order": self.order,
@@ -270,7 +262,7 @@ class Judgement:
     """Counts for a reader: events, records, outputs, watermarks, attempts, checkpoints, ..."""
     guarantee: Guarantee | None = None
     recovery: Recovery | None = None
-    """V17, a measurement; both are there once the judgement is explained."""
+    """V17. Guarantee and recovery are None until the judgement is explained."""
 
     def as_json(self) -> dict[str, Any]:
         """The form of `floodmark check --format json`."""
@@ -283,5 +275,5 @@ class Judgement:
         }
 
     def convicted(self) -> tuple[InvariantVerdict, ...]:
-        """The invariants that were violated."""
+        """The verdicts on violated invariants."""
         return tuple(v for v in self.invariants if v.outcome is Outcome.FAIL)

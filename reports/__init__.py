@@ -1,1 +1,1 @@
-"""Reports: finished runs for a reader, as one HTML page, JUnit XML, JSON, Markdown and terminal text."""
+"""Reports of finished runs: one HTML page, JUnit XML, JSON, Markdown and terminal text."""

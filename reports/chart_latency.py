@@ -1,7 +1,7 @@
-"""Latency over time: each call as a point by how it ended, the median and the 99th percentile as lines.
+"""Latency over time: each call as a point by its result, the median and the 99th percentile as lines.
 
-Answers to Jepsen's perf plots. Invariant: quantiles are exact, over all calls that got a reply and began in
-the slice; only the points are thinned out, evenly, and the chart says how many it shows.
+Answers to Jepsen's perf plots. Invariant: quantiles are exact, over all calls with a reply that began in the
+slice; only the points are thinned out, evenly, and the chart says how many it shows.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MEANING = {"lost": "no reply: the attempt ended", "unknown": "outcome unknown"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """The calls that ended one way."""
+    """The calls with one result."""
 
     result: str
     label: str
@@ -52,7 +52,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatencyChart:
-    """The whole drawing, and its numbers in words."""
+    """The whole chart, with its numbers in words."""
 
     width: int
     height: float
@@ -70,7 +70,7 @@ class LatencyChart:
 
 
 def latency_of(view: HistoryView, faults: Sequence[FaultRecord], *, shown: int = 1500) -> LatencyChart | None:
-    """The chart of all calls of a history; None where there are none."""
+    """The chart of all calls of a history; None if there is no call."""
     calls = sorted((c for lane in view.lanes.values() for c in lane.calls), key=lambda c: c.begin_us)
     if not calls:
         return None
@@ -99,7 +99,7 @@ def latency_of(view: HistoryView, faults: Sequence[FaultRecord], *, shown: int =
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plot:
-    """Calls, in the order in which they began, on two scales."""
+    """Calls sorted by begin, on a time scale and a latency scale."""
 
     view: HistoryView
     x: LinearScale
@@ -111,7 +111,7 @@ class _Plot:
         return [result for result in _RESULTS if result in found] + sorted(found.difference(_RESULTS))
 
     def series(self, result: str, *, shown: int) -> Series:
-        """Its points, evenly thinned; the quota is shared by how many calls ended so."""
+        """The points of one result, evenly thinned to its share of all calls."""
         mine = [call for call in self.calls if call.result == result]
         quota = max(100, shown * len(mine) // len(self.calls))
         stride = -(-len(mine) // quota)
@@ -121,7 +121,7 @@ class _Plot:
         return Series(result=result, label=label, path=path, count=len(mine), shown=len(drawn))
 
     def line(self, share: float) -> str:
-        """A quantile of the replies, by the time in which their calls began; broken where there are none."""
+        """A quantile of the latencies per slice of begin time; interrupted at slices without a reply."""
         slices: list[list[float]] = [[] for _ in range(_SLICES)]
         for call in self.calls:
             if call.result != "lost":
@@ -156,7 +156,7 @@ def _ms(call: CallSpan) -> float:
 
 
 def _glyph(result: str) -> str:
-    """A shape for each ending, so that colour is not alone."""
+    """A shape for each result, so that colour is not the only difference."""
     match result:
         case "ok":
             return "h0"

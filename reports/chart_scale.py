@@ -1,9 +1,8 @@
 """Scales, ticks and quantiles of the charts, and the shaded bands of faults over their time axis.
 
-Answers to d3-scale, as far as these charts need it. A scale maps its domain into its range monotonically; a
-value outside is drawn at the edge. A band spans from the moment its fault was armed to the moment it was
-healed, as recorded; a fault that never began has none, and one that left no evidence is drawn apart and says
-so.
+Answers to the part of d3-scale that these charts need. A scale maps its domain to its range monotonically; a
+value outside is drawn at the edge. A band spans from the recorded moment a fault was armed to the moment it was
+healed; a fault that never began has no band, and one without evidence is drawn and labelled differently.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _NICE_STEPS = (1, 2, 5, 10)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinearScale:
-    """From `low`..`high` to `start`..`end`, evenly."""
+    """Maps `low`..`high` to `start`..`end` linearly."""
 
     low: float
     high: float
@@ -42,7 +41,6 @@ class LinearScale:
     end: float
 
     def __call__(self, value: float) -> float:
-        """The coordinate of `value`."""
         width = self.high - self.low
         share = (value - self.low) / width if width > 0 else 0.0
         return self.start + min(1.0, max(0.0, share)) * (self.end - self.start)
@@ -50,7 +48,7 @@ class LinearScale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogScale:
-    """From `low`..`high` (both above 0) to `start`..`end`, by ratio."""
+    """Maps `low`..`high` (both above 0) to `start`..`end` logarithmically."""
 
     low: float
     high: float
@@ -58,7 +56,7 @@ class LogScale:
     end: float
 
     def __call__(self, value: float) -> float:
-        """The coordinate of `value`; what is not above 0 is drawn at the low end."""
+        """The coordinate of `value`; a value below `low` is drawn at the low end."""
         if value <= self.low:
             return self.start
         width = math.log(self.high) - math.log(self.low)
@@ -68,7 +66,7 @@ class LogScale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """A line of the grid: where, and what it says."""
+    """A grid line or mark: its coordinate and its label."""
 
     at: float
     label: str
@@ -109,26 +107,26 @@ def bucket_of(value: float, low: float, high: float, *, count: int) -> int:
 
 
 def points(number: float) -> str:
-    """A coordinate as SVG takes it, a tenth of a pixel exact, as short as it goes."""
+    """A coordinate for SVG, rounded to a tenth of a pixel."""
     text = f"{number:.1f}"
     return text.removesuffix(".0")
 
 
 _LEAST_WIDTH = 2.0
 _LETTER_WIDTH = 6.4
-"""Of the chart's label font, about."""
+"""Approximate width of a letter in the label font."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Band:
-    """One fault on a chart."""
+    """One period of a fault on a chart."""
 
     x: float
     width: float
     label_x: float
     label: str
     row: int
-    """Of its label, from the top."""
+    """The row of its label, from the top."""
     bites: bool
     title: str
 
@@ -136,7 +134,7 @@ class Band:
 def bands_of(
     faults: Sequence[FaultRecord], *, scale: LinearScale, origin_us: int, end_us: int
 ) -> tuple[Band, ...]:
-    """A band for each time that a fault acted, in the order in which they began."""
+    """One band for each period in which a fault was armed, sorted by begin."""
     acted = [(time.armed_us, fault, time) for fault in faults for time in fault.times]
     began = [(armed_us, fault, time) for armed_us, fault, time in acted if armed_us is not None]
     bands: list[Band] = []
@@ -164,17 +162,17 @@ def bands_of(
 
 
 def _free_row(row_ends: list[float], left: float, right: float) -> int:
-    """The first row of labels with room from `left` on; `row_ends` is brought up to date."""
+    """The first label row with room from `left` on; updates `row_ends`."""
     row = next((i for i, end in enumerate(row_ends) if end + _LETTER_WIDTH <= left), len(row_ends))
     row_ends[row : row + 1] = [right]
     return row
 
 
 def label_rows(bands: Sequence[Band]) -> int:
-    """How many rows the labels of `bands` take."""
+    """The number of label rows of `bands`."""
     return max((band.row + 1 for band in bands), default=0)
 
 
 def time_ticks(scale: LinearScale) -> tuple[Tick, ...]:
-    """The seconds to be marked on a time axis."""
+    """The ticks of a time axis, in seconds."""
     return tuple(Tick(at=scale(value), label=f"{value:g} s") for value in even_ticks(scale.low, scale.high))

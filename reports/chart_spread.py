@@ -1,7 +1,7 @@
-"""Spreads beside each other: for each name a bar over the middle nine tenths, a box over the middle half, the median.
+"""Box plots side by side: for each name a bar from p5 to p95, a box over the middle half, and the median.
 
-Answers to the box plot. Invariant: quantiles are exact, over all values given; nothing is drawn that was not measured,
-and both axes are labelled with their unit. The drawing is one SVG that reads on a light and on a dark page.
+Invariant: quantiles are exact, over all values given; only measured values are drawn, and both axes name their
+unit. The drawing is one SVG that is readable on a light and on a dark page.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _NICE = (1, 2, 3, 5)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """One measure of all contenders."""
+    """One measure of all compared systems."""
 
     title: str
     unit: str
     values: Mapping[str, Sequence[float]]
-    """By contender; each has one or more, all above 0."""
+    """Values by system; each has at least one, all above 0."""
 
 
 def spread_svg(panels: Sequence[Panel]) -> str:
-    """All panels, one below the other; a logarithmic axis each."""
+    """All panels in one column, each with a logarithmic axis."""
     heights = [_TITLE + _ROW * len(panel.values) + _AXIS for panel in panels]
     tops = [sum(heights[:place]) for place in range(len(panels))]
     body = [line for panel, top in zip(panels, tops, strict=True) for line in _panel(panel, top)]
@@ -71,7 +71,7 @@ def _row(name: str, values: Sequence[float], *, x: LogScale, y: float, unit: str
 
 
 def _ticks(low: float, high: float) -> Sequence[float]:
-    """Round numbers around all values, two at least."""
+    """At least two round numbers that enclose all values."""
     candidates = [nice * 10.0**power for power in range(-3, 7) for nice in _NICE]
     below = max((tick for tick in candidates if tick <= low), default=candidates[0])
     above = min((tick for tick in candidates if tick >= high and tick > below), default=candidates[-1])

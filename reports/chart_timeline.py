@@ -1,7 +1,7 @@
 """The timeline: a lane per subtask with calls, outputs, watermarks, commits and kills, under fault bands.
 
-Answers to Jepsen's timeline.html. Invariant: what is drawn is a maximum or a count over a slice of time of
-what the history holds; the number of shapes is bounded by `slices`, however long the history.
+Answers to Jepsen's timeline.html. Invariant: every shape shows a maximum or a count of the history's events in a
+slice of time; the number of shapes is bounded by `slices`, however long the history.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MARKS_AT_MOST = 400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneDrawing:
-    """One subtask's shapes; paths are SVG path data, empty where there is nothing."""
+    """The shapes of one subtask; paths are SVG path data, possibly empty."""
 
     s: int
     top: float
@@ -38,7 +38,7 @@ class LaneDrawing:
     in_flight: str
     most_in_flight: int
     trouble: str
-    """Calls that ended in a failure, a timeout, or with their attempt."""
+    """Calls that failed, timed out, or were lost with their attempt."""
     outputs: str
     watermarks: str
     commits: tuple[Tick, ...]
@@ -49,7 +49,7 @@ class LaneDrawing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """The whole drawing."""
+    """The whole chart."""
 
     width: int
     height: float
@@ -63,7 +63,7 @@ class Timeline:
 
 
 def timeline_of(view: HistoryView, faults: Sequence[FaultRecord], *, slices: int = 280) -> Timeline | None:
-    """The timeline of a history; None where it has no subtask."""
+    """The timeline of a history; None if it has no subtask."""
     if not view.lanes:
         return None
     scale = LinearScale(low=0.0, high=view.span_us / 1e6, start=_LEFT, end=WIDTH - _RIGHT)
@@ -90,7 +90,7 @@ def timeline_of(view: HistoryView, faults: Sequence[FaultRecord], *, slices: int
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LaneDrawer:
-    """Turns lanes into shapes on one time scale."""
+    """Draws the lanes of a view on one time scale."""
 
     view: HistoryView
     scale: LinearScale
@@ -131,7 +131,7 @@ class _LaneDrawer:
         return self.scale((at_us - self.view.origin_us) / 1e6)
 
     def _in_flight(self, lane: Lane) -> list[int]:
-        """The most calls that were open at once, in each slice."""
+        """The maximum number of open calls in each slice."""
         steps = [(call.begin_us, 1) for call in lane.calls] + [(call.end_us, -1) for call in lane.calls]
         most = [0] * self.slices
         level = at = 0

@@ -1,7 +1,7 @@
-"""The text of a conviction: what was violated, why that is a contradiction, what still holds, how to see it again.
+"""The text of a conviction: the violated invariant, the contradiction, what still holds, how to repeat the run.
 
-Answers to Elle's explanations. Invariant: terminal, JUnit, page and JSON share these words, and *Let* and *Then*
-are those of `harness.explanation`; every line is a fact of the history or of the verdict.
+Answers to Elle's explanations. Invariant: terminal, JUnit, page and JSON share this text, with *Let* and *Then* of
+`harness.explanation`; every line is a fact of the history or of the verdict.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class AnomalyStory:
     number: int
     kind: str
     subject: str
-    """`record 100, subtask 0`."""
+    """What it names, such as `record 100, subtask 0`."""
     say: str
     explanation: Explanation | None
     lineage: tuple[Line, ...]
@@ -46,15 +46,15 @@ class Conviction:
     seed: int
     mutant: str | None
     expected: bool
-    """The conviction of a planted defect by an invariant that is meant for it."""
+    """Whether the run has a planted defect that this invariant must convict."""
     found: int
     stories: tuple[AnomalyStory, ...]
     rest: str
-    """How many more of which class there are; empty if none."""
+    """The counts of further anomalies by class; empty if none."""
     holds: tuple[str, ...]
     undecided: tuple[str, ...]
     guarantee: str
-    """The strongest that is shown and not refuted; empty where the judgement was not explained."""
+    """The strongest guarantee that is shown; empty if the judgement was not explained."""
     again: str
 
 
@@ -69,7 +69,7 @@ def convictions_of(
 def conviction_of(
     outcome: RunOutcome, verdict: InvariantVerdict, view: HistoryView, *, limit: int = ANOMALIES_IN_FULL
 ) -> Conviction:
-    """What `verdict` found, at most `limit` anomalies in full and the rest as counts by class."""
+    """The conviction of `verdict`, with at most `limit` anomalies in full and the others counted by class."""
     told = verdict.anomalies[: min(limit, ANOMALIES_IN_FULL)]
     guarantee = outcome.judgement.guarantee
     return Conviction(
@@ -92,7 +92,7 @@ def conviction_of(
 
 
 def by_its_lineage(conviction: Conviction) -> Conviction:
-    """The same, told shorter: without the events around the witnesses where there is what befell the record."""
+    """A shorter conviction: omits the events around the witnesses if it has the events of the record."""
     stories = (replace(story, around=()) if story.lineage else story for story in conviction.stories)
     return replace(conviction, stories=tuple(stories))
 
@@ -143,7 +143,7 @@ def _lines(told: Conviction) -> Iterator[str]:
     planted = f"  planted defect {told.mutant}" if told.mutant else ""
     yield f"  scenario {told.scenario}  level {told.level}  seed {told.seed}{planted}"
     if told.expected:
-        yield "  this conviction is what the run was to show"
+        yield "  this conviction is expected: the run has a planted defect"
     for story in told.stories:
         yield ""
         yield from _story_lines(story)
@@ -166,7 +166,7 @@ def _story_lines(story: AnomalyStory) -> Iterator[str]:
     if story.explanation is not None:
         yield from (f"     {line}" for line in explanation_lines(story.explanation))
     if story.lineage:
-        yield "     what befell this record (> marks the witnesses):"
+        yield "     events of this record and its subtask (> marks the witnesses):"
         yield from map(_event_line, story.lineage)
     if story.around:
         yield "     the events around the witnesses (>):"

@@ -1,9 +1,8 @@
 """What a report shows of one history, gathered in a single pass: lanes, calls, checkpoints and excerpts.
 
-Answers to Jepsen's timeline and perf plots, and to Elle's counterexamples. A torn last line is dropped and
-said; any other line that does not parse ends the reading, and that is said too. Every number was read from an
-event; calls whose reply never came stay open. An excerpt holds events of the history in its order. Memory
-grows with calls, outputs and the witnesses asked for.
+Answers to Jepsen's timeline and perf plots, and to Elle's counterexamples. A torn last line is dropped, and any
+other unreadable line ends the reading; the report mentions both. Every number comes from an event. An excerpt
+holds events of the history in its order. Memory grows with calls, outputs and the requested witnesses.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ __all__ = [
 
 
 class HistoryLines:
-    """Iterates over the events of a file; `header` and `problems` fill up on the way (mutable)."""
+    """Iterates over the events of a file. Mutable: sets `header` and `problems` meanwhile."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -43,7 +42,7 @@ class HistoryLines:
         self.problems: list[str] = []
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """The events, in order; none where the file cannot be read."""
+        """The events, in order; none if the file is unreadable."""
         try:
             with _opened(self.path) as lines:
                 yield from self._events(lines)
@@ -99,13 +98,13 @@ def _complaint(number: int, *, whole: bool) -> str:
 
 _AROUND = 5
 _AROUND_FEWER = 2
-"""Before and after each witness: wide around few of them, narrow around many."""
+"""Events shown before and after each witness: more if there are few witnesses."""
 _FEW_WITNESSES = 2
 _WITNESSES = 8
-"""At most so many witnesses of one anomaly are looked up."""
+"""Most witnesses shown of one anomaly."""
 _LINEAGE = 24
 _LIFE_FOLLOWED = 6
-"""After an event of a record, so many events of its subtask's life are shown with it."""
+"""After an event of a record, how many starts, snaps, commits and kills of its subtask follow."""
 _LIFE = frozenset({"start", "restore", "snap", "commit", "kill", "failed", "close"})
 
 Stream = int | None
@@ -113,7 +112,7 @@ Stream = int | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One event of an excerpt; `after_gap` says that events between it and the line above are left out."""
+    """One event of an excerpt; `after_gap` marks that events before it are left out."""
 
     n: int
     at_s: float
@@ -126,7 +125,7 @@ class Line:
 
 @dataclass(slots=True, kw_only=True)
 class _Window:
-    """One subtask's events near witnesses (mutable: it is fed); key None holds the whole history's."""
+    """The events near witnesses, of one subtask or of the whole history. Mutable."""
 
     seen: int = 0
     keep_until: int = -1
@@ -148,7 +147,7 @@ class _Window:
 
 @dataclass(slots=True, kw_only=True)
 class _Lineage:
-    """One record's events with its subtask's life beside them (mutable: it is fed)."""
+    """The events of one record, with the starts, snaps, commits and kills that follow. Mutable."""
 
     events: list[Json] = field(default_factory=list)
     s: int | None = None
@@ -166,7 +165,7 @@ class _Lineage:
 
 
 class Excerpts:
-    """Gathers, while a history streams by, what the anomalies of one judgement need (mutable)."""
+    """Gathers the events that the anomalies of one judgement need, in one pass. Mutable."""
 
     def __init__(self, judgement: Judgement | None = None) -> None:
         anomalies = list(_told_in_full(judgement)) if judgement else []
@@ -176,7 +175,6 @@ class Excerpts:
         self._origin_us: int | None = None
 
     def see(self, event: Json) -> None:
-        """Take the next event of the history."""
         if self._origin_us is None:
             self._origin_us = int(event["t"])
         if not self._witnesses and not self._lineages:
@@ -203,7 +201,7 @@ class Excerpts:
                     lineage.see_life(event)
 
     def around(self, anomaly: Anomaly) -> tuple[Line, ...]:
-        """The events before and after each witness, of the same subtask; witnesses are marked."""
+        """The events of the subtask before and after each witness; witnesses are marked."""
         witnesses = anomaly.events[:_WITNESSES]
         window = self._windows.get(anomaly.s, self._windows[None])
         if any(n not in window.place_of for n in witnesses):
@@ -214,7 +212,7 @@ class Excerpts:
         return tuple(self._lines([(p, window.kept[p]) for p in places], anomaly))
 
     def lineage(self, anomaly: Anomaly) -> tuple[Line, ...]:
-        """What befell the anomaly's record, over all attempts; nothing where it names none."""
+        """The events of the anomaly's record, over all attempts; empty if it names no record."""
         lineage = self._lineages.get(anomaly.id) if anomaly.id is not None else None
         events = lineage.events if lineage else []
         head, tail = events[:_LINEAGE], events[_LINEAGE:][-4:]
@@ -252,7 +250,7 @@ def _ids_of(event: Json) -> list[Any]:
 
 
 def _membership(event: Json, record: Any) -> str:
-    """Whether a snapshot or a restore holds the record whose story is told: read off, not inferred."""
+    """For a snapshot or a restore: whether its elements hold the record."""
     if record is None or "elements" not in event:
         return ""
     return " (holds this record)" if record in element_ids(event) else " (does not hold this record)"
@@ -260,7 +258,7 @@ def _membership(event: Json, record: Any) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallSpan:
-    """One external call: from `call` to its first `res` (`ok`, ...), or to its attempt's end (`lost`)."""
+    """One external call, from `call` to its first `res`, or to the end of its attempt (`lost`)."""
 
     begin_us: int
     end_us: int
@@ -269,35 +267,35 @@ class CallSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """A moment in a subtask's life: `commit`, `kill`, `restore`, `start`, `failed`."""
+    """An event drawn as a mark: `commit`, `kill`, `restore`, `start`, `failed`."""
 
     at_us: int
     what: str
     number: int | None = None
-    """The checkpoint or the attempt."""
+    """The number of the checkpoint or the attempt."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Lane:
-    """One subtask's history (mutable while it is read)."""
+    """What is drawn of one subtask. Mutable while the history is read."""
 
     s: int
     calls: list[CallSpan] = field(default_factory=list)
     outputs_us: list[int] = field(default_factory=list)
     watermarks: list[tuple[int, float]] = field(default_factory=list)
-    """When each watermark left, and its value; the final one is infinite."""
+    """(time, value) of each emitted watermark; the final one is infinite."""
     marks: list[Mark] = field(default_factory=list)
     open_calls: dict[tuple[int, Any], int] = field(default_factory=dict)
 
     def close_calls(self, *, below: int, at_us: int) -> None:
-        """The calls of the attempts up to `below` will have no reply that counts."""
+        """Close the open calls of the attempts up to `below` as lost."""
         for key in [key for key in self.open_calls if key[0] <= below]:
             self.calls.append(CallSpan(begin_us=self.open_calls.pop(key), end_us=at_us, result="lost"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointRow:
-    """A subtask's part of a completed checkpoint."""
+    """The snapshot of one subtask in a completed checkpoint."""
 
     c: int
     s: int
@@ -306,12 +304,12 @@ class CheckpointRow:
     completed_us: int
     in_flight: int
     gap_us: int | None
-    """Since this subtask's completion before."""
+    """Time since this subtask's previous completed checkpoint."""
 
 
 @dataclass(slots=True, kw_only=True)
 class HistoryView:
-    """A history as a report shows it (mutable while it is read)."""
+    """A history as a report shows it. Mutable while it is read."""
 
     excerpts: Excerpts
     origin_us: int = 0
@@ -324,12 +322,12 @@ class HistoryView:
 
     @property
     def span_us(self) -> int:
-        """From the first event to the last, at least 1."""
+        """The time from the first event to the last, at least 1."""
         return max(1, self.end_us - self.origin_us)
 
 
 def read_view(path: Path, *, judgement: Judgement | None = None) -> HistoryView:
-    """Read a history once, with the excerpts that the failures of `judgement` need."""
+    """Read a history once, with the excerpts for the anomalies of `judgement`."""
     lines = HistoryLines(path)
     view = _Reading(excerpts=Excerpts(judgement)).read(lines)
     view.header, view.problems = lines.header, lines.problems
@@ -338,7 +336,7 @@ def read_view(path: Path, *, judgement: Judgement | None = None) -> HistoryView:
 
 
 class _Reading:
-    """The fold from events to a view (mutable)."""
+    """The fold from events to a view. Mutable."""
 
     def __init__(self, *, excerpts: Excerpts) -> None:
         self.view = HistoryView(excerpts=excerpts)
@@ -406,7 +404,7 @@ class _Reading:
             self._completed(s, event)
 
     def _completed(self, s: int, event: Json) -> None:
-        """The first of `commit` and `done` completes a subtask's part; the other finds no snapshot left."""
+        """The first `commit` or `done` after a snapshot completes it; a later one is ignored."""
         snap = self._snaps.pop((s, event.get("c", 0)), None)
         if snap is None:
             return

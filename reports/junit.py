@@ -1,7 +1,7 @@
 """`junit.xml`: one test case for each run and invariant, readable by any CI server and any strict parser.
 
-Answers to pytest's own JUnit plugin. Invariant: red is exactly what the reading of the run calls not as
-expected: a planted defect that was convicted is green, and an `unknown` or `vacuous` that counts is an error.
+Answers to pytest's own JUnit plugin. Invariant: a test case fails if and only if `read_run` calls the run not as
+expected: a planted defect that was convicted passes, and an `unknown` or `vacuous` that decides is an error.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def junit_text(sections: Sequence[RunSection], *, title: str) -> str:
     """The XML document."""
     document = JUnitXml(visible(title))
     for section in sections:
-        document.append(_suite(section))  # add_testsuite would merge runs of one name into one
+        document.append(_suite(section))  # add_testsuite would merge runs with equal names
     document.update_statistics()
     buffer = io.BytesIO()
     document.write(buffer, pretty=True)
@@ -83,7 +83,7 @@ def _case(section: RunSection, verdict: InvariantVerdict) -> TestCase:
 
 
 def _result(section: RunSection, verdict: InvariantVerdict) -> Result | None:
-    """What a CI server shows for one invariant; None is green."""
+    """The result of the test case of one invariant; None means passed."""
     outcome = section.outcome
     if outcome.convicts:
         return _of_planted_defect(section, verdict)
@@ -101,7 +101,7 @@ def _result(section: RunSection, verdict: InvariantVerdict) -> Result | None:
 
 
 def _of_planted_defect(section: RunSection, verdict: InvariantVerdict) -> Result | None:
-    """With a planted defect only a missing conviction is red."""
+    """With a planted defect, only a missing conviction is a failure."""
     outcome = section.outcome
     meant = verdict.invariant in outcome.convicts
     if outcome.as_expected and (meant or verdict.outcome in {Outcome.FAIL, Outcome.PASS}):
@@ -126,7 +126,7 @@ def _told(section: RunSection, verdict: InvariantVerdict) -> str:
 
 
 def _whole(section: RunSection, *, shown: bool) -> TestCase:
-    """The run as a whole: red only for what no invariant shows (stopped early, nothing observed)."""
+    """The test case of the whole run; fails only if no invariant's case does (a run that stopped early)."""
     case = TestCase("the run as a whole")
     case.classname = visible(f"{section.outcome.scenario}.{section.outcome.level}")
     case.time = round(section.outcome.duration_s, 3)

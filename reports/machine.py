@@ -1,7 +1,7 @@
-"""What `--format json|markdown|github` prints: finished runs for programs, and nothing else.
+"""The output of `--format json|markdown|github`: finished runs for programs.
 
-Answers to pytest-github-actions-annotate-failures. Invariant: `json` is one document of the schema of
-`run.json`; `github` is at most ten annotations, the worst first, each one line whatever its text holds.
+Answers to pytest-github-actions-annotate-failures. Invariant: `json` is one document with the schema of
+`run.json`; `github` is at most ten annotations, the worst first, each on one line.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from reports.reading import Tone, headline_of
 from reports.run_document import document_of, document_text
 from reports.run_section import RunSection, sections_of
 
-__all__ = ["ANNOTATIONS_MAX", "MachineFormat", "render"]
+__all__ = ["ANNOTATIONS_MAX", "render"]
 
 MachineFormat = Literal["json", "markdown", "github"]
 
 ANNOTATIONS_MAX = 10
-"""Of one kind and step; GitHub drops what is beyond."""
+"""GitHub drops further annotations of one kind and step."""
 
 
 def render(outcomes: Sequence[RunOutcome], form: MachineFormat, *, title: str = "Floodmark") -> str:
-    """The runs in one of the forms, ending in a newline."""
+    """The runs in one of the formats, with a final newline."""
     sections = sections_of(outcomes)
     match form:
         case "json":

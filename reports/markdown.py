@@ -1,7 +1,7 @@
 """`summary.md`: the report for a pull request or a job summary, short enough for either.
 
-Answers to Bowtie's step summary. Invariant: text from a run stands in code or is escaped, so it can neither
-mention a person, link, nor break a table; the whole is at most `MARKDOWN_CHARS_MAX` characters.
+Answers to Bowtie's step summary. Invariant: text from a run is escaped or in a code span, so it cannot mention a
+person, add a link or break a table; the summary has at most `MARKDOWN_CHARS_MAX` characters.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from reports.run_section import RunSection
 __all__ = ["MARKDOWN_CHARS_MAX", "markdown_text"]
 
 MARKDOWN_CHARS_MAX = 60_000
-"""A comment on GitHub takes 65 536."""
+"""A comment on GitHub may have 65 536."""
 
 _SPECIAL = re.compile(r"([\\`*_\[\]#|<>&~$])")
 _RUNS_TOLD = (10, 5, 2, 1)
-"""The worst of them, as many as fit."""
+"""How many runs are shown in full, the worst first: the first number that fits."""
 _ROWS = 10
 _LINES_OF_FAILURE = 60
 _SIGNS = {Tone.GOOD: "✅", Tone.BAD: "❌", Tone.OPEN: "❔"}
@@ -32,7 +32,7 @@ _WORST_FIRST = (Tone.BAD, Tone.OPEN, Tone.GOOD)
 
 
 def markdown_text(sections: Sequence[RunSection], *, title: str) -> str:
-    """The summary; whatever does not fit is left out from the end, and said."""
+    """The summary; if it is too long, fewer runs are shown, and the text says how many are missing."""
     for told in _RUNS_TOLD:
         text = "\n".join(_lines(sections, title=title, told=told)) + "\n"
         if len(text) <= MARKDOWN_CHARS_MAX:
@@ -63,18 +63,18 @@ def _lines(
 
 
 def _table(sections: Sequence[RunSection]) -> Iterator[str]:
-    yield "| | scenario | level | subject | seed | faults that bit | took |"
+    yield "| | scenario | level | subject | seed | effective faults | took |"
     yield "|---|---|---|---|--:|---|--:|"
     for section in sections:
         outcome = section.outcome
-        bitten = sum(fault.bites for fault in outcome.faults)
+        effective = sum(fault.bites for fault in outcome.faults)
         cells = (
             f"{_SIGNS[section.reading.tone]} {section.reading.word}",
             _code(outcome.scenario),
             _plain(outcome.level),
             _subject(outcome),
             str(outcome.seed),
-            f"{bitten} of {len(outcome.faults)}" if outcome.faults else "none planned",
+            f"{effective} of {len(outcome.faults)}" if outcome.faults else "none planned",
             f"{outcome.duration_s:.1f} s",
         )
         yield f"| {' | '.join(cells)} |"
@@ -110,8 +110,8 @@ def _run_lines(section: RunSection) -> Iterator[str]:
 
 def _fault(fault: FaultRecord) -> str:
     evidence = _code(brief(without_credentials(fault.evidence), limit=200))
-    bit = f"bit, evidence {evidence}" if fault.bites else "**left no evidence**"
-    never = "**never began**" if fault.armed_us is None else bit
+    effect = f"effective, evidence {evidence}" if fault.bites else "**left no evidence**"
+    never = "**never began**" if fault.armed_us is None else effect
     return f"{_code(fault.id)} ({_plain(fault.kind)}): {never}"
 
 
@@ -130,7 +130,7 @@ def _failure(section: RunSection, verdict: InvariantVerdict) -> Iterator[str]:
 
 
 def _standing(outcome: RunOutcome) -> Iterator[str]:
-    """The guarantee that stands and what the disturbances cost, as the terminal says it."""
+    """The guarantee and the time to recover, with the terminal's lines."""
     lines = closing_lines(outcome.judgement)[1:]
     if lines:
         yield ""
@@ -138,12 +138,12 @@ def _standing(outcome: RunOutcome) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """Text in which nothing is Markdown, HTML, a mention or a second line."""
+    """Text on one line in which Markdown, HTML, mentions and links are escaped."""
     flat = " ".join(visible(text).split())
     return _SPECIAL.sub(r"\\\1", flat).replace("@", "`@`").replace("://", ":`//`")
 
 
 def _code(text: str) -> str:
-    """Text as a code span that also stays inside a table cell."""
+    """Text as a code span that does not break a table cell."""
     flat = " ".join(visible(text).split()).replace("`", "'").replace("|", "\\|")
     return f"`{flat or ' '}`"

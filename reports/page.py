@@ -1,8 +1,8 @@
 """`index.html`: the report as one self-contained page that needs no script, no network and no server.
 
-Answers to Schemathesis' HTML report: verdict, then threats, then failures, then the rest. Invariant: every
-value passes `visible` and autoescape on its way into the page, and the page stays under `PAGE_BYTES_MAX` by
-drawing less of the runs that went as expected.
+Answers to Schemathesis' HTML report: verdict, then threats, then failures, then the rest. Invariant: every value
+passes `visible` and autoescape; the page stays under `PAGE_BYTES_MAX` by drawing less detail, first of the runs
+that went as expected.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ __all__ = ["PAGE_BYTES_MAX", "page_text", "templates"]
 PAGE_BYTES_MAX = 1_000_000
 _CHECKPOINT_ROWS = 40
 _RUNS_OPEN = 4
-"""Up to so many runs are all unfolded; of more, those that did not go as expected."""
+"""Up to this many runs are all unfolded; of more, only those that did not go as expected."""
 _FACT_CHARS = 160
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Detail:
-    """How much of each run is drawn."""
+    """The level of detail of each run."""
 
     slices: int
     points: int
@@ -64,7 +64,7 @@ _DETAILS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Drawn:
-    """A section with its charts, as the template takes it."""
+    """A section with its charts, for the template."""
 
     anchor: str
     section: RunSection
@@ -78,7 +78,7 @@ class _Drawn:
 
 
 def page_text(sections: Sequence[RunSection], *, title: str) -> str:
-    """The page, in the most detail that fits `PAGE_BYTES_MAX` (the least detail in any case)."""
+    """The page with the most detail that fits `PAGE_BYTES_MAX`, else with the least."""
     text = ""
     for detail in _DETAILS:
         text = _page(sections, title=title, detail=detail)
@@ -89,7 +89,7 @@ def page_text(sections: Sequence[RunSection], *, title: str) -> str:
 
 @cache
 def templates() -> Environment:
-    """The environment of every template here: undefined is an error, hidden characters are shown."""
+    """The environment of all templates: undefined names are errors, hidden characters are escaped."""
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATES, encoding="utf-8"),
         autoescape=True,
@@ -115,14 +115,14 @@ def _facts(values: Mapping[str, object]) -> list[tuple[str, str]]:
 
 
 def _fact(value: object) -> str:
-    """One value as a reader writes it: `checkpoint 1, subtask 0` rather than JSON."""
+    """One value as text, such as `checkpoint 1, subtask 0` instead of JSON."""
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {_fact(inner)}" for name, inner in value.items())
     return value if isinstance(value, str) else brief(value, limit=_FACT_CHARS)
 
 
 def _without_name(plan: Mapping[str, object]) -> dict[str, object]:
-    """A fault's plan without what its first column says already."""
+    """A fault's plan without the fields that its first column shows."""
     return {field: value for field, value in plan.items() if field not in {"id", "do"}}
 
 

@@ -1,7 +1,7 @@
 """Finished runs on a terminal: verdicts first, then threats, failures, faults and counts.
 
-Answers to pytest's summary. Invariant: text of a run is never read as markup and never brings a control byte;
-no sentence or command is cut off; without a terminal, or with `NO_COLOR`, the same words come without colour.
+Answers to pytest's summary. Invariant: text of a run is never interpreted as markup and never prints a control
+byte; no sentence or command is cut off; without a terminal, or with `NO_COLOR`, only the colours are missing.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _OUTCOME_COLOURS = {
     Outcome.NOT_CLAIMED: "dim",
 }
 _ANOMALIES_SHOWN = 1
-"""Of each invariant; the report tells more."""
+"""Anomalies shown for each invariant; the report has more."""
 _RUNS_IN_FULL = 4
-"""Of more runs, those that went as expected have a line each."""
+"""If there are more runs, those that went as expected get one line each."""
 _WIDTH_WITHOUT_TERMINAL = 110
 
 
 def terminal(stream: TextIO, *, color: bool | None = None) -> Console:
-    """A console on `stream`; `color` None means: on a terminal, unless `NO_COLOR` or `TERM=dumb` says not."""
+    """A console on `stream`; with `color` None it is coloured on a terminal, unless `NO_COLOR` or `TERM=dumb`."""
     is_terminal = stream.isatty()
     return Console(
         file=stream,
@@ -60,7 +60,7 @@ def print_outcomes(outcomes: Sequence[RunOutcome], *, console: Console) -> None:
 
 
 def print_sections(sections: Sequence[RunSection], *, console: Console) -> None:
-    """Print runs that are read already, and their sum where there are several."""
+    """Print runs whose histories are read, and a total if there are several."""
     few = len(sections) <= _RUNS_IN_FULL
     for section in sections:
         _print_heading(section, console)
@@ -100,7 +100,7 @@ def _print_details(section: RunSection, console: Console) -> None:
 
 
 def _told(section: RunSection) -> Sequence[Conviction]:
-    """The failures; of a planted defect that was convicted as it should be, one anomaly is enough to see why."""
+    """The convictions to print; only one anomaly for a planted defect that was convicted as expected."""
     outcome = section.outcome
     if not (outcome.convicts and section.reading.tone is Tone.GOOD):
         return convictions_of(outcome, section.view, limit=_ANOMALIES_SHOWN)
@@ -109,7 +109,7 @@ def _told(section: RunSection) -> Sequence[Conviction]:
 
 
 def _say(text: Text, console: Console) -> None:
-    """Print whole lines: a terminal folds them itself, a file keeps them."""
+    """Print without wrapping: a terminal wraps lines itself, a file keeps them whole."""
     console.print(text, soft_wrap=True)
 
 
@@ -149,20 +149,20 @@ def _is_meant(outcome: RunOutcome, invariant: str, found: Outcome) -> bool:
 
 def _faults(faults: Sequence[FaultRecord], *, origin_us: int) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=True)
-    for heading in ("fault", "planned", "armed", "bit", "healed", "bites"):
+    for heading in ("fault", "planned", "armed", "effect", "healed", "effective"):
         table.add_column(heading, no_wrap=True)
     table.add_column("evidence")
     for fault in faults:
         for number, time in enumerate(fault.times or (fault.first,)):
-            bites = bool(time.evidence)
+            effective = bool(time.evidence)
             table.add_row(
                 _text("" if number else f"{fault.id} ({fault.kind})"),
                 _moment(time.planned_us, origin_us, never="-"),
                 _moment(time.armed_us, origin_us),
                 _moment(time.measured_us, origin_us, never="-"),
                 _moment(time.healed_us, origin_us),
-                _text("yes" if bites else "NO", style="green" if bites else "red"),
-                _text(brief(without_credentials(time.evidence), limit=160) if bites else "none found"),
+                _text("yes" if effective else "NO", style="green" if effective else "red"),
+                _text(brief(without_credentials(time.evidence), limit=160) if effective else "none found"),
             )
     return table
 

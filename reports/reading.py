@@ -1,9 +1,9 @@
-"""How a finished run is to be read: its headline, whether that was wanted, and the invariants by short names.
+"""The headline of a finished run, whether the result was expected, and the short names of the invariants.
 
-A planted defect that was convicted by what is meant for it reads as a success; only then, and for a `pass`,
-is anything green. Every form of a report takes its first words from here. Short names answer to the rule
-names of the Reactive Streams TCK; ids and sentences are those of `harness.verdict`, and an id without a name
-is shown bare, never dropped.
+A run is a success if its verdict is `pass`, or if it has a planted defect that the intended invariants convicted;
+in no other case. Every form of a report takes its headline from here. Short names answer to the rule names of the
+Reactive Streams TCK; numbers and sentences come from `harness.verdict`. An invariant without a short name is shown
+by its number.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ TITLES: dict[str, str] = {
     "V21": "one thread",
     "V23": "evidence",
 }
-"""Two or three words each, for tables and headings."""
+"""Short names for tables and headings."""
 
 OUTCOME_MEANING = {
     "pass": "nothing in this history breaks it",
@@ -64,12 +64,12 @@ OUTCOME_MEANING = {
 
 
 def title_of(invariant: str) -> str:
-    """Its short name, or nothing where this version does not know it."""
+    """The short name of an invariant; empty if it has none."""
     return TITLES.get(invariant, "")
 
 
 def describe_invariant(invariant: str) -> str:
-    """What it says, one whole sentence."""
+    """The sentence of an invariant."""
     return INVARIANTS.get(invariant, "Not described in this version of Floodmark.")
 
 
@@ -78,7 +78,7 @@ _SIMULATED = "sim"
 
 
 class Tone(StrEnum):
-    """Whether a run showed what it was to show."""
+    """Whether a run went as expected (GOOD), did not (BAD), or is undecided (OPEN)."""
 
     GOOD = "good"
     BAD = "bad"
@@ -86,13 +86,13 @@ class Tone(StrEnum):
 
     @property
     def sign(self) -> str:
-        """A mark beside the colour, for those who do not see it."""
+        """A sign in addition to the colour, for readers who cannot see colours."""
         return {Tone.GOOD: "✓", Tone.BAD: "✗", Tone.OPEN: "?"}[self]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """One run's first words."""
+    """The headline of one run."""
 
     tone: Tone
     word: str
@@ -101,7 +101,7 @@ class Reading:
 
 
 def read_run(outcome: RunOutcome) -> Reading:
-    """The headline of a run, with what was expected of it."""
+    """The headline of a run, compared with what was expected of it."""
     if outcome.convicts:
         return _of_planted_defect(outcome)
     return _of_reference(outcome)
@@ -132,7 +132,7 @@ def _why_undecided(outcome: RunOutcome) -> str:
     ]
     because = f" because of {_names(blamed)}" if blamed else ""
     meaning = "too little happened" if word is Outcome.VACUOUS else "the history does not say"
-    return f"The verdict is {word}{because}: {meaning}. That is no pass."
+    return f"The verdict is {word}{because}: {meaning}. That is not a pass."
 
 
 def _of_planted_defect(outcome: RunOutcome) -> Reading:
@@ -144,7 +144,7 @@ def _of_planted_defect(outcome: RunOutcome) -> Reading:
             word="defect convicted",
             sentence=f"Planted defect {outcome.mutant} convicted by {_convicting(outcome)}, as it should be.",
         )
-    by_others = f" Only {_names(convicted)} convicted it, by chance." if convicted else ""
+    by_others = f" Only {_names(convicted)} convicted it, which was not intended." if convicted else ""
     if outcome.interrupted or outcome.error:
         return Reading(
             tone=Tone.OPEN,
@@ -154,19 +154,19 @@ def _of_planted_defect(outcome: RunOutcome) -> Reading:
     return Reading(
         tone=Tone.BAD,
         word="defect not convicted",
-        sentence=f"Planted defect {outcome.mutant} was to be convicted by {meant}, and was not.{by_others}",
+        sentence=f"Planted defect {outcome.mutant} should be convicted by {meant}, but was not.{by_others}",
     )
 
 
 def _convicting(outcome: RunOutcome) -> str:
-    """Who convicted it, of those that were to; a defect of the harness is convicted by a vacuous V23."""
+    """The intended invariants that convicted it; a defect of the harness is convicted by a vacuous V23."""
     meant = [v for v in outcome.judgement.invariants if v.invariant in outcome.convicts]
     found = {Outcome.FAIL: "", Outcome.VACUOUS: " (vacuous)"}
     return _names([v.invariant + found[v.outcome] for v in meant if v.outcome in found])
 
 
 def counts_towards(outcome: RunOutcome, verdict: InvariantVerdict) -> bool:
-    """Whether this invariant's answer decides the run (`docs/reference/history.md`, "The verdict")."""
+    """Whether this verdict counts for the run's overall verdict (`docs/reference/history.md`, "The verdict")."""
     decisive = _decisive(outcome.plan)
     named = decisive is not None and verdict.invariant in decisive
     match verdict.outcome:
@@ -181,7 +181,7 @@ def counts_towards(outcome: RunOutcome, verdict: InvariantVerdict) -> bool:
 
 
 def counted_in(outcome: RunOutcome) -> str:
-    """Where the accounting beside the checkers was taken: a simulated database answers no SQL."""
+    """Where the counts beside the checkers come from: level sim has no SQL database."""
     return "the simulated tables" if outcome.level == _SIMULATED else "the database by SQL"
 
 
@@ -191,13 +191,13 @@ def _decisive(plan: Mapping[str, object]) -> list[str] | None:
 
 
 def counts_of(outcomes: Sequence[RunOutcome]) -> dict[Tone, int]:
-    """How many runs showed what they were to show, did not, or left it open."""
+    """The number of runs by tone."""
     tones = [read_run(outcome).tone for outcome in outcomes]
     return {tone: tones.count(tone) for tone in Tone}
 
 
 def headline_of(outcomes: Sequence[RunOutcome]) -> Reading:
-    """The first line over all runs: bad beats open beats good; no run at all is open."""
+    """The headline of several runs: the worst tone of all; without any run, open."""
     if len(outcomes) == 1:
         return read_run(outcomes[0])
     counts = counts_of(outcomes)

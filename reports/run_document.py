@@ -1,7 +1,7 @@
-"""`run.json`: finished runs as one JSON document with a schema, enough to judge, to compare and to run again.
+"""`run.json`: finished runs as one JSON document with a schema, for programs that judge, compare or repeat runs.
 
-Answers to dbt's run_results.json. Invariant: the structs here are the schema (`schemas/run.v1.json` is made
-of them); a field is added, never changed, within a version; nothing in it is named or looks like a password.
+Answers to dbt's run_results.json. Invariant: `schemas/run.v1.json` is generated from the structs here, their
+docstrings included; within a version fields are added, never changed; passwords are withheld.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class Document(Part, frozen=True, kw_only=True):
 
 
 def document_of(sections: Sequence[RunSection], *, title: str) -> Document:
-    """The document of the runs of one report."""
+    """The document of all runs of a report."""
     headline = headline_of([section.outcome for section in sections])
     return Document(
         schema_version=1,
@@ -172,17 +172,17 @@ def document_of(sections: Sequence[RunSection], *, title: str) -> Document:
 
 
 def document_text(document: Document) -> str:
-    """The file's text: indented, ASCII only, so that no payload acts on whoever prints it."""
+    """The file's text: indented, ASCII only, so that no payload can send control characters to a terminal."""
     return json.dumps(msgspec.to_builtins(document), indent=2, ensure_ascii=True, allow_nan=False) + "\n"
 
 
 def load_document(path: Path) -> Document:
-    """Read a `run.json` back, strictly; what does not follow the schema is a `HistoryError`."""
+    """Read a `run.json` strictly; raises HistoryError if it does not follow the schema."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Document)
     except (msgspec.DecodeError, OSError) as error:
         raise HistoryError(
-            f"{path} is no run document of schema version 1: {error}",
+            f"{path} is not a run document of schema version 1: {error}",
             fix="name the run.json of a report folder, or the folder itself",
         ) from error
 
@@ -292,5 +292,5 @@ def _history(section: RunSection) -> HistoryFile | None:
 
 
 def _free(value: Mapping[str, Any]) -> dict[str, Any]:
-    """A mapping of the caller's as plain JSON without credentials."""
+    """A free-form mapping as plain JSON without credentials."""
     return dict(without_credentials(value))

@@ -1,8 +1,8 @@
-"""One run with everything that each form of a report shows of it, its threats to validity included.
+"""One run with everything that a report shows of it, including the threats to its validity.
 
-Page, JUnit, JSON and terminal draw on the same values, and none of them reads the history again. Threats
-answer to Schemathesis' warnings-first report: each states a fact of this run and what it weakens; the list is
-shown even when the verdict is a pass, and an empty list is said to be empty.
+Page, JUnit, JSON and terminal use the same values, and none of them reads the history again. Threats answer to
+Schemathesis' warnings-first report: each states a fact of this run that weakens its verdict. They are shown even
+if the verdict is a pass.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from reports.reading import Reading, counts_towards, read_run
 __all__ = ["NOT_CLAIMED", "RunSection", "StoredHistory", "section_of", "sections_of", "threats_to"]
 
 _FEW = 10
-"""Below so many observations a pass is said to rest on few."""
+"""A pass on fewer observations is reported as a threat."""
 
 NOT_CLAIMED = (
     "That other seeds, schedules or timings hold: a pass is about the histories recorded here.",
-    "That no defect is left: the checkers convict what a history shows, and miss what it does not.",
+    "That no defect is left: the checkers see only defects that show in a history.",
     "Anything about a fault that is not in the tables, or that left no evidence.",
     "Anything under rescaling, or with a source that gives other elements when it is read again.",
     "That the database keeps its own promises: they are assumed, not probed (V22).",
-    "Performance: times were taken under faults, on this machine, to show what bit and when.",
+    "Performance: times were taken under faults, on this machine, to show which fault took effect and when.",
 )
-"""What the report does not claim, whatever the verdict."""
+"""What no report claims, whatever its verdict."""
 
 
 def threats_to(outcome: RunOutcome, *, reading_problems: Sequence[str] = ()) -> tuple[str, ...]:
-    """The threats of one run, the gravest first, each once."""
+    """The threats to the validity of one run, the gravest first, each once."""
     found = [
         *_early_end(outcome),
         *(line for fault in outcome.faults for line in _of_fault(fault)),
@@ -57,9 +57,9 @@ def _early_end(outcome: RunOutcome) -> Iterator[str]:
 
 def _of_fault(fault: FaultRecord) -> Iterator[str]:
     if fault.armed_us is None:
-        yield f"Fault {fault.id} ({fault.kind}) never began: its trigger did not come."
+        yield f"Fault {fault.id} ({fault.kind}) never began: its trigger did not occur."
     elif not fault.bites:
-        yield f"Fault {fault.id} ({fault.kind}) began and left no evidence that it bit."
+        yield f"Fault {fault.id} ({fault.kind}) began and left no evidence that it took effect."
 
 
 def _undecided(outcome: RunOutcome) -> Iterator[str]:
@@ -75,20 +75,20 @@ def _why(verdict: InvariantVerdict) -> str:
 
 def _of_world(outcome: RunOutcome) -> Iterator[str]:
     if outcome.world.server.lower().startswith("mariadb"):
-        yield f"The database was {outcome.world.server}, not MySQL: what holds here may differ there."
+        yield f"The database was {outcome.world.server}, not MySQL, which may behave differently."
     if outcome.world.kind == "local":
         yield "The world was local processes on this machine, not containers with their own network."
     if outcome.level == "live":
         yield "The level was live: the operator ran without Spark, its scheduling and its retries."
     if outcome.level == "sim":
-        yield "The level was sim: time, network and database are models, and fail only as these were told to."
+        yield "The level was sim: time, network and database are models, which fail only as they were built to."
 
 
 def _few(outcome: RunOutcome) -> Iterator[str]:
     for verdict in outcome.judgement.invariants:
         if verdict.outcome is Outcome.PASS and 0 < verdict.observed < _FEW:
             seen = "1 observation" if verdict.observed == 1 else f"{verdict.observed} observations"
-            yield f"{verdict.invariant} passed on {seen} only."
+            yield f"{verdict.invariant} passed on only {seen}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,14 +96,14 @@ class StoredHistory:
     """The history file in the report's folder."""
 
     file: str
-    """Relative to the folder."""
+    """Its path relative to the folder."""
     sha256: str
     size: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSection:
-    """A run, its first words, its threats, its failures explained and its history read."""
+    """A run with its headline, its threats, its explained convictions and its history."""
 
     outcome: RunOutcome
     reading: Reading
@@ -114,7 +114,7 @@ class RunSection:
 
 
 def section_of(outcome: RunOutcome, *, stored: StoredHistory | None = None) -> RunSection:
-    """Read the history of `outcome` and put together what a report says of it."""
+    """Read the history of `outcome` and gather what a report shows of it."""
     if outcome.judgement.guarantee is None:
         outcome = replace(outcome, judgement=explained_file(outcome.judgement, outcome.history))
     view = read_view(outcome.history, judgement=outcome.judgement)
@@ -129,5 +129,5 @@ def section_of(outcome: RunOutcome, *, stored: StoredHistory | None = None) -> R
 
 
 def sections_of(outcomes: Sequence[RunOutcome]) -> tuple[RunSection, ...]:
-    """The sections of several runs, in their order, nothing stored."""
+    """The sections of several runs, in order, without stored histories."""
     return tuple(section_of(outcome) for outcome in outcomes)

@@ -1,7 +1,7 @@
-"""Write a report's folder: page, JUnit, JSON, Markdown and the histories, each file whole or not at all.
+"""Writes the folder of a report: page, JUnit, JSON, Markdown and the histories.
 
-Invariant: a file appears under its name only when it is complete (temporary file, flush to disk, rename), and
-a secret that was named is in none of the files written here.
+Invariant: a file gets its name only when it is complete (temporary file, flush to disk, rename), and the page,
+JUnit, JSON and Markdown contain none of the given secrets.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ __all__ = ["write_report"]
 _HISTORIES = "history"
 _CHUNK = 1 << 20
 _READABLE = 0o644
-"""A temporary file is its owner's alone; a report is for whoever may read the folder."""
+"""Temporary files are readable only by their owner; a report is readable by all."""
 
 
 def write_report(
     outcomes: Sequence[RunOutcome], folder: Path, *, title: str, secrets: Sequence[str] = ()
 ) -> Path:
-    """Write the report of `outcomes` into `folder` and answer the page's path.
+    """Write the report of `outcomes` into `folder`; returns the path of the page.
 
-    The folder holds `index.html`, `junit.xml`, `run.json`, `summary.md` and the histories. `secrets` are
-    withheld wherever they turn up. A full disk or a folder that cannot be written is a `WorldError`.
+    The folder holds `index.html`, `junit.xml`, `run.json`, `summary.md` and the histories. `secrets` are replaced
+    in all texts. Raises WorldError if the folder cannot be written.
     """
     with _disk_errors_named(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -61,7 +61,7 @@ def _sections(outcomes: Sequence[RunOutcome], folder: Path) -> tuple[RunSection,
 
 
 def _stored(outcome: RunOutcome, folder: Path, taken: list[str]) -> StoredHistory | None:
-    """The history in the folder, copied there unless it already is; None where there is no such file."""
+    """The history in the folder, copied there if necessary; None if the run left no history."""
     source = outcome.history
     if not source.is_file():
         return None
@@ -76,7 +76,7 @@ def _stored(outcome: RunOutcome, folder: Path, taken: list[str]) -> StoredHistor
 
 
 def _free_name(outcome: RunOutcome, taken: list[str]) -> str:
-    """`<run id>.jsonl`; a second run of one id gets a number."""
+    """`<run id>.jsonl`; a second run with the same id gets a number."""
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", outcome.run_id).strip("-") or "run"
     suffix = "".join(s for s in outcome.history.suffixes if s in {".jsonl", ".gz", ".zst"}) or ".jsonl"
     name = f"{stem}{suffix}"
@@ -99,7 +99,7 @@ def _fingerprint(path: Path) -> tuple[str, int]:
 
 @contextmanager
 def _whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file that takes its name when the block ends well, and leaves nothing when it does not."""
+    """A file that gets its name when the block succeeds; on an error nothing is left."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     temporary = Path(name)
     try:

@@ -90,9 +90,7 @@ class _Examination:
     def _stored_one(self, element: Element) -> Iterator[Anomaly]:
         sweep, pos = self._sweep, self._sweep.position(element)
         if not sweep.has_taken(element):
-            yield self._anomaly(
-                "foreign", element, "is stored, but was neither taken in nor restored by then"
-            )
+            yield self._anomaly("foreign", element, "is stored, but was not in the input by then")
         elif pos is None:
             return
         elif pos >= self._snap.pos:

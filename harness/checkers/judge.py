@@ -32,7 +32,6 @@ from harness.history.text import COLUMNAR, Chunks, Line, numbered
 from harness.verdict import INVARIANTS, InvariantVerdict, Judgement, Outcome, worst
 
 __all__ = [
-    "EXACT_BELOW",
     "Malformed",
     "Progress",
     "judge",

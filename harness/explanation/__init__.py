@@ -1,1 +1,1 @@
-"""Why an anomaly is a contradiction, which guarantee still stands, how long recovery took: words for a judgement."""
+"""Explains a judgement: each anomaly as a contradiction, the guarantee that still holds, the cost of each fault."""

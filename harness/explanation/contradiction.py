@@ -1,7 +1,7 @@
-"""The form of an explanation, Elle's: *Let* names events of the history, *Then* draws on them to a contradiction.
+"""Builds an explanation in the form of Elle: *Let* names events of the history, *Then* derives a contradiction.
 
-Invariant: a name stands for one event of the history and is defined in *Let*; the last line of *Then* is the
-contradiction. What is told of an event is what the event itself says.
+Invariant: each name stands for one event and is defined in *Let*; the last line of *Then* is the contradiction. A
+line about an event states only what the event itself contains.
 """
 
 from __future__ import annotations
@@ -20,52 +20,51 @@ __all__ = ["Contradiction"]
 _LET_MAX = 16
 _OPEN, _CLOSE = "\ue000", "\ue001"
 _NAME = re.compile(f"{_OPEN}([0-9]+){_CLOSE}")
-_FAULTS_TOLD = 3
-_RESTARTS_TOLD = 3
+_FAULTS_MAX = 3
+_RESTARTS_MAX = 3
 
 
 class Contradiction:
-    """One anomaly with what the history holds about it, and its explanation as it grows (mutable)."""
+    """One anomaly, access to the events about it, and its explanation under construction. Mutable."""
 
     def __init__(self, anomaly: Anomaly, dossier: Dossier) -> None:
         self.anomaly = anomaly
         self.dossier = dossier
         self._named: dict[int, Json] = {}
-        """The events that *Let* names: they get their names, in the order of the history, in the end."""
+        """The events that *Let* defines; `however` names them in the order of the history."""
         self._faults: list[str] = []
         self._then: list[str] = []
 
-    # ------------------------------------------------------------------ what the history holds
+    # ------------------------------------------------------------------ access to the history
 
     @property
     def s(self) -> Any:
-        """The subtask that it is about."""
+        """The subtask of the anomaly."""
         return self.anomaly.s
 
     @property
     def cited(self) -> list[Json]:
-        """The witnesses, in the order of the history."""
+        """The events that the anomaly cites, in the order in which it lists them."""
         return [self.dossier.events[n] for n in self.anomaly.events if n in self.dossier.events]
 
     def witness(self, *kinds: str) -> Json | None:
-        """The first witness of one of these kinds."""
+        """The first cited event of one of these kinds."""
         return next((event for event in self.cited if event.get("k") in kinds), None)
 
     def witnesses(self, *kinds: str) -> list[Json]:
-        """All witnesses of these kinds."""
         return [event for event in self.cited if event.get("k") in kinds]
 
     def story(self, record: Any, *kinds: str) -> list[Json]:
-        """What befell a record in this subtask, of these kinds (an effect: in any)."""
+        """The events of these kinds about a record, in this subtask (effects: in any subtask)."""
         events = self.dossier.lineage("id", record).events
         return [e for e in events if e["k"] in kinds and (e["k"] == "effect" or e.get("s") == self.s)]
 
     def taken(self, record: Any) -> Json | None:
-        """The first time that this subtask took a record in."""
+        """The event by which this subtask first took a record in."""
         return next(iter(self.story(record, "in")), None)
 
     def marks(self, w: Any) -> list[Json]:
-        """The places of the source where a watermark stands: its first `wm` at each position."""
+        """The positions of a watermark in the source, as the first `wm` at each position."""
         events = self.dossier.lineage("w", w).events
         found: dict[Any, Json] = {}
         for event in events:
@@ -74,32 +73,32 @@ class Contradiction:
         return list(found.values())
 
     def knows_all(self, name: str, value: Any) -> bool:
-        """Whether `story` and `marks` hold all that there is."""
+        """Whether `story` and `marks` return every such event; only then may *Then* say that there is none."""
         return self.dossier.complete and self.dossier.lineage(name, value).whole
 
     def event(self, glimpse: Glimpse | None) -> Json | None:
-        """The whole of an event of the skeleton, if it was gathered."""
+        """The full event of a glimpse, if it was gathered."""
         return None if glimpse is None else self.dossier.events.get(glimpse.n)
 
     def operator(self, name: str, default: Any = None) -> Any:
-        """What the header says of the operator."""
+        """A field of the header's `operator`."""
         operator = self.dossier.header.get("operator")
         return operator.get(name, default) if isinstance(operator, dict) else default
 
     @property
     def sink(self) -> str:
-        """How outputs become visible."""
+        """The header's `sink`."""
         return str(self.dossier.header.get("sink", "rollback"))
 
     def bound(self, name: str) -> Any:
-        """A bound of the header, in ms."""
+        """A bound from the header, in ms."""
         bounds = self.dossier.header.get("bounds")
         return bounds.get(name, 0) if isinstance(bounds, dict) else 0
 
-    # ------------------------------------------------------------------ what is told
+    # ------------------------------------------------------------------ building the explanation
 
     def let(self, event: Json) -> str:
-        """What stands for the event's name until `however`. Beyond the limit its number is its name."""
+        """Define a name for an event and return its placeholder; beyond the limit, `event <number>`."""
         n = int(event["n"])
         if n not in self._named and len(self._named) >= _LET_MAX:
             return f"event {n}"
@@ -107,29 +106,29 @@ class Contradiction:
         return f"{_OPEN}{n}{_CLOSE}"
 
     def let_all(self, events: Iterable[Json]) -> str:
-        """The names of several events: `e1, e2 and e3`."""
+        """Names for several events: `e1, e2 and e3`."""
         return _joined([self.let(event) for event in events])
 
     def seen(self, one: Json, how: str, other: Json) -> str:
-        """That a reader of the sink sees one emission `before` or `after` another, and why if `n` says otherwise."""
-        as_told = (one["n"] < other["n"]) == (how == "before")
-        why = "" if as_told else ", for the order of commits decides"
+        """The clause that one emission is visible `before` or `after` another; says why if `n` has them reversed."""
+        agrees = (one["n"] < other["n"]) == (how == "before")
+        why = "" if agrees else ", because their commits have that order"
         return f"{self.let(one)} is visible {how} {self.let(other)}{why}"
 
     def then(self, fact: str) -> None:
-        """One fact that follows."""
+        """Add a line to *Then*."""
         self._then.append(fact)
 
     def then_said(self) -> None:
-        """What the checker found, in its words: where no event says it more plainly."""
+        """Add the checker's own sentence as a line of *Then*."""
         self.then(f"{self.anomaly.say[:1].upper()}{self.anomaly.say[1:]}.")
 
     def however(self, rule: str) -> Explanation:
-        """What cannot be with these facts: the last line."""
+        """Add the violated rule as the last line, and build the explanation."""
         for event in self.cited:
             self.let(event)
-        self._tell_restarts()
-        self._tell_faults()
+        self._add_restarts()
+        self._add_faults()
         self.then(f"However, {rule}: a contradiction.")
         names = {n: f"e{index}" for index, n in enumerate(sorted(self._named), start=1)}
         first = self.dossier.skeleton.first
@@ -144,32 +143,32 @@ class Contradiction:
             then=tuple(visible(line) for line in then),
         )
 
-    def _tell_restarts(self) -> None:
-        """The attempts that began between the events named: where the story goes from one to the other."""
+    def _add_restarts(self) -> None:
+        """Add the attempts that started between the named events."""
         if self.s is None or not self._named:
             return
         first, last = min(self._named), max(self._named)
         begun = [
             e for e in self.dossier.skeleton.starts(self.s) if first < e.n < last and e.n not in self._named
         ]
-        for start in begun[:_RESTARTS_TOLD]:
+        for start in begun[:_RESTARTS_MAX]:
             if (event := self.event(start)) is not None:
                 origin = "from the beginning" if start.from_ is None else f"from checkpoint {start.from_}"
                 self.then(f"In between, at {self.let(event)}, attempt {start.a} began {origin}.")
-        if len(begun) > _RESTARTS_TOLD:
-            self.then(f"{len(begun) - _RESTARTS_TOLD} more attempts began in between.")
+        if len(begun) > _RESTARTS_MAX:
+            self.then(f"{len(begun) - _RESTARTS_MAX} more attempts began in between.")
 
-    def _tell_faults(self) -> None:
+    def _add_faults(self) -> None:
         if not self._named:
             return
         first, last = min(self._named), max(self._named)
         active = [span for span in self.dossier.skeleton.faults if span.overlaps(first, last)]
-        for index, span in enumerate(active[:_FAULTS_TOLD], start=1):
-            self._tell_fault(f"z{index}", span)
-        if len(active) > _FAULTS_TOLD:
-            self.then(f"{len(active) - _FAULTS_TOLD} more faults were active in between.")
+        for index, span in enumerate(active[:_FAULTS_MAX], start=1):
+            self._add_fault(f"z{index}", span)
+        if len(active) > _FAULTS_MAX:
+            self.then(f"{len(active) - _FAULTS_MAX} more faults were active in between.")
 
-    def _tell_fault(self, name: str, span: FaultSpan) -> None:
+    def _add_fault(self, name: str, span: FaultSpan) -> None:
         begun = span.begin.n
         events = f"from event {begun}, not ended" if span.end is None else f"events {begun} to {span.end.n}"
         end = self.event(span.end) or {}
@@ -188,7 +187,7 @@ def _joined(names: list[str]) -> str:
 
 
 def _place(event: Json, *, origin_us: int) -> str:
-    """Which event, when since the history's first, and whose."""
+    """The event's number, its time since the first event, its subtask and attempt."""
     place = f"event {event['n']}, at {(event['t'] - origin_us) / 1000:.3f} ms"
     if "s" in event:
         place += f", subtask {event['s']}"

@@ -1,7 +1,4 @@
-"""Why a checkpoint cannot be: V10 and V11.
-
-Invariant: what a snap holds, and where it stands, is read off the snap itself.
-"""
+"""Explains anomalies of checkpoints and restores: V10 and V11."""
 
 from __future__ import annotations
 
@@ -25,32 +22,30 @@ __all__ = [
     "wrong_position",
 ]
 
-_TOLD = 3
+_EVENTS_MAX = 3
 _ELEMENTS = 8
 
 
 def missing(x: Contradiction) -> Explanation:
-    """V10: before the cut, and in neither part."""
+    """V10: an element before the cut is neither stored nor resolved."""
     snap = _place(x)
     if snap is not None:
         _held(x, snap)
         _left_by(x, snap)
-    return x.however(_completed(x) + " whatever is before its position is stored in it or resolved")
+    return x.however(_completed(x) + " every element before its position is stored in it or resolved")
 
 
 def already_out(x: Contradiction) -> Explanation:
-    """V10: stored, though it has left."""
+    """V10: a stored element has left already."""
     snap = _place(x)
     if snap is not None:
         _held(x, snap)
         _left_by(x, snap)
-    return x.however(
-        _completed(x) + " nothing is stored that has left, for a restore would let it leave again"
-    )
+    return x.however(_completed(x) + " no stored element has left, since a restore would let it leave again")
 
 
 def torn(x: Contradiction) -> Explanation:
-    """V10: left in part."""
+    """V10: some outputs of a record have left, others not."""
     snap = _place(x)
     if snap is not None:
         _left_by(x, snap)
@@ -59,17 +54,17 @@ def torn(x: Contradiction) -> Explanation:
 
 
 def both_sides(x: Contradiction) -> Explanation:
-    """V10: at or after the cut, and yet stored or gone."""
+    """V10: an element at or after the cut is stored or has left."""
     snap = _place(x)
     if snap is not None:
         _held(x, snap)
         _left_by(x, snap)
         x.then(f"After a restore the source is read again from position {snap['pos']}.")
-    return x.however(_completed(x) + " what will be read again is neither stored nor has it left")
+    return x.however(_completed(x) + " an element that will be read again is neither stored nor has it left")
 
 
 def foreign(x: Contradiction) -> Explanation:
-    """V10: stored, and never taken in by that attempt."""
+    """V10: a stored element was never in the attempt's input."""
     snap = x.witness("snap")
     if snap is not None:
         _held(x, snap)
@@ -79,11 +74,11 @@ def foreign(x: Contradiction) -> Explanation:
             x.then(f"By {x.let(snap)} attempt {snap['a']} had neither taken it in nor restored it.")
         else:
             x.then_said()
-    return x.however(_completed(x) + " only what came into the attempt is stored")
+    return x.however(_completed(x) + " only elements that the attempt took in or restored are stored")
 
 
 def twice(x: Contradiction) -> Explanation:
-    """V10: stored twice."""
+    """V10: an element is stored twice."""
     snap = _place(x)
     if snap is not None:
         places = [str(i) for i, element in enumerate(snap["elements"], start=1) if _is(x, element)]
@@ -93,28 +88,28 @@ def twice(x: Contradiction) -> Explanation:
 
 
 def misordered(x: Contradiction) -> Explanation:
-    """V10: stored out of replay order."""
+    """V10: elements are stored out of replay order."""
     snap = _place(x)
     if snap is not None:
         stored = [_element(element) for element in snap["elements"]]
         x.then(f"{x.let(snap)} stores in this order: {_told(stored)}.")
         x.then_said()
     ordered = x.operator("mode") == "ordered"
-    rule = "by position" if ordered else "each on its side of the watermarks"
+    rule = "by position" if ordered else "records on their side of each watermark"
     return x.however(_completed(x) + f" elements are stored in replay order, {rule}")
 
 
 def skipped(x: Contradiction) -> Explanation:
-    """V10: the cut stands beyond what was taken in."""
+    """V10: the cut is beyond the input that was taken in."""
     snap = x.witness("snap")
     if snap is not None:
         x.then(f"{x.let(snap)} says that the source is to be read from position {snap['pos']}.")
         x.then_said()
-    return x.however(_completed(x) + " the cut stands where the source has been read to")
+    return x.however(_completed(x) + " the cut is at the position up to which the source was read")
 
 
 def incomplete(x: Contradiction) -> Explanation:
-    """V10: completed without a part."""
+    """V10: a checkpoint is completed without a snap of a running subtask."""
     done = x.witness("done")
     if done is not None:
         begun = [start for start in x.dossier.skeleton.starts(x.s) if start.n < done["n"]]
@@ -123,29 +118,31 @@ def incomplete(x: Contradiction) -> Explanation:
         snaps = [s for s in x.dossier.skeleton.snaps.get((x.s, done["c"]), ()) if s.n < done["n"]]
         if not snaps:
             x.then(f"Subtask {x.s} took no snap of checkpoint {done['c']} before {x.let(done)}.")
-    return x.however("a checkpoint is completed only when every running subtask has its part in it")
+    return x.however("a checkpoint is completed only after every running subtask took its snap of it")
 
 
 def bad_restore(x: Contradiction) -> Explanation:
-    """V11: from what must not be restored."""
+    """V11: an attempt starts from a checkpoint that it must not use."""
     start, snap, retired = x.witness("start"), x.witness("snap"), x.witness("retire")
     if start is not None:
         if retired is not None:
             x.then(f"{x.let(retired)} comes before {x.let(start)}: checkpoint {start['from']} was retired.")
         elif snap is not None:
-            x.then(f"{x.let(snap)} is the part of checkpoint {start['from']} that {x.let(start)} means.")
-            x.then(f"Checkpoint {start['from']} had not been completed by {x.let(start)}.")
+            x.then(
+                f"{x.let(snap)} is the snap of checkpoint {start['from']} that {x.let(start)} starts from."
+            )
+            x.then(f"Checkpoint {start['from']} was not completed before {x.let(start)}.")
         else:
             x.then(
-                f"No earlier attempt of subtask {x.s} had snapped checkpoint {start['from']} by {x.let(start)}."
+                f"No earlier attempt of subtask {x.s} took a snap of checkpoint {start['from']} before {x.let(start)}."
             )
     return x.however(
-        "an attempt starts from a checkpoint that its subtask snapped, completed and not retired"
+        "an attempt starts from a completed checkpoint that is not retired and has a snap of its subtask"
     )
 
 
 def restore_differs(x: Contradiction) -> Explanation:
-    """V11: other elements."""
+    """V11: the restored elements differ from the stored ones."""
     snap, restore = x.witness("snap"), x.witness("restore")
     if snap is not None and restore is not None:
         stored = [_element(element) for element in snap["elements"]]
@@ -158,19 +155,19 @@ def restore_differs(x: Contradiction) -> Explanation:
 
 
 def wrong_position(x: Contradiction) -> Explanation:
-    """V11: another place of the source."""
+    """V11: the source is read from another position than the snap's."""
     start, snap, first = x.witness("start"), x.witness("snap"), x.witness("in", "wm")
     if start is not None and snap is not None:
         x.then(f"{x.let(snap)} says to read the source from position {snap['pos']}.")
         if first is None:
             x.then(f"{x.let(start)} begins with its source at position {start['pos']}.")
         else:
-            x.then(f"The first that its attempt reads is {x.let(first)}, at position {first['pos']}.")
+            x.then(f"The first element that its attempt reads is {x.let(first)}, at position {first['pos']}.")
     return x.however("after a restore the source is read from the position of the snap")
 
 
 def _place(x: Contradiction) -> Json | None:
-    """Where the element stands, and on which side of the cut; the snap that is judged."""
+    """Say on which side of the cut the element stands; returns the snap."""
     snap = x.witness("snap")
     element = x.witness("in", "wm")
     if snap is not None and element is not None:
@@ -185,32 +182,32 @@ def _place(x: Contradiction) -> Json | None:
 def _held(x: Contradiction, snap: Json) -> None:
     holds = any(_is(x, element) for element in snap["elements"])
     word = "lists" if holds else "does not list"
-    x.then(f"{x.let(snap)} {word} it among what it stores.")
+    x.then(f"{x.let(snap)} {word} it.")
 
 
 def _left_by(x: Contradiction, snap: Json) -> None:
-    """What of it had left this attempt before the snap."""
+    """Say which outputs or watermarks had left the attempt before the snap."""
     record, w = x.anomaly.id, x.anomaly.w
     if record is not None:
         own = [e for e in x.story(record, "out") if e["a"] == snap["a"] and e["n"] < snap["n"]]
         if own:
-            x.then(f"Of it, {x.let_all(own[:_TOLD])} had left by {x.let(snap)}.")
+            x.then(f"Before {x.let(snap)}, {x.let_all(own[:_EVENTS_MAX])} had left.")
         elif x.knows_all("id", record):
-            x.then(f"By {x.let(snap)} nothing of it had left attempt {snap['a']}.")
+            x.then(f"By {x.let(snap)} no output of it had left attempt {snap['a']}.")
     elif w is not None:
         events = x.dossier.lineage("w", w).events
         own = [e for e in events if e["k"] == "owm" and e.get("s") == x.s and e["a"] == snap["a"]]
         own = [event for event in own if event["n"] < snap["n"]]
         if own:
-            x.then(f"Of its value, {x.let_all(own[:_TOLD])} had left by {x.let(snap)}.")
+            x.then(f"Before {x.let(snap)}, {x.let_all(own[:_EVENTS_MAX])} had left with its value.")
         elif x.knows_all("w", w):
             x.then(f"By {x.let(snap)} no such watermark had left attempt {snap['a']}.")
             if x.operator("coalesces_watermarks") and x.anomaly.kind != "missing":
-                x.then("A later one had, which stands for it too where watermarks coalesce.")
+                x.then("A later one had; since watermarks coalesce, it covers this one.")
 
 
 def _is(x: Contradiction, element: Json) -> bool:
-    """Whether an element of a snap is what the anomaly is about."""
+    """Whether an element of a snap is the one that the anomaly names."""
     if x.anomaly.id is not None:
         return "id" in element and element["id"] == x.anomaly.id
     mark = x.witness("wm")

@@ -1,8 +1,8 @@
-"""The dossier: the events that explanations draw on, gathered by reading a history at most twice more.
+"""The dossier: the events that explanations use, gathered by reading the history at most twice more.
 
-Answers to Jepsen's nemesis history and to Elle's recovery of the operations behind a cycle. It holds events
-of the history only, at most so many of each record. The skeleton (lives of subtasks, faults, checkpoints)
-grows with attempts, checkpoints and faults, not with records; the rest grows with what is told.
+Answers to Jepsen's nemesis history and to Elle's recovery of the operations behind a cycle. It holds unchanged
+events of the history, at most `_LINEAGE` for each record. The skeleton (attempts, faults, checkpoints) grows with
+those, not with records; the rest grows with the anomalies that are explained.
 """
 
 from __future__ import annotations
@@ -23,14 +23,13 @@ _OF_CHECKPOINTS = frozenset({"done", "abort", "retire", "commit"})
 
 @dataclass(slots=True, kw_only=True)
 class FaultSpan:
-    """One fault (mutable: its end comes later)."""
+    """One fault, from begin to end. Mutable: the end is set later."""
 
     begin: Glimpse
     end: Glimpse | None = None
 
     @property
     def left_evidence(self) -> bool:
-        """Whether it ended with evidence that it took effect."""
         return self.end is not None and not is_empty(self.end.evidence)
 
     def overlaps(self, first: int, last: int) -> bool:
@@ -40,21 +39,20 @@ class FaultSpan:
 
 @dataclass(slots=True, kw_only=True)
 class Skeleton:
-    """Fed with the events of a history, in order (mutable)."""
+    """Attempts, snaps, checkpoints and faults of a history; takes its events in order. Mutable."""
 
     life: dict[Any, list[Glimpse]] = field(default_factory=dict)
-    """By subtask."""
+    """Keyed by subtask."""
     snaps: dict[tuple[Any, Any], list[Glimpse]] = field(default_factory=dict)
-    """By subtask and checkpoint."""
+    """Keyed by subtask and checkpoint."""
     checkpoints: dict[Any, list[Glimpse]] = field(default_factory=dict)
-    """By checkpoint: what completes it, gives it up or retires it."""
+    """Keyed by checkpoint: its `done`, `abort`, `retire` and `commit` events."""
     faults: list[FaultSpan] = field(default_factory=list)
     kills: int = 0
     first: Glimpse | None = None
     last: Glimpse | None = None
 
     def step(self, event: Glimpse) -> None:
-        """Take the next event."""
         self.first = self.first or event
         self.last = event
         if event.k in _LIFE:
@@ -76,16 +74,16 @@ class Skeleton:
             oldest.end = event
 
     def starts(self, s: Any) -> list[Glimpse]:
-        """The attempts of a subtask, in the order of their starts."""
+        """The `start` events of a subtask, in order."""
         return [event for event in self.life.get(s, ()) if event.k == "start"]
 
     @property
     def restarts(self) -> int:
-        """How many attempts began after another of their subtask."""
+        """The number of attempts that are not the first of their subtask."""
         return sum(max(0, len(self.starts(s)) - 1) for s in self.life)
 
     def restored_snap(self, start: Glimpse) -> Glimpse | None:
-        """The snap that an attempt starts from: of the highest earlier attempt, before the start."""
+        """The snap that an attempt starts from: the one of the highest earlier attempt before the start."""
         if start.from_ is None:
             return None
         taken = [
@@ -96,11 +94,11 @@ class Skeleton:
         return max(taken, key=lambda snap: int(snap.a), default=None)
 
     def snap_after(self, s: Any, a: Any, n: int) -> Glimpse | None:
-        """The snap that closes the epoch of an emission `n` of an attempt."""
+        """The snap that closes the epoch of emission `n` of an attempt."""
         return min(self._snaps_after(s, a, n), key=lambda snap: snap.n, default=None)
 
     def completed_snap_after(self, s: Any, a: Any, n: int) -> Glimpse | None:
-        """The first snap that an attempt took after `n` and that was completed at some time."""
+        """The first snap of an attempt after event `n` that was completed at some time."""
         completed = (snap for snap in self._snaps_after(s, a, n) if self._is_completed(snap))
         return min(completed, key=lambda snap: snap.n, default=None)
 
@@ -113,7 +111,7 @@ class Skeleton:
         return any(e.n > snap.n and (e.k == "done" or (e.k == "commit" and e.s == snap.s)) for e in found)
 
     def finish(self) -> list[Glimpse]:
-        """The `ended` of each subtask's last attempt, if all have one: the run finished normally."""
+        """The `ended` of each subtask's last attempt; empty unless the run finished normally."""
         found: list[Glimpse] = []
         for events in self.life.values():
             last = max((event.a for event in events), default=0)
@@ -124,7 +122,7 @@ class Skeleton:
         return found
 
     def end_of(self, s: Any, a: Any) -> Glimpse | None:
-        """By what an attempt came to its end: killed, closed, ended, or superseded."""
+        """The event that ended an attempt: its `kill`, `close` or `ended`, else the `start` of a later attempt."""
         own = [e for e in self.life.get(s, ()) if e.a == a and e.k in {"kill", "close", "ended"}]
         if own:
             return own[0]
@@ -132,29 +130,28 @@ class Skeleton:
 
 
 _LINEAGE = 200
-"""Events of one record or watermark; what comes after is not looked at."""
+"""Most events kept for one record or watermark."""
 _LIVES = 12
-"""Attempts of a subtask whose starts and snaps are looked at, the last of them."""
+"""How many of the last attempts of a subtask are gathered with their snaps."""
 
 _FAULTS = 100
-"""Faults whose evidence is looked at."""
+"""Most faults whose events are gathered."""
 
 _OF_RECORDS = frozenset({"in", "call", "res", "out", "dead", "failed", "effect"})
 
 Key = tuple[str, Any]
-"""`("id", 7)`, `("w", 100)`."""
+"""A record or a watermark: `("id", 7)`, `("w", 100)`."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Lineage:
-    """The events that name one record or one watermark (mutable: it is filled)."""
+    """The events that name one record or one watermark. Mutable."""
 
     events: list[Json] = field(default_factory=list)
     whole: bool = True
-    """Whether these are all of them."""
+    """Whether no event was left out."""
 
     def add(self, event: Json) -> None:
-        """Take the next one, while there is room."""
         if len(self.events) < _LINEAGE:
             self.events.append(event)
         else:
@@ -163,24 +160,24 @@ class Lineage:
 
 @dataclass(slots=True, kw_only=True)
 class Dossier:
-    """The events that explanations draw on (mutable while it is gathered)."""
+    """The events that explanations use. Mutable while it is gathered."""
 
     header: Json
     skeleton: Skeleton = field(default_factory=Skeleton)
     recovery: Recovery = field(default_factory=Recovery)
     complete: bool = True
-    """Whether the history could be read to its end."""
+    """Whether the history was readable to its end."""
     events: dict[int, Json] = field(default_factory=dict)
-    """By `n`: witnesses, lives, faults."""
+    """Keyed by `n`: cited events, attempts, faults."""
     lineages: dict[Key, Lineage] = field(default_factory=dict)
 
     def lineage(self, name: str, value: Any) -> Lineage:
-        """All that names a record or a watermark; empty if nothing does."""
+        """The events that name a record or a watermark; empty if none does."""
         return self.lineages.get((name, value)) or Lineage()
 
 
 def survey(lines: EventLines, cited: Container[int] = ()) -> Dossier:
-    """The first reading: the skeleton of the history, the `cited` events, what disturbances cost."""
+    """The first reading: the skeleton, the `cited` events, and the cost of each fault and kill."""
     dossier = Dossier(header=lines.header())
     recovery = RecoveryFold()
     for line in lines.events():
@@ -201,7 +198,7 @@ def _records_in(line: bytes) -> int:
 
 
 def gather(dossier: Dossier, lines: EventLines, anomalies: Iterable[Anomaly]) -> None:
-    """The second reading: the lives of the subtasks of `anomalies`, and all that names what they name."""
+    """The second reading: attempts of the subtasks in `anomalies`, and events of their records and watermarks."""
     told = list(anomalies)
     spans = dossier.skeleton.faults
     wanted = {n for s in dict.fromkeys(anomaly.s for anomaly in told) for n in _lives(dossier.skeleton, s)}
@@ -227,7 +224,7 @@ def _keys(dossier: Dossier, anomaly: Anomaly) -> list[Key]:
 
 
 def _lives(skeleton: Skeleton, s: Any) -> list[int]:
-    """The starts of a subtask with what they start from, and how its attempts ended."""
+    """The starts of a subtask, the snaps that they restore, and the events that ended its attempts."""
     starts = skeleton.starts(s)[-_LIVES:]
     snaps = [snap for start in starts if (snap := skeleton.restored_snap(start)) is not None]
     others = [event for event in skeleton.life.get(s, ()) if event.k != "start"]

@@ -1,7 +1,7 @@
-"""The events of a history for explanations: read again as lines, decoded as far as needed, put into words.
+"""The events of a history for explanations: reads lines again, decodes what is needed, describes events in words.
 
-Answers to Jepsen's lazy histories. One line at a time is held; a line that cannot be read ends the reading. A
-description says only what the event itself says; a missing field is shown as `?`.
+Answers to Jepsen's lazy histories. Holds one line at a time; an unreadable line ends the reading. A description
+states only what the event contains; a missing field is shown as `?`.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ Json = Mapping[str, Any]
 """An event, or the header, as an object of the text form."""
 
 _NOT_PLAIN = COLUMNAR | {".gz", ".zst"}
-"""Ends of names; every other file is read by the system's own lines, which is twice as fast."""
+"""Suffixes that need a reader; other files are iterated line by line, which is twice as fast."""
 _SHORT = 16
 _NOTHING = msgspec.Raw(b"")
 
 
 class Glimpse(msgspec.Struct, frozen=True, kw_only=True):
-    """What a first look at an event takes in. Nothing is checked: a history that was judged is well-formed."""
+    """The fields of an event that most explanations need. Unchecked, since the history was judged before."""
 
     n: int
     t: int
@@ -64,14 +64,14 @@ class Glimpse(msgspec.Struct, frozen=True, kw_only=True):
     evidence: msgspec.Raw = _NOTHING
     expect: msgspec.Raw = _NOTHING
     v: msgspec.Raw = _NOTHING
-    """As written, like those above, for most are never looked at."""
+    """Undecoded, like `evidence` and `expect`, since most are never used."""
 
 
 class EventLines(Protocol):
-    """A history that can be read again and again."""
+    """A history that can be read repeatedly."""
 
     def header(self) -> Json:
-        """Line 1; an empty object where there is none."""
+        """The object of line 1; empty if there is none."""
         ...
 
     def events(self) -> Iterator[bytes]:
@@ -80,17 +80,16 @@ class EventLines(Protocol):
 
 
 class FileLines:
-    """Those of a file, in any form that a history is read in."""
+    """The lines of a file, in any form of a history."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def header(self) -> Json:
-        """Line 1; an empty object where the file has none."""
         return whole(next(self._lines(), b"")) or {}
 
     def events(self) -> Iterator[bytes]:
-        """The line of each event, in order; as far as the file can be read."""
+        """The line of each event, in order, until the file becomes unreadable."""
         return islice(self._lines(), 1, None)
 
     def _lines(self) -> Iterator[bytes]:
@@ -103,18 +102,16 @@ class FileLines:
 
 
 class HeldLines:
-    """Those of a history in memory."""
+    """The lines of a history in memory."""
 
     def __init__(self, header: Header, events: Iterable[Event]) -> None:
         self._header = header
         self._events = tuple(events)
 
     def header(self) -> Json:
-        """The object of line 1."""
         return header_json(self._header)
 
     def events(self) -> Iterator[bytes]:
-        """The line of each event, in order."""
         return map(line_of, self._events)
 
 
@@ -124,7 +121,7 @@ _RAW = frozenset({"evidence", "expect", "v"})
 
 
 def glimpse_of(line: bytes) -> Glimpse | None:
-    """A first look at the event on a line; None where it cannot be read."""
+    """The glimpse of the event on a line; None if the line is unreadable."""
     try:
         return _decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -132,7 +129,7 @@ def glimpse_of(line: bytes) -> Glimpse | None:
 
 
 def _glimpse_of(event: Json | None) -> Glimpse | None:
-    """What msgspec refuses and the page allows: integers of any length, halves of surrogate pairs."""
+    """A glimpse of what msgspec refuses and the format allows: long integers, unpaired surrogates."""
     if event is None or not {"n", "t", "k"} <= event.keys():
         return None
     seen: dict[str, Any] = {_FIELDS[name]: value for name, value in event.items() if name in _FIELDS}
@@ -142,7 +139,7 @@ def _glimpse_of(event: Json | None) -> Glimpse | None:
 
 
 def whole(line: bytes) -> Json | None:
-    """The whole object on a line; None where it cannot be read."""
+    """The full object on a line; None if the line is unreadable."""
     try:
         value = json.loads(line)
     except ValueError:
@@ -151,7 +148,7 @@ def whole(line: bytes) -> Json | None:
 
 
 def is_empty(raw: msgspec.Raw) -> bool:
-    """Whether it is an empty list or object; what is long is none, and is not copied to see that."""
+    """Whether it is an empty list or object; a long value is not copied."""
     return memoryview(raw).nbytes <= _SHORT and bytes(raw).translate(None, b" \t\r") in {b"[]", b"{}"}
 
 
@@ -159,13 +156,13 @@ _ELEMENTS_SHOWN = 6
 
 
 def describe_event(event: Json) -> str:
-    """What happened, in at most a line."""
+    """One line that says what happened."""
     words = _WORDS.get(str(event.get("k")), _other)
     return words(event)
 
 
 def element_ids(event: Json) -> list[Any]:
-    """The ids of the records that a `snap` or `restore` holds."""
+    """The ids of the records in a `snap` or `restore`."""
     elements = event.get("elements")
     if not isinstance(elements, list):
         return []
@@ -173,7 +170,7 @@ def element_ids(event: Json) -> list[Any]:
 
 
 def _named(event: Json, field: str) -> str:
-    """An id, number or watermark as a reader writes it: a string keeps its quotes."""
+    """An id, number or watermark for a message; a string keeps its quotes."""
     return brief(event[field], limit=48) if field in event else "?"
 
 

@@ -1,7 +1,7 @@
-"""Explains a judgement: each anomaly as a contradiction, the guarantee that still stands, the time to recover.
+"""Explains a judgement: each anomaly as a contradiction, the guarantee that still holds, the time to recover.
 
-Answers to Elle's explanations. Invariant: the verdicts are those of the judge, untouched; every line is a fact
-of the history or of a verdict. Terminal, JUnit, page, Markdown and JSON all show these words.
+Answers to Elle's explanations. Invariant: the judge's verdicts stay unchanged; every line is a fact of the history
+or of a verdict. Terminal, JUnit, page, Markdown and JSON all show the same lines.
 """
 
 from __future__ import annotations
@@ -26,37 +26,37 @@ from harness.verdict import INVARIANTS, Anomaly, Explanation, InvariantVerdict, 
 __all__ = ["ANOMALIES_IN_FULL", "explain_anomaly", "explained_events", "explained_file"]
 
 ANOMALIES_IN_FULL = 10
-"""Of each invariant; the rest are counted by class."""
+"""Anomalies explained for each invariant; further ones are counted by class."""
 _UNDISTURBED = "no fault began, and no attempt followed another"
-_UNREAD = "the history could not be read any more"
+_UNREAD = "the history could not be read again"
 
 
 def explained_file(judgement: Judgement, path: Path) -> Judgement:
-    """The same judgement of the history at `path`, explained; what cannot be read any more is not explained."""
+    """The same judgement of the history at `path`, with explanations, as far as the file is still readable."""
     return _explained(judgement, FileLines(path))
 
 
 def explained_events(judgement: Judgement, header: Header, events: Iterable[Event]) -> Judgement:
-    """The same judgement of a history in memory, explained."""
+    """The same judgement of a history in memory, with explanations."""
     return _explained(judgement, HeldLines(header, events))
 
 
 def _explained(judgement: Judgement, lines: EventLines) -> Judgement:
     try:
-        return _told_in_full(judgement, lines)
+        return _explained_in_full(judgement, lines)
     except Exception:  # noqa: BLE001  (a defect of an explanation must not hide a verdict)
         warning = f"the explanation failed, the verdict stands:\n{traceback.format_exc()}"
         return replace(judgement, warnings=(*judgement.warnings, warning))
 
 
-def _told_in_full(judgement: Judgement, lines: EventLines) -> Judgement:
-    told = list(_told(judgement))
-    if not told and _undisturbed(judgement):
+def _explained_in_full(judgement: Judgement, lines: EventLines) -> Judgement:
+    anomalies = list(_to_explain(judgement))
+    if not anomalies and _undisturbed(judgement):
         return replace(judgement, guarantee=guarantee_of(judgement), recovery=Recovery(why=_UNDISTURBED))
     with integers_of_any_length():
-        dossier = survey(lines, cited={n for anomaly in told for n in anomaly.events})
-        if told:
-            gather(dossier, lines, told)
+        dossier = survey(lines, cited={n for anomaly in anomalies for n in anomaly.events})
+        if anomalies:
+            gather(dossier, lines, anomalies)
         invariants = tuple(_explained_verdict(verdict, dossier) for verdict in judgement.invariants)
     return replace(
         judgement,
@@ -67,14 +67,14 @@ def _told_in_full(judgement: Judgement, lines: EventLines) -> Judgement:
 
 
 def _undisturbed(judgement: Judgement) -> bool:
-    """Whether the judge counted neither a fault nor a second attempt: then there is nothing to read again for."""
+    """Whether there was neither a fault nor a restart, so the history need not be read again."""
     counts = judgement.accounting
     return {"faults", "attempts", "subtasks"} <= counts.keys() and (
         counts["faults"] == 0 and counts["attempts"] <= counts["subtasks"]
     )
 
 
-def _told(judgement: Judgement) -> Iterator[Anomaly]:
+def _to_explain(judgement: Judgement) -> Iterator[Anomaly]:
     for verdict in judgement.invariants:
         if verdict.outcome is Outcome.FAIL:
             yield from verdict.anomalies[:ANOMALIES_IN_FULL]
@@ -91,7 +91,7 @@ def _explained_verdict(verdict: InvariantVerdict, dossier: Dossier) -> Invariant
 
 
 def explain_anomaly(invariant: str, anomaly: Anomaly, dossier: Dossier) -> Explanation | None:
-    """One anomaly as a contradiction; None where its witnesses are not in the history that was read."""
+    """One anomaly as a contradiction; None if the events it cites were not read."""
     if any(n not in dossier.events for n in anomaly.events):
         return None
     reason = REASONS.get(anomaly.kind)
@@ -99,7 +99,7 @@ def explain_anomaly(invariant: str, anomaly: Anomaly, dossier: Dossier) -> Expla
         try:
             return reason(Contradiction(anomaly, dossier))
         except (LookupError, TypeError):
-            # An event lacks what its kind must have: this was never judged from a well-formed file.
+            # An event lacks a required field, so the file is not the one that was judged.
             pass
     plain = Contradiction(anomaly, dossier)
     plain.then_said()
@@ -107,7 +107,7 @@ def explain_anomaly(invariant: str, anomaly: Anomaly, dossier: Dossier) -> Expla
 
 
 def _under(dossier: Dossier) -> Iterator[str]:
-    """The disturbances that left evidence, by name; nothing else was stood."""
+    """The faults with evidence, and the numbers of kills and restarts, that the guarantee held under."""
     skeleton = dossier.skeleton
     counts = Counter(shown(span.begin.f) for span in skeleton.faults if span.left_evidence)
     for name, times in counts.items():

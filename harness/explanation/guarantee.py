@@ -1,9 +1,9 @@
-"""The guarantee that a history shows: the strongest of a lattice that was seen, and that nothing refutes.
+"""The guarantee that a history shows: the strongest level of a lattice that was observed and not refuted.
 
 Answers to Elle's consistency models. Two directions: delivery (at-most-once and at-least-once, together
 effectively-once, then exactly-once-visible, then fenced-exactly-once) and order (unordered-safe, then
-unordered-strict and per-key, then ordered). Invariant: what was vacuous, unknown or not judged is not shown,
-and is never claimed; what refutes a guarantee refutes every stronger one.
+unordered-strict and per-key, then ordered). Invariant: a level whose invariant is vacuous, unknown or not judged
+is never claimed; an anomaly that refutes a level refutes every stronger one.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ _TOO_MUCH = frozenset(
 _TOO_LITTLE = frozenset({"lost", "wrong-value", "no-effect", "wrong-effect"})
 _OF_THE_LATTICE = frozenset({"V1", "V2", "V3", "V5", "V8", "V9", "V12", "V13"})
 _READS = (
-    "What a restore brings back is called again: reads by lookups are at-least-once across a restore,"
-    " by their nature, and that refutes nothing."
+    "Records that a restore brings back are called again, so lookups read at-least-once across a restore;"
+    " that refutes no guarantee."
 )
-_NO_EFFECTS = "No effects are claimed or shown, so rows in the database are out of its scope."
+_NO_EFFECTS = "No effects are claimed or shown, so the guarantee does not cover rows in the database."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Standing:
-    """How one level stands by itself: shown, or refuted by something, or not shown for a reason."""
+    """The state of one level: shown, refuted by anomalies, or not shown for a reason."""
 
     refuted_by: tuple[str, ...] = ()
     why: str = ""
@@ -60,7 +60,7 @@ _SHOWN = _Standing()
 
 
 def guarantee_of(judgement: Judgement, *, under: Iterable[str] = ()) -> Guarantee:
-    """The strongest that the judged history shows; `under` names the disturbances that it stood."""
+    """The strongest guarantee that the history shows; `under` names the faults, kills and restarts in it."""
     verdicts = {verdict.invariant: verdict for verdict in judgement.invariants}
     delivery = _with_those_below(_delivery(verdicts))
     order = _with_those_below(_order(verdicts))
@@ -109,7 +109,7 @@ def _of(
     *,
     to_the_end: bool = False,
 ) -> _Standing:
-    """How a level stands by one invariant, of which only some classes of anomaly may be against it."""
+    """The state of a level that rests on one invariant; only anomalies of `kinds` refute it (None: all)."""
     verdict = verdicts.get(name)
     if verdict is None:
         return _Standing(why=f"{name} was not judged")
@@ -136,13 +136,13 @@ def _of_failure(verdict: InvariantVerdict, kinds: frozenset[str] | None, *, fini
 
 
 def _finished(verdicts: Mapping[str, InvariantVerdict]) -> bool:
-    """V16 passes exactly if the run finished normally and nobody gave up."""
+    """Whether the run finished normally: V16 passes if and only if it did, without a `giveup`."""
     verdict = verdicts.get("V16")
     return verdict is not None and verdict.outcome is Outcome.PASS
 
 
 def _all(standings: Iterable[_Standing]) -> _Standing:
-    """Refuted by what refutes any of them; shown if all are."""
+    """The conjunction: refuted if any is refuted, shown if all are shown."""
     known = list(standings)
     refuted = tuple(by for standing in known for by in standing.refuted_by)
     reasons = [standing.why for standing in known if standing.why]
@@ -150,7 +150,7 @@ def _all(standings: Iterable[_Standing]) -> _Standing:
 
 
 def _with_those_below(own: Mapping[str, _Standing]) -> dict[str, _Standing]:
-    """What refutes a weaker level refutes a stronger one; delivery must also show all that is weaker."""
+    """Passes refutations of weaker levels on to stronger ones; a delivery level also needs all weaker ones shown."""
     standings: dict[str, _Standing] = {}
     for level, standing in own.items():
         below = [standings[weaker] for weaker in _BELOW.get(level, ())]
@@ -162,7 +162,7 @@ def _with_those_below(own: Mapping[str, _Standing]) -> dict[str, _Standing]:
 
 
 def _implied(order: Mapping[str, _Standing]) -> dict[str, _Standing]:
-    """A stronger order that is shown shows the weaker ones, unless these are refuted."""
+    """Marks the weaker levels of a shown order as shown, unless they are refuted."""
     standings = dict(order)
     for level in reversed(ORDER):
         if standings[level].shown:
@@ -173,7 +173,7 @@ def _implied(order: Mapping[str, _Standing]) -> dict[str, _Standing]:
 
 
 def _strongest(standings: Mapping[str, _Standing]) -> str:
-    """Those that are shown and below no other that is."""
+    """The names of the shown levels that no stronger shown level covers."""
     shown = [level for level, standing in standings.items() if standing.shown]
     covered = {weaker for level in shown for weaker in _BELOW.get(level, ())}
     return " and ".join(level for level in shown if level not in covered) or "none"
@@ -186,7 +186,7 @@ def _not_reached(standings: Mapping[str, _Standing]) -> Iterator[Step]:
 
 
 def next_steps(guarantee: Guarantee) -> list[Step]:
-    """Of what was not reached, the lowest; and whatever is refuted by more than what is below it."""
+    """The lowest levels not reached, and each level with a refutation that no lower level has."""
     known = {step.level: step for step in guarantee.not_reached}
     lowest: list[Step] = []
     for level, step in known.items():
@@ -200,7 +200,7 @@ def next_steps(guarantee: Guarantee) -> list[Step]:
 def _remarks(judgement: Judgement, verdicts: Mapping[str, InvariantVerdict]) -> Iterator[str]:
     besides = [v.invariant for v in judgement.convicted() if v.invariant not in _OF_THE_LATTICE]
     if besides:
-        yield f"Violated besides, though that refutes none of these in this history: {', '.join(besides)}."
+        yield f"Also violated, though that refutes no delivery and no order here: {', '.join(besides)}."
     if "V9" in verdicts and not _effects_are_claimed(verdicts):
         yield _NO_EFFECTS
     if judgement.accounting.get("restores", 0):
@@ -208,5 +208,5 @@ def _remarks(judgement: Judgement, verdicts: Mapping[str, InvariantVerdict]) -> 
 
 
 def _last_line(text: str) -> str:
-    """Of a traceback, what it says in the end."""
+    """The last line, which for a traceback is the exception."""
     return text.strip().splitlines()[-1] if text.strip() else "no reason was given"

@@ -1,7 +1,7 @@
 """Explains anomalies of order (V1 to V3) and of watermarks (V4 to V7).
 
-Places in the source are read off the events that took the elements in. Which position a watermark stands for
-is told only where its value has one position.
+Positions come from the events that took the elements in. The position of an emitted watermark is given only if its
+value has a single position in the source.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
 
 
 def reordered(x: Contradiction) -> Explanation:
-    """V1: against another result, or against a watermark."""
+    """V1: a result is out of order with another result or a watermark."""
     late, other = _offender(x)
     if late is None or other is None:
         x.then_said()
@@ -34,11 +34,11 @@ def reordered(x: Contradiction) -> Explanation:
         _two_results(x, late, other)
     else:
         _against_watermark(x, late, other)
-    return x.however("an ordered operator lets results and watermarks leave in the order of their positions")
+    return x.however("an ordered operator emits results and watermarks in the order of their positions")
 
 
 def key_reordered(x: Contradiction) -> Explanation:
-    """V3: two results of one key."""
+    """V3: two results of one key are out of order."""
     late, other = _offender(x)
     if late is not None and other is not None:
         _two_results(x, late, other)
@@ -49,7 +49,7 @@ def key_reordered(x: Contradiction) -> Explanation:
 
 
 def overtook(x: Contradiction) -> Explanation:
-    """V2: a result ahead of the last watermark that precedes its record."""
+    """V2: a result leaves before the last watermark that precedes its record."""
     out, owm = x.witness("out"), x.witness("owm")
     taken = x.taken(x.anomaly.id)
     if out is not None and owm is not None and taken is not None:
@@ -65,7 +65,7 @@ def overtook(x: Contradiction) -> Explanation:
 
 
 def _offender(x: Contradiction) -> tuple[Json | None, Json | None]:
-    """The result out of its place, and the emission that shows it."""
+    """The result that is out of order, and the emission it is compared with."""
     mine = [event for event in x.witnesses("out") if event["id"] == x.anomaly.id]
     late = min(mine, key=lambda event: int(event["j"]), default=None)
     other = next((event for event in x.witnesses("out", "owm") if event is not late), None)
@@ -81,7 +81,7 @@ def _two_results(x: Contradiction, late: Json, other: Json) -> None:
             f"{x.let(taken)} precedes {x.let(ahead)} in the source:"
             f" position {taken['pos']} comes before {ahead['pos']}."
         )
-    x.then(f"Yet {x.seen(late, 'after', other)}.")
+    x.then(f"But {x.seen(late, 'after', other)}.")
 
 
 def _against_watermark(x: Contradiction, out: Json, owm: Json) -> None:
@@ -89,10 +89,10 @@ def _against_watermark(x: Contradiction, out: Json, owm: Json) -> None:
     pos = None if taken is None else taken["pos"]
     if taken is not None and marks and all(mark["pos"] > pos for mark in marks):
         x.then(f"In the source {x.let(taken)} precedes the watermark ({x.let_all(marks[:3])}).")
-        x.then(f"Yet {x.seen(out, 'after', owm)}.")
+        x.then(f"But {x.seen(out, 'after', owm)}.")
     elif taken is not None and marks and all(mark["pos"] < pos for mark in marks):
         x.then(f"In the source the watermark ({x.let_all(marks[-3:])}) precedes {x.let(taken)}.")
-        x.then(f"Yet {x.seen(out, 'before', owm)}.")
+        x.then(f"But {x.seen(out, 'before', owm)}.")
     else:
         x.then_said()
 
@@ -101,7 +101,7 @@ _PLACES = 3
 
 
 def watermark_back(x: Contradiction) -> Explanation:
-    """V4."""
+    """V4: a watermark leaves after a higher one."""
     owms = x.witnesses("owm")
     lower = next((event for event in owms if event["w"] == x.anomaly.w), None)
     higher = next((event for event in owms if event is not lower), None)
@@ -129,7 +129,7 @@ def _places(x: Contradiction, w: object) -> None:
 
 
 def crossed(x: Contradiction) -> Explanation:
-    """V5."""
+    """V5: a watermark leaves before an earlier record is resolved."""
     owm, taken = x.witness("owm"), x.witness("in") or x.taken(x.anomaly.id)
     if owm is not None:
         marks = x.marks(owm["w"])
@@ -143,7 +143,7 @@ def crossed(x: Contradiction) -> Explanation:
 
 
 def _unresolved(x: Contradiction, owm: Json) -> None:
-    """What had come of the record in this attempt by then."""
+    """Say what was known of the record when the watermark left."""
     record = x.anomaly.id
     own = [e for e in x.story(record, "res", "out", "dead") if e["a"] == owm["a"]]
     before = [event for event in own if event["n"] < owm["n"]]
@@ -158,11 +158,11 @@ def _unresolved(x: Contradiction, owm: Json) -> None:
         x.then(f"No outcome of record {shown(record)} had come{left} {when}.")
     later = next((event for event in own if event["n"] > owm["n"]), None)
     if later is not None:
-        x.then(f"What came of it next, {x.let(later)}, comes after {x.let(owm)}.")
+        x.then(f"Its next event, {x.let(later)}, comes after {x.let(owm)}.")
 
 
 def watermark_lost(x: Contradiction) -> Explanation:
-    """V6: never visible."""
+    """V6: a watermark is not visible."""
     mark = x.witness("wm")
     if mark is not None:
         emitted = [
@@ -172,9 +172,11 @@ def watermark_lost(x: Contradiction) -> Explanation:
         ]
         if emitted:
             fates = ["stand for earlier positions"]
-            fates += ["were taken back"] * (len(x.dossier.skeleton.starts(x.s)) > 1)
+            fates += ["were rolled back"] * (len(x.dossier.skeleton.starts(x.s)) > 1)
             fates += ["were never committed"] * (x.sink in {"atomic", "two-phase"})
-            x.then(f"Those of its value that left ({x.let_all(emitted[:_PLACES])}) {' or '.join(fates)}.")
+            x.then(
+                f"The watermarks of its value that left ({x.let_all(emitted[:_PLACES])}) {' or '.join(fates)}."
+            )
         elif x.knows_all("w", mark["w"]):
             x.then(f"After {x.let(mark)} no watermark {shown(mark['w'])} ever left subtask {x.s}.")
     _finished(x)
@@ -182,18 +184,18 @@ def watermark_lost(x: Contradiction) -> Explanation:
 
 
 def held(x: Contradiction) -> Explanation:
-    """V6: too late."""
+    """V6: a watermark leaves too late."""
     owm = x.witness("owm")
     ready = next((event for event in x.cited if event is not owm), None)
     if owm is not None and ready is not None:
-        x.then(f"From {x.let(ready)} on nothing that precedes watermark {shown(owm['w'])} was unresolved.")
+        x.then(f"From {x.let(ready)} on, every record before watermark {shown(owm['w'])} was resolved.")
         x.then(f"{x.let(owm)} comes {(owm['t'] - ready['t']) / 1000:.3f} ms after it.")
     x.then("No fault that stalls the operator overlapped that time.")
     return x.however(f"a watermark that is ready leaves within {x.bound('watermark_hold')} ms")
 
 
 def phantom_watermark(x: Contradiction) -> Explanation:
-    """V7: from nowhere."""
+    """V7: a watermark leaves that never came in."""
     owm = x.witness("owm")
     if owm is not None:
         marks = [m for m in x.dossier.lineage("w", owm["w"]).events if m["k"] == "wm" and m.get("s") == x.s]
@@ -202,18 +204,18 @@ def phantom_watermark(x: Contradiction) -> Explanation:
             x.then(f"Attempt {owm['a']} took it in only at {x.let(own)}, after {x.let(owm)}.")
         elif marks:
             x.then(
-                f"It came in at {x.let(marks[0])}, in attempt {marks[0]['a']}, and not in attempt {owm['a']}."
+                f"It came in at {x.let(marks[0])}, in attempt {marks[0]['a']}, but not in attempt {owm['a']}."
             )
         else:
             _places(x, owm["w"])
         x.then(
             f"By {x.let(owm)} attempt {owm['a']} had neither taken in nor restored watermark {shown(owm['w'])}."
         )
-    return x.however("a watermark leaves only where it came in")
+    return x.however("an attempt emits only watermarks that it took in or restored")
 
 
 def repeated_watermark(x: Contradiction) -> Explanation:
-    """V7: once too often."""
+    """V7: a watermark is visible too often."""
     owms = x.witnesses("owm")
     again = "twice" if len(owms) == 1 else "again"
     x.then(f"Watermark {shown(x.anomaly.w)} is visible {again}: {x.let_all(owms)}.")
@@ -222,7 +224,7 @@ def repeated_watermark(x: Contradiction) -> Explanation:
 
 
 def after_end(x: Contradiction) -> Explanation:
-    """V7: after the final watermark."""
+    """V7: an emission is visible after the final watermark."""
     end = next((event for event in x.witnesses("owm") if event["w"] == "end"), None)
     later = next((event for event in x.witnesses("out", "owm") if event is not end), None)
     if end is not None and later is not None:

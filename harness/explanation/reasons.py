@@ -1,7 +1,7 @@
-"""Every class of anomaly, and what explains it.
+"""The function that explains each class of anomaly.
 
-Answers to Elle's table of anomalies. Invariant: a class is here if `docs/reference/history.md` has it; one that is not
-(a checker newer than this table) is told by its sentence and its invariant's rule.
+Answers to Elle's table of anomalies. Invariant: every class of `docs/reference/history.md` is here; an unknown class is
+explained by the checker's sentence and its invariant's rule.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from harness.explanation import calls, cuts, effects, life, order, results
 from harness.explanation.contradiction import Contradiction
 from harness.verdict import Explanation
 
-__all__ = ["REASONS", "Reason"]
+__all__ = ["REASONS"]
 
 Reason = Callable[[Contradiction], Explanation]
 

@@ -1,8 +1,8 @@
-"""V17: measures what each fault and each kill of a history cost, in one pass.
+"""V17: measures the cost of each fault and each kill of a history, in one pass.
 
-Answers to Jepsen's latency plots. O(n) in events; memory grows with the records that have not left yet: of
-the lags before a disturbance only the last `LAGS_KEPT` are compared with. A `Meter` counts only what happened
-after its disturbance began, and stops once results are steady again or another disturbance begins.
+Answers to Jepsen's latency plots. O(n) in events; memory grows with the records that have not left yet, plus the
+last `LAGS_KEPT` lags that later lags are compared with. A `Meter` measures from the begin of its disturbance (a
+fault or a kill) until results are steady again or another disturbance begins.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from harness.verdict import Cost, Recovery
 __all__ = ["LAGS_KEPT", "STEADY_RESULTS", "Meter", "RecoveryFold"]
 
 STEADY_RESULTS = 20
-"""So many results in a row, each as quick as 99 in 100 before the disturbance: steady again."""
+"""Results are steady again after this many in a row that are within the 99th percentile of before."""
 _BUCKET_US = 100_000
 
 
 class Meter:
-    """What one disturbance cost. Mutable: it is fed with the history's events until it is `over`."""
+    """Measures one disturbance; takes the events of the history until it is `over`. Mutable."""
 
     def __init__(
         self, *, what: str, begin: Glimpse, s: int | None, origin_us: int, before: Sequence[int]
     ) -> None:
         self.s = s
-        """The subtask that is disturbed; None: all."""
+        """The disturbed subtask; None: all subtasks."""
         self._what = what
         self._begin = begin
         self._origin_us = origin_us
@@ -51,52 +51,50 @@ class Meter:
 
     @property
     def begin_us(self) -> int:
-        """When it began: a fault that kills and the kill itself may share the moment."""
+        """When it began; a fault and the kill that it causes may begin at the same time."""
         return self._begin.t
 
     @property
     def healed(self) -> bool:
-        """Whether the disturbance itself is past."""
+        """Whether the fault has ended; always true for a kill."""
         return self._healed_us is not None
 
     @property
     def over(self) -> bool:
-        """Whether there is nothing left to measure."""
         return self._steady_us is not None or bool(self._cut_short)
 
     def kill(self, event: Glimpse, *, silent_us: int | None, accepted: int) -> None:
-        """It is the kill of an attempt, whose last own event was `silent_us` before."""
+        """Make this the meter of a kill; the attempt's last own event was `silent_us` earlier."""
         self._detect_us = silent_us
         self._died = event.a
         self._healed_us = event.t
         self._accepted = accepted
 
     def heal(self, event: Glimpse) -> None:
-        """The fault has ended."""
         self._healed_us = event.t
 
     def cut_short(self, why: str) -> None:
-        """Nothing after this can be told from what follows."""
+        """Stop: a later disturbance would distort the measures."""
         if not self.over:
             self._cut_short = why
 
     def sign(self, event: Glimpse) -> None:
-        """A call failed, or an attempt failed or died."""
+        """The first failed call, failed attempt or kill detects the fault."""
         if self._detect_us is None and self._died is None:
             self._detect_us = event.t - self._begin.t
 
     def replay(self, event: Glimpse, records: int) -> None:
-        """The next attempt takes up `records` that had been accepted before."""
+        """The next attempt restores or reads again `records` that were accepted before."""
         if self._died is not None and event.a > self._died:
             self._replayed = (self._replayed or 0) + records
 
     def accept(self, event: Glimpse) -> None:
-        """A record comes in for the first time."""
+        """A record is taken in for the first time."""
         self._turn(event.t)
         self._behind += 1
 
     def left(self, event: Glimpse, lag_us: int | None) -> None:
-        """A record has left, so long after it came in (None: it had left before)."""
+        """A record leaves `lag_us` after it came in (None: it had left before)."""
         self._turn(event.t)
         if lag_us is not None:
             self._behind -= 1
@@ -120,14 +118,13 @@ class Meter:
             self._steady_us = self._row_us - self._healed_us
 
     def _turn(self, at_us: int) -> None:
-        """Close the tenths of a second that are past."""
+        """At the begin of a new tenth of a second, add the last one to the deficit."""
         bucket = (at_us - self._begin.t) // _BUCKET_US
         if bucket != self._bucket:
             self._deficit += max(0, self._behind)
             self._bucket, self._behind = bucket, 0
 
     def cost(self) -> Cost:
-        """What it came to."""
         killed = self._died is not None
         return Cost(
             what=self._what,
@@ -147,7 +144,7 @@ class Meter:
         reasons: dict[str, str] = {}
         if self._detect_us is None:
             reasons["detect"] = (
-                "the attempt left no event of its own" if killed else "no call failed and no attempt died"
+                "the attempt wrote no event" if killed else "no call failed and no attempt died"
             )
         unhealed = "" if self.healed else "the fault did not end"
         if self._first_us is None:
@@ -155,19 +152,19 @@ class Meter:
         if self._steady_us is None:
             reasons["steady"] = unhealed or self._why_not_steady()
         if self._replayed is None:
-            reasons["replayed"] = "no attempt followed" if killed else "a fault restarts nothing by itself"
+            reasons["replayed"] = "no attempt followed" if killed else "a fault by itself restarts nothing"
         return reasons
 
     def _why_not_steady(self) -> str:
         if self._limit_us is None:
-            return f"fewer than {STEADY_RESULTS} results had left before, so there is nothing to compare with"
+            return f"fewer than {STEADY_RESULTS} results had left before, too few to compare with"
         if self._cut_short:
             return self._cut_short
         return f"no {STEADY_RESULTS} results in a row were as quick as before"
 
 
 def _quick(before: Sequence[int]) -> int | None:
-    """The lag that 99 in 100 did not exceed; None of too few."""
+    """The 99th percentile of the lags; None if they are too few."""
     if len(before) < STEADY_RESULTS:
         return None
     return sorted(before)[(len(before) * 99 - 1) // 100]
@@ -175,30 +172,30 @@ def _quick(before: Sequence[int]) -> int | None:
 
 LAGS_KEPT = 4096
 _COSTS_MAX = 50
-"""Disturbances measured; the rest is counted."""
+"""Most disturbances measured; further ones are counted."""
 _ALL = " (all subtasks)"
 _UNDISTURBED = "no fault began, and no attempt was killed"
 
 
 @dataclass(slots=True, kw_only=True)
 class _Subtask:
-    """One subtask, as far as recovery goes (mutable: it is fed)."""
+    """What the measurement needs of one subtask. Mutable."""
 
     since_us: dict[Any, int] = field(default_factory=dict)
-    """When each record that has not left yet came in first."""
+    """For each record that has not left, when it first came in."""
     expects_nothing: dict[Any, None] = field(default_factory=dict)
     lags_us: deque[int] = field(default_factory=lambda: deque(maxlen=LAGS_KEPT))
     highest: float = float("-inf")
-    """The highest position of a record taken in by any attempt."""
+    """The highest position of any record taken in."""
     accepted: int = 0
     last_us: dict[int, int] = field(default_factory=dict)
-    """Of each attempt, its last own event."""
+    """For each attempt, the time of its last own event."""
     replays_to: float = float("-inf")
-    """Records up to here are read again by the attempt that started last."""
+    """The newest attempt reads records up to this position for a second time."""
 
 
 class RecoveryFold:
-    """Fed with every event of a history, in order (mutable)."""
+    """The measurement of a whole history; takes its events in order. Mutable."""
 
     def __init__(self) -> None:
         self._subtasks: dict[Any, _Subtask] = {}
@@ -211,13 +208,12 @@ class RecoveryFold:
         self._origin_us: int | None = None
 
     def recovery(self) -> Recovery:
-        """What was measured."""
         if not self._meters:
             return Recovery(why=_UNDISTURBED)
         return Recovery(costs=tuple(meter.cost() for meter in self._meters), omitted=self._omitted)
 
     def step(self, event: Glimpse, *, restored: int = 0) -> None:
-        """Take the next event; of a `restore`, also how many records it brings back."""
+        """Take the next event; `restored` is the number of records in a `restore`."""
         if self._origin_us is None:
             self._origin_us = event.t
         if event.k == "fault":

@@ -1,7 +1,7 @@
-"""Why a result cannot be: V8 `phantom`, `duplicate`, `wrong-value`, `lost`.
+"""Explains anomalies of results: V8 `phantom`, `duplicate`, `wrong-value`, `lost`.
 
-Invariant: what became of a result is read off the events between it and the end: which attempt emitted it,
-from which snap the next one went on, which epochs were committed.
+The fate of a result follows from events: which attempt emitted it, which snap the next attempt restored, which
+epochs were committed.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from harness.verdict import Explanation
 
 __all__ = ["duplicate", "lost", "phantom", "wrong_value"]
 
-_TOLD = 3
+_EVENTS_MAX = 3
 
 
 def phantom(x: Contradiction) -> Explanation:
-    """V8: of no record of this subtask."""
+    """V8: a result of a record that the subtask never took in."""
     out = x.witness("out")
     if out is not None:
         others = [e for e in x.dossier.lineage("id", out["id"]).events if e["k"] == "in"]
         for other in others[:1]:
             x.then(f"Record {shown(out['id'])} was taken in by subtask {other['s']} ({x.let(other)}).")
         x.then(f"Subtask {out['s']}, which emitted {x.let(out)}, never took record {shown(out['id'])} in.")
-    return x.however("a result is visible only of a record that its subtask took in")
+    return x.however("every visible result belongs to a record that its subtask took in")
 
 
 def duplicate(x: Contradiction) -> Explanation:
-    """V8: twice."""
+    """V8: an output is visible twice."""
     outs = x.witnesses("out")
     commits = x.witnesses("commit")
     if (taken := x.taken(x.anomaly.id)) is not None:
@@ -43,55 +43,55 @@ def duplicate(x: Contradiction) -> Explanation:
     elif x.sink == "append":
         x.then("The sink keeps everything that was emitted (append), so both are visible.")
     elif x.sink == "rollback":
-        x.then("Both stand in the chain of attempts that made the final state, so neither was taken back.")
+        x.then("Both are in the chain of attempts that led to the final state, so neither was rolled back.")
     return x.however("every expected output is visible once")
 
 
 def wrong_value(x: Contradiction) -> Explanation:
-    """V8: another value, number or timestamp than the record's outcome says."""
+    """V8: an output with a wrong value, number or timestamp."""
     out = x.witness("out")
     taken = x.taken(x.anomaly.id)
     if out is not None:
         if taken is not None and "expect" in taken:
-            x.then(f"{x.let(taken)} says what the record is to yield: {shown(taken['expect'])}.")
+            x.then(f"{x.let(taken)} gives the expected outputs of the record: {shown(taken['expect'])}.")
         own = [e for e in x.story(out["id"], "res", "dead") if e["a"] == out["a"]]
         outcome = next((e for e in own if e["k"] == "dead" or e.get("final") is True), None)
         if outcome is not None:
             x.then(f"In attempt {out['a']} its outcome was {x.let(outcome)}.")
         x.then(f"But {x.let(out)} is visible; {x.anomaly.say}.")
-    return x.however("a visible output is one that its record's outcome yields, numbered without a gap")
+    return x.however("every visible output is one of its record's expected outputs, numbered without a gap")
 
 
 def lost(x: Contradiction) -> Explanation:
-    """V8: nowhere visible."""
+    """V8: an expected output is missing."""
     record = x.anomaly.id
     if (taken := x.taken(record)) is not None:
         x.then(f"Record {shown(record)} was accepted: {x.let(taken)}.")
     outcomes = [e for e in x.story(record, "res", "dead") if e["k"] == "dead" or e.get("final") is True]
     if outcomes:
-        x.then(f"Its outcome came: {x.let_all(outcomes[:_TOLD])}.")
+        x.then(f"Its outcome came: {x.let_all(outcomes[:_EVENTS_MAX])}.")
     elif x.knows_all("id", record):
         x.then("No outcome of it ever came.")
     _left(x)
     _restored_without(x)
     ended = [event for glimpse in x.dossier.skeleton.finish() if (event := x.event(glimpse)) is not None]
     if ended:
-        x.then(f"The run finished normally: {x.let_all(ended[:_TOLD])}.")
-    return x.however(f"{x.anomaly.say}, and after a normal finish every expected output is")
+        x.then(f"The run finished normally: {x.let_all(ended[:_EVENTS_MAX])}.")
+    return x.however(f"{x.anomaly.say}, and after a normal finish every expected output is visible")
 
 
 def _left(x: Contradiction) -> None:
-    """Whether anything of the record left, and whether that was taken back."""
+    """Say whether outputs of the record left, and why they are not visible."""
     record = x.anomaly.id
     outs = x.story(record, "out")
     if not outs and x.knows_all("id", record):
         x.then("No output of it ever left.")
-    for out in outs[:_TOLD]:
+    for out in outs[:_EVENTS_MAX]:
         x.then(f"{x.let(out)} left{_fate(x, out)}.")
 
 
 def _fate(x: Contradiction, out: Json) -> str:
-    """Why an emission may not be visible, as far as events say so."""
+    """Why an emission is not visible, if events tell."""
     skeleton = x.dossier.skeleton
     if x.sink in {"atomic", "two-phase"}:
         snap = skeleton.snap_after(x.s, out["a"], out["n"])
@@ -104,13 +104,13 @@ def _fate(x: Contradiction, out: Json) -> str:
     if successor is None or begun is None or x.sink == "append":
         return ""
     if begun["n"] < out["n"]:
-        return f" when {x.let(begun)} had superseded its attempt"
+        return f" after {x.let(begun)} had superseded its attempt"
     snap = skeleton.restored_snap(successor)
-    return f", and {x.let(begun)} went on from before it" if snap is None or snap.n < out["n"] else ""
+    return f", and {x.let(begun)} went back to an earlier state" if snap is None or snap.n < out["n"] else ""
 
 
 def _restored_without(x: Contradiction) -> None:
-    """Each restart that went on from behind the record without it."""
+    """Say which restarts restored a snap beyond the record's position that does not hold the record."""
     record, taken = x.anomaly.id, x.taken(x.anomaly.id)
     for start in x.dossier.skeleton.starts(x.s):
         snap = x.event(x.dossier.skeleton.restored_snap(start))
@@ -120,8 +120,8 @@ def _restored_without(x: Contradiction) -> None:
         holds = any(element.get("id") == record for element in snap["elements"])
         if taken["pos"] < snap["pos"] and not holds:
             x.then(
-                f"{x.let(begun)} went on from {x.let(snap)}, which stands behind the record"
-                f" (position {taken['pos']} comes before {snap['pos']}) and does not hold it."
+                f"{x.let(begun)} restored {x.let(snap)}, whose cut is beyond the record"
+                f" (position {taken['pos']} comes before {snap['pos']}) and which does not hold it."
             )
 
 
@@ -131,8 +131,8 @@ def _restores_between(x: Contradiction, first: Json, last: Json) -> None:
         if begun is None or not first["n"] < begun["n"] < last["n"]:
             continue
         if snap is None:
-            x.then(f"Between them, {x.let(begun)} began without what was known.")
+            x.then(f"Between them, {x.let(begun)} started without restoring a snap.")
         else:
             holds = any(element.get("id") == first["id"] for element in snap["elements"])
             word = "holds" if holds else "does not hold"
-            x.then(f"Between them, {x.let(begun)} went on from {x.let(snap)}, which {word} the record.")
+            x.then(f"Between them, {x.let(begun)} restored {x.let(snap)}, which {word} the record.")

@@ -1,6 +1,6 @@
-"""An explained judgement as lines of plain text: what stands in the terminal, in JUnit and in a page alike.
+"""An explained judgement as lines of plain text, the same for the terminal, JUnit and the page.
 
-Invariant: no line brings a control byte, whatever the history holds; a line is one sentence or one event.
+Invariant: no line holds a control byte, whatever the history contains; a line is one sentence or one event.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _EVENTS_SHOWN = 12
 
 
 def anomaly_lines(anomaly: Anomaly) -> list[str]:
-    """An anomaly with its witnesses, and the contradiction where it is told in full."""
+    """An anomaly with the events that show it, and its explanation if it has one."""
     lines = [f"{anomaly.kind}: {anomaly.say} [{events_of(anomaly)}]"]
     if anomaly.explanation is not None:
         lines += [f"  {line}" for line in explanation_lines(anomaly.explanation)]
@@ -46,14 +46,14 @@ def anomaly_lines(anomaly: Anomaly) -> list[str]:
 
 
 def explanation_lines(explanation: Explanation) -> list[str]:
-    """*Let* and *Then*, a fact a line."""
+    """*Let* and *Then*, one fact per line."""
     let = [f"{'Let: ' if not index else '     '} {line}" for index, line in enumerate(explanation.let)]
     then = [f"{'Then:' if not index else '     '} - {line}" for index, line in enumerate(explanation.then)]
     return [visible(line) for line in (*let, *then)]
 
 
 def events_of(anomaly: Anomaly) -> str:
-    """The numbers of its witnesses, the first of them."""
+    """The numbers of the first events that show it."""
     numbers = [str(n) for n in anomaly.events[:_EVENTS_SHOWN]]
     more = len(anomaly.events) - len(numbers)
     return (
@@ -64,16 +64,16 @@ def events_of(anomaly: Anomaly) -> str:
 
 
 def rest_of(verdict: InvariantVerdict, *, told: int = ANOMALIES_IN_FULL) -> str:
-    """How many anomalies of which class are not told in full; the empty string if none."""
+    """How many anomalies of which class are not explained; empty if none."""
     rest = Counter(anomaly.kind for anomaly in verdict.anomalies[told:])
     parts = [f"{count} {kind}" for kind, count in sorted(rest.items())]
     parts += [f"{verdict.omitted} that the checker only counted"] if verdict.omitted else []
     found = len(verdict.anomalies) + verdict.omitted
-    return visible(f"{found} found in all; not told in full: {', '.join(parts)}") if parts else ""
+    return visible(f"{found} found in all; not explained: {', '.join(parts)}") if parts else ""
 
 
 def closing_lines(judgement: Judgement) -> list[str]:
-    """What still holds, the guarantee, and what the disturbances cost."""
+    """The invariants that hold, the guarantee, and the cost of each fault and kill."""
     holds = [verdict.invariant for verdict in judgement.invariants if verdict.outcome is Outcome.PASS]
     lines = [
         f"{'Still holds' if judgement.convicted() else 'Holds'}: {' '.join(holds) or 'nothing was shown'}"
@@ -86,8 +86,8 @@ def closing_lines(judgement: Judgement) -> list[str]:
 
 
 def guarantee_lines(guarantee: Guarantee) -> list[str]:
-    """The strongest shown and not refuted, then what keeps it from being stronger."""
-    stood = f"seen under {', '.join(guarantee.under)}" if guarantee.under else "seen undisturbed"
+    """The strongest guarantee that is shown, then what keeps it from being stronger."""
+    stood = f"seen under {', '.join(guarantee.under)}" if guarantee.under else "seen without faults"
     lines = [f"Guarantee: {guarantee.statement}; {stood}"]
     lines += [f"  {_step(step)}" for step in next_steps(guarantee)]
     return [visible(line) for line in (*lines, *(f"  {remark}" for remark in guarantee.remarks))]
@@ -96,13 +96,13 @@ def guarantee_lines(guarantee: Guarantee) -> list[str]:
 def _step(step: Step) -> str:
     if step.refuted_by:
         return f"{step.level}: refuted by {', '.join(step.refuted_by)}"
-    return f"{step.level}: not shown, for {step.why}"
+    return f"{step.level}: not shown, because {step.why}"
 
 
 def recovery_lines(recovery: Recovery) -> list[str]:
-    """V17, a disturbance a line; or why there is nothing to measure."""
+    """V17: one line per fault or kill, or why nothing was measured."""
     if not recovery.costs:
-        return [f"Recovery (V17): not measured, for {recovery.why}"]
+        return [f"Recovery (V17): not measured, because {recovery.why}"]
     more = [f"  and {recovery.omitted} more disturbances"] if recovery.omitted else []
     lines = [f"  {line}" for cost in recovery.costs for line in _cost(cost)]
     return [visible(line) for line in ("Recovery (V17, a measurement):", *lines, *more)]
@@ -121,15 +121,15 @@ def _cost(cost: Cost) -> Iterator[str]:
     yield f"{cost.what} at {cost.begin_us / 1_000_000:.3f} s (event {cost.event}): {', '.join(parts)}"
     absent = reasons_of(cost)
     if absent:
-        yield f"  no number: {'; '.join(absent)}"
+        yield f"  not measured: {'; '.join(absent)}"
 
 
 def reasons_of(cost: Cost) -> Sequence[str]:
-    """Why measures have no number, each reason once with all that it is about."""
+    """Why measures have no number: each reason once, with the measures that it applies to."""
     by_reason: dict[str, list[str]] = {}
     for name, reason in cost.absent.items():
         if name == "replayed" and cost.replayed_of is None:
-            continue  # a fault restarts nothing by itself: not worth a reader's line
+            continue  # a fault by itself restarts nothing, which is not worth a line
         by_reason.setdefault(reason, []).append(name)
     return [f"{', '.join(names)} ({reason})" for reason, names in by_reason.items()]
 

@@ -1,1 +1,1 @@
-"""Random runs: scenarios drawn from a seed, very many of them run and judged, each repeatable from a scenario file."""
+"""Random runs: draws scenarios from seeds, runs and judges many of them; each can be repeated from a scenario file."""

@@ -1,7 +1,7 @@
-"""What happened in random runs: how often each kind of thing that a sweep is for was really there.
+"""Coverage of random runs: how often each kind of event and fault that a sweep is meant to try occurred.
 
-Answers to etcd's lesson that a test which puts no stress on anything passes (V23). Invariant: everything is counted
-from the history alone; a fault counts if it left evidence.
+Answers to etcd's lesson that a test without any stress passes (V23). Invariant: everything is counted from the
+history alone; a fault counts only if it left evidence.
 """
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ COVERAGE: Final = (
     "giveups",
     *(f"fault {do}" for do in DRAWN_FAULTS),
 )
-"""All that a sweep counts; one that stays at zero was not tried."""
+"""All names that a sweep counts; a name with count zero was not tried."""
 
 
 def coverage(scenario: Scenario, header: Header, events: Sequence[Event]) -> Counter[str]:
-    """What happened in one history."""
+    """The counts of one history."""
     kinds = Counter(map(type, events))
     seen = Counter({name: kinds[kind] for kind, name in _NAMES.items() if kinds[kind]})
     capacity = header.operator.capacity
@@ -104,12 +104,12 @@ def coverage(scenario: Scenario, header: Header, events: Sequence[Event]) -> Cou
 
 
 _SILENT: Final = frozenset({Abort, Close, Dead, Done, Effect, End, Ended, GiveUp, In, Out, Retire, Start})
-"""Kinds of which there is nothing more to say than how many there were."""
+"""Kinds of event that are only counted, never inspected."""
 _ENDINGS: Final = {"fail": "calls failed", "timeout": "timeouts"}
 
 
 def _of_zombies(events: Sequence[Event]) -> Iterator[bool]:
-    """Of each event of an attempt: whether a later attempt of its subtask had started."""
+    """For each event of an attempt: whether a later attempt of its subtask had started (a zombie acts)."""
     latest: dict[int, int] = {}
     for event in events:
         if isinstance(event, Start):
@@ -137,7 +137,7 @@ _NAMES: Final[dict[type[object], str]] = {
 
 
 def _name_of(event: Event) -> str | None:
-    """What this event alone is, beside its kind."""
+    """A further name under which this event counts, besides its kind."""
     match event:
         case Res(r=ending):
             return _ENDINGS.get(ending)

@@ -1,7 +1,7 @@
-"""Draws scenarios: broad enough that whatever may go wrong in an operator goes wrong in some of a few hundred.
+"""Draws random scenarios, varied enough that a few hundred of them exercise every part of an operator.
 
-Answers to the options that `vopr` draws. Invariant: equal seeds give equal scenarios; one that is drawn breaks no rule
-of the model, and an honest operator can live through it: what is lost comes again, what is stopped goes on.
+Answers to the options that TigerBeetle's `vopr` draws. Invariant: equal seeds give equal scenarios; each keeps the
+rules of the scenario model, and a correct operator can finish it: every fault ends or is answered by a restart.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ __all__ = ["draw_scenario"]
 _CALM: Final = 30
 _KEYED: Final = 80
 _BY_TIME: Final = 450
-"""Of a thousand scenarios, by-time checkpoints of those with an atomic sink."""
+"""Chances per thousand: a calm scenario, a keyed task, checkpoints by time (with an atomic sink)."""
 _SLOW_BESIDE_ZOMBIES: Final = 600
-"""Of a thousand with a zombie: its successor is not done when it wakes up, which takes seconds."""
+"""Chance per thousand, with a zombie, of a slow input: its successor must still run when it wakes up."""
 _AT_ONCE: Final = 100_000
-"""A rate at which every element of these short inputs is due at once."""
+"""A rate at which all elements of these short inputs are due at once."""
 _SUBSTITUTE: Final = "substitute"
 _QUICK_MS: Final = 60
-"""The longest that an undisturbed lookup takes in the database, but for a calm scenario's."""
+"""The longest undisturbed lookup, except in calm scenarios."""
 _SLOW_MS: Final = 9_000
-"""Less than the pool waits for a query; with so few slots the queue is not empty for longer than a calm run allows."""
+"""The lookup of a calm scenario: below the pool's query timeout, slow enough to keep a small queue full."""
 
 
 def draw_scenario(seed: int) -> Scenario:
-    """The scenario of that seed."""
+    """The random scenario of a seed."""
     draw = Draw(seed, "scenario")
     drawn = _calm(draw) if draw.chance(_CALM) else _disturbed(draw)
     workload = drawn["workload"]
@@ -49,7 +49,7 @@ def draw_scenario(seed: int) -> Scenario:
 
 
 def _calm(draw: Draw) -> dict[str, Any]:
-    """Nothing is done to it, calls are slow, checkpoints come by time: they have to keep coming (V18)."""
+    """No faults, slow calls, checkpoints by time: checkpoints must keep completing (V18)."""
     operator = {
         "mode": draw.one_of("ordered", "unordered"),
         "capacity": draw.between(2, 3),
@@ -117,9 +117,10 @@ def _operator(draw: Draw, *, is_keyed: bool, sink: str) -> dict[str, Any]:
 
 
 def _timeout(draw: Draw, *, is_repeated: bool) -> dict[str, Any]:
-    """Where a timeout fails the task, an undisturbed call is quicker: a run shows more than restarts.
+    """A timeout that fails the task is longer than an undisturbed call, so a run is not only restarts.
 
-    Not `is_repeated`: what a record gave once it must give after every restart, so nothing may stand in for its result.
+    Without `is_repeated` (idempotent sink) a record must yield the same result after every restart, so a timeout may
+    neither substitute a result nor drop the record.
     """
     stand_ins = ([_SUBSTITUTE], [_SUBSTITUTE], [], "dead-letter") if is_repeated else ()
     on_timeout = draw.one_of("fail", *stand_ins)

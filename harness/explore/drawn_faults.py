@@ -1,8 +1,8 @@
-"""Draws the faults of a random scenario: what kills, stops, delays, refuses or loses, each at a moment that comes.
+"""Draws the faults of a random scenario: kills, stops, delays, refused connections and losses.
 
-Answers to the nemesis of a Jepsen test, drawn instead of written. Bad luck of single calls is a fault of its own too
-(an answer that is held, an error, a lost reply), so that a finding can be made smaller by taking faults away.
-Invariant: a fault fits sink, task and operator, and the restarts that faults ask for are fewer than a run allows.
+Answers to the nemesis of a Jepsen test, drawn instead of written. Failures of single calls (a held answer, an error,
+a lost reply) are faults too, so that a finding can be shrunk by removing faults. Invariant: a fault fits the sink,
+task and operator, and the faults cause fewer restarts than a run allows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from harness.scenario_parts.values import duration_text
 __all__ = ["DRAWN_FAULTS", "Setting", "draw_faults"]
 
 _RESTARTS_MAX: Final = 2
-"""A subtask has four attempts in all; one restart is left for what a lost connection may do."""
+"""A subtask may have four attempts, so one restart remains for a lost connection."""
 _OFTEN_REACHED: Final = ("accept", "call", "result", "emit")
 """Phases that an attempt reaches for each record."""
 _PHASES: Final = (
@@ -30,34 +30,33 @@ _ALWAYS_REACHED: Final = ("accept", "call", "result", "emit", "snap.end", "commi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What the faults must fit, as in the file."""
+    """The parts of the scenario that its faults must fit, as in the file."""
 
     operator: Mapping[str, Any]
     workload: Mapping[str, Any]
     sink: str
     by_time: bool
-    """Checkpoints come by time: what makes a run long is dear there."""
+    """Whether checkpoints come by time; long faults are then too costly."""
     inputs: int
-    """Of the keyed task; 0: there is none."""
+    """The number of inputs of the keyed task; 0: no keyed task."""
 
     @property
     def records(self) -> int:
-        """Of each subtask."""
+        """The records of each subtask."""
         return int(self.workload["records"])
 
     @property
     def subtasks(self) -> int:
-        """How many there are."""
         return int(self.workload["subtasks"])
 
     @property
     def answers_timeouts(self) -> bool:
-        """A call that is never answered ends, and does not fail the task."""
+        """Whether a call that is never answered ends without failing the task."""
         return bool(self.operator.get("on_timeout", "fail") != "fail")
 
     @property
     def survives_errors(self) -> int:
-        """So many errors of one record in a row fail nothing."""
+        """How many consecutive errors of one record do not fail the task."""
         if self.operator["on_error"] == "dead-letter":
             return 3
         return int(self.operator.get("tries", 1)) - 1
@@ -68,12 +67,12 @@ Make = Callable[[Setting, Draw], Fault]
 
 
 def draw_faults(setting: Setting, draw: Draw) -> list[Fault]:
-    """None to six or so."""
+    """Between none and about six faults."""
     stops = _kills(setting, draw)
     if len(stops) < _RESTARTS_MAX and draw.chance(350):
         stops.append(_zombie(setting, draw))
     may_fail = len(stops) < _RESTARTS_MAX
-    drawn = [*stops, *_disturbances(setting, draw), *_bad_luck(setting, draw, may_fail=may_fail)]
+    drawn = [*stops, *_disturbances(setting, draw), *_single_failures(setting, draw, may_fail=may_fail)]
     return [
         {"id": f"{fault['do'].replace('_', '-')}-{number}", **fault} for number, fault in enumerate(drawn, 1)
     ]
@@ -101,7 +100,7 @@ def _kill(subtask: int, when: Fault, draw: Draw) -> Fault:
 
 
 def _moment(setting: Setting, draw: Draw) -> Fault:
-    """A phase that the subtask reaches, most of the time as often as is asked."""
+    """A trigger at a phase of the subtask, with a hit count that it usually reaches."""
     also = [*(["ack", "notify"] if setting.sink != "atomic" else []), *(["timer"] if setting.inputs else [])]
     also += ["align"] if setting.inputs == 2 else []  # noqa: PLR2004 - what is aligned is two
     phase = draw.one_of(*_PHASES, *_ALWAYS_REACHED, *also)
@@ -110,7 +109,7 @@ def _moment(setting: Setting, draw: Draw) -> Fault:
 
 
 def _zombie(setting: Setting, draw: Draw) -> Fault:
-    """At a phase, or anywhere: in the middle of a statement, say."""
+    """A zombie, triggered at a phase or at any time, for instance in the middle of a statement."""
     when = _moment(setting, draw) if draw.chance(500) else _any_time(setting, draw)
     return {
         "do": "zombie",
@@ -136,7 +135,7 @@ def _record(setting: Setting, draw: Draw) -> Fault:
 
 
 def _on_link(do: str, *, at_once: bool = False, **fields: Callable[[Draw], Any]) -> Make:
-    """Of either link; at the lookups' while a call is under way. `at_once`: it has no end of its own."""
+    """A fault on one of the two links, triggered by a call; with `at_once` it has no duration."""
 
     def make(setting: Setting, draw: Draw) -> Fault:
         link = draw.one_of("lookups", "lookups", "sink")
@@ -237,7 +236,7 @@ _LONG: Final[tuple[Make, ...]] = (
     _on_link("half_open", direction=_direction),
     _on_link("stalled_handshake"),
 )
-"""A client waits its own time for what these swallow: seconds."""
+"""Faults that block a client until its own timeout, which takes seconds."""
 
 
 def _stored(do: str, **fields: Callable[[Draw], Any]) -> Make:
@@ -271,7 +270,7 @@ def _disturbances(setting: Setting, draw: Draw) -> list[Fault]:
     return [draw.one_of(*makes)(setting, draw) for _ in range(draw.one_of(0, 0, 1, 1, 2))]
 
 
-# ---------------------------------------------------------------------------------------------- bad luck
+# -------------------------------------------------------------------------- failures of single calls
 
 
 def _held_answer(setting: Setting, draw: Draw) -> Fault:
@@ -297,7 +296,7 @@ def _lost_commit(setting: Setting, draw: Draw) -> Fault:
 
 
 def _poison(setting: Setting, draw: Draw) -> Fault:
-    """Where nothing helps against the error, the task fails once."""
+    """An error of one record's calls; fails the task once if the operator does not survive errors."""
     subtask = draw.index(setting.subtasks)
     times = draw.between(1, max(1, setting.survives_errors))
     return {
@@ -326,8 +325,8 @@ def _second_answer(setting: Setting, draw: Draw) -> Fault:
     }
 
 
-def _bad_luck(setting: Setting, draw: Draw, *, may_fail: bool) -> list[Fault]:
-    """Of single calls and commits; `may_fail`: an error that nothing helps against may fail the task, once."""
+def _single_failures(setting: Setting, draw: Draw, *, may_fail: bool) -> list[Fault]:
+    """Failures of single calls and commits; with `may_fail` an error may fail the task once."""
     makes: list[Make] = [_held_answer, _held_answer, _sql_error, _lost_answer, _lost_commit, _lost_commit]
     makes.append(_second_answer)
     if setting.survives_errors:
@@ -346,4 +345,4 @@ DRAWN_FAULTS: Final[tuple[FaultName, ...]] = (
     "reset", "reset_now", "cut", "down", "refuse_connects", "lock_rows", "deadlocks", "kill_query", "kill_connection",
     "read_only", "db_kill", "db_pause", "slow_query", "store_slow", "store_failing",
 )  # fmt: skip
-"""Every kind that is drawn."""
+"""Every kind of fault that is drawn."""

@@ -1,8 +1,8 @@
-"""Equality: the same seeds in two processes, with two hash seeds, must leave the same bytes.
+"""Determinism check: equal seeds in two processes with different hash seeds must give equal histories.
 
-`python -m harness.explore.equality --runs 10000` simulates so many random scenarios, and those of the
-catalogue, in pairs of processes, and prints how many histories differ. Answers to the determinism tests of madsim
-and trio. Invariant: a difference is told with its seed, so that it can be looked at.
+`python -m harness.explore.equality --runs 10000` simulates 10000 random scenarios, and a tenth as many runs of the
+catalogue, in each of two processes, and prints how many histories differ. Answers to the determinism tests of
+madsim and trio. Invariant: each difference is printed with its seed.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ __all__ = ["digests", "main"]
 
 _HASH_SEEDS: Final = ("1", "271828")
 _SCENARIO_EVERY: Final = 10
-"""A scenario of the catalogue is as long as many random ones, so there are so many times fewer runs of those."""
+"""One run of the catalogue per this many random runs, because its scenarios are much longer."""
 
 
 def digests(seed: int, runs: int) -> Iterator[str]:
-    """A line for each run: what it is, and the digest of all that it left."""
+    """One line per run: scenario, seed, number of events, digest of the history."""
     for number in range(seed, seed + runs):
         yield _line(order_of(number))
     able = [scenario for scenario in load_many(sorted(catalogue())) if "sim" in scenario.levels]
@@ -43,7 +43,7 @@ def _line(order: Order) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line of this module: the exit code is that of a violation where bytes differ."""
+    """The command line of this module; exits with VIOLATION if any history differs."""
     parser = ArgumentParser(prog="python -m harness.explore.equality", description=__doc__)
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _compare(asked: Namespace) -> int:
-    """Two processes at a time, read line by line: neither has to wait for the other's end."""
+    """Runs both processes at the same time and compares their output line by line."""
     total = differences = 0
     with ExitStack() as stack:
         processes = [stack.enter_context(_process(hash_seed, asked)) for hash_seed in _HASH_SEEDS]

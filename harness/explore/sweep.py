@@ -1,7 +1,7 @@
-"""The sweep: the reference, or a variant of it, in many random scenarios, each judged by every invariant.
+"""The sweep: runs the reference, or a variant of it, in many random scenarios and judges every invariant.
 
-Answers to the long runs of a deterministic simulator. Invariant: equal seeds give an equal table; a conviction is left
-as a scenario file with the command that shows it again, and what never happened is named, for it was not tried.
+Answers to the long runs of a deterministic simulator. Invariant: equal seeds give equal tables. A conviction can be
+saved as a scenario file with the command that repeats it; names of `COVERAGE` that never occurred are listed.
 """
 
 from __future__ import annotations
@@ -49,24 +49,24 @@ __all__ = [
 ]
 
 _CHUNK: Final = 200
-"""Seeds that a process takes at once."""
+"""Seeds that a process runs per task."""
 _COLLECT_EVERY: Final = 2
-"""Runs between two collections: rarer ones are no cheaper, and what waits for them drives the rest out of the cache."""
+"""Runs between two garbage collections: rarer ones are not cheaper, since garbage fills the cache."""
 _READ_BACK_EVERY: Final = 10
-"""Reading a history back, to see whether its form is right, costs as much as all the rest."""
+"""Every how many runs the history is read back to check its format, which doubles the cost of a run."""
 _EXPECTED: Final = ("StreamElementFailed", "Fenced", "SinkLost", "StoreLost")
-"""What an attempt may fail with: its call, a successor, its database, its store."""
+"""Errors with which an attempt may fail: of a call, by a successor, of the database, of the store."""
 _WORST_FIRST: Final = (Outcome.FAIL, Outcome.UNKNOWN, Outcome.VACUOUS)
 _SHOWN_MAX: Final = 50
-"""Convictions, and other verdicts that are no pass, printed one by one."""
+"""Most verdicts other than a pass that are printed."""
 _AGAIN: Final = "python -m harness.explore.sweep"
 _WHY_MAX: Final = 300
-"""Characters of each."""
+"""Most characters printed of each reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conviction:
-    """A run that did not pass: its seed, and in a few words why."""
+    """A run that did not pass: its seed, outcome and reason."""
 
     seed: int
     outcome: Outcome
@@ -75,7 +75,7 @@ class Conviction:
 
 @dataclass(slots=True, kw_only=True)
 class Swath:
-    """What came of some runs. Mutable: adds up."""
+    """The sums over some runs. Mutable."""
 
     runs: int = 0
     events: int = 0
@@ -85,12 +85,11 @@ class Swath:
     convictions: list[Conviction] = field(default_factory=list)
     read_back: int = 0
     malformed: dict[int, str] = field(default_factory=dict)
-    """Seeds whose history breaks the format, with the first breach: a defect of the simulation."""
+    """Seeds whose history breaks the format, with the first breach; a defect of the simulation."""
     surprises: list[str] = field(default_factory=list)
-    """Attempts that failed with what no scenario asks for, each with its seed."""
+    """Unexpected errors of attempts, each with its seed."""
 
     def add(self, other: Swath) -> None:
-        """Take the runs of another in."""
         self.runs += other.runs
         self.events += other.events
         self.virtual_ms += other.virtual_ms
@@ -103,17 +102,17 @@ class Swath:
 
     @property
     def failed(self) -> int:
-        """Runs in which something was violated."""
+        """The number of runs that violate an invariant."""
         return self.outcomes[Outcome.FAIL.name]
 
 
 def order_of(seed: int, scenario: Scenario | None = None) -> Order:
-    """The random run of that seed."""
+    """The run of a seed, of its random scenario unless another one is given."""
     return Order(scenario=draw_scenario(seed) if scenario is None else scenario, level="sim", seed=seed)
 
 
 def digest(ran: Simulated) -> str:
-    """The SHA-256 of its history as a file."""
+    """The SHA-256 of the history file."""
     hashed = sha256(header_line(ran.header))
     for event in ran.events:
         hashed.update(line_of(event))
@@ -127,7 +126,7 @@ def judged(ran: Simulated, *, variant: Variant = HONEST) -> Judgement:
 
 
 def swept(seeds: Iterable[int], *, variant: Variant = HONEST) -> Swath:
-    """Run and judge these seeds, one after the other, in this process."""
+    """Run and judge these seeds in this process."""
     swath = Swath()
     with _collector_at_rest():
         for seed in seeds:
@@ -140,7 +139,7 @@ def swept(seeds: Iterable[int], *, variant: Variant = HONEST) -> Swath:
 
 
 def breaches_of(ran: Simulated) -> list[Breach]:
-    """What a reader of its text form would refuse in a history."""
+    """The breaches of the format that a reader finds in the history."""
     encode = msgspec.json.Encoder().encode
     lines = [encode(event) for event in ran.events]
     reader = open_text(header_line(ran.header) + b"\n".join(lines) + b"\n")
@@ -169,19 +168,19 @@ def _count(swath: Swath, order: Order, ran: Simulated, judgement: Judgement) -> 
 
 
 def _surprises(ran: Simulated) -> Iterator[str]:
-    """Failures of attempts that no scenario asks for: defects of the simulation, or of a variant."""
+    """Unexpected errors of attempts: defects of the simulation or of a variant."""
     for event in ran.events:
         if type(event) is Failed and not _is_asked_for(str(event.error)):
             yield str(event.error)
 
 
 def _is_asked_for(error: str) -> bool:
-    """The last: a planned failure in a callback of the user's function comes as the operator's word for it."""
+    """`InjectedFailure` in the text: the operator wraps a planned failure of the user's callback."""
     return error.startswith(_EXPECTED) or "InjectedFailure" in error
 
 
 def _why(ran: Simulated, judgement: Judgement) -> str:
-    """The anomalies by class, else what kept it from a pass."""
+    """The anomalies by class, else the reasons why it did not pass."""
     found = Counter(
         f"{verdict.invariant} {anomaly.kind}"
         for verdict in judgement.invariants
@@ -204,7 +203,7 @@ def _why(ran: Simulated, judgement: Judgement) -> str:
 
 @contextmanager
 def _collector_at_rest() -> Iterator[None]:
-    """Runs are short and leave cycles; they are collected once in a while, not in the middle."""
+    """Garbage collection off: `swept` collects between runs instead of during them."""
     was_on = gc.isenabled()
     gc.disable()
     gc.freeze()
@@ -217,12 +216,12 @@ def _collector_at_rest() -> Iterator[None]:
 
 
 def sweep(*, runs: int, seed: int = 0, jobs: int = 1, variant: Variant = HONEST) -> Swath:
-    """`runs` seeds from `seed` on, in so many processes; what comes out does not depend on their number.
+    """Run `runs` seeds from `seed` on in `jobs` processes; the result does not depend on `jobs`.
 
-    A variant is swept in this process: its parts may be such as no other process can be sent.
+    A variant needs jobs=1, because its parts may not be picklable.
     """
     if jobs > 1 and variant is not HONEST:
-        raise ValueError(f"{jobs} processes cannot be sent a variant; sweep it with jobs=1")
+        raise ValueError(f"a variant cannot be sent to {jobs} processes; sweep it with jobs=1")
     swath = Swath()
     chunks = [range(first, min(first + _CHUNK, seed + runs)) for first in range(seed, seed + runs, _CHUNK)]
     if jobs == 1:
@@ -235,11 +234,11 @@ def sweep(*, runs: int, seed: int = 0, jobs: int = 1, variant: Variant = HONEST)
     return swath
 
 
-# ------------------------------------------------------------------------------------------------ by hand
+# ------------------------------------------------------------------------------------------- command line
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Sweep, and print the table; 1 if anything was convicted."""
+    """Sweep and print the table; exits with 1 if anything was convicted."""
     parser = ArgumentParser(prog="python -m harness.explore.sweep", description=__doc__)
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0, help="of the first run")
@@ -248,7 +247,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--keep",
         type=Path,
         metavar="FOLDER",
-        help="leave the scenario file of each run that was convicted there; with --runs 1 of that run",
+        help="write the scenario file of each convicted run there; with --runs 1 that of the run",
     )
     given = parser.parse_args(arguments)
     if given.runs == 1:
@@ -266,7 +265,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _one_run(seed: int, folder: Path | None) -> Iterator[str]:
-    """Its scenario file, the command that runs it, and what its history hashes to."""
+    """Lines with the scenario file of a run, the command that repeats it, and the digest of its history."""
     order = order_of(seed)
     if folder is None:
         yield _text_of(order.scenario)
@@ -285,7 +284,7 @@ def _file_of(seed: int) -> str:
 
 
 def _keep(seed: int, folder: Path) -> Path:
-    """The scenario file of that seed."""
+    """Write the scenario file of a seed."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / _file_of(seed)
     file.write_text(f"# {_command(seed, folder)}\n{_text_of(draw_scenario(seed))}", encoding="utf-8")
@@ -293,7 +292,7 @@ def _keep(seed: int, folder: Path) -> Path:
 
 
 def lines(swath: Swath, *, seconds: float) -> Iterator[str]:
-    """The table, for people."""
+    """The table as lines of text."""
     rate = swath.runs / seconds if seconds else 0
     yield (
         f"{swath.runs} runs, {swath.events} events, {swath.virtual_ms / 1000:.0f} s of virtual time "
@@ -306,7 +305,7 @@ def lines(swath: Swath, *, seconds: float) -> Iterator[str]:
     for seed, say in sorted(swath.malformed.items()):
         yield f"  seed {seed}: malformed, a defect of the simulation: {say}"
     for surprise in swath.surprises[:_SHOWN_MAX]:
-        yield f"  an attempt failed unasked, {surprise}"
+        yield f"  an attempt failed unexpectedly, {surprise}"
     worst_first = sorted(swath.convictions, key=lambda one: (_WORST_FIRST.index(one.outcome), one.seed))
     for one in worst_first[:_SHOWN_MAX]:
         why = one.why if len(one.why) <= _WHY_MAX else f"{one.why[:_WHY_MAX]}..."
@@ -324,7 +323,7 @@ def lines(swath: Swath, *, seconds: float) -> Iterator[str]:
 
 
 def _text_of(scenario: Scenario) -> str:
-    from harness.scenario.file import dump  # noqa: PLC0415 - ten megabytes of a YAML library, for a file that is rare
+    from harness.scenario.file import dump  # noqa: PLC0415 - a YAML library of ten megabytes, rarely needed
 
     return dump(scenario)
 

@@ -28,8 +28,6 @@ from harness.history.text import CutOff, Line, event_json, header_line, json_tex
 
 __all__ = [
     "COLUMNS",
-    "HEADER_KEY",
-    "JSON_COLUMNS",
     "ROWS",
     "Rows",
     "column_lines",

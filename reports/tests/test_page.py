@@ -151,7 +151,7 @@ def test_what_a_disturbance_cost_stands_in_a_row_with_its_reasons(violated: RunS
 
     row = page[page.index("kill of attempt 1 of subtask 1") :].split("</tr>")[0]
     assert "21 of 219" in row
-    assert "no number: detect (no call failed and no attempt died)" in page
+    assert "not measured: detect (no call failed and no attempt died)" in page
 
 
 def test_a_checker_that_raised_shows_its_traceback_line_by_line(passed: RunSection) -> None:
@@ -173,7 +173,7 @@ def test_ten_anomalies_are_told_in_full_and_the_rest_are_counted(violated: RunSe
     page = page_text([section_of(replace(violated.outcome, judgement=judgement))], title="one")
 
     assert page.count('class="reasoning"') == 10
-    assert "20 found in all; not told in full: 4 lost, 6 that the checker only counted." in page
+    assert "20 found in all; not explained: 4 lost, 6 that the checker only counted." in page
 
 
 def test_a_run_without_a_history_still_has_a_page(passed: RunSection) -> None:

@@ -61,7 +61,7 @@ def test_an_undecided_run_names_the_invariant_and_is_no_pass() -> None:
     sentence = read_run(VACUOUS).sentence
 
     assert "V23" in sentence
-    assert "no pass" in sentence
+    assert "not a pass" in sentence
 
 
 def test_over_several_runs_bad_beats_undecided_beats_good() -> None:
@@ -76,8 +76,8 @@ def test_a_fault_that_left_no_evidence_is_a_threat() -> None:
 
     threats = threats_to(replace(PASS, faults=(idle, never)))
 
-    assert threats[0] == "Fault spike (latency) began and left no evidence that it bit."
-    assert threats[1] == "Fault crash (kill_worker) never began: its trigger did not come."
+    assert threats[0] == "Fault spike (latency) began and left no evidence that it took effect."
+    assert threats[1] == "Fault crash (kill_worker) never began: its trigger did not occur."
 
 
 def test_the_world_a_run_had_is_a_threat_where_it_is_not_the_real_one() -> None:

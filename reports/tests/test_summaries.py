@@ -148,7 +148,7 @@ def test_a_planted_defect_that_was_convicted_is_told_by_one_anomaly_meant_for_it
 
     assert told.count("VIOLATED") == 1
     assert "V8 VIOLATED" in told
-    assert "what befell this record" in told
+    assert "events of this record" in told
     assert "the events around the witnesses" not in told
 
 

@@ -211,7 +211,7 @@ def test_ten_anomalies_are_told_in_full_and_the_rest_is_counted(folder: Path, fo
 
     assert len(in_full) == 10
     assert told.count("Let:") == 10
-    assert "150 found in all; not told in full: 90 phantom, 50 that the checker only counted" in told
+    assert "150 found in all; not explained: 90 phantom, 50 that the checker only counted" in told
 
 
 def test_json_lists_a_hundred_and_counts_the_rest(folder: Path) -> None:

@@ -90,7 +90,7 @@ def test_at_most_ten_anomalies_of_an_invariant_are_told_in_full_and_the_rest_cou
 
     told = [anomaly.explanation is not None for anomaly in verdict.anomalies]
     assert told == [True] * ANOMALIES_IN_FULL + [False] * 3
-    assert rest_of(verdict) == "13 found in all; not told in full: 3 duplicate"
+    assert rest_of(verdict) == "13 found in all; not explained: 3 duplicate"
 
 
 def test_json_has_let_and_then_beside_the_fields_of_the_page(tmp_path: Path) -> None:
@@ -212,8 +212,8 @@ def test_the_closing_lines_say_what_holds_and_under_what(tmp_path: Path) -> None
 
     assert lines == [
         "Still holds: V1 V14 V15 V16 V21",
-        "Guarantee: at-least-once, ordered; seen undisturbed",
+        "Guarantee: at-least-once, ordered; seen without faults",
         "  at-most-once: refuted by V8 duplicate",
-        "  No effects are claimed or shown, so rows in the database are out of its scope.",
-        f"Recovery (V17): not measured, for {UNDISTURBED}",
+        "  No effects are claimed or shown, so the guarantee does not cover rows in the database.",
+        f"Recovery (V17): not measured, because {UNDISTURBED}",
     ]

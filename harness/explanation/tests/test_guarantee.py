@@ -91,7 +91,7 @@ def test_effects_that_are_not_claimed_do_not_hold_delivery_back_and_are_said() -
     found = guarantee(outcomes={"V9": Outcome.NOT_CLAIMED})
 
     assert found.delivery == "fenced-exactly-once"
-    assert "rows in the database are out of its scope" in found.remarks[0]
+    assert "does not cover rows in the database" in found.remarks[0]
 
 
 def test_an_invariant_that_nobody_judged_shows_nothing() -> None:
@@ -146,14 +146,14 @@ def test_reads_are_at_least_once_across_a_restore_and_that_is_no_breach() -> Non
     found = guarantee(restores=2)
 
     assert found.delivery == "fenced-exactly-once"
-    assert any("reads by lookups are at-least-once" in remark for remark in found.remarks)
+    assert any("lookups read at-least-once across a restore" in remark for remark in found.remarks)
 
 
 def test_a_conviction_outside_the_lattice_is_said_beside_it() -> None:
     found = guarantee("V10 missing")
 
     assert found.delivery == "fenced-exactly-once"
-    assert "Violated besides, though that refutes none of these in this history: V10." in found.remarks
+    assert "Also violated, though that refutes no delivery and no order here: V10." in found.remarks
 
 
 def test_the_next_steps_are_the_lowest_and_whatever_else_is_refuted() -> None:

@@ -1,1 +1,1 @@
-"""The system under test: the lookup, the planted defects, and one attempt of a subtask around them."""
+"""The system under test: the lookup, its client and sink, and the parts that a planted defect may replace."""

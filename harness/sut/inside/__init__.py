@@ -1,1 +1,1 @@
-"""What an attempt does to itself because a scenario asks for it, one file a fault."""
+"""The faults that an attempt performs itself: inside faults and faults of calls."""

@@ -1,1 +1,1 @@
-"""The task that a scenario's `task:` asks for: several inputs, and an operator with state by key before the lookups."""
+"""A scenario's `task`: one or two inputs, and an operator with keyed state in front of the lookups."""

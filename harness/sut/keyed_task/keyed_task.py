@@ -1,7 +1,7 @@
-"""A keyed task: what a scenario's `task:` puts around the lookups of one subtask, at every level.
+"""A keyed task: the parts that a scenario's `task` adds in front of the lookups of one subtask, at every level.
 
-Answers to a job graph's vertex with two inputs and a chain of two operators. It adds parts and replaces none:
-source, lookups, coordination and sink are those of a task without it.
+Answers to a vertex of a job graph with two inputs and a chain of two operators. Source, lookups, coordination and sink
+are the same as without it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ __all__ = ["KeyedTask"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedTask:
-    """Of one subtask."""
+    """The keyed task of one subtask."""
 
     inputs: Inputs
     gap_ms: int
     parts: KeyedParts = HONEST_PARTS
 
     def head(self, reader: Reader, *, phases: Phases) -> KeyedHead:
-        """One attempt's operator with state by key, and the inputs in front of it; `reader` hears what is read."""
+        """The keyed operator of one attempt with its inputs; `reader` gets each element that is read."""
         return KeyedHead(
             function=SessionCounter(gap_ms=self.gap_ms, phases=phases),
             inputs=self.inputs,

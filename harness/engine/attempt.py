@@ -253,9 +253,7 @@ class _Task:
             journal=journal,
             phases=inside.phases,
             expect=_expectation(parts, elements, keyed),
-            timers=Timers(
-                loop, MailboxExecutor(mailbox, MAX_PRIORITY)
-            ),  # the harness's own, never of a mutant
+            timers=Timers(loop, MailboxExecutor(mailbox, MAX_PRIORITY)),  # never those of a mutant
             restored=attempt.saved.epoch if attempt.saved else 0,
         )
         operator, workload = scenario.operator, scenario.workload

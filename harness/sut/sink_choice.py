@@ -23,7 +23,7 @@ from harness.sut.phases import Phases
 from harness.sut.prepared_coordination import Later, PreparedCoordination, TwoPhaseCoordination
 from harness.sut.variant import Variant
 
-__all__ = ["AnySink", "ChosenSink"]
+__all__ = ["ChosenSink"]
 
 AnySink = EpochSink | CoordinatedSink
 _SINKS: Final[dict[Sink, type[AnySink]]] = {

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from harness.faults.model.fault import Fault, WorkloadFault
 from harness.faults.real.evidence import Found, Line, acts, measurements
 
-__all__ = ["Shows", "find_calls", "first_taken", "inputs", "measured_calls"]
+__all__ = ["find_calls", "first_taken", "inputs", "measured_calls"]
 
 Shows = Callable[[Line, Sequence[Line]], Line | None]
 """Finds the line that shows the effect of an act; None: there is none."""

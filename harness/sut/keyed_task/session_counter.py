@@ -16,7 +16,7 @@ from harness.workloads.shape import Lookup, StampedLookup
 from reference_impl.functions.process_function import Collector, ProcessContext, RuntimeContext
 from reference_impl.state.state_descriptor import MapStateDescriptor, ValueStateDescriptor
 
-__all__ = ["BY_INPUT", "SESSION", "SessionCounter"]
+__all__ = ["BY_INPUT", "SessionCounter"]
 
 SESSION = ValueStateDescriptor(name="session", value_type=dict[str, int])
 """`ended`: finished sessions of the key; `place`: records in the open session; `ends`: its end, if one is open."""

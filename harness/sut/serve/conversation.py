@@ -29,7 +29,7 @@ from harness.sut.serve.saved_state import elements_of
 from harness.sut.serve.systems import System
 from reference_impl.elements import LatencyMarker, OperatorInput, Record, Watermark, WatermarkStatus
 
-__all__ = ["COMMANDS", "PROTOCOL", "converse"]
+__all__ = ["COMMANDS", "converse"]
 
 PROTOCOL = 1
 

@@ -153,9 +153,7 @@ def run_attempt(parts: AttemptParts) -> int:
         chosen.sink.listen(on_loss=lost.append, on_error=met.append)
         attempt = chosen.take_over(now_ms=place.clock.now_us() // 1000)
         with place.journal(attempt.number) as journal:
-            for code in (
-                lost
-            ):  # errors during the take-over, before the journal could be opened under the attempt's number
+            for code in lost:  # from the take-over, when the journal was not open yet
                 journal.lost_connection("sink", code)
             for code in met:
                 journal.server_error("sink", code)

@@ -99,7 +99,7 @@ class _Planned(Generic[A]):
 
 @dataclass(slots=True, kw_only=True)
 class _Turn(Generic[A]):
-    """One time that a fault acts. Mutable."""
+    """One activation of a fault, with its planned end. Mutable."""
 
     acting: A
     is_over: bool = False

@@ -40,7 +40,7 @@ class BlockingClient:
 
 
 class ConnectionACall:
-    """Opens a connection for each call, and closes it."""
+    """Opens and closes a connection for each call."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint

@@ -37,11 +37,9 @@ class DeadLetterFunction:
         self.function = function
 
     def open(self) -> None:
-        """As the function's own."""
         open_function(self.function)
 
     def close(self) -> None:
-        """As the function's own."""
         close_function(self.function)
 
     def invoke(self, value: Any, handle: ResultHandle) -> None:
@@ -59,11 +57,9 @@ class DeadLetterTimeouts:
         self.invoke = function.invoke
 
     def open(self) -> None:
-        """As the function's own."""
         open_function(self.function)
 
     def close(self) -> None:
-        """As the function's own."""
         close_function(self.function)
 
     def timeout(self, value: Any, handle: ResultHandle) -> None:

@@ -50,11 +50,9 @@ class FaultyCalls:
         self._by_id: Mapping[int, PlannedCalls] = {id_: calls for calls in planned for id_ in calls.ids}
 
     def open(self) -> None:
-        """As the function's own."""
         open_function(self._function)
 
     def close(self) -> None:
-        """As the function's own."""
         close_function(self._function)
 
     def invoke(self, value: Any, handle: ResultHandle) -> None:

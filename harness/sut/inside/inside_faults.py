@@ -87,7 +87,7 @@ class WallClock:
         return round((self.now_ns() - self._origin_ns - now_ns) / _NS_PER_MS, 1)
 
     def set_right(self) -> None:
-        """What a fault did is over."""
+        """Removes the shift."""
         self.shift = _true
 
 

@@ -38,7 +38,6 @@ __all__ = ["KeyedHead"]
 _MAX_PARALLELISM = 8
 """The number of key groups, all of this subtask; few, so that each holds several keys."""
 _SESSIONS = "sessions"
-"""The operator's id."""
 
 
 class KeyedHead:
@@ -164,6 +163,6 @@ def _key_of(lookup: Lookup) -> int:
 
 
 def _finished(futures: OperatorSnapshotFutures) -> KeptState:
-    """The asynchronous part."""
+    """Runs the asynchronous part of the snapshot."""
     state = futures.finalize()
     return KeptState(keyed=state.managed_keyed_state, timers=state.raw_keyed_state)

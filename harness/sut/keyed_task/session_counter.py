@@ -38,7 +38,6 @@ class SessionCounter:
         self._by_input = context.get_map_state(BY_INPUT)
 
     def process_element1(self, value: Lookup, context: ProcessContext, out: Collector) -> None:
-        """A record of input 0."""
         out(self._stamped(value, context, number=0))
 
     def process_element2(self, value: Lookup, context: ProcessContext, out: Collector) -> None:
@@ -52,7 +51,7 @@ class SessionCounter:
         self._session.update({"ended": session["ended"] + 1, "place": 0})
 
     def close(self) -> None:
-        """There is nothing to release."""
+        """Holds no resources."""
 
     def _stamped(self, lookup: Lookup, context: ProcessContext, *, number: int) -> Lookup:
         of_input = (self._by_input.get(number) or 0) + 1

@@ -21,7 +21,7 @@ from typing import BinaryIO
 
 from harness.errors import UsageError, WorldError
 
-__all__ = ["STDIN", "HistoryFile", "opened"]
+__all__ = ["HistoryFile", "opened"]
 
 STDIN = "-"
 _STDIN_NAME = "<stdin>"

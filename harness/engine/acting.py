@@ -156,7 +156,7 @@ class ActingOutside:
 
     def _told(self, error: BaseException) -> BaseException:
         """Wraps the error in one of our own that names the fault and the stage."""
-        stage = "armed" if self.armed_us is None else "healed" if self.healing_us else "kept up"
+        stage = "armed" if self.armed_us is None else "healed" if self.healing_us else "kept active"
         where = f"fault {self.fault.id} ({self.fault.do}) could not be {stage}"
         match error:
             case FloodmarkError():

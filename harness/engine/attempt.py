@@ -154,9 +154,7 @@ def run_attempt(parts: AttemptParts) -> int:
         chosen.sink.listen(on_loss=lost.append, on_error=met.append)
         attempt = chosen.take_over(now_ms=place.clock.now_us() // 1000)
         with place.journal(attempt.number) as journal:
-            for code in (
-                lost
-            ):  # errors during the take-over, before the journal could be opened under the attempt's number
+            for code in lost:  # from the take-over, when the journal was not open yet
                 journal.lost_connection("sink", code)
             for code in met:
                 journal.server_error("sink", code)
@@ -254,9 +252,7 @@ class _Task:
             journal=journal,
             phases=inside.phases,
             expect=_expectation(parts, elements, keyed),
-            timers=Timers(
-                loop, MailboxExecutor(mailbox, MAX_PRIORITY)
-            ),  # the harness's own, never of a mutant
+            timers=Timers(loop, MailboxExecutor(mailbox, MAX_PRIORITY)),  # never those of a mutant
             restored=attempt.saved.epoch if attempt.saved else 0,
         )
         operator, workload = scenario.operator, scenario.workload

@@ -162,7 +162,7 @@ class Opening:
 
 
 class Level(Protocol):
-    """One level of fidelity."""
+    """One level at which scenarios run."""
 
     @property
     def name(self) -> str:

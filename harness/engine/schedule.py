@@ -17,7 +17,7 @@ from harness.faults.model.fault import Fault
 from harness.scenario.model import At, Between
 from harness.scenario.moments import Moments, due_us, shown_by
 
-__all__ = ["UNTIL_EFFECTIVE_US", "Acting", "Place", "Schedule"]
+__all__ = ["Acting", "Place", "Schedule"]
 
 UNTIL_EFFECTIVE_US: Final = 10_000_000
 """How long a fault without a duration is active if no evidence is found."""
@@ -99,7 +99,7 @@ class _Planned(Generic[A]):
 
 @dataclass(slots=True, kw_only=True)
 class _Turn(Generic[A]):
-    """One time that a fault acts. Mutable."""
+    """One activation of a fault, with its planned end. Mutable."""
 
     acting: A
     is_over: bool = False

@@ -24,7 +24,7 @@ from harness.runs.plan import RunPlan
 from harness.scenario.model import Scenario
 from harness.world.world import World
 
-__all__ = ["AttemptReaper", "Ending", "Observer", "Stop", "Watch", "hangs"]
+__all__ = ["AttemptReaper", "Ending", "Watch", "hangs"]
 
 
 class AttemptReaper:

@@ -1,1 +1,1 @@
-"""Faults: what is done to a run, one file a kind (decision 28)."""
+"""The faults that a scenario can inject, one file for each kind (decision 28)."""

@@ -80,7 +80,7 @@ class ClockJump(InsideFault):
         attempt.journal.measured(self.id, "offset", when=when, before_ms=before_ms, after_ms=after_ms)
 
     def found(self, lines: Sequence[Line]) -> Found | None:
-        """In the attempt that acted it out first."""
+        """Looks at the first attempt that performed it."""
         jumps = acts(self.id, lines)
         if not jumps:
             return None

@@ -83,7 +83,7 @@ class SimulatedCut:
         self._cut += link.cut()
 
     def meets(self, link: Link, flight: Flight) -> None:
-        """It is over."""
+        """Messages sent later are not affected."""
 
     def ends(self, link: Link) -> None:
         """There is nothing to undo."""

@@ -52,7 +52,7 @@ class _Ended(ServerFault):
 
 
 class DatabaseKill(_Ended):
-    """Kills the server: it is gone while the block lasts, and what it had acknowledged is there again afterwards."""
+    """Kills the server process; committed data must survive."""
 
     about = (
         "The database server is killed (SIGKILL) and started again on the same port and data when the fault "

@@ -22,7 +22,7 @@ __all__ = ["Down"]
 
 
 class Down(LinkFault):
-    """Takes `link` down."""
+    """Closes `link` for a while."""
 
     about = "The link is down: live connections are closed, new ones refused."
     must_show = "Connections were lost at its beginning or refused during it, with their error codes."

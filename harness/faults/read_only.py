@@ -28,7 +28,7 @@ _VARIABLE = "read_only"
 
 
 class ReadOnly(ServerFault):
-    """Makes the server read-only."""
+    """Switches the server's variable `read_only` on."""
 
     about = (
         "The database server is read-only: it refuses every write, also the commit of an open transaction."

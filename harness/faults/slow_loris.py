@@ -90,7 +90,7 @@ def _is_near(measured: float, asked: float, *, more: float = 0.0) -> bool:
 
 
 def _simulated(*, slice_bytes: int, gap_ms: int, upward: bool) -> Holding:
-    """A few bytes, then a pause, during the handshake, the header and the rows."""
+    """Holds each message by the time that its pieces would take."""
 
     def hold_ms(link: Link, flight: Flight) -> int:
         del link

@@ -1,1 +1,1 @@
-"""A scenario: workload, operator settings, faults and what is expected, as a model and as a YAML file."""
+"""Scenarios: the model, its YAML form, the rules between its parts, and the catalogue."""

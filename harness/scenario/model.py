@@ -17,7 +17,6 @@ from harness.scenario.rules import Standing, breaches
 from harness.scenario_parts.parts import (
     Expectations,
     Level,
-    Link,
     Operator,
     Part,
     Sink,
@@ -25,8 +24,8 @@ from harness.scenario_parts.parts import (
     Workload,
     refuse,
 )
-from harness.scenario_parts.triggers import At, Between, Call, CheckpointDone, Phase, RecordTaken, When
-from harness.scenario_parts.values import Duration, Name, Span
+from harness.scenario_parts.triggers import At, Between, Call, CheckpointDone, Phase, RecordTaken
+from harness.scenario_parts.values import Name, Span
 from harness.verdict import INVARIANTS
 
 __all__ = [
@@ -34,20 +33,14 @@ __all__ = [
     "Between",
     "Call",
     "CheckpointDone",
-    "Duration",
-    "Expectations",
     "Fault",
     "FaultName",
-    "Level",
-    "Link",
     "Operator",
     "Phase",
-    "Pitfall",
     "RecordTaken",
     "Scenario",
     "Sink",
     "Task",
-    "When",
     "Workload",
 ]
 

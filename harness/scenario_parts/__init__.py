@@ -1,1 +1,1 @@
-"""The parts of a scenario that faults need too: written values, sections of the file, and triggers."""
+"""The parts of a scenario that faults need too: value types, sections of the file, and triggers."""

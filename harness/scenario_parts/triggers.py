@@ -19,7 +19,6 @@ from harness.scenario_parts.values import Duration, Whole
 __all__ = [
     "NOT_RECORDED",
     "PHASES",
-    "PHASE_ALIASES",
     "PHASE_FORMS",
     "TRIGGERS",
     "TRIGGER_FORMS",

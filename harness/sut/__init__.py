@@ -1,1 +1,1 @@
-"""The system under test: the lookup, the task and its coordination, and what an attempt does to itself as asked."""
+"""The system under test: the lookup, its client and sink, and the parts that a planted defect may replace."""

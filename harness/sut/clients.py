@@ -1,7 +1,7 @@
-"""Clients of the lookups, each with a mistake that is often made, in the place of the pool; for runs that name it.
+"""Faulty clients of the lookups, each with a common mistake, used in place of the pool (`operator.client`).
 
-Answers to the pitfalls in articles on Flink's asynchronous I/O. Invariant: each answers as the pool does, and loses
-nothing; it is only slower, or takes more of the server than it needs.
+Answers to the pitfalls in articles on Flink's asynchronous I/O. Invariant: each gives the same answers as the pool and
+loses nothing; it is only slower or uses more of the server's resources.
 """
 
 from __future__ import annotations
@@ -21,31 +21,29 @@ __all__ = ["CLIENTS", "BlockingClient", "ConnectionACall", "OpenConnections"]
 
 
 class BlockingClient:
-    """Asks with a blocking client, on the task's thread. Mutable: its one connection."""
+    """Uses a blocking client on the task's thread. Mutable: its one connection."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._connection = connect(endpoint)
         self._connection.autocommit(True)
 
     async def fetch_all(self, sql: str, args: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """No `await` in here: nothing else goes on meanwhile."""
+        """Has no `await`, so it blocks the event loop."""
         with self._connection.cursor() as cursor:
             cursor.execute(sql, tuple(args))
             return list(cursor.fetchall())
 
     def close(self) -> None:
-        """The one."""
         self._connection.close()
 
 
 class ConnectionACall:
-    """Opens a connection for each call, and closes it."""
+    """Opens and closes a connection for each call."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
 
     async def fetch_all(self, sql: str, args: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """A handshake for each row."""
         connection = await self._opened()
         try:
             async with connection.cursor() as cursor:
@@ -68,11 +66,11 @@ class ConnectionACall:
         connection.close()
 
     def close(self) -> None:
-        """Nothing is left."""
+        """There is nothing to close."""
 
 
 class OpenConnections(ConnectionACall):
-    """Opens a connection for each call, and forgets to close it. Mutable: they are held, as a leak holds them."""
+    """Opens a connection for each call and never closes it. Mutable: holds the leaked connections."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(endpoint)
@@ -82,14 +80,14 @@ class OpenConnections(ConnectionACall):
         self._forgotten.append(connection)
 
     def close(self) -> None:
-        """With the process, as it were."""
+        """Closes the leaked connections at the end of the attempt."""
         for connection in self._forgotten:
             with suppress(MySQLError, OSError):
                 connection.close()
 
 
 def _one_connection(endpoint: Endpoint) -> ConnectionPool:
-    """All calls share it, one after the other."""
+    """A pool of one connection, which all calls share one after the other."""
     return ConnectionPool(AsyncMySqlDriver(endpoint), size=1)
 
 
@@ -99,4 +97,4 @@ CLIENTS: Mapping[str, Callable[[Endpoint], Any]] = {
     "connection-a-call": ConnectionACall,
     "open-connections": OpenConnections,
 }
-"""By the name that a scenario's `operator.client` has."""
+"""The clients by their name in a scenario's `operator.client`."""

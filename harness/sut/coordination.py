@@ -1,7 +1,7 @@
-"""Coordination: what leaves the operator goes to the journal and the sink; a checkpoint is one commit.
+"""Coordination: passes the operator's output to the journal and the sink; a checkpoint is one commit.
 
-Answers to Flink's subtask checkpoint coordinator, with the sink as its only participant. Invariant: journal
-first, sink second, so that nothing can be visible that was not written down.
+Answers to Flink's subtask checkpoint coordinator, with the sink as its only participant. Invariant: an output is
+written to the journal before the sink, so nothing can become visible that is not in the history.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Coordination", "JournalledSubtask", "TaskJournal"]
 
 
 class TaskJournal(Protocol):
-    """Where a task's doings are written: to a file at levels live and spark, to memory at sim."""
+    """The journal of a task: a file at levels live and spark, memory at sim."""
 
     def took_record(
         self, *, position: int, id: int, key: Any, ts: int | None, expect: Sequence[Any] | None
@@ -37,15 +37,15 @@ class TaskJournal(Protocol):
 
 
 class JournalledSubtask:
-    """What every coordination does: write down first, hand to the sink second; the operator's `emit`.
+    """The common part of all coordinations: journals input, output and snapshots, and passes output to the sink.
 
-    `expect` says which results a lookup should give; None: not known.
+    `expect` gives the expected results of a lookup; None: not known.
     """
 
     is_complete_at_once: ClassVar[bool] = False
     """Whether a checkpoint is complete when `completes` returns."""
     cuts_at_end = True
-    """Whether the task takes its last checkpoint itself, or waits to be asked for it."""
+    """Whether the task triggers its last checkpoint itself, or waits until it is triggered."""
 
     def __init__(
         self,
@@ -61,10 +61,10 @@ class JournalledSubtask:
         self._expect = expect
 
     def listens(self, notify: Callable[[int], None]) -> None:
-        """`notify` sends the task the mail that a checkpoint is complete; nothing here needs it."""
+        """Sets the function that notifies the task of completed checkpoints; not needed here."""
 
     def takes(self, element: OperatorInput) -> None:
-        """An element enters the operator."""
+        """Called when an element enters the operator."""
         if type(element) is Record:
             lookup, position = element.value, element.position
             assert position is not None, "a source numbers its elements"
@@ -83,7 +83,7 @@ class JournalledSubtask:
         self._phases.reach("accept")
 
     def emit(self, element: OperatorInput) -> None:
-        """An element leaves the operator."""
+        """Called when an element leaves the operator."""
         if type(element) is Record:
             result = element.value
             if type(result) is Enriched:
@@ -92,9 +92,7 @@ class JournalledSubtask:
                 self._phases.reach("emit")
             else:
                 assert type(result) is DeadLetter, "every result knows its record"
-                self._sink.write_dead_letter(
-                    id=result.id, error=result.error
-                )  # the journal has it since its last call failed
+                self._sink.bury(id=result.id, error=result.error)  # journalled when its last call failed
         elif type(element) is Watermark:
             self._journal.emits_watermark(element.timestamp)
             self._phases.reach("wm")
@@ -102,7 +100,7 @@ class JournalledSubtask:
             raise _foreign(element)
 
     def snapped(self, checkpoint: Checkpoint) -> list[dict[str, Any]]:
-        """Write down what the checkpoint holds; as it is to be stored."""
+        """Journals the content of the checkpoint and returns its elements in stored form."""
         self._phases.reach("snap.begin")
         half = len(checkpoint.elements) // 2
         elements = [saved(element) for element in checkpoint.elements[:half]]
@@ -114,27 +112,27 @@ class JournalledSubtask:
         return elements
 
     def source_exhausted(self) -> None:
-        """No element is left to read."""
+        """The source has no more elements."""
         self._journal.source_exhausted()
         self._phases.reach("drain")
 
     def finishing(self) -> None:
-        """Everything has left; the next checkpoint is the last."""
+        """All data has been emitted; the next checkpoint is the last."""
 
     def declines(self, number: int) -> None:
-        """The task takes no part in checkpoint `number`."""
+        """The task declines checkpoint `number`."""
 
     def completed(self, number: int) -> None:
         """Checkpoint `number` is complete."""
 
     def drained(self) -> None:
-        """Everything has left and is committed."""
+        """All data has been emitted and committed."""
         self._journal.drained()
         self._phases.reach("close")
 
 
 class Coordination(JournalledSubtask):
-    """One attempt's, with an atomic sink; a `harness.engine.subtask.Coordination`."""
+    """The coordination of one attempt with an atomic sink; a `harness.engine.subtask.Coordination`."""
 
     is_complete_at_once: ClassVar[bool] = True
     _sink: Sink
@@ -143,7 +141,7 @@ class Coordination(JournalledSubtask):
         super().__init__(sink=sink, **parts)
 
     def completes(self, checkpoint: Checkpoint) -> None:
-        """Snapshot, outputs and epoch in one transaction; requests in flight are left alone."""
+        """Commits snapshot, outputs and epoch in one transaction; calls in flight are not affected."""
         elements = self.snapped(checkpoint)
         self._journal.committing(checkpoint.number)
         self._sink.commit(checkpoint.number, position=checkpoint.position, elements=elements)

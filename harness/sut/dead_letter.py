@@ -1,8 +1,8 @@
-"""Dead letters: a record whose last try failed leaves as a letter to somebody, and its task goes on.
+"""Dead letters: a record whose last try failed is written to a dead-letter table, and its task goes on.
 
-Answers to a side output for what failed (Flink's late-data tag, by intent). The call's failure becomes a result, so
-the operator emits it in its place, once, and a checkpoint carries it. Invariant: a record goes to the dead letters or
-fails the task, never both; before it does, it has had all its tries.
+Answers to a Flink side output for failed records. The call's failure becomes a result, so the operator emits it once,
+in its place, and a checkpoint contains it. Invariant: after all its tries, a failed record either goes to the dead
+letters or fails the task, never both.
 """
 
 from __future__ import annotations
@@ -19,60 +19,55 @@ __all__ = ["DeadLetter", "DeadLetterFunction", "DeadLetterTimeouts", "is_dead_le
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
-    """Record `id` has no result; `error` says why."""
+    """The result of record `id` whose lookup failed with `error`."""
 
     id: int
     error: str
 
 
 def is_dead_letter(results: Sequence[Any]) -> bool:
-    """Whether these results stand for a failure: what a retry strategy is to ask."""
+    """Whether these results stand for a failure; the predicate of a retry strategy."""
     return bool(results) and type(results[0]) is DeadLetter
 
 
 class DeadLetterFunction:
-    """`function`, whose failures are results; an `AsyncFunction`."""
+    """Wraps an `AsyncFunction` so that its failures become `DeadLetter` results."""
 
     def __init__(self, function: AsyncFunction) -> None:
         self.function = function
 
     def open(self) -> None:
-        """As the function's own."""
         open_function(self.function)
 
     def close(self) -> None:
-        """As the function's own."""
         close_function(self.function)
 
     def invoke(self, value: Any, handle: ResultHandle) -> None:
-        self.function.invoke(value, _Letterbox(value.id, handle))
+        self.function.invoke(value, _DeadLetterHandle(value.id, handle))
 
     def timeout(self, value: Any, handle: ResultHandle) -> None:
-        self.function.timeout(value, _Letterbox(value.id, handle))
+        self.function.timeout(value, _DeadLetterHandle(value.id, handle))
 
 
 class DeadLetterTimeouts:
-    """`function`, whose timeouts alone are dead letters; an `AsyncFunction`."""
+    """Wraps an `AsyncFunction` so that only its timeouts become `DeadLetter` results."""
 
     def __init__(self, function: AsyncFunction) -> None:
         self.function = function
         self.invoke = function.invoke
 
     def open(self) -> None:
-        """As the function's own."""
         open_function(self.function)
 
     def close(self) -> None:
-        """As the function's own."""
         close_function(self.function)
 
     def timeout(self, value: Any, handle: ResultHandle) -> None:
-        """See `AsyncFunction`: a failure is the result `DeadLetter`."""
-        self.function.timeout(value, _Letterbox(value.id, handle))
+        self.function.timeout(value, _DeadLetterHandle(value.id, handle))
 
 
-class _Letterbox:
-    """`handle`, to which a failure is the result `DeadLetter`."""
+class _DeadLetterHandle:
+    """Wraps a result handle so that `fail` completes it with a `DeadLetter`."""
 
     __slots__ = ("_handle", "_id")
 

@@ -1,7 +1,7 @@
-"""Enrichment: the lookup as the operator calls it, each result with the record that it belongs to.
+"""Enrichment: wraps the lookup for the operator, and tags each result with its record.
 
-Invariant: a result knows its record and its place all the way to the sink, so a result that is emitted
-under another record, twice, or not at all can be told from the rows alone.
+Invariant: a result carries its record's id and its index up to the sink, so the rows alone show a result that was
+emitted for a wrong record, twice, or not at all.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Enriched(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def enrich(function: LookupFunction, pool: object) -> Callable[[Lookup], Coroutine[Any, Any, list[Enriched]]]:
-    """`function` as the operator wants it: a list for every record; None is no result, a value is one."""
+    """Wraps `function` to return a list of results; None becomes no result, a single value one result."""
 
     async def call(lookup: Lookup) -> list[Enriched]:
         return _enriched(lookup, stamped(lookup, _as_list(await function(lookup, pool))))
@@ -39,7 +39,7 @@ def enrich(function: LookupFunction, pool: object) -> Callable[[Lookup], Corouti
 
 
 def stamped(lookup: Lookup, values: list[Any]) -> list[Any]:
-    """`values` with what the operator in front of the lookup made of its record, if there is one."""
+    """`values` with the stamp of the keyed operator in front of the lookup, if there is one."""
     if not isinstance(lookup, StampedLookup):
         return values
     return [{**lookup.stamp, **(value if isinstance(value, dict) else {"value": value})} for value in values]
@@ -56,12 +56,12 @@ def _enriched(lookup: Lookup, values: Sequence[Any]) -> list[Enriched]:
 
 
 def answer_timeouts(values: Sequence[Any]) -> Callable[[Lookup], list[Enriched]]:
-    """What stands in for the results of a record that timed out (A45)."""
+    """The default results of a record that timed out (A45)."""
     return lambda lookup: _enriched(lookup, values)
 
 
 class CallJournal(Protocol):
-    """Where calls and outcomes are written: to a file at levels live and spark, to memory at sim."""
+    """The journal of calls and outcomes: a file at levels live and spark, memory at sim."""
 
     def called(self, *, id: int, attempt: int) -> None:
         """A call begins."""
@@ -76,14 +76,14 @@ class CallJournal(Protocol):
         values: Sequence[Any] | None,
         error: str | None,
     ) -> None:
-        """An outcome was accepted."""
+        """The operator accepted an outcome."""
 
     def dead(self, *, id: int) -> None:
         """The record goes to the dead letters."""
 
 
 class JournalProbe:
-    """The operator's probe: journals calls and outcomes, and is where a call may be an attempt's last."""
+    """The operator's probe: journals calls and outcomes, and reports the phases `call` and `result`."""
 
     def __init__(self, journal: CallJournal, phases: Phases) -> None:
         self._journal = journal
@@ -103,7 +103,7 @@ class JournalProbe:
         results: Sequence[Enriched | DeadLetter] | None = None,
         error: BaseException | None = None,
     ) -> None:
-        """See `reference_impl.operator.probe.Probe`; a dead letter is the failure that it stands for."""
+        """As in `reference_impl.operator.probe.Probe`; a dead letter is journalled as the failure behind it."""
         if results and type(results[0]) is DeadLetter:
             self._gave_up(record, attempt, ending, results[0], final=final)
         else:
@@ -134,6 +134,6 @@ class JournalProbe:
 
 
 def _values(results: Sequence[Enriched | DeadLetter]) -> list[Any]:
-    if len(results) == 1:  # nearly always, and a comprehension costs as much as all the rest
-        return [results[0].value]  # type: ignore[union-attr]  # a dead letter is dealt with above
+    if len(results) == 1:  # the usual case, without the cost of a comprehension
+        return [results[0].value]  # type: ignore[union-attr]  # dead letters are handled by the caller
     return [result.value for result in results]  # type: ignore[union-attr]

@@ -1,8 +1,7 @@
-"""Calls that go wrong by themselves: stands around the function and its handles, where faults of calls act.
+"""Faults of calls: wraps the function and its result handles.
 
-Answers to a user's function with a bug for one record, and to an adapter that loses a callback or repeats it. The same
-for every function at every level. Invariant: what is done to a call is written down before it is done; a call that no
-fault picks goes through untouched.
+Answers to a user function that has a bug for one record, and to a client that loses or repeats a callback. Invariants:
+an act on a call is journalled before it is performed; calls that no fault selects are passed through unchanged.
 """
 
 from __future__ import annotations
@@ -20,22 +19,22 @@ __all__ = ["FaultyCalls", "PlannedCalls", "Poisoned"]
 
 
 class Poisoned(Exception):
-    """What a poisoned record's call raises."""
+    """The error of a poisoned record's call."""
 
 
 @dataclass(slots=True, kw_only=True)
 class PlannedCalls:
-    """The calls on which a fault acts. Mutable: `left` counts down."""
+    """The calls on which one fault acts. Mutable: `left` counts down."""
 
     fault: CallFault
     ids: range
-    """The records that it picks."""
+    """The ids of its records."""
     left: int
-    """How many calls it still acts on."""
+    """How many calls it will still act on."""
 
 
 class FaultyCalls:
-    """`function` with faults around its calls; an `AsyncFunction`. `die` ends the process."""
+    """Wraps an `AsyncFunction` with the faults of its calls; `die` ends the process."""
 
     def __init__(
         self,
@@ -51,11 +50,9 @@ class FaultyCalls:
         self._by_id: Mapping[int, PlannedCalls] = {id_: calls for calls in planned for id_ in calls.ids}
 
     def open(self) -> None:
-        """As the function's own."""
         open_function(self._function)
 
     def close(self) -> None:
-        """As the function's own."""
         close_function(self._function)
 
     def invoke(self, value: Any, handle: ResultHandle) -> None:
@@ -75,7 +72,7 @@ class FaultyCalls:
 
 
 class _Struck:
-    """One call; a `StruckCall`."""
+    """One call that a fault acts on; a `StruckCall`."""
 
     def __init__(
         self,
@@ -104,7 +101,7 @@ class _Struck:
 
 
 class _PassedOn:
-    """A handle each use of which goes through a fault."""
+    """Wraps a result handle so that each use goes through the fault."""
 
     def __init__(self, handle: ResultHandle, pass_on: PassOn) -> None:
         self._handle = handle

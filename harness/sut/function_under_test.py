@@ -1,7 +1,7 @@
-"""The function under test as the operator calls it: the lookup, its client, and what becomes of its failures.
+"""The function under test as the operator calls it: the lookup with its client, timeout handler and dead letters.
 
-Answers to the `RichAsyncFunction` of a job. Invariant: what a scenario says of calls (their client, their timeout,
-their faults, dead letters) is put around the lookup here and nowhere else, in that order.
+Answers to the `RichAsyncFunction` of a job. Invariant: all settings of a scenario for calls wrap the lookup here, in
+this order: client, timeout handler, faults of calls, dead letters.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from reference_impl.operator.functions import AsyncFunction, OnTimeout, answer_t
 __all__ = ["FunctionUnderTest"]
 
 _CONNECTIONS_MAX = 50
-"""Of one subtask's pool, unless the scenario says otherwise; two subtasks stay below a server's usual limit of 151."""
+"""The default limit of a subtask's pool; two subtasks stay below a server's default limit of 151 connections."""
 
 
 class FunctionUnderTest:
-    """Of one attempt: `function`, and the client that it asks through, which is closed with it.
+    """The function of one attempt and its client, which is closed with it.
 
-    `client` makes a client with a mistake that the scenario names; `around_calls` puts the faults of calls around the
-    function.
+    `client` creates a faulty client that the scenario names; `around_calls` wraps the function with the faults of
+    calls.
     """
 
     def __init__(
@@ -53,13 +53,13 @@ class FunctionUnderTest:
             else client(settings.client)
         )
         self.lookup: LookupFunction = load_lookup(plan.sut, nonces=journal if plan.sut in SUTS else None)
-        """As it was given; what a look at the stack would find."""
+        """The unwrapped lookup, for the loop watch."""
         function = _around(variant.lookup(self.lookup), self._client, settings, loop=loop)
         function = around_calls(function)
         self.function = DeadLetterFunction(function) if settings.on_error == "dead-letter" else function
 
     def close(self) -> None:
-        """Give the client up, and write down what its pool counted."""
+        """Closes the client and journals the counters of its pool."""
         self._client.close()
         if isinstance(self._client, ConnectionPool):
             pool = self._client
@@ -109,15 +109,14 @@ class _SilentTimeouts:
         self._function = function
 
     def timeout(self, value: Any, handle: Any) -> None:
-        """Whoever should answer forgets to."""
+        """Completes nothing."""
 
     def close(self) -> None:
-        """As the function's own."""
         self._function.close()
 
 
 class _LateAnswers:
-    """A function whose timeouts cancel no call: its answer comes late, and the operator must take no notice (A45)."""
+    """A function whose timeout does not cancel the call: its late answer must be ignored by the operator (A45)."""
 
     def __init__(self, function: Any, *, on_timeout: OnTimeout) -> None:
         self.invoke = function.invoke
@@ -125,5 +124,5 @@ class _LateAnswers:
         self._on_timeout = on_timeout
 
     def timeout(self, value: Any, handle: Any) -> None:
-        """Answer for the call, which goes on."""
+        """Completes the record; the call goes on."""
         answer_timeout(self._on_timeout, value, handle)

@@ -1,10 +1,10 @@
-"""Gated inputs: a source split over the inputs of a task, and read through its gate, in the order of its positions.
+"""Gated inputs: splits a source over the inputs of a task and reads them through an input gate, in source order.
 
 Answers to a `StreamTwoInputProcessor` over a `CheckpointedInputGate` with its barrier handler and
-`StatusWatermarkValve`. Barriers and watermarks stand in each input. Invariant: of the inputs' heads the one with the
-lowest position is taken, waited for if it is not due, so equal sources are merged equally in every attempt; a barrier
-is taken as soon as it is a head, so its input is blocked until the others have come to theirs; and what a checkpoint
-says of the source is where its barriers stand.
+`StatusWatermarkValve`. Every input has its own barriers and watermarks. Invariants: the element with the lowest
+position is taken next (after a wait, if it is not due), so every attempt merges the inputs in the same order; a barrier
+at the head of an input is taken at once and blocks that input until the other barriers have arrived; a checkpoint's
+source position is the position of its barriers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["GatedInputs"]
 
 
 class GatedInputs:
-    """One attempt's; a `StreamInputProcessor`. Mutable."""
+    """The inputs of one attempt; a `StreamInputProcessor`. Mutable."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class GatedInputs:
         self._reader = reader
         self._chain = chain
         self._doors = chain.doors
-        """Of the head, which has two also if the task has one input."""
+        """The inputs of the head operator; two, even if the task has only one input."""
         self._due = due
         self._channels = [InputChannel(InputChannelInfo(0, number)) for number in range(inputs.count)]
         gate = InputGate(self._channels)
@@ -65,11 +65,11 @@ class GatedInputs:
         self._read = _Read()
         self._position = position
         self._cut: _Cut | None = None
-        """The checkpoint whose barriers come next, or came last."""
+        """The checkpoint whose barriers are next, or came last."""
         self._behind = position
-        """Up to this position barriers were looked for; a restored one is not cut again."""
+        """Barriers were searched up to this position; a restored checkpoint is not taken again."""
         self._stood_at: dict[int, int] = {}
-        """By checkpoint: where its barriers stand."""
+        """The barrier position of each checkpoint."""
         self._has_begun = False
         self._has_ended = False
 
@@ -81,7 +81,7 @@ class GatedInputs:
         return self._due.is_available
 
     def process_input(self) -> DataInputStatus:
-        """One element through the gate into the head, then the barriers that are heads of their inputs now."""
+        """Passes one element through the gate into the head, then the barriers that are now at the head of an input."""
         if not self._has_begun:
             self._has_begun = True
             self._bring_barriers()
@@ -102,32 +102,32 @@ class GatedInputs:
         return DataInputStatus.MORE_AVAILABLE
 
     def advance_to_end_of_event_time(self) -> None:
-        """The workload ends with the watermark that it wants."""
+        """Does nothing: the workload has its own last watermark."""
 
     def stop(self, mode: StopMode) -> bool:
-        """Nothing takes savepoints that end the job."""
+        """Does nothing: stop-with-savepoint is not used."""
         del mode
         return False
 
     def cut_at(self, checkpoint: int) -> int:
-        """Where the barriers of `checkpoint` stand; the last one has none: it is at the end."""
+        """The barrier position of `checkpoint`; for the last one, which has no barriers, the end."""
         return self._stood_at.get(checkpoint, self._position)
 
     # -------------------------------------------------------------------------------------------- elements
 
     def _due_ms(self, position: int) -> int:
-        """Once it is due on each input over which it comes."""
+        """When the element at `position` is due on all its inputs."""
         over = self._inputs.over(position) if position < len(self._inputs) else ()
         return self._source.due_ms(position) + max(map(self._inputs.lag_ms, over), default=0)
 
     def _carried(self, number: int, element: ChannelElement) -> OperatorInput | None:
-        """`element` comes over input `number`; what leaves the gate and the valve."""
+        """Puts `element` into input `number`; returns the element that leaves the gate and the valve."""
         self._channels[number].put(element)
         self._gate.emit_next(self._read)
         return self._read.taken()
 
     def _risen(self, position: int, mark: int) -> Watermark:
-        """The watermark stands in every input; what the valve lets out knows no position, so it gets its own."""
+        """Puts the watermark into every input; returns the combined one from the valve, with its position added."""
         risen: OperatorInput | None = None
         for number in self._inputs.over(position):
             said = Watermark(timestamp=self._inputs.timestamp(number, mark), position=position)
@@ -136,7 +136,7 @@ class GatedInputs:
         return Watermark(timestamp=risen.timestamp, position=position)
 
     def _feed(self, element: OperatorInput | None, *, into: Sequence[Emit]) -> None:
-        """A record goes in by the door of its input, a watermark, which has come over all inputs, by every door."""
+        """Passes a record to the head's input of the same number, a combined watermark to all of them."""
         assert element is not None, "an input is not blocked that holds what comes next"
         self._reader.takes(element)
         self._position += 1
@@ -144,7 +144,7 @@ class GatedInputs:
             door(element)
 
     def _end(self) -> DataInputStatus:
-        """The data, then the channels."""
+        """Ends the data, and in the next call the channels."""
         if self._has_ended:
             return self._tell_all(EndOfPartition())
         self._has_ended = True
@@ -163,7 +163,7 @@ class GatedInputs:
     # -------------------------------------------------------------------------------------------- barriers
 
     def _bring_barriers(self) -> None:
-        """Those that are heads of their inputs; the last one of a checkpoint begins it."""
+        """Passes the barriers that are at the head of their inputs; the last one of a checkpoint triggers it."""
         position = self._position
         cut = self._next_cut(position)
         if cut is None:
@@ -190,26 +190,25 @@ class GatedInputs:
 
 
 class _Cut:
-    """A checkpoint whose barriers are yet to come. Mutable."""
+    """A checkpoint with barriers still to come. Mutable."""
 
     def __init__(self, number: int, position: int, inputs: int) -> None:
         self.number = number
         self.position = position
         self.missing = list(range(inputs))
-        """The inputs that have not brought theirs."""
+        """The inputs whose barrier has not arrived."""
 
 
 class _Read:
-    """What has left the gate. Mutable: holds the last element until it is taken."""
+    """The gate's output. Mutable: holds the last element until it is taken."""
 
     def __init__(self) -> None:
         self._element: OperatorInput | None = None
 
     def emit(self, element: OperatorInput, /) -> None:
-        """An element has left."""
         self._element = element
 
     def taken(self) -> OperatorInput | None:
-        """What has left since this was asked last."""
+        """The element that has left since the last call; None: none has."""
         element, self._element = self._element, None
         return element

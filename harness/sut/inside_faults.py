@@ -1,8 +1,8 @@
-"""The inside faults of one attempt: what a scenario asks it to do to itself, wired to what each waits for.
+"""The faults that one attempt performs itself, each connected to its trigger.
 
-Answers to Jepsen's nemesis, moved into the process. A fault acts once in a subtask's life (those of calls: as
-often as asked), whatever number of attempts that life has; an attempt without faults is wired to nothing.
-Faults of the checkpoint store act on the writes of their own time alone.
+Answers to Jepsen's nemesis, inside the process. Invariants: a fault acts once over all attempts of a subtask (a fault
+of calls: `times` times); an attempt without faults has no hooks; faults of the checkpoint store act only on writes
+during their time.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["InsideFaults", "StoreTrouble", "WallClock"]
 
 
 class StoreTrouble:
-    """One attempt's; a `SiteStore`. Mutable: what acts on its writes now, each with the instant when it is over."""
+    """The checkpoint store of one attempt, for faults; a `SiteStore`. Mutable: holds the active acts and their ends."""
 
     def __init__(self, store: CheckpointStore) -> None:
         self._store = store
@@ -45,7 +45,7 @@ class StoreTrouble:
         store.trouble = self.before_write
 
     def before_write(self) -> None:
-        """By the store: take the time, or raise the OSError, that a fault asks for."""
+        """Called by the store before each write: runs the active acts, which may block or raise an OSError."""
         for until_us, meet in self._acting:
             if monotonic_us() < until_us:
                 meet()
@@ -68,10 +68,10 @@ def _true(at_ns: int) -> int:
 
 
 class WallClock:
-    """An attempt's one door to the time of day, which a fault may set, stop, or make run too fast.
+    """The wall clock of an attempt, which faults may set, stop or make drift.
 
-    Answers to `System.currentTimeMillis` as an operator's code would ask it; the honest operator never asks
-    (T1). What a fault moved is measured through this same door. Mutable: `shift` may be replaced.
+    Answers to `System.currentTimeMillis`; a correct operator never reads it (T1). The evidence of a clock fault is
+    measured through it too. Mutable: faults replace `shift`.
     """
 
     def __init__(self) -> None:
@@ -79,17 +79,16 @@ class WallClock:
         self.shift: Shift = _true
 
     def now_ns(self) -> int:
-        """The time of day, as the clock has it."""
+        """The shifted time of day."""
         now_ns = monotonic_us() * _NS_PER_US
         return self._origin_ns + now_ns + self.shift(now_ns)
 
     def offset_ms(self) -> float:
-        """How far it is ahead of the monotonic clock, less what it was ahead when it was made."""
         now_ns = monotonic_us() * _NS_PER_US
         return round((self.now_ns() - self._origin_ns - now_ns) / _NS_PER_MS, 1)
 
     def set_right(self) -> None:
-        """What a fault did is over."""
+        """Removes the shift."""
         self.shift = _true
 
 
@@ -98,7 +97,7 @@ _FIRST_RECORD = Phase(phase="accept", hit=1)
 
 
 class InsideFaults:
-    """Those of attempt `attempt` of `subtask`. Mutable: the calls' faults count."""
+    """The faults of one attempt of `subtask`. Mutable: faults of calls count down."""
 
     def __init__(
         self,
@@ -126,12 +125,11 @@ class InsideFaults:
         self.phases = PhaseHooks(tuple(self._hooks()), past=self._past, journal=journal, subtask=subtask)
 
     def wall_ns(self) -> int:
-        """The attempt's wall clock, which faults set."""
         return self.wall_clock.now_ns()
 
     @property
     def shaping(self) -> list[Fault]:
-        """Those that are in what the source sends."""
+        """The faults that change what the source sends."""
         return [fault for fault in self._faults if isinstance(fault, ShapingFault)]
 
     # ------------------------------------------------------------------------------------------- phases
@@ -141,7 +139,7 @@ class InsideFaults:
             act_of_fault = self._act_of(fault)
             if act_of_fault is not None:
                 yield from self._hook(fault, self._repeated(fault, act_of_fault))
-        for crash in self._crashes:  # behind all others of its phase, for nothing comes after it
+        for crash in self._crashes:  # after all other hooks of its phase, because the process ends there
             act = partial(self._crash, crash)
             at = Phase.model_validate({"phase": crash.phase, "hit": crash.hit})
             yield PhaseHook(waits=Awaited(fault=crash.fault, when=at, subtask=crash.subtask), act=act)
@@ -156,10 +154,10 @@ class InsideFaults:
             case At() | Between() if not self._past.acted[fault.id]:
                 self._at(fault, act)
             case _:
-                """A record: the source is watched."""
+                """A record trigger: see `around_source`."""
 
     def _at(self, fault: Fault, act: Act) -> None:
-        """When its time since the subtask's first record has passed."""
+        """Schedules the act at its time, counted from the subtask's first record."""
         after_ms = instant_ms(fault, seed=self._plan.seed)
         assert after_ms is not None, "it waits for a time"
         now_us = monotonic_us()
@@ -181,7 +179,7 @@ class InsideFaults:
     # --------------------------------------------------------------------------------------------- acts
 
     def _act_of(self, fault: Fault) -> Act | None:
-        """What it does at its moment; None: it has no moment, for it is in the source or in the calls."""
+        """The act at its trigger; None: it changes the source or the calls instead."""
         return partial(fault.inside, self._site) if fault.attempts_own else None
 
     def _crash(self, crash: Crash) -> None:
@@ -191,7 +189,7 @@ class InsideFaults:
     # --------------------------------------------------------------------------------- source and calls
 
     def around_source(self, source: SubtaskSource, elements: LookupSource) -> Source:
-        """`source`, with what waits for one of its records."""
+        """Wraps `source` so that it performs the acts with a record trigger."""
         acts: dict[int, Act] = {}
         for fault in self._faults:
             act = self._act_of(fault)
@@ -200,7 +198,7 @@ class InsideFaults:
         return WatchedSource(source, acts) if acts else source
 
     def around_calls(self, function: AsyncFunction) -> AsyncFunction:
-        """`function`, with the faults of calls."""
+        """Wraps `function` with the faults of calls."""
         planned = [self._planned(fault) for fault in self._faults if isinstance(fault, CallFault)]
         if not planned:
             return function

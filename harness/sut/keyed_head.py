@@ -1,10 +1,8 @@
-"""A keyed task and its head: what a scenario's `task:` puts in front of the lookups of a subtask, at every level.
+"""The keyed head: the operator with keyed state in front of the lookups, and its state in checkpoints.
 
-Answers to a vertex with two inputs and a chain of two operators, the head a `KeyedCoProcessOperator`; source, lookups,
-coordination and sink are those of a task without it. What every record should be stamped with says
-`harness.workloads.lookups`, which shares no code with it. Invariant: a checkpoint holds the head's
-state and its timers in front of the elements of the lookups, all of one instant between two elements; so it goes
-wherever elements go, into the same transaction, and is taken over before the first of them is replayed.
+Answers to a `KeyedCoProcessOperator` at the head of an `OperatorChain`. Invariant: a checkpoint holds the head's state
+and timers in front of the elements of the lookups, all snapshot between the same two elements. They are stored in the
+same transaction, and restored before the first element is replayed.
 """
 
 from __future__ import annotations
@@ -39,13 +37,12 @@ from reference_impl.task.positioned_input import DueTime, Reader, Source
 __all__ = ["KeyedHead", "KeyedTask"]
 
 _MAX_PARALLELISM = 8
-"""Key groups, all of them this subtask's: few, so that each holds several keys."""
+"""The number of key groups, all of this subtask; few, so that each holds several keys."""
 _SESSIONS = "sessions"
-"""The operator's id."""
 
 
 class KeyedHead:
-    """A `harness.engine.subtask.Head`. Mutable: has its state from `link` on, and its parts from their building on."""
+    """A `harness.engine.subtask.Head`. Mutable: `link` reads its state and the chain builds its parts."""
 
     def __init__(
         self, *, function: SessionCounter, inputs: Inputs, parts: KeyedParts, reader: Reader, phases: Phases
@@ -61,7 +58,7 @@ class KeyedHead:
         self._services: InternalTimerServices
 
     def link(self, replayed: Iterator[Any]) -> OperatorLink:
-        """The operator, with the state that stands in front of the lookups' elements (C45)."""
+        """The operator, with the state from the front of the lookups' elements (C45)."""
         first = next(replayed, None)
         if isinstance(first, TaskState):
             self._kept = self._keeping.state(first.text)
@@ -72,7 +69,7 @@ class KeyedHead:
         )
 
     def elements(self, states: Mapping[str, OperatorSubtaskState]) -> tuple[TaskState]:
-        """The state as it is stored."""
+        """The state in its stored form."""
         return (TaskState(text=states[_SESSIONS].raw_operator_state),)
 
     def inputs(
@@ -86,7 +83,6 @@ class KeyedHead:
         timers: Timers,
         executor: MailboxExecutor,
     ) -> GatedInputs:
-        """The gate in front of the operator."""
         return GatedInputs(
             source,
             inputs=self._inputs,
@@ -106,7 +102,7 @@ class KeyedHead:
     def _built_operator(
         self, *, timers: Timers, emit: Callable[[OperatorInput], None], **parts: Any
     ) -> KeyedCoProcessOperator:
-        """With what was kept."""
+        """Builds the operator and restores its state."""
         del parts
         all_groups = KeyGroupRange(start=0, end=_MAX_PARALLELISM - 1)
         self._backend = self._parts.backend(
@@ -144,7 +140,7 @@ class KeyedHead:
 
 
 class _KeptStateHandler:
-    """`handler`, whose asynchronous part also writes the state down as text."""
+    """Wraps a state handler so that the asynchronous part of a snapshot also encodes the state as text."""
 
     def __init__(self, handler: StreamOperatorStateHandler, keeping: Keeping) -> None:
         self._handler = handler
@@ -158,7 +154,6 @@ class _KeptStateHandler:
     def snapshot_state(
         self, operator: Any, metadata: CheckpointMetaData, options: CheckpointOptions
     ) -> OperatorSnapshotFutures:
-        """The synchronous part is the handler's."""
         futures = self._handler.snapshot_state(operator, metadata, options)
         text = SnapshotFuture.calling(lambda: self._keeping.text(lambda: _finished(futures)))
         return OperatorSnapshotFutures(raw_operator_state=text)
@@ -169,7 +164,7 @@ def _key_of(lookup: Lookup) -> int:
 
 
 def _finished(futures: OperatorSnapshotFutures) -> KeptState:
-    """The asynchronous part."""
+    """Runs the asynchronous part of the snapshot."""
     state = futures.finalize()
     return KeptState(keyed=state.managed_keyed_state, timers=state.raw_keyed_state)
 

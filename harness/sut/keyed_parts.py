@@ -1,7 +1,7 @@
-"""The parts of a keyed task that a planted defect may replace; the default of each is the honest one.
+"""The parts of a keyed task that a planted defect may replace; the default of each is the correct part.
 
-Answers to mutation testing, as `harness.sut.variant`, of which these parts are one.
-Invariant: a part changes what is under test and never draws, so equal seeds stay equal runs.
+Answers to mutation testing, like `harness.sut.variant`, which contains them. Invariant: a part draws no random number,
+so equal seeds give equal runs.
 """
 
 from __future__ import annotations
@@ -40,23 +40,22 @@ __all__ = [
 
 
 class BuildBarrierHandler(Protocol):
-    """Builds who brings the barriers of the inputs together."""
+    """Builds the barrier handler of the inputs."""
 
     def __call__(
         self, *, task: CheckpointableTask, inputs: Sequence[CheckpointableInput], timers: Timers
     ) -> CheckpointBarrierHandler:
-        """For one task."""
+        """Builds it for one task."""
 
 
 class Keeping:
-    """What becomes of the state between the snapshot and the sink, and on the way back; of one attempt. Mutable."""
+    """Encodes the state of one attempt for the sink and decodes it on restore. Mutable."""
 
     def text(self, finish: Callable[[], KeptState]) -> str:
-        """What is stored of a snapshot; `finish` is its asynchronous part."""
+        """The stored text of a snapshot; `finish` runs its asynchronous part."""
         return encoded(finish())
 
     def state(self, text: str) -> KeptState:
-        """What was kept."""
         return decoded(text)
 
 
@@ -66,17 +65,17 @@ def _same_context(context: KeyContext) -> KeyContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedParts:
-    """Of one keyed task."""
+    """The replaceable parts of one keyed task."""
 
     barrier_handler: BuildBarrierHandler = SingleCheckpointBarrierHandler.aligned
-    """A barrier blocks its input until all have come (C22)."""
+    """By default aligned: a barrier blocks its input until all barriers have arrived (C22)."""
     valve: Callable[[int], StatusWatermarkValve] = StatusWatermarkValve
-    """Of so many inputs."""
+    """Builds the watermark valve for a number of inputs."""
     backend: type[KeyedStateBackend] = KeyedStateBackend
     timer_services: type[InternalTimerServices] = InternalTimerServices
     keeping: type[Keeping] = Keeping
     timers_key_context: Callable[[KeyContext], KeyContext] = _same_context
-    """Whose current key a timer sets before it fires."""
+    """The key context whose current key a timer sets before it fires."""
 
 
 HONEST_PARTS = KeyedParts()
@@ -86,24 +85,24 @@ _CHECKSUM_LENGTH = 16
 
 
 class KeptStateAltered(Exception):
-    """What is read back is not what was stored."""
+    """The stored state was altered or truncated."""
 
 
 class KeptState(msgspec.Struct, frozen=True, kw_only=True):
-    """None where there is nothing (C10)."""
+    """Keyed state and timers of a snapshot; None: empty (C10)."""
 
     keyed: KeyedStateHandle | None
     timers: TimersHandle | None
 
 
 def encoded(state: KeptState) -> str:
-    """`state` as text."""
+    """Encodes `state` as text with a checksum."""
     body = msgspec.msgpack.encode(state)
     return f"{_checksum(body)}:{b64encode(body).decode('ascii')}"
 
 
 def decoded(text: str) -> KeptState:
-    """What `encoded` was given. Raises `KeptStateAltered`."""
+    """Decodes what `encoded` wrote. Raises `KeptStateAltered`."""
     checksum, _, rest = text.partition(":")
     try:
         body = b64decode(rest, validate=True)

@@ -1,8 +1,7 @@
-"""The reference lookup: the rows of its key, with the nonce of its request, again if no answer came.
+"""The reference lookup: reads the rows of a key, checks the nonce of the request, and retries transient errors.
 
-What a user's `async def lookup(record, pool)` is measured against. Invariant: an answer is accepted only with
-the nonce that was asked with it, so rows of another request can never pass for this one's; a read is made again
-only after an error whose class allows it (`harness/database/transactions.py`), all others go up.
+Invariants: an answer is accepted only with the nonce of its own request, so the rows of another request cannot be
+mistaken for it; only errors whose class allows it (`harness/database/transactions.py`) are retried, others are raised.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ if TYPE_CHECKING:
 __all__ = ["ForeignAnswer", "Nonces", "ReferenceLookup", "own_nonces"]
 
 _GIVE_UP_S = 60.0
-"""As long as a lookup asks again; longer than a fault lasts and its record may wait for the sink besides."""
+"""How long a lookup retries; longer than any fault lasts plus the time that its record may wait for the sink."""
 
 
 class ForeignAnswer(Exception):
-    """The database's answer carries another request's nonce; `values` is what it holds."""
+    """The answer carries the nonce of another request; `values` is its content."""
 
     def __init__(self, message: str, values: Sequence[dict[str, Any]] = ()) -> None:
         super().__init__(message)
@@ -36,22 +35,22 @@ class ForeignAnswer(Exception):
 
 
 class Nonces(Protocol):
-    """Numbers the calls of a run: an attempt's journal."""
+    """Gives the calls of a run their nonces: an attempt's journal."""
 
     def nonce_of(self, id: int) -> int:
-        """Of the latest call of record `id`."""
+        """The nonce of the latest call of record `id`."""
 
     def answered(self, asked: int, echoed: int) -> None:
-        """The answer to the call with nonce `asked` came with nonce `echoed`."""
+        """Records that the answer to the call with nonce `asked` came with nonce `echoed`."""
 
 
 def own_nonces() -> Nonces:
-    """Of calls that no journal numbers."""
+    """Nonces for calls without a journal."""
     return _OwnNonces()
 
 
 class _OwnNonces:
-    """Mutable: counts."""
+    """Counts calls. Mutable."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
@@ -61,17 +60,17 @@ class _OwnNonces:
         return next(self._numbers)
 
     def answered(self, asked: int, echoed: int) -> None:
-        """Nobody writes it down."""
+        """Not recorded."""
 
 
 class ReferenceLookup:
-    """`async def lookup(record, pool)`, as an object that knows the nonces of its calls."""
+    """A callable like `async def lookup(record, pool)` that adds a nonce to each call."""
 
     def __init__(self, nonces: Nonces) -> None:
         self._nonces = nonces
 
     async def __call__(self, record: Lookup, pool: ConnectionPool) -> list[dict[str, Any]]:
-        """The customers of `record.key`; no row, no output."""
+        """The rows of `record.key` as results."""
         nonce = self._nonces.nonce_of(record.id)
         try:
             return await self._ask(record, pool, nonce)
@@ -79,7 +78,7 @@ class ReferenceLookup:
             return await self._ask_again(record, pool, nonce)
 
     async def _ask_again(self, record: Lookup, pool: ConnectionPool, nonce: int) -> list[dict[str, Any]]:
-        """A read may be repeated; each record waits as its own id has it, so that they do not all come at once."""
+        """Retries with a backoff drawn from the record's id, so that records do not retry all at once."""
         backoff = Backoff(Choices(record.id, "waits of a lookup"))
         now_s = asyncio.get_running_loop().time
         until_s = now_s() + _GIVE_UP_S

@@ -1,9 +1,8 @@
-"""The loop watch: writes down when an attempt's event loop stood still, and where the function under test stood then.
+"""The loop watch: records when the function under test blocked the event loop, and at which line.
 
-Answers to asyncio's debug mode, which says how long a callback took and not where. Invariant: only a stop of the task's
-thread *inside* the function under test is told; a machine that is busy, a stopped process or the harness's own code
-is none, for a second thread looks at the stack, and looks away where it was late itself, and time in which the thread
-waited for a processor does not count.
+Answers to asyncio's debug mode, which reports how long a callback took but not where. A second thread samples the stack
+of the task's thread. Invariant: only blocking inside the function under test is recorded, not a loaded machine, a
+stopped process or code of the harness: late samples are ignored, and time in the CPU's run queue is subtracted.
 """
 
 from __future__ import annotations
@@ -23,41 +22,41 @@ __all__ = ["LoopWatch", "WatchJournal", "code_of"]
 
 _BEAT_S = 0.02
 _STILL_US = 100_000
-"""A function that is found at one place for so long, the loop not turning, blocks it."""
+"""A function that is sampled in one place for this long, while the loop does not run, blocks it."""
 _LOOK_US = 30_000
 _LATE_US = 60_000
-"""A look that came so much later than it should says nothing: the whole process may have stood still."""
+"""A sample later than this is ignored, because the whole process may have been stopped."""
 _ALIVE_EVERY_US = 1_000_000
 
 
 class WatchJournal(Protocol):
-    """Where an attempt notes it."""
+    """The attempt's journal."""
 
     def blocked(self, *, ms: float, where: str) -> None:
-        """The loop stood still for so long, and the function under test was at `where`."""
+        """Records that the function under test blocked the loop for `ms` at `where`."""
 
     def alive(self) -> None:
-        """The loop turns."""
+        """Records that the loop runs."""
 
 
 def code_of(function: Callable[..., Any]) -> CodeType | None:
-    """What of `function` is seen on a stack; None for what is no Python."""
+    """The code object of `function` on a stack; None if it is not a Python function."""
     code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
     return code if isinstance(code, CodeType) else None
 
 
 class _Seen(NamedTuple):
-    """A place at which several looks in a row have found the function."""
+    """A place where consecutive samples found the function."""
 
     turned_us: int
-    """Which stop of the loop it is of: when it turned last."""
+    """When the loop ran last; identifies the block."""
     where: str
     first_us: int
     last_us: int
 
 
 class LoopWatch:
-    """Of one attempt. Mutable: what the beat and the look share, each item written by one of them."""
+    """The watch of one attempt. Mutable: its two threads share fields, each written by one of them."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, journal: WatchJournal, *, function: CodeType | None
@@ -68,15 +67,15 @@ class LoopWatch:
         self._task_thread = threading.get_ident()
         self._turned_us = monotonic_us()
         self._queued_us = _queued_us()
-        """How long the thread had waited for a processor when the loop last turned."""
+        """The thread's total time in the CPU's run queue when the loop last ran."""
         self._said_us = self._turned_us
         self._seen: _Seen | None = None
-        """Where the function has been seen, look after look, since the loop last turned."""
+        """Where the samples found the function since the loop last ran."""
         self._over = threading.Event()
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """While the block lasts; on the task's thread."""
+        """Watches while the block lasts; call it on the task's thread."""
         looker = threading.Thread(target=self._look, name="loop-watch", daemon=True)
         self._turned_us = monotonic_us()
         beat = self._loop.call_later(_BEAT_S, self._beat)
@@ -89,7 +88,7 @@ class LoopWatch:
             looker.join()
 
     def _beat(self) -> None:
-        """On the task's thread: the loop turns again."""
+        """Runs in the loop: records a block that has just ended."""
         if self._over.is_set():
             return
         now_us, queued_us, seen = monotonic_us(), _queued_us(), self._seen
@@ -104,7 +103,7 @@ class LoopWatch:
         self._loop.call_later(_BEAT_S, self._beat)
 
     def _look(self) -> None:
-        """On a thread of its own."""
+        """Runs in the sampling thread."""
         before_us = monotonic_us()
         while not self._over.wait(_LOOK_US / 1_000_000):
             now_us, turned_us = monotonic_us(), self._turned_us
@@ -114,7 +113,7 @@ class LoopWatch:
                 self._note(turned_us, now_us)
 
     def _note(self, turned_us: int, now_us: int) -> None:
-        """It is still where it was at the last look, or somewhere else, or not there at all."""
+        """Takes a sample and compares it with the previous one."""
         where, seen = self._where(), self._seen
         if where is None:
             return
@@ -127,7 +126,7 @@ class LoopWatch:
         self._seen = _Seen(turned_us=turned_us, where=where, first_us=first_us, last_us=now_us)
 
     def _where(self) -> str | None:
-        """The line at which the function under test is, or what it calls in its own file; None if it does not run."""
+        """The innermost line in the function's own file on the stack; None if the function does not run."""
         if self._function is None:
             return None
         frame: FrameType | None = sys._current_frames().get(self._task_thread)  # noqa: SLF001 - public by its docs
@@ -144,7 +143,7 @@ class LoopWatch:
 
 
 def _queued_us() -> int:
-    """How long the calling thread has waited for a processor, as Linux counts it; 0 where nobody does."""
+    """The calling thread's total time in the CPU's run queue, on Linux; elsewhere 0."""
     try:
         _, queued_ns, _ = Path("/proc/thread-self/schedstat").read_text("ascii").split()
     except (OSError, ValueError):
@@ -153,5 +152,5 @@ def _queued_us() -> int:
 
 
 def _function_of(where: str) -> str:
-    """Without the line: a long computation is at many."""
+    """`where` without the line number, which changes during a long computation."""
     return where.partition(":")[0]

@@ -1,7 +1,6 @@
-"""The past of a subtask: what its earlier attempts left in their files, for the one that follows them.
+"""The past of a subtask: phase hits and fault acts of its earlier attempts, read from their files.
 
-Answers to what a Flink task may know after a restart: only what was written down. Invariant: it counts recorded lines
-and nothing else, so an attempt that was killed in the middle of a word counts up to its last whole line.
+Invariant: it counts only recorded lines; of a killed attempt all lines up to the last complete one.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from harness.scenario_parts.triggers import PHASE_FORMS
 __all__ = ["Past", "read_past"]
 
 _PHASE_OF = {kind: name for name, form in PHASE_FORMS.items() for kind in form.shown_by}
-"""Which recorded line shows that a phase was reached."""
+"""The phase that each kind of recorded line shows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
-    """What has been, of one subtask."""
+    """Counts over the earlier attempts of one subtask."""
 
     hits: Mapping[str, int] = field(default_factory=dict)
     """How often each phase was reached."""
@@ -36,7 +35,7 @@ class Past:
 
 
 def read_past(folder: Path, *, subtask: int, attempt: int) -> Past:
-    """What the attempts before `attempt` have recorded."""
+    """Reads what the attempts before `attempt` recorded."""
     decode = msgspec.json.Decoder().decode
     hits: Counter[str] = Counter()
     acted: Counter[str] = Counter()
@@ -44,7 +43,7 @@ def read_past(folder: Path, *, subtask: int, attempt: int) -> Past:
     for earlier in range(1, attempt):
         path = attempt_file(folder, subtask=subtask, attempt=earlier)
         if not path.exists():
-            continue  # it died before it could write
+            continue  # it died before its first line
         whole, _, _ = path.read_bytes().rpartition(b"\n")
         for line in map(decode, whole.split(b"\n") if whole else []):
             if first_us is None and line["k"] == "in":

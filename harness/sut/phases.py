@@ -1,8 +1,7 @@
-"""Phases: the named points in the life of an attempt, and the hooks that wait there.
+"""Phases: the named points of an attempt, and the hooks of faults that act there.
 
-Answers to Jepsen's nemesis inside the process. Invariant: hits are counted over the subtask's whole life, read from
-the files of earlier attempts, for a killed attempt remembers nothing; a hook fires once in that life. Where no hook
-waits, reaching a phase is one call that does nothing.
+Answers to Jepsen's nemesis, inside the process. Invariants: hits of a phase are counted over all attempts of the
+subtask, from the files of earlier attempts; a hook acts once over all attempts.
 """
 
 from __future__ import annotations
@@ -20,29 +19,29 @@ __all__ = ["PhaseHook", "PhaseHooks", "PhaseJournal", "Phases"]
 
 
 class Phases(Protocol):
-    """Hears where an attempt is, to disturb it there."""
+    """Called at each phase that an attempt reaches."""
 
     def reach(self, phase: str) -> None:
-        """The attempt is at `phase`; this may not return."""
+        """The attempt is at `phase`; a fault may act here, so this may not return."""
 
 
 class PhaseJournal(Protocol):
-    """Where a phase is written that no event shows."""
+    """The journal for phases that no history event shows."""
 
     def reached(self, phase: str) -> None:
-        """A later attempt must count it."""
+        """Records the phase, so that later attempts can count it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseHook:
-    """What a fault does when its trigger has come; `act` may not return."""
+    """A fault's trigger and its act, which may not return."""
 
     waits: Awaited
     act: Callable[[], None]
 
 
 class PhaseHooks:
-    """The hooks of one attempt; a `Phases`. Mutable: counts what it reaches."""
+    """The hooks of one attempt; a `Phases`. Mutable: counts phases."""
 
     def __init__(
         self, hooks: Sequence[PhaseHook], *, past: Past, journal: PhaseJournal, subtask: int = 0
@@ -55,16 +54,15 @@ class PhaseHooks:
         for hook in hooks:
             if not past.acted[hook.waits.fault]:
                 self._waiting.setdefault(shown_by(hook.waits.when), []).append(hook)
-        if not self._waiting:  # as in most runs, and there are five phases a record
-            self.reach = _nobody_listens  # type: ignore[method-assign]
+        if not self._waiting:  # the usual case, made fast because each record reaches five phases
+            self.reach = _ignore_phase  # type: ignore[method-assign]
 
     def reach(self, phase: str) -> None:
-        """The attempt is at `phase`."""
         waiting = self._waiting.get(phase)
         if waiting is None:
             return
         hit = self._moments.reach(self._subtask, phase)
-        if phase == "commit.post":  # each checkpoint is committed once, in their order
+        if phase == "commit.post":  # checkpoints are committed once and in order, so the hit is the number
             self._moments.commits = Counter({(self._subtask, hit): 1})
         if phase in NOT_RECORDED:
             self._journal.reached(phase)
@@ -73,5 +71,5 @@ class PhaseHooks:
                 hook.act()
 
 
-def _nobody_listens(phase: str) -> None:
-    """Where no hook waits."""
+def _ignore_phase(phase: str) -> None:
+    """The `reach` of an attempt without hooks."""

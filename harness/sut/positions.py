@@ -1,7 +1,7 @@
-"""Positions: the workload as a source of the task, and what a snapshot keeps, element by element.
+"""Positions: the workload as a source of the task, and the stored form of a snapshot's elements.
 
-Invariant: what `saved` writes, `restored` reads back as an equal element; barriers stand at fixed positions,
-so every attempt cuts the same checkpoints.
+Invariants: `restored` reads what `saved` wrote as an equal element; barriers have fixed positions, so every attempt has
+the same checkpoints.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Replay", "SubtaskSource", "TaskState", "WatchedSource", "named", "re
 
 
 class SubtaskSource:
-    """One subtask's source, due at its rate since `origin_ms`; a `reference_impl.task.positioned_input.Source`."""
+    """The source of one subtask, paced by its rate since `origin_ms`; a `positioned_input.Source`."""
 
     def __init__(
         self,
@@ -33,14 +33,14 @@ class SubtaskSource:
         origin_ms: int,
         reuses_objects: bool = False,
     ) -> None:
-        """Without `checkpoint_every` it has no barriers; `reuses_objects`: each record is read into the same object."""
+        """`checkpoint_every`: None: no barriers; `reuses_objects`: reads each record into the same object."""
         self._elements = elements
         self._checkpoint_every = checkpoint_every
         self._origin_ms = origin_ms
         self._shared = Lookup(id=-1, key=-1, service_ms=0) if reuses_objects else None
 
     def read(self, position: int) -> StreamElement:
-        """The element at `position`; `EndOfInput` behind the last."""
+        """The element at `position`; `EndOfInput` after the last one."""
         if position >= len(self._elements):
             return EndOfInput()
         match self._elements[position]:
@@ -51,13 +51,13 @@ class SubtaskSource:
                 return Record(value=value, timestamp=timestamp, position=position)
 
     def _overwritten(self, shared: Lookup, lookup: Lookup) -> Lookup:
-        """As a deserializer does, behind the back of everybody who still holds the object (FLINK-12351)."""
+        """Overwrites the shared object, as a Flink deserializer does with object reuse (FLINK-12351)."""
         for name in ("id", "key", "service_ms", "row_bytes"):
             force_setattr(shared, name, getattr(lookup, name))
         return shared
 
     def barrier_before(self, position: int) -> CheckpointBarrier | None:
-        """A barrier before every `checkpoint_every`-th position but the first."""
+        """The barrier before every `checkpoint_every`-th position except the first; None: no barrier here."""
         if self._checkpoint_every is None:
             return None
         number, rest = divmod(position, self._checkpoint_every)
@@ -68,18 +68,18 @@ class SubtaskSource:
         )
 
     def due_ms(self, position: int) -> int:
-        """On the machine's monotonic clock; behind the last element at once."""
+        """When `position` is due, on the monotonic clock; after the last element immediately."""
         return self._origin_ms + self._elements.due_ms(min(position, len(self._elements)))
 
 
 class TaskState(Struct, frozen=True, kw_only=True):
-    """What a snapshot holds beside its elements: the state of the operator in front of the lookup, in front of them."""
+    """The state of the keyed operator, stored in front of a snapshot's elements."""
 
     text: str
 
 
 def saved(element: QueueElement | TaskState) -> dict[str, Any]:
-    """`element` as the sink stores it."""
+    """The stored form of `element`."""
     match element:
         case TaskState(text=text):
             return {"state": text}
@@ -92,7 +92,7 @@ def saved(element: QueueElement | TaskState) -> dict[str, Any]:
 
 
 def restored(element: dict[str, Any]) -> QueueElement | TaskState:
-    """What `saved` was given."""
+    """Reads the stored form that `saved` wrote."""
     if "state" in element:
         return TaskState(text=element["state"])
     if "w" in element:
@@ -103,7 +103,7 @@ def restored(element: dict[str, Any]) -> QueueElement | TaskState:
 
 
 def named(elements: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Saved elements as a history names them (`docs/reference/history.md`, `snap`), which knows no state."""
+    """Saved elements in the form of a history's `snap` event (`docs/reference/history.md`), without keyed state."""
     return [
         {"w": told_watermark(element["w"]), "pos": element["pos"]}
         if "w" in element
@@ -114,7 +114,7 @@ def named(elements: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 class WatchedSource:
-    """`source`, with something to do when it stands at a position; a `Source`. Mutable."""
+    """A `Source` that performs acts of faults before it reads given positions. Mutable."""
 
     def __init__(self, source: SubtaskSource, acts: dict[int, Callable[[], None]]) -> None:
         self._source = source
@@ -123,7 +123,6 @@ class WatchedSource:
         self.due_ms = source.due_ms
 
     def read(self, position: int) -> StreamElement:
-        """The element, once what waits for it is done."""
         act = self._acts.pop(position, None)
         if act is not None:
             act()
@@ -131,7 +130,7 @@ class WatchedSource:
 
 
 class Replay(Sequence[Any]):
-    """What a snapshot holds, in the order in which it is replayed; it tells how far the replay has come."""
+    """The elements of a snapshot in replay order; reports the restore phases while they are read."""
 
     def __init__(self, elements: Sequence[QueueElement | TaskState], phases: Phases) -> None:
         self._elements = elements
@@ -144,7 +143,7 @@ class Replay(Sequence[Any]):
         return self._elements[place]
 
     def __iter__(self) -> Iterator[Any]:
-        """`restore.mid` once half of them have been taken, `restore.end` once all have."""
+        """Reaches phase `restore.mid` after half of the elements, `restore.end` after all."""
         half = len(self._elements) // 2
         yield from self._elements[:half]
         self._phases.reach("restore.mid")

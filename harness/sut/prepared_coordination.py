@@ -1,7 +1,8 @@
-"""A subtask's side of a checkpoint that others complete: prepare, store, acknowledge, and hear of it.
+"""The subtask's part of a coordinated checkpoint: prepare, store, acknowledge, and commit when it is complete.
 
-Answers to Flink's `SubtaskCheckpointCoordinatorImpl` with a `TwoPhaseCommitSinkFunction`. Invariant: what a checkpoint
-holds is durable before it is acknowledged, and committed only when it is complete; the task ends when its last one is.
+Answers to Flink's `SubtaskCheckpointCoordinatorImpl` with a `TwoPhaseCommitSinkFunction`. Invariants: the content of a
+checkpoint is durable before its acknowledgement and committed only when it is complete; the task ends when its last
+checkpoint is complete.
 """
 
 from __future__ import annotations
@@ -22,36 +23,35 @@ __all__ = ["Later", "PreparedCoordination", "PreparedJournal", "TwoPhaseCoordina
 
 _LOOK_MS = 25
 _LOOK_MAX_MS = 100
-"""Between two looks whether a checkpoint is complete, only while one is waited for: the pause doubles while there is
-nothing new, as where another subtask restarts."""
+"""Polling interval for the completion of a checkpoint; it doubles up to the maximum while nothing completes."""
 _OPEN_MAX = 16
-"""Checkpoints handed in and not complete: with more, the task waits for the others."""
+"""The largest number of acknowledged, incomplete checkpoints; with more, the task waits."""
 _COMPLETE_S = 120.0
-"""As long as a task waits for the others' parts; longer than they take to restart."""
+"""How long a task waits for the parts of other subtasks; longer than a restart takes."""
 
 
 class PreparedJournal(TaskJournal, Protocol):
-    """What is written besides."""
+    """A `TaskJournal` that also records completed checkpoints."""
 
     def heard_complete(self, checkpoint: int) -> None: ...
 
 
 class TwoPhaseJournal(PreparedJournal, Protocol):
-    """`writer`: the attempt that prepared what is committed, if another one did."""
+    """A journal of commits; `writer`: the attempt that prepared the transaction, if it was another one."""
 
     def committing(self, checkpoint: int, *, writer: int | None = None) -> None: ...
     def committed(self, checkpoint: int, *, writer: int | None = None) -> None: ...
 
 
 class Later(Protocol):
-    """Timers as mail."""
+    """Timers whose callbacks run as mail."""
 
     def register(self, delay_ms: int, callback: Callable[[], None]) -> Any:
-        """Send `callback` as mail after the delay."""
+        """Sends `callback` as mail after the delay."""
 
 
 class PreparedCoordination(JournalledSubtask):
-    """One attempt's, with an idempotent sink. Mutable: knows which checkpoints are not complete yet."""
+    """The coordination of one attempt with an idempotent sink. Mutable: knows the incomplete checkpoints."""
 
     _journal: PreparedJournal
 
@@ -77,17 +77,16 @@ class PreparedCoordination(JournalledSubtask):
         self._look_ms = _LOOK_MS
         self._is_finishing = False
         self._last: Deadline | None = None
-        """Until when the last checkpoint must be complete."""
+        """The time limit for the completion of the last checkpoint."""
 
     def listens(self, notify: Callable[[int], None]) -> None:
-        """`notify` sends the task the mail that a checkpoint is complete."""
         self._notify = notify
 
     def recovers(self, restored: int) -> None:
-        """Before anything is written: nothing that earlier attempts left has to be settled."""
+        """Called before the first write; this sink has no transactions of earlier attempts to settle."""
 
     def completes(self, checkpoint: Checkpoint) -> None:
-        """The subtask's part: snapshot and outputs, durable, and handed in."""
+        """Makes snapshot and outputs durable and acknowledges the checkpoint."""
         number = checkpoint.number
         elements = self.snapped(checkpoint)
         self._wait_for_others()
@@ -103,16 +102,14 @@ class PreparedCoordination(JournalledSubtask):
         self._look_later()
 
     def finishing(self) -> None:
-        """The next checkpoint is the last."""
         self._is_finishing = True
 
     def drained(self) -> None:
-        """As ever; nobody waits for this subtask any more."""
         super().drained()
         self._epochs.end()
 
     def completed(self, number: int) -> None:
-        """Make visible what checkpoint `number` and earlier ones hold, in order."""
+        """Makes the output of checkpoint `number` and earlier ones visible, in order."""
         for part in [part for part in self._open if part.epoch <= number]:
             self._phases.reach("notify")
             self.shows(part)
@@ -120,7 +117,7 @@ class PreparedCoordination(JournalledSubtask):
             self._store.forget_below(part.epoch - PARTS_KEPT)
 
     def shows(self, part: Part) -> None:
-        """The checkpoint is complete; its outputs were visible before."""
+        """Records the completion; the outputs of this sink are already visible."""
         self._journal.heard_complete(part.epoch)
 
     # ------------------------------------------------------------- looking whether checkpoints are complete
@@ -142,12 +139,12 @@ class PreparedCoordination(JournalledSubtask):
             self._look_later()
 
     def _newest_complete(self) -> int | None:
-        """Of the checkpoints handed in, the newest that is complete now."""
+        """The newest complete one of the acknowledged checkpoints."""
         newest = self._epochs.newest_completed()
         return max((part.epoch for part in self._open if part.epoch <= (newest or 0)), default=None)
 
     def _wait_for_others(self) -> None:
-        """Block while too many checkpoints are not complete. Raises `SinkLost`."""
+        """Blocks while too many checkpoints are incomplete. Raises `SinkLost`."""
         deadline = Deadline(_COMPLETE_S, clock=self._clock)
         while len(self._open) >= _OPEN_MAX:
             if deadline.passed:
@@ -163,18 +160,17 @@ def _missing(what: str) -> SinkLost:
 
 
 class TwoPhaseCoordination(PreparedCoordination):
-    """One attempt's, with a two-phase sink."""
+    """The coordination of one attempt with a two-phase sink."""
 
     _journal: TwoPhaseJournal
     _epochs: TwoPhaseSink
 
     def recovers(self, restored: int) -> None:
-        """Before anything is written: commit what the restored checkpoint holds, roll back the rest."""
+        """Before the first write: commits the transactions of the restored checkpoint and rolls back the others."""
         for part in self._epochs.settle_leftovers(restored):
             self._commit(part, writer=part.token)
 
     def shows(self, part: Part) -> None:
-        """The checkpoint is complete: commit."""
         self._commit(part, writer=None)
 
     def _commit(self, part: Part, *, writer: int | None) -> None:

@@ -1,7 +1,6 @@
-"""Systems under test by name, and a user's own function by `MODULE:ATTR`.
+"""The systems under test by name, and the import of a user's own function by `MODULE:ATTR`.
 
-Invariant: a name that cannot be loaded is an error before anything starts, with what was looked for and what
-there is.
+Invariant: a name that cannot be loaded is an error before anything starts; the message gives the existing names.
 """
 
 from __future__ import annotations
@@ -19,19 +18,19 @@ __all__ = ["REFERENCE", "REFERENCE_EMITTER", "SUTS", "LookupFunction", "load_att
 
 REFERENCE_EMITTER = "reference-emitter"
 SUTS = {
-    REFERENCE: "the reference operator around the reference lookup: asks again when a connection is lost",
-    REFERENCE_EMITTER: "the operator of FLIP-12's first design, with an emitter thread, around the same lookup",
+    REFERENCE: "the reference operator with the reference lookup, which retries after a lost connection",
+    REFERENCE_EMITTER: "the operator of FLIP-12's first design, with an emitter thread, and the same lookup",
 }
-"""Name -> what it is."""
+"""The built-in systems under test, with one sentence each."""
 
 LookupFunction = Callable[..., Awaitable[Any]]
-"""`async def lookup(record, pool)` or `async def lookup(record)`: a list of results, or one result."""
+"""`async def lookup(record, pool)` or `async def lookup(record)`; returns a list of results or one result."""
 
 
 def load_lookup(name: str, *, nonces: Any = None) -> LookupFunction:
-    """The lookup of the system under test `name`, called as `(record, pool)`.
+    """The lookup of the system under test `name`, to be called as `(record, pool)`.
 
-    `nonces` gives our own lookup the nonce of each call, and hears with which one its answer came (V19).
+    `nonces` gives our own lookup the nonce of each call and records the nonce of its answer (V19).
     """
     if name in SUTS:
         from harness.sut.lookup import ReferenceLookup, own_nonces  # noqa: PLC0415 - most callers name a user's
@@ -48,7 +47,7 @@ def load_lookup(name: str, *, nonces: Any = None) -> LookupFunction:
 
 
 def load_attribute(name: str, *, option: str, kind: str) -> Any:
-    """What `MODULE:ATTR` names. Raises SutError, as a mistake in that option, if there is no such thing."""
+    """The object `MODULE:ATTR`. Raises SutError that names `option` if it cannot be loaded."""
     module, _, attribute = name.partition(":")
     try:
         found: Any = importlib.import_module(module)
@@ -67,7 +66,7 @@ def load_attribute(name: str, *, option: str, kind: str) -> Any:
 
 
 def _with_pool(function: Any, name: str) -> LookupFunction:
-    """Accept one argument (the record) or two (the record and the pool)."""
+    """Accepts functions of one argument (record) or two (record, pool)."""
     if not inspect.iscoroutinefunction(function):
         message = f"--sut {name} is {type(function).__name__}, not an `async def`"
         raise SutError(message, fix="write `async def lookup(record, pool): ...`")

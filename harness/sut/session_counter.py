@@ -1,8 +1,8 @@
-"""The session counter: of each key its records and its sessions, kept in keyed state, ended by timers in event time.
+"""The session counter: counts each key's records and sessions in keyed state; event-time timers end the sessions.
 
-Answers to a user's `KeyedCoProcessFunction`. Invariant: what it stamps on a record is what the fold of
-`harness.workloads.lookups` says of it, which shares no code with this; so any update or timer that is lost, doubled
-or taken for another key's is a wrong value in the end.
+Answers to a user's `KeyedCoProcessFunction`. Invariant: its stamp on a record equals the expected stamp from
+`harness.workloads.lookups`, which shares no code with it; so a state update or timer that is lost, repeated or applied
+to a wrong key shows as a wrong result.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from harness.workloads.shape import Lookup, StampedLookup
 from reference_impl.functions.process_function import Collector, ProcessContext, RuntimeContext
 from reference_impl.state.state_descriptor import MapStateDescriptor, ValueStateDescriptor
 
-__all__ = ["BY_INPUT", "SESSION", "SessionCounter"]
+__all__ = ["BY_INPUT", "SessionCounter"]
 
 SESSION = ValueStateDescriptor(name="session", value_type=dict[str, int])
-"""`ended` sessions of the key; the `place` in the present one, and when it `ends`, if there is one."""
+"""`ended`: finished sessions of the key; `place`: records in the open session; `ends`: its end, if one is open."""
 BY_INPUT = MapStateDescriptor(name="by input", key_type=int, value_type=int)
-"""Records of the key over each input."""
+"""The number of the key's records on each input."""
 
 
 class SessionCounter:
-    """A `KeyedCoProcessFunction` of lookups. Mutable: has its states from `open` on."""
+    """A `KeyedCoProcessFunction` of lookups. Mutable: gets its states in `open`."""
 
     def __init__(self, *, gap_ms: int, phases: Phases) -> None:
         self._gap_ms = gap_ms
@@ -34,27 +34,24 @@ class SessionCounter:
         self._by_input: Any = None
 
     def open(self, context: RuntimeContext) -> None:
-        """Register both states."""
         self._session = context.get_state(SESSION)
         self._by_input = context.get_map_state(BY_INPUT)
 
     def process_element1(self, value: Lookup, context: ProcessContext, out: Collector) -> None:
-        """A record of input 0."""
         out(self._stamped(value, context, number=0))
 
     def process_element2(self, value: Lookup, context: ProcessContext, out: Collector) -> None:
-        """A record of input 1."""
         out(self._stamped(value, context, number=1))
 
     def on_timer(self, timestamp: int, context: ProcessContext, out: Collector) -> None:
-        """The key's session ends."""
+        """Ends the session of the current key."""
         del timestamp, context, out
         self._phases.reach("timer")
         session = self._session.value() or _NO_SESSION
         self._session.update({"ended": session["ended"] + 1, "place": 0})
 
     def close(self) -> None:
-        """There is nothing to release."""
+        """Holds no resources."""
 
     def _stamped(self, lookup: Lookup, context: ProcessContext, *, number: int) -> Lookup:
         of_input = (self._by_input.get(number) or 0) + 1
@@ -69,7 +66,7 @@ class SessionCounter:
         return StampedLookup(**asdict(lookup), stamp=stamp)
 
     def _prolonged(self, context: ProcessContext) -> dict[str, int]:
-        """The key's session with one record more, and its timer where it ends now."""
+        """Adds a record to the key's session, and moves the timer if the session ends later now."""
         session = self._session.value() or _NO_SESSION
         assert context.timestamp is not None, "the workload's records have their event time"
         ends_ms, timers = context.timestamp + self._gap_ms, context.timer_service

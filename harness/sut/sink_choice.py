@@ -1,7 +1,7 @@
-"""The sink that a scenario names, with what belongs to it: how to take over, and who coordinates.
+"""The sink that a scenario names, with its checkpoint store and its coordination.
 
-Answers to `StreamingJobGraphGenerator` choosing a sink's committer. Invariant: a sink whose checkpoints are completed
-elsewhere keeps them in the store; the atomic one keeps them in its own transaction and has no use for one.
+Answers to `StreamingJobGraphGenerator`, which chooses a sink's committer. Invariant: coordinated sinks keep checkpoints
+in the store; the atomic sink keeps them in its own transaction.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from harness.sut.phases import Phases
 from harness.sut.prepared_coordination import Later, PreparedCoordination, TwoPhaseCoordination
 from harness.sut.variant import Variant
 
-__all__ = ["AnySink", "ChosenSink"]
+__all__ = ["ChosenSink"]
 
 AnySink = EpochSink | CoordinatedSink
 _SINKS: Final[dict[Sink, type[AnySink]]] = {
@@ -35,7 +35,7 @@ _SINKS: Final[dict[Sink, type[AnySink]]] = {
 
 
 class ChosenSink:
-    """One attempt's sink and store."""
+    """The sink and the checkpoint store of one attempt."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class ChosenSink:
         self._variant = variant
 
     def take_over(self, *, now_ms: int) -> Attempt:
-        """Fence all earlier attempts, and find what to resume from. Raises `SinkLost`."""
+        """Fences all earlier attempts and finds the checkpoint to restore. Raises `SinkLost`."""
         if isinstance(self.sink, CoordinatedSink):
             return self.sink.take_over(now_ms=now_ms, restore=self.store.restore)
         return self.sink.take_over(now_ms=now_ms)
@@ -72,7 +72,7 @@ class ChosenSink:
         timers: Later,
         restored: int,
     ) -> Coordination | PreparedCoordination:
-        """Who coordinates; what earlier attempts left in the sink is settled, `restored` being their checkpoint."""
+        """The coordination for this sink; settles transactions of earlier attempts up to checkpoint `restored`."""
         if not isinstance(self.sink, CoordinatedSink):
             made: Coordination = self._variant.coordination(Coordination)(
                 journal=journal, sink=self.sink, phases=phases, expect=expect

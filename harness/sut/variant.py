@@ -1,10 +1,9 @@
-"""Variant: what a planted defect replaces; the default of every part is the honest one.
+"""Variant: the parts of a run that a planted defect may replace; the default of each is the correct part.
 
-Answers to mutation testing. Most parts are functions from the honest class to the one that is used, so that a defect
-is a subclass of whatever class the run calls for. Invariant: a variant changes what is under test, or what the harness
-does around it, and draws no random number: equal seeds stay equal runs.
+Answers to mutation testing. Most parts are functions that map the correct class to the class to use, so that a defect
+can subclass the class that the run needs. Invariant: a variant draws no random number, so equal seeds give equal runs.
 
-A function that makes a class is asked once an attempt: `made_once` keeps what it made.
+Functions that create a class are called for each attempt; `made_once` caches the class.
 """
 
 from __future__ import annotations
@@ -38,11 +37,11 @@ __all__ = [
 
 T = TypeVar("T")
 Kind = type[Any]
-"""A class whose base is known only when it is made."""
+"""A class whose base class is known only at run time."""
 
 
 class BuildTaskOperator(Protocol):
-    """Builds an operator that a task can drive, of whatever design."""
+    """Builds an operator that a task can drive."""
 
     def __call__(self, *, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> Any:
         """An operator of that mode and capacity."""
@@ -61,24 +60,24 @@ class BuildTimers(Protocol):
     def __call__(
         self, loop: asyncio.AbstractEventLoop, executor: MailboxExecutor, *, wall_ns: Callable[[], int]
     ) -> Timers:
-        """`wall_ns` is the wall clock, which faults set; the loop has the monotonic one."""
+        """`wall_ns`: the wall clock, which faults may shift; the loop has the monotonic clock."""
 
 
 class HasJournal(Protocol):
-    """The attempt that a function is called in, as far as a defect looks at it."""
+    """The attempt around a function, as planted defects see it."""
 
     @property
     def journal(self) -> Any:
-        """Where the attempt writes down what it does."""
+        """The attempt's journal."""
 
 
 def same(honest: T) -> T:
-    """The honest part itself."""
+    """Returns the correct part unchanged."""
     return honest
 
 
 def made_once(make: Callable[[Kind], Kind]) -> Callable[[Kind], Kind]:
-    """`make`, which gives the same class for the same honest class."""
+    """Caches `make`, so that it returns the same class for the same argument."""
     return cast("Callable[[Kind], Kind]", cache(make))
 
 
@@ -96,41 +95,41 @@ def _monotonic_timers(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """The parts of a run. `type -> type` means: given the honest class, the one to use."""
+    """The replaceable parts of a run. A function `Kind -> Kind` maps the correct class to the class to use."""
 
     build_operator: BuildTaskOperator = build_operator
     build_mailbox: BuildMailbox = Mailbox
     timers: BuildTimers = _monotonic_timers
     task: Callable[[Kind], Kind] = same
-    """Of `harness.engine.subtask.Subtask`."""
+    """For `harness.engine.subtask.Subtask`."""
     coordination: Callable[[Kind], Kind] = same
-    """Of `harness.sut.coordination.Coordination`, or of the one that the sink calls for."""
+    """For `harness.sut.coordination.Coordination`, or the coordination of the chosen sink."""
     sink: Callable[[Kind], Kind] = same
-    """Of the sink's class in `harness.database`."""
+    """For the sink's class in `harness.database`."""
     store: Callable[[Kind], Kind] = same
-    """Of `harness.database.checkpoint_store.CheckpointStore`."""
+    """For `harness.database.checkpoint_store.CheckpointStore`."""
     coordinator: Callable[[Kind], Kind] = same
-    """Of `harness.database.coordinator.Coordinator`."""
+    """For `harness.database.coordinator.Coordinator`."""
     pool: Callable[[Kind], Kind] = same
-    """Of `harness.database.pool.ConnectionPool`."""
+    """For `harness.database.pool.ConnectionPool`."""
     lookup: Callable[[LookupFunction], LookupFunction] = same
-    """Around `async def lookup(record, pool)`."""
+    """Wraps `async def lookup(record, pool)`."""
     function: Callable[[AsyncFunction, HasJournal], AsyncFunction] = _same_function
-    """Around the function that the operator calls: outermost, after faults and dead letters."""
+    """Wraps the function that the operator calls; outermost, around faults of calls and dead letters."""
     source: Callable[[Any], Any] = same
-    """Around a subtask's source (an object, not a class)."""
+    """Wraps a subtask's source (an object, not a class)."""
     recorder: Callable[[Kind], Kind] = same
-    """Of what the attempt's journal writes with; one that loses lines overrides `_write`."""
+    """For the recorder of an attempt's journal; a defect that loses lines overrides `_write`."""
     judge: Callable[[Callable[..., Any]], Callable[..., Any]] = same
-    """Of `harness.checkers.judge.judge`, called with header and events."""
+    """Wraps `harness.checkers.judge.judge`, which is called with header and events."""
     arms_faults: bool = True
-    """False: no fault is ever armed, though the scenario names some."""
+    """False: the scenario's faults are never injected."""
     linger_ms: int = 0
-    """How long an attempt's loop turns on after its operator has closed, before its pool closes."""
+    """How long an attempt's loop runs on between the close of its operator and of its pool."""
     keyed: KeyedParts = HONEST_PARTS
-    """Of a scenario's `task:`."""
+    """The parts of a scenario's `task`."""
     bypasses_proxy: bool = False
-    """True: connections of the lookups do not cross the link on which faults act."""
+    """True: the lookups connect to the server directly, so link faults do not affect them."""
     has_output_key: bool = True
     """False: the table of an idempotent sink has no unique key."""
 
@@ -139,5 +138,5 @@ HONEST = Variant()
 
 
 def operator_builder(variant: Variant, *, sut: str = REFERENCE) -> BuildTaskOperator:
-    """What builds the operator of the system under test: the emitter has a design of its own, and no defects."""
+    """The builder of the operator of the system under test; the emitter design has no planted defects."""
     return build_emitter_operator if sut == REFERENCE_EMITTER else variant.build_operator

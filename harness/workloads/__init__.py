@@ -1,1 +1,1 @@
-"""Workloads: deterministic sources, one file a kind."""
+"""Workloads: deterministic sources and their expected results."""

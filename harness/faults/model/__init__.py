@@ -1,1 +1,1 @@
-"""What a kind of fault is made of: the model that a scenario holds, its fields, and what workload faults share."""
+"""The base classes of faults, their shared fields, and the registry of all kinds."""

@@ -232,15 +232,15 @@ class Fault(Part):
         """Why the kind cannot begin at that trigger: the end of an error message."""
         match cls.by, trigger:
             case "link", "phase":
-                return "acts on a link, which reaches no `phase`"
+                return "acts on a link, so it cannot begin at a `phase` of an attempt"
             case "server", "phase":
-                return "acts on the server, which reaches no `phase`"
+                return "acts on the server, so it cannot begin at a `phase` of an attempt"
             case "workload", _:
-                return "is in what the source sends, so it waits for a record, not for this"
+                return "acts on the workload, so it can begin only at a `record`"
             case _ if cls.triggers == ("phase",):
-                return "waits for a phase or a call of its own subtask, not for this"
+                return "can begin only at a phase or a call of its own subtask"
             case _:
-                return f"cannot wait for a `{trigger}`"
+                return f"cannot begin at a `{trigger}`"
 
     @model_serializer(mode="wrap")
     def _written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -266,12 +266,12 @@ class Repeats(Fault):
         yield from super().breaches()
         if (self.repeat is None) != (self.every is None):
             lacking = "every" if self.every is None else "repeat"
-            say = f"`repeat` and `every` belong together, and `{lacking}` is not there"
+            say = f"`repeat` and `every` belong together, and `{lacking}` is missing"
             yield Breach(
                 path=("repeat" if lacking == "every" else "every",), say=say, hint=f"add `{lacking}`"
             )
         if self.every is not None and self.lasts_ms is not None and self.every <= self.lasts_ms:
-            say = f"it begins again after {duration_text(self.every)}, and has not healed by then"
+            say = f"it begins again after {duration_text(self.every)}, before it has healed"
             yield Breach(path=("every",), say=say, hint="make it more than `for`")
 
 

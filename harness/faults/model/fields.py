@@ -15,7 +15,6 @@ from harness.scenario_parts.values import Bandwidth, Duration, Percent, Shift, S
 __all__ = [
     "Closed",
     "Code",
-    "Command",
     "Connections",
     "Count",
     "Delay",

@@ -48,7 +48,7 @@ class Deed:
 
     t_us: int
     did: str
-    """`held`, `swallowed`, `cut`, `reset`, `refused`, `stalled`, `delayed`, `sliced`, `paced`, `limited`, ..."""
+    """The kind of event, such as `held`, `swallowed`, `cut`, `reset`, `refused`, `delayed` or `limited`."""
     toxic: str = ""
     """The toxic that acted; empty: the link itself was disabled or cut."""
     connection: int = 0

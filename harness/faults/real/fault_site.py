@@ -14,23 +14,11 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from harness.faults.real.evidence import Deed, DeedsRead, Evidence
+from harness.faults.real.evidence import DeedsRead
 from harness.faults.real.server_control import ServerControl
 from harness.process_identity import ProcessIdentity
 
-__all__ = [
-    "Control",
-    "Deed",
-    "DeedsRead",
-    "Evidence",
-    "Messages",
-    "Site",
-    "Succession",
-    "Toxic",
-    "Workers",
-    "packets_on",
-    "toxics_on",
-]
+__all__ = ["Control", "Messages", "Site", "Succession", "Toxic", "Workers", "packets_on", "toxics_on"]
 
 
 class Succession(Protocol):

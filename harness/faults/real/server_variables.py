@@ -14,7 +14,7 @@ from harness.clock import monotonic_us
 from harness.faults.real.fault_site import Site
 from harness.faults.real.server_control import ServerControl, end_sessions, sessions_of_run
 
-__all__ = ["STATEMENT_S", "global_variables", "variables_of_new_sessions"]
+__all__ = ["global_variables", "variables_of_new_sessions"]
 
 STATEMENT_S = 10.0
 """Time limit; SET GLOBAL may wait for transactions that are committing."""

@@ -18,17 +18,7 @@ if TYPE_CHECKING:
     from harness.faults.real.fault_site import Messages
     from harness.simulation.link import Flight, Link
 
-__all__ = [
-    "HoldMs",
-    "Holding",
-    "Picks",
-    "ShutPort",
-    "Swallowing",
-    "command_of",
-    "latency",
-    "moved_bytes",
-    "picks_of",
-]
+__all__ = ["Holding", "Picks", "ShutPort", "Swallowing", "command_of", "latency", "moved_bytes", "picks_of"]
 
 
 def command_of(flight: Flight) -> str:

@@ -59,7 +59,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     (
         "a link with a phase",
         with_fault(do="down", **{**NETWORK, "when": {"phase": "committed"}}),
-        "no `phase`",
+        "cannot begin at a `phase`",
     ),
     ("kill without subtask", with_fault(do="kill_worker", when={"call": 3}), "needs `subtask`"),
     (
@@ -70,7 +70,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     (
         "kill by time",
         with_fault(do="kill_worker", subtask=0, when={"at": "1s"}),
-        "waits for a phase or a call",
+        "can begin only at a phase or a call",
     ),
     (
         "kill at another's call",
@@ -218,12 +218,12 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         changed(operator={"mode": "ordered", "retry_delay": "1s"}),
         "`tries: 1` allows no second one",
     ),
-    ("repeat without every", with_fault(do="down", repeat=2, **NETWORK), "`every` is not there"),
-    ("every without repeat", with_fault(do="down", every="5s", **NETWORK), "`repeat` is not there"),
+    ("repeat without every", with_fault(do="down", repeat=2, **NETWORK), "`every` is missing"),
+    ("every without repeat", with_fault(do="down", every="5s", **NETWORK), "`repeat` is missing"),
     (
         "again before it has healed",
         with_fault(do="down", repeat=2, every="1s", **NETWORK),
-        "begins again after 1s, and has not healed",
+        "begins again after 1s, before it has healed",
     ),
     (
         "an unknown way",
@@ -258,12 +258,12 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     (
         "a workload fault by time",
         with_fault(do="idle_input", subtask=0, when={"at": "1s"}, **{"for": "1s"}),
-        "it waits for a record",
+        "it can begin only at a `record`",
     ),
     (
         "a server with a phase",
         with_fault(do="read_only", when={"phase": "call"}, **{"for": "1s"}),
-        "acts on the server, which reaches no `phase`",
+        "acts on the server, so it cannot begin at a `phase`",
     ),
     ("an unknown invariant", changed(decisive=["V77"]), "there is no invariant `V77`"),
     ("the same twice", changed(decisive=["V8", "V8"]), "named 2 times"),

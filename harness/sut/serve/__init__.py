@@ -1,7 +1,8 @@
-"""The operator protocol, spoken for the operators of this project on standard input and output.
+"""Serves this project's operators over the operator protocol (`docs/reference/sut-protocol.md`) on standard input and
+output.
 
-Answers to `docs/reference/sut-protocol.md`. The operator runs as it is, on a virtual loop; what a harness normally is
-to it, source, service, clock, coordinator and sink, is here one conversation.
+The operator runs unchanged on a virtual loop; the conversation replaces its source, external service, clock,
+checkpoint coordinator and sink.
 """
 
 from __future__ import annotations

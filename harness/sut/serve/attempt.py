@@ -1,8 +1,8 @@
 """One attempt of a conversation, from `open` to `close`: the operator, its mailbox and its virtual clock.
 
-Answers to `docs/reference/sut-protocol.md`, turn taking. Invariant: between two commands the operator either rests or
-waits inside a yield; what waits there is let go by a later command, or dropped by `close`. There is one thread: a yield
-without mail ends the command, and the next one is performed in the yield's own frame (decision 15).
+Documented in `docs/reference/sut-protocol.md` (turn taking). Invariant: between two commands the operator is either
+idle or waits inside a yield, until a later command releases it or `close` drops it. There is one thread: a yield
+without mail ends the command, and the next command is performed in the yield's stack frame (decision 15).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from reference_impl.mailbox.timers import Timers
 __all__ = ["Attempt", "Phase", "Unwound"]
 
 _PRIORITY = 0
-"""The operator's place in its chain; it is alone."""
+"""The operator's position in its chain; there is only one operator."""
 
 Event = dict[str, Any]
 
 
 class Phase(Enum):
-    """What the attempt is about, which decides what commands it takes."""
+    """The state of the attempt, which decides what commands it accepts."""
 
     OPEN = "open"
     ADMITTING = "waiting for capacity"
@@ -40,7 +40,7 @@ class Phase(Enum):
 
 
 class Unwound(Exception):
-    """The attempt is over; whoever waits inside the operator is dropped. Never reaches a user."""
+    """Internal: the attempt is over, so calls that wait inside the operator are unwound."""
 
 
 class Attempt:
@@ -57,7 +57,7 @@ class Attempt:
     ) -> None:
         self.phase = Phase.OPEN
         self.holding = False
-        """Whether the present command lets no mail run."""
+        """Whether the present command has `hold`, so that no mail runs."""
         self._write_event = write
         self._next_command = next_command
         self._loop = VirtualLoop(start_ms=now_ms)
@@ -67,7 +67,7 @@ class Attempt:
         self._function = ScriptedFunction(config, self._write)
         self._advancing_to: int | None = None
         self._blocked = False
-        """Whether the harness was told that something waits for capacity."""
+        """Whether `blocked` was sent and `unblocked` not yet."""
         self._due_snapshots: list[int] = []
         self._operator = system.build(
             config,
@@ -87,29 +87,29 @@ class Attempt:
     # --------------------------------------------------------------------------------------- commands
 
     def replay(self, restored: Sequence[QueueElement]) -> None:
-        """Open the operator with these elements of a snapshot."""
+        """Opens the operator with the elements of a snapshot."""
         self._admit(lambda: self._operator.open(restored))
 
     def process(self, element: OperatorInput) -> None:
-        """An element of the source."""
+        """Passes an element of the source to the operator."""
         self._admit(lambda: self._operator.process(element))
 
     def complete(self, call: int, results: list[Any]) -> None:
-        """A call ends well."""
+        """Completes a call with results."""
         self._function.complete(call, results)
 
     def fail(self, call: int, error: str) -> None:
-        """A call ends with an error."""
+        """Completes a call with an error."""
         self._function.fail(call, error)
 
     def require_call(self, call: int) -> None:
-        """Refuse a number that no call has had."""
+        """Refuses a call number that was never used."""
         self._function.require(call)
 
     def advance(self, to_ms: int) -> None:
-        """Let time pass: under `hold` at once, else instant by instant as the mailbox runs empty.
+        """Advances the clock: with `hold` at once, otherwise timer by timer whenever the mailbox is empty.
 
-        The first step is the command's own: mails that wait run at that instant, in front of its timers.
+        The first step belongs to the command: mail that is pending runs at that time, before its timers.
         """
         self._advancing_to = to_ms
         steps_on = self._step_time()
@@ -117,13 +117,13 @@ class Attempt:
             steps_on = self._step_time()
 
     def snapshot(self, number: int) -> None:
-        """A barrier; while something waits or drains, it is handled right after that."""
+        """Takes a snapshot; while an element waits or the operator drains, directly after that."""
         self._due_snapshots.append(number)
         if self.phase in {Phase.OPEN, Phase.ENDED}:
             self._take_due_snapshots()
 
     def end_input(self) -> None:
-        """Drain, and write `ended`."""
+        """Drains the operator and writes `ended`."""
         self.phase = Phase.DRAINING
         self._operator.end_input()
         self.phase = Phase.ENDED
@@ -131,7 +131,7 @@ class Attempt:
         self._take_due_snapshots()
 
     def stats(self) -> None:
-        """The counters, as they are."""
+        """Writes the present counters."""
         self._write_event(
             {
                 "ev": "stats",
@@ -144,12 +144,12 @@ class Attempt:
         )
 
     def close(self) -> None:
-        """Release everything, and say what is left."""
+        """Releases everything and writes `closed` with what was left."""
         dropped = self.leave()
         self._write_event({"ev": "closed", "dropped_mails": dropped, "timers": len(self._timers)})
 
     def leave(self) -> int:
-        """Release everything without a word, for there is nobody to hear it; the mails that were dropped."""
+        """Releases everything without an event; returns the number of dropped mails."""
         self._operator.close()
         dropped = len(self._mailbox.close())
         self._loop.close()
@@ -158,7 +158,7 @@ class Attempt:
     # ----------------------------------------------------------------------------------- taking turns
 
     def run(self) -> None:
-        """Whatever can be done at the present command, unless it holds."""
+        """Runs mail and due timers until there are none, unless the command has `hold`."""
         while not self.holding:
             self._raise_if_failed()
             mail = self._mailbox.try_take(MIN_PRIORITY)
@@ -168,7 +168,7 @@ class Attempt:
                 return
 
     def yield_(self, priority: int) -> None:
-        """One mail of at least `priority`. Without any, or under `hold`, the command ends and the next begins."""
+        """Runs one mail of at least `priority`. Without one, or with `hold`, ends the command and performs the next."""
         while True:
             self._raise_if_failed()
             mail = None if self.holding else self._mailbox.try_take(priority)
@@ -182,7 +182,7 @@ class Attempt:
                 self._next_command()
 
     def _step_time(self) -> bool:
-        """Let the clock stand at the next instant at which a timer is due, if that is not too late."""
+        """Advances the clock to the next due timer; False: there is none up to the target time."""
         to_ms = self.now_ms if self._advancing_to is None else self._advancing_to
         due_ms = self._timers.next_due_ms()
         if due_ms is None or due_ms > to_ms:
@@ -225,19 +225,19 @@ class Attempt:
                 self._write({"ev": "marker", "id": getattr(element, "id", None)})
 
     def _write(self, event: Event) -> None:
-        """After a failure nothing is said any more (`failed`)."""
+        """Writes an event, unless the attempt has failed."""
         if self.phase is not Phase.FAILED:
             self._write_event(event)
 
     def _fail(self, error: BaseException) -> None:
-        """The task fails: from the operator, in the middle of whatever it does."""
+        """Called by the operator when it fails the task."""
         if self.phase is Phase.FAILED:
             return
         self._write({"ev": "failed", "error": _kind(error), "message": _in_words(error)})
         self.phase = Phase.FAILED
 
     def failed_with(self, error: Exception) -> None:
-        """A mail, or the operator, raised: the task fails of it."""
+        """Fails the task because a mail or the operator raised `error`."""
         self._fail(error)
 
     def _raise_if_failed(self) -> None:
@@ -246,7 +246,7 @@ class Attempt:
 
 
 class _CommandedExecutor(MailboxExecutor):
-    """The operator's executor; its yield is where a blocked operator hears of the next command."""
+    """The operator's executor; a yield of a blocked operator performs the next command."""
 
     __slots__ = ("_at_least", "_attempt")
 

@@ -1,8 +1,8 @@
-"""The `config` of an `open`, checked field by field, and the refusal of a command that cannot be performed.
+"""Checks the `config` of an `open` command field by field, and defines the refusal of a command.
 
-Every field is required unless a default is named on the protocol's page; one that is missing, unknown, of
-another type, or not claimed by the system is refused by its name. A refusal carries a code of the protocol
-and a sentence, is raised before the operator has heard of the command, and changes nothing.
+Every field is required unless the protocol's page names a default; a field that is missing, unknown, of a wrong type or
+not supported by the system is refused by name. Invariant: a refusal has a protocol code and a sentence, is raised
+before the operator gets the command, and changes nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = [
 
 
 class Code(StrEnum):
-    """The codes of the protocol."""
+    """The error codes of the protocol."""
 
     NOT_JSON = "not-json"
     UNKNOWN_COMMAND = "unknown-command"
@@ -52,7 +52,7 @@ class Code(StrEnum):
 
 
 class Refusal(Exception):
-    """A command that is answered with an error and not performed."""
+    """The command is answered with an error and not performed."""
 
     def __init__(self, code: Code, message: str) -> None:
         super().__init__(message)
@@ -61,28 +61,28 @@ class Refusal(Exception):
 
 _T = TypeVar("_T")
 _SHOWN_MAX = 60
-"""Characters of a wrong value that an error repeats."""
+"""How many characters of a wrong value an error shows."""
 
 
 class Fields:
-    """The fields of one object. Mutable: what was taken is gone."""
+    """The fields of one object. Mutable: taken fields are removed."""
 
     def __init__(self, where: str, fields: Mapping[str, Any]) -> None:
         self._where = where
         self._left = dict(fields)
 
     def take(self, name: str, check: Callable[[str, Any], _T]) -> _T:
-        """The value of a field that must be there."""
+        """The value of a required field."""
         if name not in self._left:
             raise Refusal(Code.BAD_ARGUMENT, f"{self._where} lacks the field {name!r}")
         return check(f"{self._where}: {name}", self._left.pop(name))
 
     def take_or(self, name: str, default: _T, check: Callable[[str, Any], _T]) -> _T:
-        """The value of a field that may be left out."""
+        """The value of an optional field."""
         return self.take(name, check) if name in self._left else default
 
     def end(self) -> None:
-        """No other field may be there."""
+        """Refuses fields that were not taken."""
         for name in self._left:
             raise Refusal(Code.BAD_ARGUMENT, f"{self._where} has no field {name!r}")
 
@@ -115,7 +115,7 @@ def a_list(where: str, value: Any) -> list[Any]:
 
 
 def a_whole(*, at_least: int | None = None, or_null: bool = False) -> Callable[[str, Any], Any]:
-    """A whole number, of at least so much; perhaps null."""
+    """A whole number of at least `at_least`, or null if allowed."""
 
     def check(where: str, value: Any) -> int | None:
         if value is None and or_null:
@@ -129,7 +129,7 @@ def a_whole(*, at_least: int | None = None, or_null: bool = False) -> Callable[[
 
 
 def one_of(*choices: str) -> Callable[[str, Any], str]:
-    """One of these words."""
+    """One of the given words."""
 
     def check(where: str, value: Any) -> str:
         if not isinstance(value, str) or value not in choices:
@@ -140,7 +140,7 @@ def one_of(*choices: str) -> Callable[[str, Any], str]:
 
 
 def canonical(value: Any) -> str:
-    """Equal for equal JSON values, and for no others: 1, 1.0 and true are three."""
+    """A text that is equal only for equal JSON values; 1, 1.0 and true differ."""
     return json.dumps(value, sort_keys=True)
 
 
@@ -153,7 +153,7 @@ def _wrong(where: str, wanted: str, value: Any) -> Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnTimeout:
-    """What the timeout handler does: fail the call, answer with results, nothing, or throw a text."""
+    """What the timeout handler does: fail the call, complete it with results, do nothing, or raise an error."""
 
     kind: Literal["fail", "results", "nothing", "throw"]
     results: Sequence[Any] = ()
@@ -170,12 +170,12 @@ class OperatorConfig:
     on_timeout: OnTimeout
     retry: RetryStrategy
     invoke_throws: frozenset[str]
-    """Values whose invocation raises, each in its canonical form."""
+    """The canonical forms of the values whose invocation raises."""
     profile: str
 
 
 def operator_config(raw: Any, abilities: Sequence[str]) -> OperatorConfig:
-    """What `raw` says, or a refusal that names the field."""
+    """Checks `raw`; raises a `Refusal` that names the wrong field."""
     fields = Fields("config", _object("config", raw))
     config = OperatorConfig(
         mode=_mode(fields.take("mode", one_of("ordered", "unordered"))),

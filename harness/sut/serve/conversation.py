@@ -1,7 +1,7 @@
-"""The conversation: commands in, events out, one `quiet` for each command.
+"""The conversation: reads commands, writes events, and ends the answer to each command with `quiet`.
 
-Answers to `docs/reference/sut-protocol.md`. Invariant: whatever a line holds, it is answered by events of that page and
-by exactly one `quiet`; a command that is refused has changed nothing, and no mail has run for it.
+Documented in `docs/reference/sut-protocol.md`. Invariant: any line is answered by documented events and exactly one
+`quiet`; a refused command has changed nothing, and no mail has run for it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from harness.sut.serve.saved_state import elements_of
 from harness.sut.serve.systems import System
 from reference_impl.elements import LatencyMarker, OperatorInput, Record, Watermark, WatermarkStatus
 
-__all__ = ["COMMANDS", "PROTOCOL", "converse"]
+__all__ = ["COMMANDS", "converse"]
 
 PROTOCOL = 1
 
@@ -42,25 +42,25 @@ _TAKEN = {
     Phase.ENDED: _ALWAYS | {"notify"},
     Phase.FAILED: frozenset({"stats", "close"}),
 }
-"""The commands that each phase of an attempt takes."""
+"""The commands that each phase of an attempt accepts."""
 _ABILITY = {"snapshot": "snapshot", "notify": "snapshot", "status": "status", "marker": "marker"}
-"""What a command needs to be claimed."""
+"""The ability that a command needs."""
 COMMANDS = _FEEDS | _ALWAYS | {"hello", "open", "notify"}
 _WHOLE = a_whole()
 _QUIET = written({"ev": "quiet"})
 
 
 class _EndOfConversation(Exception):
-    """There are no more lines."""
+    """The input has ended."""
 
 
 def converse(system: System, *, read: Callable[[], bytes], write: Callable[[bytes], None]) -> None:
-    """Answer each line that `read` gives, by way of `write`, until it gives none."""
+    """Answers each line of `read` by `write`, until the input ends."""
     _Conversation(system, read, write).run()
 
 
 class _Conversation:
-    """Where the conversation stands. Mutable."""
+    """The state of a conversation. Mutable."""
 
     def __init__(self, system: System, read: Callable[[], bytes], write: Callable[[bytes], None]) -> None:
         self._system = system
@@ -71,7 +71,6 @@ class _Conversation:
         self._closing = False
 
     def run(self) -> None:
-        """To the end of the input."""
         try:
             while True:
                 self._take_turn()
@@ -82,7 +81,7 @@ class _Conversation:
                 self._attempt.leave()
 
     def _take_turn(self) -> None:
-        """One command, and those that are given while it waits inside the operator."""
+        """Performs one command, and those that arrive while it waits inside the operator."""
         try:
             self._perform_next()
             if self._attempt is not None:
@@ -91,8 +90,8 @@ class _Conversation:
             if isinstance(over, _EndOfConversation):
                 raise
         except OSError:
-            raise  # the pipes' own: the operator has no files
-        except Exception as error:  # noqa: BLE001 - whatever the operator raises, the task fails of it
+            raise  # from the pipes; the operator uses no files
+        except Exception as error:  # noqa: BLE001 - any error of the operator fails the task
             assert self._attempt is not None, "without an attempt there is no operator"
             self._attempt.failed_with(error)
         if self._closing and self._attempt is not None:
@@ -101,12 +100,12 @@ class _Conversation:
         self._write_line(_QUIET)
 
     def _next_command(self) -> None:
-        """From inside a yield: the command that led here is over, its operator waits on."""
+        """Called inside a yield: ends the present command and performs the next one."""
         self._write_line(_QUIET)
         self._perform_next()
 
     def _perform_next(self) -> None:
-        """Read until a command is performed; those that are refused are answered here."""
+        """Reads commands until one is performed; answers refused ones."""
         while True:
             line = self._read()
             if not line:
@@ -181,7 +180,7 @@ class _Conversation:
         act()
 
     def _understand(self, attempt: Attempt, command: str, fields: Fields) -> Callable[[], None]:
-        """What the command does; nothing has happened when this returns."""
+        """Checks a command and returns its act, which has not run yet."""
         match command:
             case "element" | "watermark" | "status" | "marker":
                 return partial(attempt.process, _element(command, fields))
@@ -199,7 +198,7 @@ class _Conversation:
                 return {"end_input": attempt.end_input, "stats": attempt.stats, "close": self._close}[command]
 
     def _close(self) -> None:
-        """By way of the outermost frame, for the operator may be in the middle of something."""
+        """Unwinds to the outermost frame, because the operator may be waiting in a yield."""
         self._closing = True
         raise Unwound
 
@@ -231,4 +230,4 @@ def _outcome(attempt: Attempt, command: str, fields: Fields) -> Callable[[], Non
 
 
 def _nothing() -> None:
-    """A word on a checkpoint changes nothing: the operator keeps no promise between checkpoints."""
+    """The act of `notify`: the operator does nothing on completed or aborted checkpoints."""

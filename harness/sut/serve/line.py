@@ -1,7 +1,6 @@
-"""A line of the conversation: how one is read, and how one is written.
+"""Reads and writes the lines of a conversation.
 
-Invariant: whatever the bytes are, reading them ends in an object or in a refusal, in time and memory that are
-linear in the line, and no line is kept longer than it is answered.
+Invariant: any bytes are read as an object or refused, with time and memory linear in the length of the line.
 """
 
 from __future__ import annotations
@@ -20,24 +19,24 @@ from harness.sut.serve.config import Code, Refusal
 __all__ = ["CHUNK", "LINE_MAX", "Lines", "object_of", "written"]
 
 LINE_MAX = 32 * 1024 * 1024
-"""Bytes of a line that are read; the rest of a longer one is passed over."""
+"""The longest line in bytes; the rest of a longer one is skipped."""
 CHUNK = 64 * 1024
-"""Bytes that are read at once."""
+"""Bytes per read."""
 
 
 class Lines:
-    """Lines from a file descriptor. Mutable. Before it would wait, it calls `before_wait`: flush your answers."""
+    """Lines from a file descriptor; calls `before_wait` before it blocks, to flush the answers. Mutable."""
 
     def __init__(self, descriptor: int, *, before_wait: Callable[[], None]) -> None:
         self._descriptor = descriptor
         self._before_wait = before_wait
         self._ready: list[bytes] = []
-        """The lines that have come whole, the next one last."""
+        """Complete lines, the next one last."""
         self._rest: list[bytes] = []
         self._rest_bytes = 0
 
     def read(self) -> bytes:
-        """The next line with its end, the last one perhaps without; nothing at the end of the input."""
+        """The next line with its line end (the last one may lack it); empty at the end of the input."""
         while not self._ready:
             self._before_wait()
             chunk = os.read(self._descriptor, CHUNK)
@@ -59,14 +58,14 @@ class Lines:
         self._ready = [line + b"\n" for line in reversed(whole)]
 
     def _keep(self, part: bytes) -> None:
-        """Of a line without end no more than the limit: what is read of it then is no JSON."""
+        """Keeps a part of an incomplete line, up to the limit."""
         if part and self._rest_bytes <= LINE_MAX:
             self._rest.append(part)
             self._rest_bytes += len(part)
 
 
 def object_of(line: bytes) -> dict[str, Any]:
-    """The object that a line is."""
+    """The JSON object in a line; raises a `Refusal`."""
     if len(line) > LINE_MAX:
         raise Refusal(Code.NOT_JSON, f"the line is longer than {LINE_MAX} bytes")
     value = strictly(line.strip(), any_length=False)
@@ -91,7 +90,7 @@ _MAY_BE_INFINITE = re.compile(rb"[0-9][eE]|[0-9]{308}").search
 
 
 def written(event: dict[str, Any]) -> bytes:
-    """The line of an event."""
+    """An event as a line."""
     try:
         return _encode(event) + b"\n"
     except (

@@ -1,7 +1,7 @@
-"""The state of a snapshot as the protocol carries it: elements to JSON and back.
+"""The state of a snapshot in the protocol: elements to JSON and back.
 
-Invariant: what `elements_of` reads of what `shown` wrote is what was written; anything else that cannot be read is
-refused. To the harness the state is opaque.
+Invariant: `elements_of` reads what `shown` wrote as equal elements and refuses anything else. The state is opaque to
+the harness.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["elements_of", "shown"]
 
 
 def shown(elements: Iterable[QueueElement]) -> list[dict[str, Any]]:
-    """Each element as an event lists it."""
+    """The JSON form of each element."""
     return [_shown(element) for element in elements]
 
 
@@ -31,7 +31,7 @@ def _shown(element: QueueElement) -> dict[str, Any]:
 
 
 def elements_of(state: Any) -> Sequence[QueueElement]:
-    """The elements of a state of ours; none of null."""
+    """The elements of a state; none for null."""
     if state is None:
         return ()
     if not isinstance(state, dict):

@@ -1,7 +1,7 @@
-"""The user's function of a conversation: each call is a number, and the harness says how it ends.
+"""The user's function of a conversation: each call has a number, and commands complete it.
 
-Invariant: call numbers are dense from 1, in the order of the calls; a call of a finished record is remembered only
-as long as there are few, so memory does not grow with the conversation.
+Invariant: calls are numbered from 1 in order, without gaps; only a limited number of calls of finished records is
+kept, so memory does not grow with the conversation.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from reference_impl.operator.result import ResultHandle
 __all__ = ["CallFailed", "ScriptedFunction"]
 
 _FINISHED_MAX = 1000
-"""Calls of finished records that are kept, for what still reaches the operator from them changes nothing."""
+"""How many calls of finished records are kept; completing an older one has no effect."""
 
 
 class CallFailed(Exception):
-    """The external call ended with an error, as the harness said."""
+    """The error of a call that a command failed."""
 
 
 class _Call(Struct, eq=False):
@@ -33,7 +33,7 @@ class _Call(Struct, eq=False):
 
 
 class ScriptedFunction(AsyncFunction):
-    """Writes each call, and ends it when told. Mutable."""
+    """Writes an event for each call, and completes calls by command. Mutable."""
 
     def __init__(self, config: OperatorConfig, write: Callable[[dict[str, Any]], None]) -> None:
         self._config = config
@@ -45,19 +45,18 @@ class ScriptedFunction(AsyncFunction):
 
     @property
     def running(self) -> int:
-        """Calls without an outcome, of records that are not finished."""
+        """The number of calls without an outcome, of unfinished records."""
         return sum(not (call.ended or call.handle.done) for call in self._calls.values())
 
     def called(self, record: Record, *, attempt: int) -> None:
-        """The probe's word before `invoke`."""
+        """Called by the operator's probe before `invoke`."""
         del record
         self._attempt = attempt
 
     def settled(self, *_: object, **__: object) -> None:
-        """The probe's word on an outcome, which the harness knows already."""
+        """Called by the operator's probe for an outcome; not needed."""
 
     def invoke(self, value: Any, handle: ResultHandle) -> None:
-        """One more call."""
         self._count += 1
         self._calls[self._count] = _Call(handle)
         if len(self._calls) > self._forget_at:
@@ -68,7 +67,6 @@ class ScriptedFunction(AsyncFunction):
             raise CallFailed("the invocation of this value raises")
 
     def timeout(self, value: Any, handle: ResultHandle) -> None:
-        """As the configuration says."""
         self._write({"ev": "timeout", "value": value})
         answer = self._config.on_timeout
         match answer.kind:
@@ -82,21 +80,21 @@ class ScriptedFunction(AsyncFunction):
                 return
 
     def complete(self, number: int, results: list[Any]) -> None:
-        """The call ends well."""
+        """Completes the call with results."""
         call = self._call(number)
         if call is not None:
             call.ended = True
             call.handle.complete(results)
 
     def fail(self, number: int, error: str) -> None:
-        """The call ends with an error."""
+        """Completes the call with an error."""
         call = self._call(number)
         if call is not None:
             call.ended = True
             call.handle.fail(CallFailed(error))
 
     def require(self, number: int) -> None:
-        """Refuse a number that no call has had."""
+        """Refuses a call number that was never used."""
         if not 1 <= number <= self._count:
             raise Refusal(
                 Code.UNKNOWN_CALL, f"there has been no call {number}; the last one is {self._count}"
@@ -107,8 +105,8 @@ class ScriptedFunction(AsyncFunction):
         return self._calls.get(number)
 
     def _forget_finished(self) -> None:
-        """All but the unfinished, and the newest half of the rest."""
+        """Drops the older calls of finished records."""
         finished = [number for number, call in self._calls.items() if call.handle.done]
         for number in finished[: -_FINISHED_MAX // 2]:
             del self._calls[number]
-        self._forget_at = 2 * len(self._calls) + _FINISHED_MAX  # so that a call costs O(1), however many run
+        self._forget_at = 2 * len(self._calls) + _FINISHED_MAX  # amortized O(1) for each call

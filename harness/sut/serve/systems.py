@@ -1,6 +1,6 @@
-"""The systems that this project serves: each a name, its abilities, and how its operator is built.
+"""The systems that this project serves: name, abilities and builder of each.
 
-Invariant: an ability that is not listed is refused before the operator hears of it.
+Invariant: a command that needs an unlisted ability is refused before the operator gets it.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ __all__ = ["SYSTEMS", "BuildServed", "ServedOperator", "Surroundings", "System"]
 
 
 class ServedOperator(Protocol):
-    """What a conversation asks of an operator."""
+    """The operator methods that a conversation uses."""
 
     def open(self, restored: Sequence[QueueElement] = ()) -> None:
-        """Replay a snapshot."""
+        """Opens the operator and replays a snapshot."""
 
     def process(self, element: OperatorInput) -> None:
-        """Take an element in."""
+        """Takes one element."""
 
     def snapshot(self) -> Sequence[QueueElement]:
-        """What it holds."""
+        """The elements in the operator's queue."""
 
     def end_input(self) -> None:
-        """Drain."""
+        """Drains the operator."""
 
     def close(self) -> None:
-        """Release everything."""
+        """Releases all resources."""
 
     def __len__(self) -> int: ...
 
 
 class Surroundings(TypedDict):
-    """What an operator of a conversation works with."""
+    """The collaborators of an operator in a conversation."""
 
     function: ScriptedFunction
     executor: MailboxExecutor
@@ -58,12 +58,12 @@ class BuildServed(Protocol):
     """Builds an operator for a conversation."""
 
     def __call__(self, config: OperatorConfig, **around: Unpack[Surroundings]) -> ServedOperator:
-        """An operator as `config` says."""
+        """Builds the operator for `config`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
-    """One system under test that is part of this project."""
+    """One built-in system under test."""
 
     name: str
     abilities: Sequence[str]
@@ -82,7 +82,7 @@ def _build_reference(config: OperatorConfig, **around: Unpack[Surroundings]) -> 
 
 
 def _build_emitter(config: OperatorConfig, **around: Unpack[Surroundings]) -> ServedOperator:
-    """Without `retry` and `quirks`: what is not claimed was refused."""
+    """Without `retry` and `quirks`, which this system does not support and so refuses."""
     return build_emitter_operator(
         mode=config.mode, capacity=config.capacity, timeout_ms=config.timeout_ms, **around
     )
@@ -102,4 +102,4 @@ SYSTEMS: Mapping[str, System] = MappingProxyType(
         ),
     }
 )
-"""Each by the name that `--sut` takes."""
+"""The systems by name."""

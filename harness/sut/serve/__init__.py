@@ -1,7 +1,6 @@
-"""Serves this project's operators over the operator protocol (`docs/reference/sut-protocol.md`) on standard input and
-output.
+"""Serves this project's operators over the operator protocol, on standard input and output.
 
-The operator runs unchanged on a virtual loop; the conversation replaces its source, external service, clock,
+`docs/reference/sut-protocol.md` has the protocol. The operator runs unchanged on a virtual loop; the conversation replaces its source, external service, clock,
 checkpoint coordinator and sink.
 """
 

@@ -143,9 +143,8 @@ class AsyncMySqlDriver:
         from harness.database.lookup_connection import lookup_connection  # noqa: PLC0415
 
         connection = lookup_connection(self._endpoint, connect_timeout_s=_FOREVER_S)
-        # asyncmy's own limit covers only the TCP connect, and may lose an open socket or a cancellation that comes at
-        # the
-        # same moment (asyncio.wait_for of 3.11); the pool's limit covers the handshake too.
+        # asyncmy's own limit covers only the TCP connect, and may lose an open socket or a cancellation that comes
+        # at the same moment (asyncio.wait_for of 3.11); the pool's limit covers the handshake too.
         connection._connect_timeout = None  # noqa: SLF001
         return connection
 

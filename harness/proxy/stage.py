@@ -87,11 +87,11 @@ class Gate(Receiver, Protocol):
 
     @property
     def held(self) -> int:
-        """As of a stage."""
+        """See `Stage`."""
 
     @property
     def held_max(self) -> int:
-        """As of a stage."""
+        """See `Stage`."""
 
     @property
     def tracking(self) -> bool:

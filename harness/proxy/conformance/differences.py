@@ -15,7 +15,7 @@ __all__ = ["DIFFERENCES", "Difference", "shows"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One difference."""
+    """One difference between the two proxies."""
 
     name: str
     """The name by which its test refers to it."""
@@ -213,7 +213,7 @@ DIFFERENCES: tuple[Difference, ...] = (
         why="a report must say which one it was",
     ),
 )
-"""In the order of the table: crashes, connections, control calls, the interface."""
+"""In the order of the page's table: crashes, connections, control calls, the interface."""
 
 _Test = TypeVar("_Test", bound=Callable[..., None])
 

@@ -121,7 +121,7 @@ class Link:
         stream: str = "downstream",
         **more: Any,
     ) -> str:
-        """Add a toxic; its name."""
+        """Add a toxic; returns its name."""
         body = {"type": type_, "stream": stream, "attributes": dict(attributes or {}), **more}
         reply = self.subject.ask("POST", f"{self.path}/toxics", body)
         assert reply.status == http.client.OK, reply.text

@@ -326,7 +326,7 @@ class PacketGate:
             self._table.check()
 
     def data(self, chunk: bytes) -> None:
-        """Bytes of the peer."""
+        """Bytes from the source."""
         for part in self._tracker.parts(chunk):
             self._part(part)
         self._flush()
@@ -334,13 +334,13 @@ class PacketGate:
         self.settle()
 
     def eof(self) -> None:
-        """The peer's FIN."""
+        """The source's FIN."""
         if not self._deaf:
             self.let_go()
             self.out.eof()
 
     def reset(self) -> None:
-        """The peer's RST."""
+        """The source's RST."""
         if not self._deaf:
             self.out.reset()
 

@@ -72,7 +72,7 @@ def test_a_failing_store_refuses_until_its_while_is_over(store: CheckpointStore,
 def test_a_store_that_fails_for_too_long_is_given_up(
     store: CheckpointStore, notes: Notes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.database.checkpoint_store._INSIST_S", 0.0)
+    monkeypatch.setattr("harness.database.checkpoint_store._RETRY_S", 0.0)
     act("store_failing", store, notes, how="read-only", **{"for": "1m"})
 
     with pytest.raises(StoreLost, match="Read-only file system"):

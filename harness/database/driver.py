@@ -45,11 +45,9 @@ class BlockingConnection(Protocol):
     def cursor(self) -> Cursor:
         """A cursor; only one at a time."""
 
-    def commit(self) -> None:
-        """COMMIT."""
+    def commit(self) -> None: ...
 
-    def rollback(self) -> None:
-        """ROLLBACK."""
+    def rollback(self) -> None: ...
 
     def autocommit(self, value: bool) -> None:  # noqa: FBT001 - PyMySQL's signature
         """Turn autocommit on or off."""
@@ -111,13 +109,11 @@ class MySqlDriver:
         return (MySQLError, OSError)
 
     def connect(self, *, statement_s: float) -> Any:
-        """See `Driver`."""
         from harness.database.schema import connect  # noqa: PLC0415
 
         return connect(self._endpoint, statement_s=statement_s)
 
     def hang_up(self, connection: Any) -> None:
-        """See `Driver`."""
         if connection.open:
             connection._force_close()  # noqa: SLF001 - the polite close() waits for the server
 
@@ -139,7 +135,6 @@ class AsyncMySqlDriver:
         return (MySQLError, OSError)
 
     def connection(self) -> Any:
-        """See `AsyncDriver`."""
         from harness.database.lookup_connection import lookup_connection  # noqa: PLC0415
 
         connection = lookup_connection(self._endpoint, connect_timeout_s=_FOREVER_S)
@@ -149,7 +144,6 @@ class AsyncMySqlDriver:
         return connection
 
     async def open(self, connection: Any, *, session: str) -> None:
-        """See `AsyncDriver`."""
         await connection.connect()
         await connection.query(session)
 
@@ -158,7 +152,6 @@ class AsyncMySqlDriver:
         return bool(connection._stream_broken)  # noqa: SLF001
 
     def hang_up(self, connection: Any) -> None:
-        """See `AsyncDriver`."""
         transport = connection._transport  # noqa: SLF001 - close() would wait for what a dead link never takes
         connection.close()
         if transport is not None:

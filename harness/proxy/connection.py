@@ -122,8 +122,7 @@ class LinkState(Protocol):
         """The link's packet toxics, by name."""
 
     @property
-    def deeds(self) -> DeedLog:
-        """The log."""
+    def deeds(self) -> DeedLog: ...
 
     def ended(self, connection: Connection) -> None:
         """Called when both sockets of `connection` are closed."""

@@ -247,7 +247,6 @@ class _NoWorkers:
     """A `harness.faults.real.fault_site.Workers` without workers."""
 
     def process(self, subtask: int) -> ProcessIdentity | None:
-        """None."""
         del subtask
         return None
 
@@ -256,7 +255,6 @@ class _NoWorkers:
         raise LookupError(f"subtask {subtask} has no worker here")
 
     def executor(self) -> ProcessIdentity | None:
-        """None."""
         return None
 
 

@@ -40,7 +40,6 @@ class _RecordsInput:
         self._ends = iter((DataInputStatus.END_OF_DATA, DataInputStatus.END_OF_INPUT))
 
     def emit_next(self, output: DataOutput) -> DataInputStatus:
-        """Emit one record."""
         record = next(self._records, None)
         if record is None:
             return next(self._ends)

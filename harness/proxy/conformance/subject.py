@@ -110,7 +110,6 @@ class Link:
         return host, int(port)
 
     def set(self, **fields: Any) -> Reply:
-        """Change it."""
         return self.subject.ask("PATCH", self.path, fields)
 
     def poison(

@@ -264,8 +264,7 @@ class Table(Protocol):
     """What a gate needs of its conversation."""
 
     @property
-    def wire(self) -> GateWire:
-        """The connection."""
+    def wire(self) -> GateWire: ...
 
     def owes(self) -> bool:
         """Whether an error of ours waits to be sent among the replies."""

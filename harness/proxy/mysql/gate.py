@@ -270,7 +270,7 @@ class Table(Protocol):
         """Whether an error of ours waits to be sent among the replies."""
 
     def failed(self, exchange: Exchange, action: Action, *, sequence: int) -> None:
-        """A request was taken out of the stream and shall be answered by our error."""
+        """A request was taken out of the stream; our error will answer it."""
 
     def forgotten(self, exchange: Exchange) -> None:
         """A request was taken out of the stream; the server will not reply to it."""

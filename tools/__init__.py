@@ -1,1 +1,1 @@
-"""Benches and makers of pages: for this repository, not in the wheel."""
+"""Benchmarks and generators of documentation pages; only for this repository, not in the wheel."""

@@ -53,11 +53,9 @@ class BlockingConnection(Protocol):
     def cursor(self) -> Cursor:
         """A cursor; only one at a time."""
 
-    def commit(self) -> None:
-        """COMMIT."""
+    def commit(self) -> None: ...
 
-    def rollback(self) -> None:
-        """ROLLBACK."""
+    def rollback(self) -> None: ...
 
     def autocommit(self, value: bool) -> None:  # noqa: FBT001 - PyMySQL's signature
         """Turn autocommit on or off."""
@@ -123,7 +121,6 @@ class MySqlDriver:
         return connect(self._endpoint, statement_s=statement_s)
 
     def hang_up(self, connection: Any) -> None:
-        """See `Driver`."""
         if connection.open:
             connection._force_close()  # noqa: SLF001 - the polite close() waits for the server
 
@@ -147,14 +144,12 @@ class AsyncMySqlDriver:
     def connection(self) -> Any:
         """See `AsyncDriver`."""
         connection = lookup_connection(self._endpoint, connect_timeout_s=_FOREVER_S)
-        # asyncmy's own limit covers only the TCP connect, and may lose an open socket or a cancellation that comes at
-        # the
-        # same moment (asyncio.wait_for of 3.11); the pool's limit covers the handshake too.
+        # asyncmy's own limit covers only the TCP connect, and may lose an open socket or a cancellation that comes
+        # at the same moment (asyncio.wait_for of 3.11); the pool's limit covers the handshake too.
         connection._connect_timeout = None  # noqa: SLF001
         return connection
 
     async def open(self, connection: Any, *, session: str) -> None:
-        """See `AsyncDriver`."""
         await connection.connect()
         await connection.query(session)
 
@@ -163,7 +158,6 @@ class AsyncMySqlDriver:
         return bool(connection._stream_broken)  # noqa: SLF001
 
     def hang_up(self, connection: Any) -> None:
-        """See `AsyncDriver`."""
         transport = connection._transport  # noqa: SLF001 - close() would wait for what a dead link never takes
         connection.close()
         if transport is not None:

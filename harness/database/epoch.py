@@ -1,7 +1,7 @@
-"""What a subtask keeps in the database: its fencing token, its last epoch, its visible rows.
+"""The values that sinks exchange: attempts and fencing, saved and restored epochs, rows; and the sink protocols.
 
-Answers to the state that Flink's `TwoPhaseCommitSinkFunction` recovers from. Invariant: plain values, known to
-every sink, whether its database is real or simulated; no client is needed to name them.
+Answers to the state that Flink's `TwoPhaseCommitSinkFunction` recovers from. Invariant: plain values that need no
+database client, for real and simulated databases alike.
 """
 
 from __future__ import annotations

@@ -107,13 +107,11 @@ class Circuit:
         return max(self._open_until_s - self._now_s(), _PROBE_S)
 
     def succeeded(self) -> None:
-        """A connect succeeded."""
         self._is_probing = False
         self._failures = 0
         self._backoff.reset()
 
     def failed(self) -> None:
-        """A connect failed."""
         self._is_probing = False
         self._failures += 1
         if not self.is_closed:

@@ -53,11 +53,11 @@ class WriteAheadTransactions:
         self._sink.commit(handle["epoch"], position=0, elements=[])
 
     def abort(self, handle: _Handle) -> None:
-        """Its rows are nowhere but in it."""
+        """Does nothing: the rows exist only in the handle."""
 
     def recover_and_commit(self, handle: _Handle) -> None:
         """Like `commit`, which does nothing if the epoch row exists."""
         self.commit(handle)
 
     def recover_and_abort(self, handle: _Handle) -> None:
-        """Its rows are nowhere but in it."""
+        """Does nothing: the rows exist only in the handle."""

@@ -1,6 +1,6 @@
 package floodmark.oracle;
 
-/** What the scripted user function raises when the script says so. */
+/** The exception that the scripted user function throws when the script says so. */
 final class CallbackRaised extends Exception {
     private static final long serialVersionUID = 1L;
 

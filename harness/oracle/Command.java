@@ -6,12 +6,12 @@ import java.util.Set;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 
 /**
- * One line of the harness's, read and checked as far as that is possible without knowing where the conversation is.
+ * One command line of the harness, parsed and checked without regard to the state of the conversation.
  *
- * <p>Invariant: a command that exists has every field that its kind has, and no other; see {@code sut-protocol.md}.
+ * <p>Invariant: a command has exactly the fields of its kind; see {@code sut-protocol.md}.
  */
 final class Command {
-    /** The words of {@code cmd}. */
+    /** The values of {@code cmd}. */
     enum Kind {
         HELLO,
         OPEN,
@@ -45,19 +45,19 @@ final class Command {
     final Kind kind;
     boolean hold;
 
-    /** The integer of the command: protocol, now, ts, id, call or to. */
+    /** The integer field of the command: protocol, now, ts, id, call or to. */
     long number;
 
-    /** An element's time, null if it has none. */
+    /** An element's timestamp; null if it has none. */
     Long timestamp;
 
-    /** A JSON text as value, or a string as error or outcome. */
+    /** The JSON text of a value, or the string of an error or outcome. */
     String text;
 
     List<String> results;
     OperatorConfig config;
 
-    /** What to restore, or null. */
+    /** The state to restore, or null. */
     Snapshot restore;
 
     private Command(Kind kind) {

@@ -9,7 +9,7 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 import org.apache.flink.streaming.runtime.watermarkstatus.WatermarkStatus;
 import org.apache.flink.util.OutputTag;
 
-/** What leaves the operator, written as it leaves. */
+/** The operator's output: writes an event for each element as it is emitted. */
 final class Emissions implements Output<StreamRecord<String>> {
     private final Events events;
 

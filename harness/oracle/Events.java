@@ -10,7 +10,7 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamElement;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 
 /**
- * The lines that go out, one event each, in the order in which things happen.
+ * Writes the output lines, one event each, in the order in which the events happen.
  *
  * <p>Values are JSON texts already (see {@link ScriptedFunction}) and are written as they are.
  */
@@ -22,7 +22,7 @@ final class Events implements Flushable {
         json.setRootValueSeparator(null); // lines end with a newline, also the last one
     }
 
-    /** What is written between the braces of one event. */
+    /** The fields of one event, without the braces. */
     private interface Fields {
         void write() throws IOException;
     }

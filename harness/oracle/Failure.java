@@ -2,13 +2,13 @@ package floodmark.oracle;
 
 import java.util.concurrent.TimeoutException;
 
-/** What a failure of the task is called in the protocol. */
+/** The protocol's code for a failure of the task. */
 final class Failure {
     private static final int LONGEST_CHAIN = 20;
 
     private Failure() {}
 
-    /** The code of the first cause that we know; a failure whose cause is none of the script's is `internal`. */
+    /** The code of the first known cause; `internal` if no cause comes from the script. */
     static String code(Throwable error) {
         int links = 0;
         for (Throwable cause = error; cause != null && links < LONGEST_CHAIN; cause = cause.getCause()) {
@@ -27,7 +27,7 @@ final class Failure {
         return "internal";
     }
 
-    /** What the whole chain says, outermost first. */
+    /** The messages of the chain of causes, outermost first. */
     static String message(Throwable error) {
         StringBuilder message = new StringBuilder();
         int links = 0;

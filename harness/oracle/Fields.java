@@ -6,9 +6,9 @@ import java.util.Set;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 
 /**
- * The fields of one JSON object, taken one by one and checked.
+ * The fields of one JSON object, read and checked one by one.
  *
- * <p>Invariant: after {@link #nothingElse} every field has been taken; an unknown one is refused, as is a missing one.
+ * <p>Invariant: after {@link #nothingElse} every field was read; unknown and missing fields are refused.
  */
 final class Fields {
     private final JsonNode object;
@@ -39,7 +39,7 @@ final class Fields {
         return any(field).isNull() ? null : Long.valueOf(integer(field));
     }
 
-    /** An integer that is at least {@code least}. */
+    /** An integer of at least {@code least}. */
     long integer(String field, long least) throws Refusal {
         long number = integer(field);
         return require(number >= least, number, "`" + field + "` must be at least " + least);
@@ -71,7 +71,7 @@ final class Fields {
         return new Fields(require(node.isObject(), node, "`" + field + "` must be an object"));
     }
 
-    /** One of the words. */
+    /** One of the given words. */
     String word(String field, Set<String> words) throws Refusal {
         String word = text(field);
         return require(words.contains(word), word, "`" + field + "` must be one of " + words);

@@ -14,11 +14,11 @@ import org.apache.flink.runtime.util.EnvironmentInformation;
 import org.slf4j.LoggerFactory;
 
 /**
- * The genuine AsyncWaitOperator of Flink as a system under test: it speaks `sut-protocol.md` on standard input and
+ * Flink's own AsyncWaitOperator as a system under test: it speaks `sut-protocol.md` on standard input and
  * output, one JSON object a line, in virtual time.
  *
- * <p>This class takes turns and knows what is in order when; {@link Run} plays the task.
- * Invariant: each line is answered by exactly one {@code quiet}; a refused one has changed nothing.
+ * <p>This class reads commands and refuses those that are not allowed now; {@link Run} plays the task.
+ * Invariant: each line is answered by exactly one {@code quiet}; a refused command changes nothing.
  */
 public final class FlinkSut {
     private static final int PROTOCOL = 1;
@@ -54,11 +54,11 @@ public final class FlinkSut {
         try {
             new FlinkSut(new Lines(new FileInputStream(FileDescriptor.in), events), events).converse();
         } finally {
-            events.flush(); // also what led to a defect of ours
+            events.flush(); // also the events before an internal error
         }
     }
 
-    /** Flink brings the logging interface without a logger, which would say so on each start. */
+    /** Flink ships slf4j without a logger; slf4j would print a warning at each start. */
     private static void keepLoggingQuiet() {
         PrintStream errors = System.err;
         System.setErr(new PrintStream(OutputStream.nullOutputStream()));
@@ -112,7 +112,7 @@ public final class FlinkSut {
         run.perform(command);
     }
 
-    /** The next command that is in order; those that are not are answered on the way. Null at the end of the input. */
+    /** The next allowed command; refuses others on the way. Null at the end of the input. */
     private Command next() {
         while (true) {
             try {

@@ -49,10 +49,10 @@ import org.apache.flink.util.SimpleUserCodeClassLoader;
 import sun.misc.Unsafe;
 
 /**
- * The genuine AsyncWaitOperator, made by its own factory, with as little of a task around it as it can live in:
- * its state is the genuine operator state backend, its checkpoints are the genuine bytes.
+ * Flink's own AsyncWaitOperator, made by its own factory, with the smallest task around it that it needs:
+ * its state is in Flink's operator state backend, and its checkpoints have Flink's bytes.
  *
- * <p>What is not there (network, memory, coordinator) raises when it is asked for; the operator never asks.
+ * <p>What does not exist here (network, memory, coordinator) throws when used; the operator never uses it.
  */
 final class GenuineTask {
     private static final ClassLoader LOADER = GenuineTask.class.getClassLoader();
@@ -70,10 +70,10 @@ final class GenuineTask {
     private final boolean restored;
 
     /**
-     * Builds the operator; nothing of it runs yet.
+     * Builds the operator without running it.
      *
-     * @param restore what an earlier attempt left, or null
-     * @param failed takes what the operator reports to its task from outside of a call
+     * @param restore the state of an earlier attempt, or null
+     * @param failed gets the failures that the operator reports to its task outside of a call
      */
     GenuineTask(
             OperatorConfig config,
@@ -118,7 +118,7 @@ final class GenuineTask {
                         now,
                         CheckpointOptions.forCheckpointWithDefaultLocation(),
                         new MemCheckpointStreamFactory(GREATEST_STATE_BYTES));
-        // Runs every part, also the empty ones: a part that is not run stays registered with the task.
+        // Runs every future, also the empty ones: one that is not run stays registered with the task.
         OperatorStateHandle handle =
                 OperatorSnapshotFinalizer.create(written)
                         .getJobManagerOwnedState()
@@ -194,7 +194,7 @@ final class GenuineTask {
         return stand(Environment.class, answers, List.of(), failed);
     }
 
-    /** An object that answers what it was told to, null where that was allowed, and raises for all else. */
+    /** A proxy object that returns the given answers, null where allowed, and throws for every other method. */
     private static <T> T stand(
             Class<T> type, Map<String, Object> answers, List<String> none, Consumer<Throwable> failed) {
         return type.cast(

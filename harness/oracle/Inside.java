@@ -8,7 +8,7 @@ import org.apache.flink.streaming.api.operators.async.AsyncWaitOperator;
 import org.apache.flink.streaming.api.operators.async.queue.StreamElementQueue;
 
 /**
- * The few private fields of the genuine operator that the counters ask for.
+ * The few private fields of Flink's operator that the counters need.
  *
  * <p>Invariant: they are read, never written.
  */
@@ -22,17 +22,17 @@ final class Inside {
 
     private Inside() {}
 
-    /** Elements that are admitted and not yet emitted, watermarks included. */
+    /** Admitted elements that are not emitted yet, watermarks included. */
     static int queued(AsyncWaitOperator<String, String> operator) {
         return ((StreamElementQueue<?>) QUEUE.get(operator)).size();
     }
 
-    /** Which attempt the call now begun is; 1 where nothing is retried. */
+    /** The attempt number of the call that begins now; 1 without retries. */
     static int attempt(ResultFuture<String> future) {
         return RETRYABLE.isInstance(future) ? (int) ATTEMPTS.get(future) : 1;
     }
 
-    /** Whether the record has its outcome, so that no other can change it. */
+    /** Whether the record already has its final outcome. */
     static boolean finished(ResultFuture<String> future) {
         Object handler = RETRYABLE.isInstance(future) ? INNER.get(future) : future;
         return ((AtomicBoolean) COMPLETED.get(handler)).get();

@@ -12,10 +12,10 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.cfg.JsonN
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.json.JsonMapper;
 
 /**
- * JSON by the Jackson that Flink brings with it.
+ * JSON by Flink's own copy of Jackson.
  *
- * <p>Invariant: a value leaves as it came, however long its numbers are; what we write is plain ASCII, so half a
- * surrogate pair, which UTF-8 cannot say, passes too.
+ * <p>Invariant: a value is written as it was read, however long its numbers are; output is plain ASCII, so half a
+ * surrogate pair, which UTF-8 cannot encode, passes too.
  */
 final class Json {
     static final ObjectMapper MAPPER =
@@ -31,7 +31,7 @@ final class Json {
 
     private Json() {}
 
-    /** The JSON object that the line is. */
+    /** The JSON object of a line. */
     static JsonNode object(String line) throws Refusal {
         JsonNode node;
         try {
@@ -76,7 +76,7 @@ final class Json {
                 return one.equals(other) ? 0 : 1;
             };
 
-    /** The integer that the field is; `1.0` is none. */
+    /** The integer value of a field; `1.0` is not an integer. */
     static long integer(JsonNode node, String field) throws Refusal {
         if (node == null || !node.isIntegralNumber()) {
             throw new Refusal("bad-argument", "`" + field + "` must be an integer");

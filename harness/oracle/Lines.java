@@ -9,13 +9,13 @@ import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 
 /**
- * The lines that come in.
+ * Reads the input lines.
  *
- * <p>Invariant: what we wrote is flushed before we wait for more, and only then. So whoever waits for our answer
- * gets it, and whoever sends a hundred commands in one piece pays for one flush.
+ * <p>Invariant: output is flushed exactly when we are about to wait for input. So a sender that waits for an answer
+ * gets it, and a hundred commands sent at once cost one flush.
  */
 final class Lines {
-    /** Longer lines are thrown away as they come, so that no sender can fill our memory. */
+    /** Longer lines are discarded while they are read, so that no sender can fill the memory. */
     static final int LONGEST_BYTES = 32 * 1024 * 1024;
 
     private final InputStream input;
@@ -58,7 +58,7 @@ final class Lines {
         return decode(line.toByteArray());
     }
 
-    /** Whether there is a byte to read. */
+    /** Refill the buffer; returns whether there is a byte to read. */
     private boolean fill() throws IOException {
         if (from < to) {
             return true;

@@ -11,9 +11,9 @@ import org.apache.flink.streaming.util.retryable.AsyncRetryStrategies.Exponentia
 import org.apache.flink.streaming.util.retryable.AsyncRetryStrategies.FixedDelayRetryStrategyBuilder;
 import org.apache.flink.streaming.util.retryable.RetryPredicates;
 
-/** The {@code config} of an {@code open}, checked, in the words that Flink's factory takes. */
+/** The checked {@code config} of an {@code open}, as the arguments of Flink's factory. */
 final class OperatorConfig {
-    /** What the user function does when its call has timed out. */
+    /** What the user function does when a call times out. */
     enum OnTimeout {
         FAIL,
         RESULTS,
@@ -22,8 +22,8 @@ final class OperatorConfig {
     }
 
     /**
-     * Flink's queues make room for their whole capacity at once, the unordered one in each segment. What nobody can
-     * fill in one process is cut to this, which behaves alike until so many elements wait.
+     * Flink's queues allocate their whole capacity at once, the unordered one in each segment. A capacity that cannot
+     * be filled in one process is cut to this; the behaviour is the same until so many elements wait.
      */
     private static final long GREATEST_CAPACITY = 1 << 17;
 
@@ -39,7 +39,7 @@ final class OperatorConfig {
     String timeoutError = "";
     final List<JsonNode> invokeThrows = new ArrayList<>();
 
-    /** A new strategy for each open, for the exponential one remembers its last delay. */
+    /** A new strategy for each open, because the exponential one keeps its last delay. */
     final AsyncRetryStrategy<String> retry;
 
     OperatorConfig(Fields fields) throws Refusal {
@@ -83,7 +83,7 @@ final class OperatorConfig {
         answer.nothingElse();
     }
 
-    /** The very object by which the operator knows that nothing is to be retried. */
+    /** The instance that the operator compares with to see that there are no retries. */
     @SuppressWarnings("unchecked")
     private static AsyncRetryStrategy<String> noRetry() {
         return AsyncRetryStrategies.NO_RETRY_STRATEGY;

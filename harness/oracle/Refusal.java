@@ -1,6 +1,6 @@
 package floodmark.oracle;
 
-/** A line that is answered with an error: nothing was changed by it. Cheap, for it is a way of answering. */
+/** A line that is answered with an error and changes nothing. Without a stack trace, since it is an ordinary answer. */
 final class Refusal extends Exception {
     private static final long serialVersionUID = 1L;
 

@@ -13,16 +13,16 @@ import org.apache.flink.streaming.runtime.tasks.mailbox.TaskMailboxImpl;
 import org.apache.flink.util.function.ThrowingRunnable;
 
 /**
- * One life of the operator, from {@code open} to {@code close}: its mailbox, its clock, and who has the word.
+ * One life of the operator, from {@code open} to {@code close}: its mailbox, its clock, and its waits.
  *
- * <p>The operator waits by yielding. Our yield runs a waiting mail; where none waits, it ends the command, hears the
- * next one and performs it right there, inside the operator's call. So one thread does, and what the operator does
- * after its wait happens where it happens in a genuine task.
+ * <p>The operator waits by yielding. Our yield runs a waiting mail; if there is none, it ends the command, reads the
+ * next one and performs it there, inside the operator's call. So one thread is enough, and what the operator does
+ * after its wait happens at the same point as in a real task.
  *
- * <p>Invariant: mail runs one by one, in the order posted, and never after the task has failed.
+ * <p>Invariant: mails run one by one, in the order posted, and never after the task has failed.
  */
 final class Run implements MailboxExecutor {
-    /** Where an open operator is. */
+    /** The phases of an open operator. */
     enum Phase {
         OPEN,
         BLOCKED,
@@ -31,9 +31,9 @@ final class Run implements MailboxExecutor {
         FAILED
     }
 
-    /** Where the commands come from that are heard while the operator waits. */
+    /** The source of commands while the operator waits. */
     interface Ear {
-        /** The next command that is in order now; or null at the end of the input. */
+        /** The next allowed command; null at the end of the input. */
         Command next();
     }
 
@@ -96,7 +96,7 @@ final class Run implements MailboxExecutor {
         settle();
     }
 
-    /** What may come also while the operator waits. */
+    /** Commands that are also allowed while the operator waits. */
     private void performAnyTime(Command command) {
         switch (command.kind) {
             case COMPLETE -> function.complete(command.number, command.results);
@@ -116,7 +116,7 @@ final class Run implements MailboxExecutor {
         if (held) {
             time.leap();
         } else {
-            // The first step is the command's own: mails that wait run at that instant, in front of its timers.
+            // The first step belongs to the command: waiting mails run at that instant, before its timers.
             time.step();
         }
     }
@@ -138,7 +138,7 @@ final class Run implements MailboxExecutor {
         takeDueSnapshots();
     }
 
-    /** Call the operator; it may wait inside. Snapshots that were asked for meanwhile come right behind the wait. */
+    /** Call the operator; it may wait inside. Snapshots requested during the wait are taken right after it. */
     private void enter(Entry entry) {
         try {
             entry.run();
@@ -184,7 +184,7 @@ final class Run implements MailboxExecutor {
 
     // ------------------------------------------------------------------------------------ mail and time
 
-    /** Run what there is to run, and let the clock step to where it was told to go. */
+    /** Run all waiting mails, and let the clock step to its target. */
     private void settle() {
         if (held || phase == Phase.FAILED) {
             return;
@@ -206,7 +206,7 @@ final class Run implements MailboxExecutor {
         return ran;
     }
 
-    /** The operator waits for something that a mail brings: run one, or hear commands until there is one. */
+    /** The operator waits for a mail: run one, or read commands until there is one. */
     @Override
     public void yield() {
         leaveIfFailed();
@@ -241,7 +241,7 @@ final class Run implements MailboxExecutor {
         }
     }
 
-    /** The task has failed: by an exception that got out, or because the operator said so. Only the first counts. */
+    /** The task has failed, by an exception or as reported by the operator. Only the first failure counts. */
     private void fail(Throwable error) {
         if (phase != Phase.FAILED) {
             phase = Phase.FAILED;

@@ -9,15 +9,15 @@ import org.apache.flink.streaming.api.functions.async.AsyncFunction;
 import org.apache.flink.streaming.api.functions.async.ResultFuture;
 
 /**
- * The user function: it says that it was called, and the script ends the call when it likes.
+ * The user function: it reports each call as an event; a later command completes the call.
  *
- * <p>Values are JSON texts in one spelling, so Flink's own string serializer carries them, whatever they hold.
- * Invariant: calls are numbered from 1 without a gap; a call that can change nothing any more is not kept for ever.
+ * <p>Values are JSON texts in one canonical form, so that Flink's string serializer can carry any of them.
+ * Invariant: calls are numbered from 1 without gaps; calls of finished records are forgotten eventually.
  */
 final class ScriptedFunction implements AsyncFunction<String, String> {
     private static final long serialVersionUID = 1L;
 
-    /** So many calls are kept before the first look for those of finished records. */
+    /** How many calls are kept before those of finished records are removed for the first time. */
     private static final int SWEEP_AT = 4096;
 
     private final transient OperatorConfig config;
@@ -87,7 +87,7 @@ final class ScriptedFunction implements AsyncFunction<String, String> {
         }
     }
 
-    /** The call, with its outcome noted; null if it is kept no more. */
+    /** Mark a call as completed and return it; null if it was forgotten. */
     private Call end(long call) {
         Call ended = calls.get(call);
         if (ended != null) {
@@ -96,7 +96,7 @@ final class ScriptedFunction implements AsyncFunction<String, String> {
         return ended;
     }
 
-    /** Calls without an outcome, of records that are not finished. */
+    /** Calls without an outcome whose records are not finished. */
     int running() {
         int running = 0;
         for (Call call : calls.values()) {
@@ -105,7 +105,7 @@ final class ScriptedFunction implements AsyncFunction<String, String> {
         return running;
     }
 
-    /** Forget the calls of finished records, once in a while; to be called when no mail waits. */
+    /** Forget the calls of finished records from time to time; call it when no mail waits. */
     void sweep() {
         if (calls.size() < sweepAt) {
             return;

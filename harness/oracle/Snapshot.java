@@ -14,16 +14,16 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.flink.streaming.runtime.streamrecord.StreamElement;
 
 /**
- * What the genuine state backend wrote at a checkpoint, as JSON and back.
+ * The bytes that Flink's state backend wrote at a checkpoint, to JSON and back.
  *
- * <p>Invariant: the bytes are Flink's own, and a restore reads them with Flink's own code; only their envelope is ours.
+ * <p>Invariant: the bytes are Flink's, and a restore reads them with Flink's code; only the envelope is ours.
  */
 final class Snapshot {
     static final String LIST = "_async_wait_operator_state_";
 
     final OperatorStateHandle handle;
 
-    /** The elements in the order in which a restore replays them; empty for a snapshot that came from outside. */
+    /** The elements in the order of a replay; empty for a snapshot that came from outside. */
     final List<StreamElement> elements;
 
     private final byte[] bytes;

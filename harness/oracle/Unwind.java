@@ -1,14 +1,14 @@
 package floodmark.oracle;
 
 /**
- * Leaves an operator that waits inside its yield: the task has failed, is closed, or nobody will speak again.
+ * Unwinds the stack of an operator that waits in its yield: the task has failed, is closed, or the input has ended.
  *
- * <p>An Error, so that nothing of Flink's takes it for an exception of the user's.
+ * <p>An Error, so that Flink's code does not take it for a user exception.
  */
 final class Unwind extends Error {
     private static final long serialVersionUID = 1L;
 
-    /** Why the operator is left. */
+    /** The reason. */
     enum Cause {
         FAILED,
         CLOSE,

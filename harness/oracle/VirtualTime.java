@@ -11,10 +11,10 @@ import org.apache.flink.streaming.runtime.tasks.ProcessingTimeService;
 import org.apache.flink.util.clock.Clock;
 
 /**
- * The task's processing time, which moves only when the script says so; a timer that falls due becomes a mail.
+ * The task's processing time, which advances only by the script; a timer that falls due becomes a mail.
  *
- * <p>Invariant: the clock never goes back. A posted timer is beyond recall, as in the genuine task, whose timer
- * callback does nothing but post: cancelling it then has no effect.
+ * <p>Invariant: the clock never goes back. A posted timer cannot be cancelled, as in the real task, whose timer
+ * callback only posts a mail.
  */
 final class VirtualTime extends Clock implements ProcessingTimeService {
     private final MailboxExecutor mailbox;
@@ -38,12 +38,12 @@ final class VirtualTime extends Clock implements ProcessingTimeService {
         return timers.size();
     }
 
-    /** From now on the clock may step up to that instant; {@link #step} makes the steps. */
+    /** Set the target of the clock; {@link #step} advances it. */
     void aimAt(long instant) {
         target = instant;
     }
 
-    /** Stand at the next instant at which a timer is due, and post the timers of that instant; or at the target. */
+    /** Advance to the next instant with a due timer and post its timers; or to the target. */
     boolean step() {
         if (timers.isEmpty() || timers.first().at > target) {
             now = target;
@@ -54,7 +54,7 @@ final class VirtualTime extends Clock implements ProcessingTimeService {
         return true;
     }
 
-    /** Stand at the target at once, with every timer that is due by then posted in the order of time. */
+    /** Advance to the target at once and post every timer that is due by then, in order of time. */
     void leap() {
         now = target;
         postDue();
@@ -67,14 +67,14 @@ final class VirtualTime extends Clock implements ProcessingTimeService {
         }
     }
 
-    /** After the input has ended no timer fires any more, as the genuine task arranges. */
+    /** No timer fires after the end of the input, as in the real task. */
     void forgetTimers() {
         timers.clear();
     }
 
     @Override
     public ScheduledFuture<?> registerTimer(long timestamp, ProcessingTimeCallback callback) {
-        // The operator adds a delay to the present instant; a sum that went round is later than anything.
+        // The operator adds a delay to the current time; an overflowed sum means "never".
         long at = timestamp < now ? Long.MAX_VALUE : timestamp;
         Timer timer = new Timer(this, at, registered++, callback);
         timers.add(timer);
@@ -122,7 +122,7 @@ final class VirtualTime extends Clock implements ProcessingTimeService {
         return CompletableFuture.completedFuture(null);
     }
 
-    /** One registered timer, and the future by which the operator cancels it. */
+    /** A registered timer; the operator cancels it through this future. */
     private static final class Timer implements ScheduledFuture<Object> {
         static final Comparator<Timer> ORDER =
                 Comparator.comparingLong((Timer timer) -> timer.at).thenComparingLong(timer -> timer.number);

@@ -1,1 +1,1 @@
-"""Pitfalls: mistakes in the use of asynchronous lookups that break no promise, named from what a run left."""
+"""Pitfalls: mistakes in the use of asynchronous lookups that violate no invariant, found in what a run recorded."""

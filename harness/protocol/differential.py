@@ -143,7 +143,7 @@ def differential(
     save: Path | None,
     again: Path | None,
 ) -> None:
-    """Compare two systems under test on random scripts. Exit code 0: alike; 1: a difference."""
+    """Compare two systems under test on random scripts. Exit code: 0 no difference, 1 a difference."""
     seed = fresh_seed() if seed is None else seed
     click.echo(f"seed {seed} (scripts {first} to {first + scripts - 1}, mode {mode}, profile {profile})")
     found: tuple[Difference, ...] = ()

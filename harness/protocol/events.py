@@ -86,7 +86,7 @@ class _Shape(msgspec.Struct, frozen=True, kw_only=True, tag_field="ev", forbid_u
 
 
 class Hello(_Shape, frozen=True, kw_only=True, tag="hello"):
-    """The answer to `hello`: who speaks, and what it claims to be able to do."""
+    """The answer to `hello`: the system's name and its abilities."""
 
     protocol: int
     name: str
@@ -142,7 +142,7 @@ class Unblocked(_Shape, frozen=True, kw_only=True, tag="unblocked"):
 
 
 class Snapshot(_Shape, frozen=True, kw_only=True, tag="snapshot"):
-    """A snapshot is taken; `state` is opaque, its bytes as they were written."""
+    """A snapshot was taken; `state` is opaque and keeps its bytes."""
 
     id: int
     state: msgspec.Raw
@@ -150,7 +150,7 @@ class Snapshot(_Shape, frozen=True, kw_only=True, tag="snapshot"):
 
 
 class Failed(_Shape, frozen=True, kw_only=True, tag="failed"):
-    """The task fails; nothing but `stats` and `close` is possible from here on."""
+    """The task failed; afterwards only `stats` and `close` are allowed."""
 
     error: Failure
     message: str
@@ -161,7 +161,7 @@ class Ended(_Shape, frozen=True, kw_only=True, tag="ended"):
 
 
 class Closed(_Shape, frozen=True, kw_only=True, tag="closed"):
-    """The answer to `close`: what was left."""
+    """The answer to `close`: how many mails and timers were left."""
 
     dropped_mails: _Count
     timers: _Count

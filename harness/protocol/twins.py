@@ -66,7 +66,6 @@ class Twins:
             raise
 
     def kill(self) -> None:
-        """Kill both."""
         self.left.program.kill()
         self.right.program.kill()
 

@@ -122,8 +122,7 @@ class LinkState(Protocol):
         """The link's packet toxics, by name."""
 
     @property
-    def deeds(self) -> DeedLog:
-        """The log."""
+    def deeds(self) -> DeedLog: ...
 
     def ended(self, connection: Connection) -> None:
         """Called when both sockets of `connection` are closed."""
@@ -164,7 +163,7 @@ class Connection:
     # ------------------------------------------------------------------------------ its beginning
 
     def begin(self) -> None:
-        """Dial the server, unless a toxic stalls the connection; the client is accepted already."""
+        """Dial the server, unless a `stall` toxic acts on the connection; the client is already accepted."""
         if self._server is not None or self._dial is not None or self.ended or self._stalled():
             return
         self._dial = Dial(self._link.upstream, shop=self._shop, done=self._dialled)
@@ -311,7 +310,7 @@ class Connection:
             self.close()
 
     def call_later(self, seconds: float, act: Callable[[], None]) -> Timer:
-        """Run `act` after so many seconds, unless the connection has ended by then."""
+        """Call `act` after this many seconds, unless the connection ends first."""
         return Alarm(self._shop.loop, seconds, act, among=self._timers)
 
     def now(self) -> float:

@@ -72,7 +72,7 @@ class _Head:
 
 
 async def read_request(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Request | None:
-    """The next request; None if the client has gone or sent none in time. Raises a `Refusal` for a bad one."""
+    """The next request; None if the client disconnected or sent none in time. Raises `Refusal` for a malformed one."""
     try:
         async with asyncio.timeout(IDLE_LIMIT_S):
             first = await reader.read(1)
@@ -169,7 +169,7 @@ def written(answer: Answer, *, keeps_open: bool, with_body: bool = True) -> byte
 CLIENTS_MAX = 256
 """Clients served at once; one more gets 503."""
 WRITE_LIMIT_S = 25.0
-"""How long a client may take to read its answer; Toxiproxy's own limit."""
+"""How long a client may take to read its answer, as in Toxiproxy."""
 
 DRAIN_LIMIT_S = 2.0
 """How long the rest of a refused request is read and thrown away before the connection is closed."""
@@ -194,7 +194,7 @@ class HttpServer:
         return address
 
     async def stop(self) -> None:
-        """Stop listening and end every client."""
+        """Stop listening and disconnect every client."""
         if self._server is not None:
             self._server.close()
         clients = list(self._clients)

@@ -1,8 +1,7 @@
 """A peer: the socket of a client or a server, the source of one direction and the destination of the other.
 
-Answers to one half of Toxiproxy's `ToxicLink`. Invariants: while the socket does not take all bytes, the source of
-those bytes is not read, so at most what it already sent is queued; a FIN is forwarded as a FIN, a reset as a reset; no
-SO_LINGER option stays set.
+Answers to one half of Toxiproxy's `ToxicLink`. Invariants: while bytes wait for the socket, the direction does not read
+their source; a FIN is forwarded as a FIN, a reset as a reset; no SO_LINGER option stays set.
 """
 
 from __future__ import annotations

@@ -92,7 +92,9 @@ class JournalledSubtask:
                 self._phases.reach("emit")
             else:
                 assert type(result) is DeadLetter, "every result knows its record"
-                self._sink.write_dead_letter(id=result.id, error=result.error)  # journalled when its last call failed
+                self._sink.write_dead_letter(
+                    id=result.id, error=result.error
+                )  # journalled when its last call failed
         elif type(element) is Watermark:
             self._journal.emits_watermark(element.timestamp)
             self._phases.reach("wm")

@@ -49,7 +49,7 @@ class Machine(Protocol):
         """Pause the whole process; returns when it has stopped."""
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Resume a paused process."""
 
     def look(self) -> ServerState:
         """The state of the process; `uptime_s` stays None."""
@@ -58,13 +58,13 @@ class Machine(Protocol):
         """Wait until `condition` holds. Raises WorldError with the end of its log if it ends or the limit passes."""
 
     def fill_disk(self) -> int:
-        """Take all that its disk has free."""
+        """Fill its disk; returns the bytes taken."""
 
     def free_disk(self) -> None:
-        """Give it back."""
+        """Free the disk again."""
 
     def shift_clock(self, shift_ms: int) -> None:
-        """Let its calendar be so far from ours."""
+        """Shift its calendar clock by `shift_ms` against this machine's."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -117,7 +117,6 @@ class Server:
                 self._machine.kill()
 
     def shut_down(self) -> None:
-        """Let it end in order."""
         with self._owed.lock:
             if self._machine.look().start is not None:
                 self._machine.resume()  # a paused process does not react to a request to end
@@ -135,13 +134,11 @@ class Server:
             self._revert_owed()
 
     def pause(self) -> None:
-        """Stop all of it."""
         with self._owed.lock:
             if self._machine.look().start is not None:
                 self._machine.pause()
 
     def resume(self) -> None:
-        """Let it go on."""
         with self._owed.lock:
             if self._machine.look().paused:
                 self._machine.resume()
@@ -186,15 +183,12 @@ class Server:
                 self._revert_owed()
 
     def fill_disk(self) -> int:
-        """Take all that its disk has free."""
         return self._machine.fill_disk()
 
     def free_disk(self) -> None:
-        """Give it back."""
         self._machine.free_disk()
 
     def shift_clock(self, shift_ms: int) -> None:
-        """Let its calendar be so far from ours."""
         self._machine.shift_clock(shift_ms)
 
     def _revert_owed(self) -> None:

@@ -23,7 +23,7 @@ MANIFEST = "server.json"
 """Marks a folder of `servers/` as complete and names the server's program in it."""
 NAMES = ("mysqld", "mariadbd")
 SYSTEM_FOLDERS = "/usr/local/sbin:/usr/sbin:/sbin:/usr/libexec"
-"""Where distributions put servers; often not on a user's PATH."""
+"""Where distributions install servers; often not on a user's PATH."""
 ASK_LIMIT_S = 10.0
 
 

@@ -20,14 +20,15 @@ import org.apache.flink.streaming.api.functions.async.RichAsyncFunction;
 /**
  * A local Flink job as a peer: source, orderedWait with a timeout, map, sink, in one JVM that stays up.
  *
- * <p>It first says which Flink and Java it is. For each line "records capacity latency_ms" on standard input it runs one job and answers "ok SECONDS", from
- * the first asyncInvoke to the end of the sink's input, so that neither the JVM's start nor the job's counts; or "error
- * WHY". Invariant: "ok" is said only if the sink got every record once, in order, as the map left it.
+ * <p>It prints its versions of Flink and Java first. For each line "records capacity latency_ms" on
+ * standard input it runs one job and prints "ok SECONDS" (from the first asyncInvoke to the end of the
+ * sink's input, so that neither the start of the JVM nor that of the job counts) or "error WHY".
+ * Invariant: it prints "ok" only if the sink got every record once and in order.
  */
 public final class FlinkJob {
   private static final long TIMEOUT_MS = 60_000;
 
-  /** Of the one job that runs; its tasks are threads of this JVM, and the main thread reads after their end. */
+  /** State of the running job; its tasks are threads of this JVM, and the main thread reads it after their end. */
   private static volatile long beganNs;
   private static volatile long endedNs;
   private static volatile long arrived;
@@ -108,7 +109,7 @@ public final class FlinkJob {
     }
   }
 
-  /** Checks order and completeness as it goes; holds nothing. */
+  /** Checks order and completeness record by record; stores no records. */
   private static final class InOrder implements Sink<Long> {
     @Override
     public SinkWriter<Long> createWriter(WriterInitContext context) {

@@ -1,1 +1,1 @@
-"""The benchmarks: ratios within one run, never absolute promises."""
+"""The benchmarks: they report ratios within one run, never absolute promises."""

@@ -1,6 +1,6 @@
-"""What every contender must give: each record's own value, once, in order.
+"""Checks a contender's output: each record's value, once, in order.
 
-Invariant: no time of a contender that lost, doubled or reordered a record is ever believed.
+Invariant: no time is reported for a contender that lost, duplicated or reordered a record.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["WrongOutput", "require_all_in_order"]
 
 
 class WrongOutput(HarnessError):
-    """A contender's output is not what its input demands, so that its time says nothing."""
+    """A contender's output is wrong, so its time means nothing."""
 
 
 def require_all_in_order(came_out: Sequence[int], count: int) -> None:
@@ -22,6 +22,6 @@ def require_all_in_order(came_out: Sequence[int], count: int) -> None:
         return
     found = next((at for at, value in enumerate(came_out) if value != at), len(came_out))
     raise WrongOutput(
-        f"{len(came_out)} results for {count} records; the first that is wrong is at {found}",
-        fix="no time is given for a wrong output: run the tests of the contender",
+        f"{len(came_out)} results for {count} records; the first wrong one is at {found}",
+        fix="no time is reported for a wrong output: run the contender's tests",
     )

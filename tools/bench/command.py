@@ -1,4 +1,4 @@
-"""`floodmark bench`: the performance table; what this machine cannot measure is said, not left out."""
+"""The command that measures and prints the performance table, with the reason for what cannot be measured here."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _spark_rows() -> Iterator[Row | NotMeasured]:
 
 
 def _write(page: Path, part: str, rows: list[Row | NotMeasured], load: float) -> None:
-    """With what a reader needs to trust the rows: `load` is how busy others kept the machine when they began."""
+    """Write the rows into the page, with date, machine and `load`, the load average before the measurement."""
     from harness.clock import utc_now
     from harness.runs.versions import versions
     from tools.bench.table import as_markdown, replaced

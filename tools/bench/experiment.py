@@ -1,8 +1,8 @@
-"""The articles' experiment, over many draws: how long ten lookups take in each form, and when their results leave.
+"""The experiment of the articles, over many draws: how long ten lookups take in each form.
 
 Answers to the comparison of synchronous, thread-pooled and asynchronous lookups that articles on Flink's asynchronous
-I/O show for one draw. Invariant: within a draw every form gets the same records, the forms take turns in an order that
-moves on from draw to draw, and a draw counts only if each form gave every record its own row, once.
+I/O show for one draw. Invariant: within a draw every form gets the same records; the order of the forms rotates from
+draw to draw; a draw counts only if each form returned every record's own row once.
 """
 
 from __future__ import annotations
@@ -21,42 +21,42 @@ __all__ = ["DrawnTimes", "ExperimentPlan", "Times", "experiment", "times_of"]
 
 _DATABASE = "floodmark_experiments"
 _WARM_UP = 3
-"""Draws that do not count: connections are made, and code is met for the first time."""
+"""Draws that do not count, in which connections are made and code is first run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperimentPlan:
-    """What is drawn, and how often."""
+    """The size of the experiment."""
 
     draws: int = 200
     records: int = 10
     at_once: int = 10
-    """Connections, threads and slots; synchronous has one of each."""
+    """Connections, threads and slots; the synchronous form has one connection."""
     service_ms: tuple[int, int] = (1, 3)
-    """The least and the most that the server takes for a record; each whole number is as likely."""
+    """The shortest and longest service time of a record; whole milliseconds, evenly distributed."""
     seed: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """What one form took for the records of one draw, in ms since the first record came."""
+    """One form's times for the records of one draw, in ms since the first record."""
 
     total_ms: float
     first_ms: float
     mean_ms: float
-    """To the emission of a record, on average."""
+    """The mean time to the emission of a record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnTimes:
-    """One draw, and what each form took for it."""
+    """One draw, and each form's times for it."""
 
     service_ms: Sequence[int]
     of: Mapping[str, Times]
 
 
 def experiment(world: World, plan: ExperimentPlan, *, say: Callable[[str], None]) -> Sequence[DrawnTimes]:
-    """Every draw in every form, through the world's link for lookups, on which nothing acts."""
+    """Run every draw in every form, through the world's link for lookups, without faults."""
     with run_database(world.root.at(world.direct, ""), name=_DATABASE):
         rows = [[key, f"customer {key}", "", 1] for key in range(plan.records)]
         prepare_database(world.root.at(world.direct, _DATABASE), subtasks=1, rows=rows)
@@ -81,7 +81,7 @@ def _draws(plan: ExperimentPlan) -> Iterator[Sequence[Asked]]:
 
 
 def times_of(form: str, records: Sequence[Asked], emissions: Sequence[Emission]) -> Times:
-    """Raises HarnessError for a form that did not do its work: a time without results is none."""
+    """The times of a form. Raises HarnessError if it did not return every record's row once."""
     got = sorted((emission.key, emission.name) for emission in emissions)
     if got != [(asked.key, f"customer {asked.key}") for asked in records]:
         message = f"{form} gave {got} for {len(records)} lookups"

@@ -1,7 +1,7 @@
-"""The experiments' page: tables of what each form took, sentences that the numbers make, and the chart.
+"""Generates the page of the experiments: tables of times, sentences made from the numbers, and the chart.
 
-Answers to the figures of the articles on Flink's asynchronous I/O. Invariant: every number on it was measured in the
-run that wrote it, and a sentence that compares says over how many draws.
+Answers to the figures of articles on Flink's asynchronous I/O. Invariant: every number was measured in the run that
+wrote the page, and a sentence that compares names the number of draws.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HEAD = (
 
 
 def section(plan: ExperimentPlan, drawn: Sequence[DrawnTimes]) -> str:
-    """One experiment: its table and what it says."""
+    """The table and the sentences of one experiment."""
     low, high = plan.service_ms
     head = (
         f"{plan.records} records, {plan.at_once} at once, each {low} to {high} ms in the server; {len(drawn)} draws, "
@@ -71,7 +71,7 @@ def _sentences(plan: ExperimentPlan, drawn: Sequence[DrawnTimes]) -> Iterator[st
 
 
 def chart(experiments: Sequence[tuple[ExperimentPlan, Sequence[DrawnTimes]]]) -> str:
-    """The totals and the means of each experiment, as one SVG."""
+    """An SVG with the total and mean times of each experiment."""
     panels = [
         Panel(
             title=f"{plan.records} records, {plan.at_once} at once: {title}",

@@ -1,4 +1,4 @@
-"""`floodmark experiments`: the articles' comparison of four forms of lookups, on a real database, over many draws."""
+"""The command that compares four forms of lookups on a real database, over many draws."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["experiments"]
 
 _MORE_RECORDS = 10
-"""The second experiment has so many times the records for the same slots, in so many times fewer draws."""
+"""The second experiment has this many times the records for the same slots, and fewer draws by the same factor."""
 
 
 @click.command()
@@ -53,7 +53,7 @@ def experiments(*, draws: int, seed: int, kind: str, proxy: str, page: Path | No
 
 
 def _origin(world: World, load: float) -> str:
-    """What a reader needs to trust the numbers."""
+    """Date, server, machine and versions, for the page."""
     from harness.clock import utc_now
     from harness.runs.versions import versions
 

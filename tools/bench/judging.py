@@ -1,7 +1,7 @@
-"""The judge's rows of the performance table: reading and judging a history, and recording one, each beside a bare loop.
+"""The judge's rows of the performance table: judging a history and recording one, each against a bare loop.
 
-Answers to issue 5's "How well" and to the checkers' part of the performance guide. Invariant: a ratio is of contenders
-that took turns in this process, over the same file; a judge that does not acquit the legal history gets no time.
+Answers to the checkers' part of the performance guide. Invariant: a ratio compares contenders that took turns in this
+process over the same file; a judge that does not acquit the legal history gets no time.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ __all__ = ["LARGE", "Sizes", "judging_rows"]
 
 ORDER_AND_ONCE = ("V1", "V2", "V8")
 UNSETTLED_ONLY = ("V1", "V2", "V5", "V14", "V15", "V16", "V20", "V21")
-"""What remembers open elements, and nothing of what is settled."""
+"""Invariants that remember only unfinished elements."""
 _MODES: tuple[Mode, ...] = ("ordered", "unordered")
 _TENFOLD = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """Events of the histories that are judged, and records of those that are recorded."""
+    """Sizes in events of the judged histories, and in records of the recorded ones."""
 
     ratios: int = 200_000
     growth: tuple[int, ...] = (100_000, 1_000_000)
-    """Each tenfold the one before; the last is also the one whose memory is measured."""
+    """Each ten times the previous one; memory is measured with the last."""
     recorded: int = 20_000
     rounds: int = ROUNDS
 
 
 LARGE = Sizes(growth=(100_000, 1_000_000, 10_000_000))
-"""Tens of minutes."""
+"""Takes tens of minutes."""
 
 JudgingRow = Row | NotMeasured
 
 
 def judging_rows(*, sizes: Sizes, say: Callable[[str], None]) -> Iterator[JudgingRow]:
-    """Measure them all."""
+    """Measure all rows."""
     with TemporaryDirectory(prefix="floodmark-judging-") as name:
         folder = Path(name)
         for mode in _MODES:
@@ -106,7 +106,7 @@ def _in_columns(path: Path) -> Path | None:
 
 
 def _bare_s(path: Path) -> float:
-    """Seconds an event."""
+    """Seconds per event for a bare `json.loads` loop."""
     lines = 0
     began_us = monotonic_us()
     with path.open("rb") as file:
@@ -117,7 +117,7 @@ def _bare_s(path: Path) -> float:
 
 
 def _judged_s(path: Path, invariants: Sequence[str]) -> float:
-    """Seconds an event; no invariants: all."""
+    """Seconds per event; no invariants given: all."""
     checkers = [checker for checker in CHECKERS if not invariants or checker.name in invariants]
     began_us = monotonic_us()
     judged = judge_file(path, checkers=checkers)
@@ -147,7 +147,7 @@ def _growth_rows(folder: Path, sizes: Sizes, say: Callable[[str], None]) -> Iter
 
 
 def _exponent(cost: float) -> float:
-    """Of the events, given what one of them costs in the tenfold history."""
+    """The exponent of growth, from the ratio of the cost per event in a history ten times as long."""
     return 1 + log10(cost) / log10(_TENFOLD)
 
 

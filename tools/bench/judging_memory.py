@@ -1,6 +1,6 @@
-"""What judging a file takes at its peak, in a process of its own: `python -m tools.bench.judging_memory FILE`.
+"""Peak memory of judging a file, in its own process: `python -m tools.bench.judging_memory FILE`.
 
-Invariant: the number is that process's own and nobody else's, for Linux counts it from the start of the program.
+Invariant: the number is this process's own, because Linux counts VmHWM from the start of the program.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LIMIT_S = 3600
 
 
 def peak_mb(path: Path, invariants: Sequence[str] = ()) -> float:
-    """The peak of a process that judges the file by these invariants, by default by all."""
+    """The peak in MB of a process that judges the file by these invariants (default: all)."""
     command = [
         sys.executable,
         "-m",
@@ -37,16 +37,16 @@ def peak_mb(path: Path, invariants: Sequence[str] = ()) -> float:
 
 
 def require_clean(judged: object) -> None:
-    """Raise WrongOutput unless it is the judgement of a history in which nothing is wrong."""
+    """Raise WrongOutput unless `judged` is a judgement without a failed or unknown invariant."""
     if not isinstance(judged, Judgement):
         raise WrongOutput(f"the history is malformed: {judged}")
     bad = [found for found in judged.invariants if found.outcome in {Outcome.FAIL, Outcome.UNKNOWN}]
     if bad:
-        raise WrongOutput(f"a legal history is judged so: {bad}")
+        raise WrongOutput(f"the legal history is not acquitted: {bad}")
 
 
 def main(words: Sequence[str]) -> int:
-    """Judge, and print the peak in kB."""
+    """Judge the file and print the peak in kB."""
     names = words[1].split(",") if words[1:] else [checker.name for checker in CHECKERS]
     require_clean(judge_file(Path(words[0]), checkers=[c for c in CHECKERS if c.name in names]))
     peak = next(line for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM"))

@@ -1,7 +1,7 @@
-"""What updating a keyed value costs, beside a dict that is given the same bytes.
+"""The cost of updating a keyed value, against a dict that stores the same bytes.
 
-Invariant: both sides encode with the serializer of the state, for the same keys in the same order, as often; what each
-holds in the end is checked, else there is no time.
+Invariant: both sides encode with the state's serializer, for the same keys in the same order, equally often; the final
+contents are checked, else there is no time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["KeyedUpdates", "UpdateLoad"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateLoad:
-    """In each pass each key, in a scattered order, is selected once and then updated so often in a row."""
+    """In each pass every key, in a scattered order, is selected once and then updated several times."""
 
     value_type: Any
     value: Any
@@ -30,12 +30,12 @@ class UpdateLoad:
 
     @property
     def updates(self) -> int:
-        """All of them."""
+        """The number of all updates."""
         return self.keys * self.updates_of_a_key * self.passes
 
 
 class KeyedUpdates:
-    """A state and a dict with the same keys. Mutable: each contender goes over all of them, `passes` times."""
+    """A state and a dict with the same keys. Mutable: each contender updates all of them, `passes` times."""
 
     def __init__(self, load: UpdateLoad) -> None:
         self._load = load
@@ -47,7 +47,7 @@ class KeyedUpdates:
         self._dict: dict[int, bytes] = {}
 
     def dict_s(self) -> float:
-        """Seconds an update of the dict, with the encoding."""
+        """Seconds per update of the dict, including the encoding."""
         stored, encode, value = self._dict, self._encode, self._load.value
         times = range(self._load.updates_of_a_key)
         began_us = monotonic_us()
@@ -62,7 +62,7 @@ class KeyedUpdates:
         return took_us / 1e6 / self._load.updates
 
     def state_s(self) -> float:
-        """Seconds an update of the state, with its share of the selection of the key."""
+        """Seconds per update of the state, including its share of selecting the key."""
         select, update, value = self._backend.set_current_key, self._state.update, self._load.value
         times = range(self._load.updates_of_a_key)
         began_us = monotonic_us()

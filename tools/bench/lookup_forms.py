@@ -1,7 +1,7 @@
-"""The same lookups in four forms: one after the other, on a thread pool, asynchronous ordered and unordered.
+"""The same lookups in four forms: synchronous, on a thread pool, asynchronous ordered and asynchronous unordered.
 
-Answers to the experiments of the articles on Flink's asynchronous I/O. Invariant: every form sends the same statement
-for the same records to the same server and gives each record once with its own row; what differs is who waits.
+Answers to the experiments of articles on Flink's asynchronous I/O. Invariant: every form sends the same statement for
+the same records to the same server and returns each record once with its row; only the way of waiting differs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from reference_impl.operator.functions import AsyncFunction, close_function, fro
 __all__ = ["FORMS", "Asked", "Emission", "LookupForm", "opened_forms"]
 
 QUERY = "SELECT name, SLEEP(%s) FROM customer WHERE k = %s"
-"""A row by its key, for which the server takes as long as it is told."""
+"""Reads one row by key; the server sleeps for the given time."""
 
 _TIMEOUT_MS = 60_000
 
@@ -39,7 +39,7 @@ FORMS = ("synchronous", "thread pool", "ordered", "unordered")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """One record: the row that it asks for, and how long the server is to take (ms)."""
+    """One record: the key that it looks up, and the server's sleep in ms."""
 
     key: int
     service_ms: int
@@ -47,7 +47,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emission:
-    """One result, and when it left, in us since the first record came."""
+    """One result, and when it was emitted, in us since the first record."""
 
     key: int
     name: str
@@ -55,15 +55,15 @@ class Emission:
 
 
 class LookupForm(Protocol):
-    """One way to look records up, connected and warm."""
+    """One form, connected and warmed up."""
 
     def run(self, records: Sequence[Asked]) -> Sequence[Emission]:
-        """Look all of them up; the results as they left."""
+        """Look up all records; returns the results in the order of emission."""
 
 
 @contextmanager
 def opened_forms(endpoint: Endpoint, *, at_once: int) -> Iterator[Mapping[str, LookupForm]]:
-    """All four, by name, each with at most `at_once` connections; closed when the block ends."""
+    """All four forms by name, each with at most `at_once` connections; closed when the block ends."""
     with ExitStack() as stack:
         connections = [_opened(stack, endpoint) for _ in range(at_once)]
         loop = stack.enter_context(real_loop())
@@ -100,7 +100,7 @@ def _look_up(connection: Connection[Any], asked: Asked) -> str:
 
 
 class _Synchronous:
-    """One connection, one record after the other."""
+    """One connection; one record after the other."""
 
     def __init__(self, connection: Connection[Any]) -> None:
         self._connection = connection
@@ -114,7 +114,7 @@ class _Synchronous:
 
 
 def _borrowing(idle: SimpleQueue[Connection[Any]]) -> Callable[[Asked], list[Any]]:
-    """A blocking lookup on a connection that nobody else uses meanwhile."""
+    """A blocking lookup on a connection borrowed from `idle`."""
 
     def look_up(asked: Asked) -> list[Any]:
         connection = idle.get()
@@ -135,7 +135,7 @@ def _asked_through(pool: ConnectionPool) -> Callable[[Asked], Any]:
 
 
 class _InOperator:
-    """The reference operator around that function, a new one for each run. The function and its clients stay."""
+    """The reference operator around a function; a new operator for each run, with the same function and connections."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, function: AsyncFunction, *, mode: Mode, capacity: int
@@ -187,7 +187,7 @@ class _InOperator:
 
 
 class _Kept:
-    """A function whose clients outlive the operator: there is nothing to open or close here."""
+    """Hides the function's `open` and `close`, since its connections outlive the operator."""
 
     def __init__(self, function: AsyncFunction) -> None:
         self.invoke = function.invoke

@@ -1,7 +1,7 @@
-"""Packets of MySQL's protocol as a client and a server exchange them: the login, a lookup, a bulk of rows.
+"""MySQL packets of a client and a server: the login, a lookup, a bulk of rows.
 
-What the proxy's benchmark sends, so that a proxy that understands packets has to. Invariant: every reply of a
-`Traffic` is one whole result set, as a server without `DEPRECATE_EOF` frames it.
+The proxy benchmark sends them, so that a proxy that parses packets must parse them. Invariant: every reply of a
+`Traffic` is one complete result set, as a server without `DEPRECATE_EOF` frames it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ROW_BYTES = 64_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """One request and its reply, again and again."""
+    """One request and its reply, to be repeated."""
 
     request: bytes
     reply: bytes
@@ -29,7 +29,7 @@ def _packet(sequence: int, payload: bytes) -> bytes:
 
 
 def _text(words: bytes) -> bytes:
-    """A string with its length before it, as rows hold them."""
+    """A length-encoded string, as in rows."""
     if len(words) <= 250:  # noqa: PLR2004 -- the largest length that is one byte
         return bytes([len(words)]) + words
     return b"\xfc" + len(words).to_bytes(2, "little") + words
@@ -49,7 +49,7 @@ GREETING = _packet(
     + b"moresaltmore\0"
     + b"mysql_native_password\0",
 )
-"""What a server says first."""
+"""The server's greeting."""
 
 LOGIN = _packet(
     1,
@@ -63,10 +63,10 @@ LOGIN = _packet(
     + b"shop\0"
     + b"mysql_native_password\0",
 )
-"""What a client answers."""
+"""The client's login."""
 
 OK = _packet(2, b"\0\0\0\x02\0\0\0")
-"""What lets it in."""
+"""The server's OK after the login."""
 
 _EOF = b"\xfe\0\0\x02\0"
 
@@ -89,7 +89,7 @@ def _rows(rows: list[bytes]) -> bytes:
 
 
 def lookup() -> Traffic:
-    """A row by its key."""
+    """The lookup of one row by its key."""
     return Traffic(
         request=_packet(0, b"\x03SELECT name, city FROM customer WHERE k = 4711"),
         reply=_rows([b"Alexandra Grey, 17 Mill Lane"]),
@@ -97,7 +97,7 @@ def lookup() -> Traffic:
 
 
 def bulk(bytes_min: int) -> Traffic:
-    """A reply of so many bytes."""
+    """A reply of at least `bytes_min` bytes."""
     row = bytes(range(32, 96)) * (_ROW_BYTES // 64)
     return Traffic(
         request=_packet(0, b"\x03SELECT name FROM customer"), reply=_rows([row] * -(-bytes_min // _ROW_BYTES))

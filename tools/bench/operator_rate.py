@@ -1,7 +1,7 @@
-"""How fast the operator goes, on real timers or at no latency: its mailbox loop, its timers, no database.
+"""The operator's rate, on real timers or without latency: with its mailbox loop and timers, no database.
 
-Invariant: the same function is measured in a plain process and inside a Spark task, so the ratio is Spark's
-doing and nothing else's. A time is given only for records that each came out once and in order.
+Invariant: the same function is measured in a plain process and inside a Spark task, so the ratio shows Spark's cost
+only. A time is returned only if each record came out once and in order.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from tools.bench.answer import require_all_in_order
 __all__ = ["TIMEOUT_MS", "Bench", "Echo", "OperatorLoad", "assembled", "run_operator"]
 
 TIMEOUT_MS = 60_000
-"""Every record's: always registered, never reached."""
+"""The timeout of every record; always registered, never reached."""
 
 Build = Callable[..., AsyncWaitOperator]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorLoad:
-    """What the operator is given."""
+    """The load of a measurement."""
 
     records: int
     capacity: int
@@ -43,24 +43,24 @@ class OperatorLoad:
 
     @property
     def ideal_s(self) -> float:
-        """Records * latency / capacity: no operator can be faster."""
+        """Records * latency / capacity: a lower bound for any operator."""
         return self.records * self.latency_ms / 1000 / self.capacity
 
     @property
     def ideal_per_second(self) -> float:
-        """Capacity / latency: no operator can be faster."""
+        """Capacity / latency: an upper bound for any operator."""
         return self.capacity * 1000 / self.latency_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """An operator on a loop, with the mailbox loop that drives it."""
+    """An operator on a loop, and the mailbox loop that drives it."""
 
     operator: AsyncWaitOperator
     mailbox_processor: MailboxProcessor
 
     def drive(self, source: Iterator[Record]) -> float:
-        """Seconds to take in all of `source`, a record an action of the mailbox loop, and to drain."""
+        """Seconds to process all of `source`, one record for each mailbox action, and to drain."""
         operator = self.operator
 
         def next_record() -> None:
@@ -78,7 +78,7 @@ class Bench:
 
 
 class Echo:
-    """Answers every call with its value, inside `invoke`."""
+    """A function that completes every call with its value inside `invoke`."""
 
     def invoke(self, value: Any, handle: ResultHandle) -> None:
         handle.complete([value])
@@ -89,7 +89,7 @@ class Echo:
 
 
 class _DelayedEcho(Echo):
-    """Answers after the latency."""
+    """A function that completes every call after the latency."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, latency_ms: int) -> None:
         self._loop = loop
@@ -102,7 +102,7 @@ class _DelayedEcho(Echo):
 def run_operator(
     load: OperatorLoad, *, records: Iterable[Record] | None = None, build: Build = ordered_wait
 ) -> float:
-    """Seconds for all records; `records`, of values 0, 1, ..., are made before the clock starts, if they are given."""
+    """Seconds for all records; `records` (values 0, 1, ...) can be made beforehand."""
     came_out: list[Any] = []
     source = (Record(value=number) for number in range(load.records)) if records is None else iter(records)
     with assembled(load, emit=came_out.append, build=build) as bench:
@@ -120,7 +120,7 @@ def assembled(
     probe: Probe | None = None,
     build: Build = ordered_wait,
 ) -> Iterator[Bench]:
-    """An operator on a real loop with its mailbox, executor and timers; `function`: an echo, unless given."""
+    """An operator on a real loop with its mailbox, executor and timers; `function`: an echo by default."""
     with real_loop() as loop:
         mailbox = Mailbox(loop=loop)
         mailbox_processor = MailboxProcessor(mailbox)

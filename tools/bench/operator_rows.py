@@ -1,7 +1,7 @@
-"""The operator's rows of the performance table: its cost and its rate, each beside a peer of the same run.
+"""The operator's rows of the performance table: its cost and its rate, each against a peer in the same run.
 
-Answers to issue 4's "How well" and to the goals 1 to 6 of the performance guide. Invariant: a ratio is of contenders
-that took turns in this process, a goal never of an earlier run; what cannot be measured here is said by name.
+Answers to goals 1 to 6 of the performance guide. Invariant: a ratio compares contenders that took turns in this
+process, never an earlier run; what cannot be measured here is listed with the reason.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ __all__ = ["operator_rows"]
 _AT_ONCE = OperatorLoad(records=100_000, capacity=100, latency_ms=0)
 _AT_ONCE_FLINK = OperatorLoad(records=2_000_000, capacity=100, latency_ms=0)
 _FLINK_WARM_UPS = 2
-"""Jobs, so that the JVM has compiled what it measures."""
+"""Jobs before the measurement, so that the JVM has compiled the code."""
 _SHORT_ROUNDS = 9
-"""Of pieces of some tenths of a second, which other work on the machine disturbs the most."""
+"""Rounds of short measurements, which other work on the machine disturbs most."""
 _TIMED = {
     OperatorLoad(records=20_000, capacity=100, latency_ms=5): 0.95,
     OperatorLoad(records=50_000, capacity=1_000, latency_ms=20): 0.90,
 }
-"""Loads of 20,000 and 50,000 records/s at most, and how much of that is the goal. The second has the longer latency,
-for a timer of asyncio may be 1 ms late: of 5 ms that is a fifth, for every contender."""
+"""Loads of at most 20,000 and 50,000 records/s, with the share of that rate that is the goal. The second has a longer
+latency, because a timer of asyncio may be 1 ms late: for every contender that is a fifth of 5 ms.
+"""
 _PYFLINK_TIMED = OperatorLoad(records=6_000, capacity=100, latency_ms=5)
 _PYFLINK_AT_ONCE = OperatorLoad(records=6_000, capacity=100, latency_ms=0)
 _SEEDS = 500
@@ -51,13 +52,13 @@ _SEEN, _SEEN_MANY, _IN_FLIGHT = 1_000, 100_000, 100
 
 OperatorRow = Row | NotMeasured
 Peer = PeerJob | str
-"""A running program, or why there is none."""
+"""A running program, or the reason why there is none."""
 
 
 def operator_rows(
     *, settings: WorldSettings, pyflink: Path | None, say: Callable[[str], None]
 ) -> Iterator[OperatorRow]:
-    """Measure them all, in some minutes; `pyflink`: the Python of an environment that has apache-flink."""
+    """Measure all rows, in some minutes; `pyflink`: the Python of an environment that has apache-flink."""
     with ExitStack() as programs:
         say("the Flink job: compile, start, warm up")
         flink = _started(lambda: programs.enter_context(_warm_flink_job(settings)))
@@ -88,7 +89,7 @@ def _started(start: Callable[[], PeerJob]) -> Peer:
 def _warm_flink_job(settings: WorldSettings) -> Iterator[PeerJob]:
     jar = flink_jar(settings.places)
     if not jar.exists():
-        raise WorldError(f"there is no Flink {FLINK_VERSION} here; say `floodmark setup --oracle`")
+        raise WorldError(f"there is no Flink {FLINK_VERSION} here; run `floodmark setup --oracle`")
     with flink_job(jar, path=settings.path) as job:
         for _ in range(_FLINK_WARM_UPS):
             job.run(_AT_ONCE_FLINK)

@@ -1,8 +1,8 @@
-"""The real Flink as a peer, in Java and in Python: a program of its own that stays up between rounds.
+"""Flink itself as a peer, in Java and in Python: a program that stays up between rounds.
 
-Answers to `AsyncDataStream.orderedWait` in a whole job: source, operator, sink. `FlinkJob.java` and
-`pyflink_program.py` are the programs; both are asked in lines. Invariant: a time comes back only for a job whose
-records each came out once and in order; the program is gone when the block ends.
+Answers to `AsyncDataStream.orderedWait` in a whole job of source, operator and sink. `FlinkJob.java` and
+`pyflink_program.py` are the programs; both get one line for each job. Invariant: a time is returned only for a job
+whose records each came out once and in order; the program has ended when the block ends.
 """
 
 from __future__ import annotations
@@ -29,15 +29,17 @@ _EXIT_LIMIT_S = 20
 
 
 class PeerJob:
-    """A program that runs one job for each load it is asked for. Mutable."""
+    """A program that runs one job for each load. Mutable."""
 
     def __init__(self, process: subprocess.Popen[str], *, limit_s: float) -> None:
         self._process = process
         self._limit_s = limit_s
         self.about = self._answer().strip()
-        """Which it is, with versions: the first line that it says."""
+        """The program's name and versions: its first line."""
         if not self.about:
-            raise WorldError("the program of the peer does not start", fix="start it by hand to see why")
+            raise WorldError(
+                "the program of the peer does not start", fix="start it by hand to see its error"
+            )
 
     def run(self, load: OperatorLoad) -> float:
         """Seconds from the first call of the function to the last result."""
@@ -53,7 +55,7 @@ class PeerJob:
         return float(rest)
 
     def _answer(self) -> str:
-        """One line; nothing is left in the buffer between two, so waiting for the pipe is waiting for a line."""
+        """Read one line. The buffer is empty between two lines, so waiting for the pipe waits for a line."""
         assert self._process.stdout is not None, "the program was started with a pipe"
         ready, _, _ = select([self._process.stdout], [], [], self._limit_s)
         return self._process.stdout.readline() if ready else ""
@@ -74,7 +76,7 @@ def pyflink_job(python: Path) -> Iterator[PeerJob]:
     """Start PyFlink's job with the Python of an environment that has apache-flink. Raises WorldError."""
     if which(str(python)) is None:
         raise WorldError(
-            f"{python} is no program", fix="name the Python of an environment with apache-flink 2.3.0"
+            f"{python} is not a program", fix="name the Python of an environment with apache-flink 2.3.0"
         )
     with peer_job([str(python), str(_PYTHON_SOURCE)]) as job:
         yield job
@@ -82,7 +84,7 @@ def pyflink_job(python: Path) -> Iterator[PeerJob]:
 
 @contextmanager
 def peer_job(command: Sequence[str], *, limit_s: float = _JOB_LIMIT_S) -> Iterator[PeerJob]:
-    """A running program; at the end of its input it leaves, or is killed."""
+    """Start a program; at the block's end its input is closed, and it is killed if it does not exit."""
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:

@@ -1,7 +1,7 @@
-"""The load of the proxy's benchmark: clients and their servers in one process, a proxy between them in another.
+"""The load of the proxy benchmark: clients and servers in one process, a proxy between them in another.
 
-Answers to sysbench's point selects, without a database that would be slower than any proxy. Invariant: every client
-has one request under way, and every byte of every reply is counted; the last ones are compared.
+Answers to sysbench's point selects, without a database, which would be slower than any proxy. Invariant: each client
+has one request in flight, every byte of every reply is counted, and the last bytes are compared.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ __all__ = ["Pace", "ProxyLoad", "proxy_load"]
 _READ_MAX = 1 << 18
 _LIMIT_S = 30.0
 _COMPARED = 64
-"""Bytes at the end of a reply that are compared; comparing all would measure the load."""
+"""Bytes at the end of a reply that are compared; comparing all of them would dominate the measurement."""
 _SLOW_OF = 100
-"""The slowest of so many exchanges says how long one may wait."""
+"""The latency reported is the 99th percentile: the slowest of this many exchanges."""
 _Pair = tuple[socket.socket, socket.socket]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """What a run of a load took."""
+    """The result of one run of a load."""
 
     exchange_s: float
-    """The whole time over the number of exchanges."""
+    """The total time divided by the number of exchanges."""
     slow_s: float
-    """The 99th percentile of what one exchange took its client."""
+    """The 99th percentile of an exchange's latency."""
 
 
 class ProxyLoad:
-    """Connections through one proxy, logged in; mutable: bytes go to and fro."""
+    """Logged-in connections through one proxy. Mutable."""
 
     def __init__(self, pairs: list[_Pair]) -> None:
         self._clients = {client.fileno(): client for client, _ in pairs}
@@ -51,7 +51,7 @@ class ProxyLoad:
             self._epoll.register(each.fileno(), select.EPOLLIN)
 
     def run(self, traffic: Traffic, exchanges: int) -> Pace:
-        """So many exchanges, shared among all connections, each of which sends when it has its answer."""
+        """Run `exchanges` exchanges over all connections; each client sends again when it has its reply."""
         each = -(-exchanges // len(self._clients))
         left = dict.fromkeys(self._clients, each)
         due = dict.fromkeys(self._clients, len(traffic.reply))
@@ -77,17 +77,17 @@ class ProxyLoad:
         return Pace(exchange_s=seconds / len(took_us), slow_s=_slow(took_us) / 1_000_000)
 
     def close(self) -> None:
-        """Watch nothing more."""
+        """Stop polling."""
         self._epoll.close()
 
     def _events(self) -> list[tuple[int, int]]:
         events = self._epoll.poll(_LIMIT_S)
         if not events:
-            raise HarnessError(f"a proxy gave nothing for {_LIMIT_S:g} s")
+            raise HarnessError(f"the proxy forwarded no bytes for {_LIMIT_S:g} s")
         return events
 
     def _answered(self, descriptor: int, traffic: Traffic, due: dict[int, int]) -> bool:
-        """Whether a client has its whole reply now."""
+        """Whether the client has its whole reply."""
         chunk = self._clients[descriptor].recv(_READ_MAX)
         left = due[descriptor] - len(chunk)
         due[descriptor] = left or len(traffic.reply)
@@ -95,19 +95,19 @@ class ProxyLoad:
             return False
         end = chunk[-_COMPARED:]
         if left or not traffic.reply.endswith(end):
-            raise HarnessError("a reply came back otherwise than it was sent")
+            raise HarnessError("a reply arrived with other bytes than it was sent with")
         return True
 
     def _serve(self, descriptor: int, event: int, traffic: Traffic) -> None:
-        """Answer a request, or go on with an answer that the proxy did not take at once."""
+        """Answer a request, or send the rest of a reply that the socket did not take at once."""
         server = self._servers[descriptor]
         rest = self._unsent.pop(descriptor, None)
         if event & select.EPOLLIN:
             if server.recv(_READ_MAX) != traffic.request or rest is not None:
-                raise HarnessError("a request came otherwise than it was sent")
+                raise HarnessError("a request arrived with other bytes than it was sent with")
             rest = memoryview(traffic.reply)
         if rest is None:
-            raise HarnessError("a server was woken for nothing")
+            raise HarnessError("a server's socket was ready without anything to send")
         sent = server.send(rest)
         if sent < len(rest):
             self._unsent[descriptor] = rest[sent:]
@@ -118,7 +118,7 @@ class ProxyLoad:
 
 @contextmanager
 def proxy_load(proxy: Address, *, upstream: socket.socket, connections: int) -> Iterator[ProxyLoad]:
-    """So many logged-in connections through the proxy whose upstream is ours, while the block lasts."""
+    """Logged-in connections through the proxy, whose upstream is our own socket, for the duration of the block."""
     with ExitStack() as stack:
         pairs = [_pair(proxy, upstream, stack) for _ in range(connections)]
         load = ProxyLoad(pairs)
@@ -139,7 +139,7 @@ def _pair(proxy: Address, upstream: socket.socket, stack: ExitStack) -> _Pair:
     ):
         sender.sendall(packet)
         if receiver.recv(len(packet), socket.MSG_WAITALL) != packet:
-            raise HarnessError("the login came otherwise than it was sent")
+            raise HarnessError("the login arrived with other bytes than it was sent with")
     return client, server
 
 

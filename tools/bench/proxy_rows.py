@@ -1,7 +1,7 @@
-"""The proxy's rows of the performance table: ours, packets followed, beside the real Toxiproxy in the same run.
+"""The proxy's rows of the performance table: our proxy, following packets, against Toxiproxy in the same run.
 
-Invariant: both proxies stand between the same clients and the same servers, at the same time, and take turns; what
-is compared is the rest of a round, never a figure of another run.
+Invariant: both proxies serve the same clients and servers in turns; a row compares results of the same round, never
+figures of another run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LINK = "bench"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Measure:
-    """One kind of traffic over so many connections."""
+    """One kind of traffic over a number of connections."""
 
     name: str
     traffic: Callable[[], Traffic]
@@ -40,7 +40,7 @@ class _Measure:
     exchanges: int
     goal: float
     of_exchange: bool = True
-    """Else of the slowest in a hundred."""
+    """Whether the mean exchange is compared; else the 99th percentile."""
 
 
 _BULK_BYTES = 4_000_000
@@ -71,7 +71,7 @@ _MEASURES = (
 
 
 def proxy_rows(*, settings: WorldSettings, say: Callable[[str], None]) -> Iterator[Row | NotMeasured]:
-    """Measure both proxies; without Toxiproxy's program there is nothing to compare with."""
+    """Measure both proxies; without Toxiproxy's program nothing is measured."""
     try:
         find_proxy_program(settings)
     except WorldError as error:
@@ -87,7 +87,7 @@ def proxy_rows(*, settings: WorldSettings, say: Callable[[str], None]) -> Iterat
 def _proxies(
     settings: WorldSettings, *, say: Callable[[str], None]
 ) -> Iterator[tuple[socket.socket, Mapping[str, Address]]]:
-    """Both proxies with a link to an upstream of ours, and the upstream itself."""
+    """Start both proxies with a link to an upstream of ours; yields the upstream and the addresses."""
     programs = {_OURS: None, _THEIRS: find_proxy_program(settings)}
     settings.places.make()
     ledger = Ledger.open(settings.places)

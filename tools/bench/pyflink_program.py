@@ -1,8 +1,8 @@
-"""PyFlink's own asynchronous operator as a peer; run by the Python that has apache-flink, not by ours.
+"""PyFlink's asynchronous operator as a peer; run by a Python with apache-flink, not by ours.
 
-Answers to PyFlink's `AsyncDataStream.ordered_wait`. It first says which it is. For each line "records capacity
-latency_ms" on standard input it runs one job and answers "ok SECONDS", from the first call of the function to the end
-of the last; or "error WHY". Invariant: it imports nothing of Floodmark, and says "ok" only if every record came out
+Answers to PyFlink's `AsyncDataStream.ordered_wait`. It prints its version first. For each line "records capacity
+latency_ms" on standard input it runs one job and prints "ok SECONDS" (from the first call of the function to the end
+of the last) or "error WHY". Invariant: it imports nothing of Floodmark, and prints "ok" only if every record came out
 once and in order.
 """
 
@@ -20,7 +20,7 @@ _TIMEOUT_S = 60
 
 
 def main() -> None:
-    """Say what it is; then one job a line, until the input ends."""
+    """Print the version; then run one job for each line, until the input ends."""
     _say(f"PyFlink {version('apache-flink')}, Python {platform.python_version()}")
     for order in sys.stdin:
         records, capacity, latency_ms = map(int, order.split())
@@ -68,7 +68,7 @@ def _run(records: int, capacity: int, latency_ms: int) -> float:
 
 
 def _echo(latency_s: float) -> Any:
-    """Answers with its value after the latency, and with the loop's time before and after."""
+    """A function that answers with its value after the latency, and with the loop's time before and after."""
     from pyflink.datastream import AsyncFunction  # noqa: PLC0415
 
     class Echo(AsyncFunction):  # type: ignore[misc]  # untyped where it is there, absent where it is not

@@ -1,9 +1,9 @@
 """One random scenario in virtual time: 50 records, 5 watermarks, 2 checkpoints, a crash, a restore, timeouts.
 
-Answers to Jepsen's generator, checker and nemesis at the smallest scale. A `Trial` is the scenario's world, moved by
-whoever chooses (`run_seed`, or Hypothesis in `scenario_machine`); `finish` checks all that left it. Invariant: what
-may be chosen never changes what must come out, so one comparison decides: each record once with its own value,
-each watermark once, in order, or, between two watermarks, in any.
+Answers to Jepsen's generator, checker and nemesis at the smallest scale. A `Trial` is the state of the scenario,
+driven by `run_seed` or by Hypothesis (`scenario_machine`); `finish` checks everything that came out. Invariant: no
+choice changes the expected output, so one comparison decides: each record once with its own value, each watermark
+once, in order (in unordered mode records between two watermarks in any order).
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ CAPACITY = 10
 TIMEOUT_MS = 20
 _RECORDS_A_WATERMARK = 10
 _LATE_MS = 5
-"""How long after its timeout a late answer arrives, to be ignored."""
+"""How long after its timeout a late answer comes, which must be ignored."""
 _SUBSTITUTE = 1_000
 """Added to the value of a record that timed out."""
 _TOO_LATE = 1_000_000
-"""Added to the value of an answer that nobody may take."""
+"""Added to the value of an answer that must be ignored."""
 _SLOW_OF_256 = 13
-"""5 % of the requests never answer in time."""
+"""5 % of the requests (13 of 256) do not answer before their timeout."""
 
 
 def _elements() -> Iterator[QueueElement]:
@@ -49,13 +49,13 @@ def _elements() -> Iterator[QueueElement]:
 ELEMENTS: Sequence[QueueElement] = tuple(_elements())
 
 Pace = bytes
-"""A byte a record: how its call goes."""
+"""One byte for each record: the latency of its call."""
 Tape = bytes
-"""A byte a choice."""
+"""One byte for each choice."""
 
 
 class _Lookup:
-    """Answers a record after 1 to 8 ms with its value, or, if it is slow, only after its timeout."""
+    """Completes a record after 1 to 8 ms, or, if it is slow, only after its timeout."""
 
     def __init__(self, loop: VirtualLoop, pace: Pace) -> None:
         self._loop = loop
@@ -72,9 +72,9 @@ class _Lookup:
 
 
 class Trial:
-    """A job of one operator with a transactional sink. Mutable; each method is one thing that can happen next.
+    """A job of one operator with a transactional sink. Mutable; each method is one possible step.
 
-    Its attempts share the loop, so what the one that crashed had begun still arrives, at a mailbox that is closed.
+    All attempts share the loop, so calls of a crashed attempt still complete, into a closed mailbox.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Trial:
         self._begin()
 
     def _begin(self) -> None:
-        """An attempt, from the last checkpoint, with a mailbox and timers of its own."""
+        """Start an attempt from the last checkpoint, with its own mailbox and timers."""
         self.position, restored = self._saved
         self._uncommitted: list[OperatorInput] = []
         self._mailbox = Mailbox(loop=self._loop)
@@ -108,35 +108,35 @@ class Trial:
         self._operator.open(restored)
 
     def feed(self) -> None:
-        """The next element; a full queue lets mail run and time pass until it has room."""
+        """Process the next element; a full queue runs mail and lets time pass until there is room."""
         element = ELEMENTS[self.position]
         self.position += 1
         self._operator.process(element)
 
     def run_mail(self) -> None:
-        """One mail, if there is one."""
+        """Run one mail, if there is one."""
         self._executor.try_yield()
 
     def let_time_pass(self) -> None:
-        """Up to the next thing that is due."""
+        """Advance to the next due timer."""
         due_ms = self._loop.next_due_ms()
         if due_ms is not None:
             self._loop.advance(due_ms)
             self._mailbox.let_loop_turn()
 
     def checkpoint(self) -> None:
-        """Save what is in flight, commit what has left."""
+        """Save what is in flight; commit what was emitted."""
         self._saved = (self.position, tuple(self._operator.snapshot()))
         self._committed += self._uncommitted
         self._uncommitted.clear()
 
     def crash(self) -> None:
-        """Lose everything since the last checkpoint, and go on from there."""
+        """Lose everything since the last checkpoint and restart from it."""
         self._end()
         self._begin()
 
     def finish(self) -> None:
-        """Feed the rest, drain, commit, and compare. Raises WrongOutput."""
+        """Process the rest, drain, commit and compare. Raises WrongOutput."""
         while self.position < len(ELEMENTS):
             self.feed()
         self._operator.end_input()
@@ -161,7 +161,7 @@ def run_seeds(count: int) -> float:
 
 
 def run_seed(seed: int, *, build: BuildOperator = build_operator) -> None:
-    """The scenario of `seed`, both modes in turn. Raises WrongOutput."""
+    """Run the scenario of `seed`; the mode alternates with the seed. Raises WrongOutput."""
     tape = _tape(seed)
     with virtual_loop() as loop:
         mode: Mode = "unordered" if seed % 2 else "ordered"
@@ -174,7 +174,7 @@ def run_seed(seed: int, *, build: BuildOperator = build_operator) -> None:
 
 
 def _play(trial: Trial, tape: Tape) -> None:
-    """Move as the tape says, with the incidents where it says."""
+    """Step as the tape says, with checkpoints and the crash where it says."""
     first, second, crash = _places(tape[:3])
     incidents = [(first, trial.checkpoint), (second, trial.checkpoint), (crash, trial.crash)]
     moves: Sequence[Callable[[], None]] = (trial.feed, trial.run_mail, trial.let_time_pass, trial.feed)
@@ -187,14 +187,14 @@ def _play(trial: Trial, tape: Tape) -> None:
 
 
 def _places(draws: Tape) -> tuple[int, int, int]:
-    """After how many elements the two checkpoints are, and, somewhere after the first of them, the crash."""
+    """The positions of the two checkpoints, and of the crash somewhere after the first."""
     first = 5 + draws[0] % 20
     second = first + 1 + draws[1] % (len(ELEMENTS) - first - 1)
     return first, second, first + 1 + draws[2] % (len(ELEMENTS) - first)
 
 
 def _tape(seed: int) -> Tape:
-    """All choices of a scenario in one draw: a byte each; its end is the bound on the turns."""
+    """All choices of a scenario in one draw, a byte each; its length bounds the number of steps."""
     return Choices(seed, "random scenario").index(_TAPES).to_bytes(_TAPE_BYTES, "big")
 
 
@@ -209,7 +209,7 @@ def _expected(element: QueueElement, pace: Pace) -> QueueElement:
 
 
 def _by_segment(came_out: Sequence[OperatorInput]) -> list[OperatorInput]:
-    """The records between two watermarks in the order of their input, the watermarks in their places."""
+    """The records between two watermarks in input order; the watermarks keep their places."""
     sorted_: list[OperatorInput] = []
     begin = 0
     for at, element in enumerate(came_out):

@@ -1,7 +1,7 @@
-"""What the harness's recording costs: the operator with the recorder attached as in a run, and without.
+"""The cost of the harness's recording: the operator with and without the recorder attached.
 
-Invariant: both sides carry the same lookups and give the same results; on the recorded side the file must hold
-every event of every record (`in`, `call`, `res`, `out`), else its time is refused.
+Invariant: both sides process the same lookups with the same results; the recorded side's file must contain every event
+of every record (`in`, `call`, `res`, `out`), else there is no time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _KINDS = ("in", "call", "res", "out")
 
 
 def lookups(count: int) -> Sequence[Record]:
-    """What a source of the lookups workload would give."""
+    """The records that a source of the lookups workload would emit."""
     return [
         Record(value=_Asked(id=number, key=number % 100, service_ms=0), timestamp=number, position=number)
         for number in range(count)
@@ -36,7 +36,7 @@ def lookups(count: int) -> Sequence[Record]:
 
 
 class _Asked(Lookup, frozen=True, kw_only=True):
-    """A lookup that is its own answer: both have an id, and this one a value."""
+    """A lookup that is also its own answer: it has an id and a value."""
 
     @property
     def value(self) -> int:
@@ -44,7 +44,7 @@ class _Asked(Lookup, frozen=True, kw_only=True):
 
 
 def run_unrecorded(load: OperatorLoad, records: Sequence[Record]) -> float:
-    """Seconds for `records`, with nobody listening."""
+    """Seconds for `records` without recording."""
     came_out: list[int] = []
 
     def emit(element: OperatorInput) -> None:
@@ -57,7 +57,7 @@ def run_unrecorded(load: OperatorLoad, records: Sequence[Record]) -> float:
 
 
 def run_recorded(load: OperatorLoad, records: Sequence[Record]) -> float:
-    """Seconds for `records`, each event written to a file before its effect."""
+    """Seconds for `records`, with each event written to a file before its effect."""
     came_out: list[int] = []
     with TemporaryDirectory(prefix="floodmark-recording-") as folder:
         path = attempt_file(Path(folder), subtask=0, attempt=1)
@@ -88,7 +88,7 @@ def _noted(records: Sequence[Record], journal: Journal) -> Iterator[Record]:
 
 
 def _require_whole(folder: Path, count: int) -> None:
-    """Raise WrongOutput unless `count` events of each kind are there, and no line is missing."""
+    """Raise WrongOutput unless there are `count` events of each kind and no line is missing."""
     found = read_leftovers(folder)
     kinds = Counter(line["k"] for line in found.lines)
     if found.missing or found.warnings or kinds != dict.fromkeys(_KINDS, count):

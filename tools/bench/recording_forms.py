@@ -1,6 +1,6 @@
-"""What recording an event costs in each form, beside the least that could be done: contenders for rounds.
+"""The cost of recording an event in each form, against the minimal work; contenders for rounds.
 
-Invariant: both sides of a pair handle the same events of the same records, and a side that holds fewer gets no time.
+Invariant: both sides of a pair handle the same events of the same records; a side with fewer events gets no time.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _cost(began_us: int, events: int) -> float:
 
 
 class BufferForm:
-    """The form of level sim: structs in a list, encoded in the end."""
+    """Recording as at level sim: structs in a list, encoded at the end."""
 
     def __init__(self, records: int) -> None:
         self._records = records
@@ -54,7 +54,7 @@ class BufferForm:
         return tape
 
     def recorded(self) -> float:
-        """Seconds an event, through the journal."""
+        """Seconds per event, through the journal."""
         began_us = monotonic_us()
         text = _encode_lines(self._tape().events)
         cost = _cost(began_us, self._records * EVENTS_A_RECORD)
@@ -62,7 +62,7 @@ class BufferForm:
         return cost
 
     def bare(self) -> float:
-        """Seconds an event, in a loop that makes the same structs, appends them and encodes them."""
+        """Seconds per event in a loop that makes the same structs, appends and encodes them."""
         began_us = monotonic_us()
         events: list[Event] = []
         append = events.append
@@ -86,7 +86,7 @@ class BufferForm:
 
 
 class DurableForm:
-    """The form of level live: each event on disk before its effect."""
+    """Recording as at level live: each event is written to disk before its effect."""
 
     def __init__(self, records: int) -> None:
         self._records = records
@@ -103,7 +103,7 @@ class DurableForm:
             return _cost(began_us, self._records * EVENTS_A_RECORD)
 
     def recorded(self) -> float:
-        """Seconds an event, through the journal and its recorder."""
+        """Seconds per event, through the journal and its recorder."""
         with TemporaryDirectory(prefix="floodmark-recording-") as folder:
             path = Path(folder) / "recorded.jsonl"
             cost = self._record(path)
@@ -111,7 +111,7 @@ class DurableForm:
         return cost
 
     def bare(self) -> float:
-        """Seconds an event, writing lines that are there."""
+        """Seconds per event, writing lines that exist already."""
         with TemporaryDirectory(prefix="floodmark-recording-") as folder:
             path = Path(folder) / "bare.jsonl"
             descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

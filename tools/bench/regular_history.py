@@ -1,8 +1,8 @@
-"""A regular history of any length, from one seed: what a long run leaves behind in which nothing went wrong.
+"""A legal history of any length from one seed, as a long run without errors leaves it; for the judge's benchmark.
 
-For the benchmark of the judge. Two subtasks, watermarks, some retries and timeouts, records with no and with two
-outputs; a checkpoint and a `retire` every 10^4 events, a crash and a restore every 10^5. Invariant: it is legal, so
-that every verdict on it is `pass`, `vacuous` or `not-claimed`; memory does not grow with its length.
+Two subtasks, watermarks, some retries and timeouts, records with no and with two outputs; a checkpoint and a `retire`
+every 10^4 events, a crash and a restore every 10^5. Invariant: every verdict on it is `pass`, `vacuous` or
+`not-claimed`; the memory used does not grow with its length.
 """
 
 from __future__ import annotations
@@ -49,25 +49,25 @@ _CAPACITY = 20
 _TIMEOUT_MS = 1_000
 _TRIES = 3
 _MARK_EVERY = 20
-"""Positions: each such one is a watermark's."""
+"""Every position with this distance is a watermark."""
 _STEP_US = 40
 _LINES = 1_000
 
 
 def regular_header(mode: Mode) -> Header:
-    """Line 1 of such a history."""
+    """The header line of such a history."""
     operator = Operator(mode=mode, capacity=_CAPACITY, timeout_ms=_TIMEOUT_MS, max_tries=_TRIES)
-    # Its clock leaps where a timeout is due, and then many answers seem late.
+    # Its clock jumps at a timeout, after which many answers seem late.
     return Header(operator=operator, bounds=Bounds(timeout_slack=10**9))
 
 
 def regular_history(mode: Mode, events: int, *, seed: int = 1) -> Iterator[Event]:
-    """At least so many events: the run ends once it has told them, and drains."""
+    """A history of at least `events` events; then the run drains and ends."""
     return _Run(mode, Draw(seed, "a regular history")).told(events)
 
 
 def write_lines(path: Path, header: Header, events: Iterator[Event]) -> None:
-    """As `write` does, in the compact form in which a recorder writes: for a file of many millions."""
+    """Write a history in the recorder's compact form, without holding it in memory."""
     encode = msgspec.json.Encoder().encode_lines
     with path.open("wb") as file:
         file.write(header_line(header))
@@ -76,24 +76,24 @@ def write_lines(path: Path, header: Header, events: Iterator[Event]) -> None:
 
 
 class _Entry:
-    """A record or a watermark in the operator. Mutable: its tries, its outcome."""
+    """A record or a watermark in the operator. Mutable."""
 
     __slots__ = ("id", "pos", "tries", "v")
 
     def __init__(self, pos: int, id_: int | None) -> None:
         self.pos = pos
         self.id = id_
-        """None: a watermark."""
+        """None for a watermark."""
         self.tries = 1
         self.v: list[str] | None = None
-        """None: still asked for."""
+        """The outcome; None while the call runs."""
 
     def element(self) -> dict[str, Any]:
         return {"w": self.pos, "pos": self.pos} if self.id is None else {"id": self.id}
 
 
 class _Subtask:
-    """Mutable: one subtask's present attempt, and what its latest completed checkpoint holds."""
+    """One subtask's current attempt and its part of the latest checkpoint. Mutable."""
 
     def __init__(self, s: int) -> None:
         self.s = s
@@ -108,7 +108,7 @@ def _expected(id_: int) -> list[str]:
 
 
 class _Run:
-    """Mutable: the run itself. Each method yields what it records."""
+    """The run. Mutable. Each method yields the events that it records."""
 
     def __init__(self, mode: Mode, draw: Draw) -> None:
         self.ordered = mode == "ordered"
@@ -145,7 +145,7 @@ class _Run:
         return {"n": self.n, "t": self.t}
 
     def _start(self, subtask: _Subtask) -> Iterator[Event]:
-        """From the latest checkpoint, if there is one."""
+        """Start an attempt from the latest checkpoint, if there is one."""
         subtask.a += 1
         subtask.pos, kept = subtask.saved
         from_ = self.checkpoint or None
@@ -171,7 +171,7 @@ class _Run:
         yield Call(**self._at(subtask), id=id_, try_=1)
 
     def _settle(self, subtask: _Subtask) -> Iterator[Event]:
-        """One call of those that are on their way ends."""
+        """End one of the running calls."""
         asked = [entry for entry in subtask.queue if entry.id is not None and entry.v is None]
         if not asked:
             return
@@ -190,7 +190,7 @@ class _Run:
             yield Res(**self._at(subtask), id=entry.id, try_=entry.tries, r="ok", final=True, v=entry.v)
 
     def _emit(self, subtask: _Subtask) -> Iterator[Event]:
-        """What may leave leaves: the head of the queue; unordered, all before the first watermark."""
+        """Emit what may leave: the head of the queue, or in unordered mode everything before the first watermark."""
         at = 0
         queue = subtask.queue
         while at < len(queue):

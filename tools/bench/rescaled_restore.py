@@ -1,7 +1,7 @@
-"""A checkpoint of so many keys, restored at another parallelism: each key in one subtask, with its value.
+"""Restores a checkpoint of many keys at another parallelism and counts the keys that are wrong.
 
-Answers to S8 and S9. Invariant: the way is that of a job: each subtask's own snapshot, one checkpoint file, the states
-assigned anew, each new subtask's own backend; nothing but the file goes from one side to the other.
+Answers to S8 and S9. Invariant: it follows a job's path: each subtask's snapshot, one checkpoint file, the
+reassignment of states, each new subtask's backend; only the file connects the two sides.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _VALUE = ValueStateDescriptor(name="value", value_type=int)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rescale:
-    """How many keys, in how many subtasks before and after."""
+    """The number of keys, and of subtasks before and after."""
 
     keys: int
     before: int
@@ -44,16 +44,16 @@ class Rescale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoredKeys:
-    """What came of it."""
+    """The result of a restore."""
 
     wrong: int
-    """Keys that are in no subtask, in two, or have another value; and such as nobody has saved."""
+    """Keys that are in no subtask, in two, or have another value, and keys that were never saved."""
     took_s: float
-    """From the file to the last backend."""
+    """From reading the file to the last backend."""
 
 
 def restore_rescaled(rescale: Rescale) -> RestoredKeys:
-    """Save, restore, and look at every key."""
+    """Save, restore, and check every key."""
     with TemporaryDirectory(prefix="floodmark-rescale-") as name:
         storage = FileCheckpointStorage(CheckpointStorage(Path(name), job_id=_JOB))
         storage.write(_checkpoint(rescale))

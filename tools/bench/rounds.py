@@ -1,8 +1,8 @@
-"""Rounds: contenders take turns in one process, and only ratios within a round are believed.
+"""Rounds: contenders take turns in one process; only ratios within a round are used.
 
-Answers to the method of `docs/reference/performance.md`. Invariant: every contender meets the same machine state: one
-round that does not count, then turns in alternating order; before each turn the garbage of others is collected
-and what remains is frozen, so that Python's collector, on for all as by default, looks only at what the turn makes.
+Answers to the method of `docs/reference/performance.md`. Invariant: every contender gets the same conditions: one
+warm-up round that does not count, then turns in alternating order. Before each turn garbage is collected and the
+remaining objects are frozen, so that Python's collector, which stays on, only looks at objects that the turn makes.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from statistics import median
 __all__ = ["ROUNDS", "Contender", "Costs", "Ratio", "take_turns"]
 
 ROUNDS = 5
-"""Counted rounds of a measure, unless said otherwise."""
+"""Counted rounds of a measurement, unless given."""
 
 Contender = Callable[[], float]
-"""Does its work once, checks what came out, and answers what a unit of it cost (seconds)."""
+"""Does its work once, checks the output, and returns the cost of one unit in seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratio:
-    """The median of one ratio a round, and the lowest and the highest of them."""
+    """The median, lowest and highest of the rounds' ratios."""
 
     median: float
     low: float
@@ -33,7 +33,7 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """What a unit cost each contender in each round, in seconds."""
+    """The cost of a unit in seconds, for each contender and round."""
 
     of: Mapping[str, Sequence[float]]
 
@@ -47,7 +47,7 @@ class Costs:
         return self.cost(against, against=name)
 
     def rate_over(self, name: str, per_second: float) -> Ratio:
-        """The rate of `name` over a rate that is known beforehand."""
+        """The rate of `name` over a given rate."""
         return _ratio([1 / cost / per_second for cost in self.of[name]])
 
     def per_second(self, name: str) -> float:
@@ -60,14 +60,14 @@ class Costs:
 
 
 def take_turns(contenders: Mapping[str, Contender], *, rounds: int = ROUNDS) -> Costs:
-    """Each contender once in every round; what one raises ends the measure."""
+    """Run each contender once in every round; an exception ends the measurement."""
     costs: dict[str, list[float]] = {name: [] for name in contenders}
     order = list(contenders)
     for number in range(rounds + 1):
         for name in order:
             with _quiet_collector():
                 cost = contenders[name]()
-            if number:  # round 0 warms up
+            if number:  # round 0 is the warm-up
                 costs[name].append(cost)
         order.reverse()
     return Costs(of=costs)

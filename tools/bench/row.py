@@ -1,4 +1,4 @@
-"""One row of the performance table: what was measured, against what, and the goal it is held to."""
+"""One row of the performance table: the measured value, what it was compared with, and the goal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["NotMeasured", "Row", "ratio_row"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One measure; `value` in `unit`, over `rounds` rounds (the median)."""
+    """One measurement: the median `value` in `unit` over `rounds` rounds."""
 
     name: str
     value: float
@@ -20,19 +20,18 @@ class Row:
     goal: float
     larger_is_better: bool
     limit: float | None = None
-    """What is required, where the goal is more than that."""
+    """The required value, where the goal is higher than that."""
     spread: tuple[float, float] | None = None
     """The lowest and the highest round."""
     detail: str = ""
 
     @property
     def met(self) -> bool:
-        """Whether the goal is reached."""
         return self._reaches(self.goal)
 
     @property
     def within_limit(self) -> bool:
-        """Whether what is required is reached."""
+        """Whether the required value is reached."""
         return self._reaches(self.goal if self.limit is None else self.limit)
 
     def _reaches(self, bound: float) -> bool:
@@ -41,7 +40,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotMeasured:
-    """A row that this machine cannot fill: said, not left out."""
+    """A row that this machine cannot measure, with the reason."""
 
     name: str
     reason: str
@@ -58,7 +57,7 @@ def ratio_row(
     larger_is_better: bool = True,
     rounds: int = ROUNDS,
 ) -> Row:
-    """The row of a measure that was taken in rounds."""
+    """The row of a measurement that was taken in rounds."""
     return Row(
         name=name,
         value=ratio.median,

@@ -1,13 +1,13 @@
-"""Numbers in an order that no cache foresees, and that is the same in every run."""
+"""Numbers in an order that no cache can predict, the same in every run."""
 
 from __future__ import annotations
 
 __all__ = ["scattered"]
 
 _STRIDE = 611_953
-"""A prime: its multiples meet every number once."""
+"""A prime, so its multiples reach every number once."""
 
 
 def scattered(step: int, count: int) -> int:
-    """The number of 0 .. count-1 that comes at `step`; in `count` steps each comes once."""
+    """The number in 0 .. count-1 at `step`; in `count` steps each comes once."""
     return step * _STRIDE % count

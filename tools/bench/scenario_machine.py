@@ -1,8 +1,8 @@
-"""The random scenario as a Hypothesis state machine: the peer of the seeded loop, and what could shrink its finds.
+"""The random scenario as a Hypothesis state machine: the peer of the seeded loop, which could also shrink failures.
 
-Answers to `hypothesis.stateful.RuleBasedStateMachine`. Invariant: it drives the same `Trial` as `run_seed` and ends
-in the same check; a step of it is a move or an incident of that. One example is one scenario: about as many steps as
-`run_seed` makes (`STEPS`), then the rest of the input, the drain and the check.
+Answers to `hypothesis.stateful.RuleBasedStateMachine`. Invariant: it drives the same `Trial` as `run_seed` and ends in
+the same check. One example is one scenario: about as many steps as `run_seed` makes (`STEPS`), then the rest of the
+input, the drain and the check.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 __all__ = ["run_examples"]
 
 STEPS = 115
-"""Of an example at most; it makes about 100 of them, as a seed does. Hypothesis's default of 50 is half a scenario."""
+"""Most steps of an example; about 100 are made, as in `run_seed`. Hypothesis's default of 50 is half a scenario."""
 _MODES: Sequence[Mode] = ("ordered", "unordered")
 _CHECKPOINTS_MAX = 2
 _CRASHES_MAX = 1
 
 
 def run_examples(examples: int, *, build: BuildOperator = build_operator) -> float:
-    """Seconds an example, over as many as Hypothesis made of `examples`. Raises what a failing one raised."""
+    """Seconds per example that Hypothesis ran. Raises the exception of a failing example."""
     try:
         from hypothesis import HealthCheck, Phase, settings  # noqa: PLC0415 - an extra, and slow to import
         from hypothesis.stateful import run_state_machine_as_test  # noqa: PLC0415
@@ -57,7 +57,7 @@ def run_examples(examples: int, *, build: BuildOperator = build_operator) -> flo
 
 
 def _machine(build: BuildOperator, finished: Callable[[Trial], None]) -> type[RuleBasedStateMachine]:
-    """The machine's class; made here, for Hypothesis is imported only when it is wanted."""
+    """The machine's class; defined here because Hypothesis is imported only when needed."""
     from hypothesis import strategies as st  # noqa: PLC0415
     from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule  # noqa: PLC0415
 

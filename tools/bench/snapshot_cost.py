@@ -1,7 +1,7 @@
-"""What a snapshot costs after few records and after many, with as many in flight.
+"""The cost of a snapshot after few and after many records, with the same number in flight.
 
-Answers to A56: a snapshot lists what is in flight, so its cost must not grow with what was ever seen. Invariant:
-each snapshot that is timed is checked to hold exactly the records in flight.
+Answers to A56: a snapshot lists what is in flight, so its cost must not grow with the number of records seen.
+Invariant: each measured snapshot is checked to hold exactly the records in flight.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SNAPSHOTS = 2_000
 
 
 class _Withheld:
-    """Answers at once while `open`, later never. Mutable."""
+    """A function that answers at once while `open`, later never. Mutable."""
 
     def __init__(self) -> None:
         self.open = True
@@ -33,7 +33,7 @@ class _Withheld:
 
 
 def snapshot_s(*, seen: int, in_flight: int) -> float:
-    """Seconds a snapshot with `in_flight` records in flight, after `seen` that have left."""
+    """Seconds per snapshot with `in_flight` records in flight, after `seen` records have left."""
     left = 0
 
     def emit(element: OperatorInput) -> None:

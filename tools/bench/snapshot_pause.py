@@ -1,8 +1,7 @@
-"""What a snapshot of many keys does to the stream: a task whose state changes all the time, in real time.
+"""How long a snapshot of many keys pauses the stream while the state keeps changing, in real time.
 
-Answers to C7 and S9 under load. Invariant: the task is the real one, with its mailbox, a keyed operator and its
-checkpoints, and one thread for everything; each snapshot that is timed is checked to hold every key as it was at the
-cut.
+Answers to C7 and S9 under load. Invariant: the task is the real one, with its mailbox, a keyed operator, checkpoints
+and one thread for everything; each measured snapshot is checked to hold every key with its value at the cut.
 """
 
 from __future__ import annotations
@@ -47,30 +46,30 @@ __all__ = ["ChangingTask", "SnapshotPace", "changing_task"]
 _OPERATOR = "keyed"
 _VALUE = ValueStateDescriptor(name="value", value_type=int)
 _CHANGES_BEHIND = 200
-"""After the acknowledgement, for what is released then is a pause too."""
+"""Changes made after the acknowledgement, since releasing the snapshot may pause the stream, too."""
 _US_PER_S = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotPace:
-    """One snapshot, and the changes while it was taken."""
+    """One snapshot, and the changes made while it was taken."""
 
     took_s: float
-    """From the trigger to the acknowledgement, with the changes between."""
+    """From the trigger to the acknowledgement, including the changes in between."""
     longest_pause_s: float
-    """In which a change was due, and none was made."""
+    """The longest time in which a change was due and none was made."""
     changes: int
-    """Until the acknowledgement."""
+    """Changes until the acknowledgement."""
 
 
 class _Changes:
-    """An input that changes another key at each due instant; between them it has nothing to give. Mutable."""
+    """An input that changes one key at each due instant and is empty in between. Mutable."""
 
     is_available: Availability = AVAILABLE
 
     def __init__(self, *, keys: int, per_second: int, suspend: Callable[[], None]) -> None:
         self.values = {key: key for key in range(keys)}
-        """What the state holds."""
+        """The values that the state should hold."""
         self.made = 0
         self.longest_pause_us = 0
         self._keys = keys
@@ -81,17 +80,17 @@ class _Changes:
         self._left: int | None = None
 
     def begin(self, now_us: int) -> None:
-        """Changes are due from now on, until `end_soon`."""
+        """Make changes from now on, until `end_soon`."""
         self.made = self.longest_pause_us = 0
         self._due_us = self._last_us = now_us
         self._left = None
 
     def end_soon(self) -> None:
-        """A few more, then the task is suspended."""
+        """Make a few more changes, then suspend the task."""
         self._left = _CHANGES_BEHIND
 
     def emit_next(self, output: DataOutput) -> DataInputStatus:
-        """A change, if one is due."""
+        """Emit a change if one is due."""
         if monotonic_us() >= self._due_us:
             self._change(output)
         return DataInputStatus.MORE_AVAILABLE
@@ -113,7 +112,7 @@ class _Changes:
 
 
 class _Write:
-    """Keeps the last value of each key."""
+    """A keyed function that stores the last value of each key."""
 
     def open(self, context: RuntimeContext) -> None:
         self._state = context.get_state(_VALUE)
@@ -124,14 +123,14 @@ class _Write:
 
 
 class ChangingTask:
-    """A task with one keyed operator over `keys` keys, on `loop`. Mutable; `snapshot` as often as wanted."""
+    """A task with one keyed operator over `keys` keys, on `loop`. Mutable; call `snapshot` as often as needed."""
 
     def __init__(self, loop: Any, *, keys: int, changes_per_second: int) -> None:
         self._keys = keys
         processor = MailboxProcessor(Mailbox(loop=loop))
         store = TaskStateStore(responder=self)
         self._states = StreamTaskStateInitializer(task_state_store=store)
-        writer = LocalRecordWriter(_nobody_reads)
+        writer = LocalRecordWriter(_ignore_output)
         chain = OperatorChain(
             [
                 OperatorLink(
@@ -184,7 +183,7 @@ class ChangingTask:
         )
 
     def snapshot(self) -> SnapshotPace:
-        """Take one, in slices between the changes; WrongOutput if it is not the state as it was at the trigger."""
+        """Take a snapshot in slices between the changes. Raises WrongOutput if it is not the state at the trigger."""
         self._checkpoint_id += 1
         expected = self._changes.values.copy()
         began_us = monotonic_us()
@@ -202,25 +201,25 @@ class ChangingTask:
         )
 
     def close(self) -> None:
-        """Let go of it all."""
+        """Cancel the task and release its resources."""
         self._task.cancel()
         self._task.clean_up()
 
     def acknowledge_checkpoint(
         self, _checkpoint_id: int, _metrics: CheckpointMetrics, snapshot: TaskStateSnapshot | None
     ) -> None:
-        """As a coordinator would hear of it."""
+        """Called in place of the checkpoint coordinator."""
         self._acknowledged.append((monotonic_us(), self._changes.made, snapshot))
         self._changes.end_soon()
 
     def decline_checkpoint(self, _checkpoint_id: int, cause: CheckpointException) -> None:
-        """None is expected to be; the task fails with it."""
+        """A decline is not expected: the task fails with it."""
         raise cause
 
 
 @contextmanager
 def changing_task(*, keys: int, changes_per_second: int) -> Iterator[ChangingTask]:
-    """The task on a loop of its own, its state filled."""
+    """A task on its own loop, with its state filled."""
     with real_loop() as loop:
         task = ChangingTask(loop, keys=keys, changes_per_second=changes_per_second)
         try:
@@ -246,5 +245,5 @@ def _key_of(value: tuple[int, int]) -> int:
     return value[0]
 
 
-def _nobody_reads(element: OperatorInput) -> None:
-    """What leaves the task."""
+def _ignore_output(element: OperatorInput) -> None:
+    """Ignores the task's output."""

@@ -29,7 +29,7 @@ def _in_task(load: OperatorLoad, batches: Iterator[pa.RecordBatch]) -> Iterator[
 
 
 def spark_rows(folder: Path) -> list[Row]:
-    """100 lookups of 5 ms in flight: Spark's rate over the plain one, of the operator and of the job."""
+    """Spark's rate over the plain one with 100 lookups of 5 ms in flight, for the operator and for the whole job."""
     plain, inside, whole = [], [], []
     with spark_session(slots=2, folder=folder) as session:
         _job(session, OperatorLoad(records=100, capacity=100, latency_ms=1))  # starts the Python worker
@@ -52,6 +52,6 @@ def _row(name: str, ratio: float, detail: str) -> Row:
 
 
 def _job(session: Any, load: OperatorLoad) -> float:
-    """Seconds that the operator took inside one task of this Spark session."""
+    """Seconds of the operator inside one task of this Spark session."""
     one = session.range(0, 1, 1, 1)
     return float(one.mapInArrow(partial(_in_task, load), "seconds double").collect()[0][0])

@@ -1,7 +1,7 @@
-"""The survival table: what lookups and commits lose, double or leak under each network fault, at many seeds.
+"""The survival table: which lookups and commits are wrong, lost, duplicated or leaked under each network fault.
 
-`python -m tools.bench.survival --seeds 30`. Answers to the tables of Jepsen's analyses. Invariant: a row is a sum
-over cells that were all run; a fault that did nothing in a cell is counted as such, not as survived.
+`python -m tools.bench.survival --seeds 30`. Answers to the tables of Jepsen's analyses. Invariant: a row sums cells
+that were all run; a fault that had no effect in a cell does not count as survived there.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ __all__ = ["Survived", "main", "survived"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survived:
-    """One fault over all seeds."""
+    """The results of one fault over all seeds."""
 
     kind: str
     cells: Sequence[Counted]
 
     @property
     def holds(self) -> bool:
-        """Whether nothing was wrong, lost, doubled or leaked, and the fault acted at least once."""
+        """Whether nothing was wrong, lost, duplicated or leaked, and the fault had an effect at least once."""
         return not any(one.wrong or one.lost or one.doubled or one.leaked for one in self.cells) and any(
             one.bit for one in self.cells
         )
 
     def line(self) -> str:
-        """As a row of the table."""
+        """The row of the table."""
         sums = (
             sum(cell.bit for cell in self.cells),
             sum(cell.errors for cell in self.cells),
@@ -61,7 +61,7 @@ _HEAD = (
 def survived(
     world: World, *, kinds: Sequence[FaultName], seeds: range, folder: Path, tell: Callable[[str], None]
 ) -> Iterator[Survived]:
-    """Each kind at each seed; the sinks take turns."""
+    """Run each kind of fault with each seed; the sinks take turns."""
     for kind in kinds:
         cells = []
         for seed in seeds:
@@ -75,7 +75,7 @@ def survived(
 
 
 def _threads(world: World) -> int:
-    """The server's own count of its connections, less the one that asks."""
+    """The server's count of its connections, without the one that asks."""
     address, root = world.direct, world.root
     endpoint = Endpoint(
         host=address.host, port=address.port, user=root.user, password=root.password, database=""

@@ -1,7 +1,7 @@
 """One cell of the survival table: lookups and commits under one network fault with one seed, counted by SQL.
 
-Answers to Jepsen's bank test, for a client. Invariant: what is counted is counted by the server past the proxy, in
-its tables and its list of sessions; no checker of ours has a say.
+Answers to Jepsen's bank test, for a client. Invariant: every count comes from the server, past the proxy, from its
+tables and its list of sessions; no checker of ours is involved.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ _KEYS = 20
 _RECORDS = 60
 _AT_ONCE = 8
 _EPOCH = 12
-"""Records of one commit."""
+"""Records in one commit."""
 _SUBTASK = 0
 _QUERY_S = 0.8
 _CONNECT_S = 0.5
 _STATEMENT_S = 1.0
-"""Smaller limits than in a run: the same code gives up sooner, so that a cell takes a second or two."""
+"""Shorter limits than in a run, so that a cell takes a second or two."""
 _OF_CONNECTS = ("refuse_connects", "stalled_handshake")
-"""What is not seen by who is connected already."""
+"""Faults that have no effect on existing connections."""
 _BITE_S = 1.5
-"""As long as a fault without a time of its own may wait for what it is about."""
+"""How long a fault without a duration stays."""
 _LEFT_S = 5.0
-"""A session that has been given up is gone by then."""
+"""How long the server may take to end a session that was given up."""
 
 _SESSIONS = "SELECT id FROM information_schema.processlist WHERE db = %s AND user <> %s"
 
@@ -77,22 +77,22 @@ _COUNTS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """What the server says after one cell."""
+    """The server's counts after one cell."""
 
     bit: bool
-    """Whether the proxy did something to a connection, or a client met an error."""
+    """Whether the fault had an effect: the proxy logged an act, or a client got an error."""
     wrong: int
     lost: int
     doubled: int
     leaked: int
-    """Sessions of the cell that the server still has, and branches that are still prepared."""
+    """Sessions of the cell that still exist, and branches that are still prepared."""
     errors: int
-    """Of connections and of statements, met and got over."""
+    """Errors of connections and statements that the clients got and recovered from."""
     took_s: float
 
 
 def survive(world: World, kind: FaultName, *, seed: int, sink: Sink, name: str, folder: Path) -> Counted:
-    """Look up and commit while faults of `kind` act on both links; the database `name` is made and dropped."""
+    """Do lookups and commits while faults of `kind` act on both links, in a new database `name`."""
     began_us = monotonic_us()
     with run_database(world.root.at(world.direct, ""), name=name):
         root = world.root.at(world.direct, name)
@@ -107,7 +107,7 @@ def survive(world: World, kind: FaultName, *, seed: int, sink: Sink, name: str, 
 
 
 class _Cell:
-    """The clients of one cell. Mutable: counts the errors that they meet."""
+    """The clients of one cell. Mutable: collects their errors."""
 
     def __init__(self, world: World, root: Endpoint, sink: Sink, *, seed: int, store: Path) -> None:
         self.errors: list[int | str] = []
@@ -129,7 +129,7 @@ class _Cell:
         self._sink.listen(on_loss=self.errors.append, on_error=self.errors.append)
 
     def run(self, asked: threading.Event, *, after: int) -> None:
-        """Everything once, to the end; the faults begin when `after` answers are there."""
+        """Run all lookups and commits; the faults begin when `after` answers have come."""
         if isinstance(self._sink, CoordinatedSink):
             self._sink.take_over(now_ms=1, restore=self._store.restore)
         else:
@@ -168,7 +168,7 @@ class _Cell:
             pool.close()
 
     def _commit(self, epoch: int, position: int) -> None:
-        """As a task commits: at once, or in two phases."""
+        """Commit like a task: at once, or in two phases."""
         sink = self._sink
         if not isinstance(sink, CoordinatedSink):
             sink.commit(epoch, position=position, elements=[])
@@ -197,7 +197,7 @@ def _records(seed: int) -> list[Lookup]:
 def _faults(
     world: World, kind: FaultName, root: Endpoint, *, seed: int, begin: threading.Event
 ) -> Iterator[None]:
-    """One of `kind` on each link, from `begin` for its time; healed when the block ends."""
+    """Inject a fault of `kind` on each link when `begin` is set; healed when the block ends."""
     over = threading.Event()
     broken: list[BaseException] = []
 
@@ -207,7 +207,7 @@ def _faults(
         site = Site(
             control=world.proxy,
             server=world.server,
-            workers=_Nobody(),
+            workers=_NoWorkers(),
             found=lambda **facts: None,
             seed=seed,
             over=over,
@@ -236,33 +236,31 @@ def _faults(
 
 
 def _end_sessions(root: Endpoint) -> None:
-    """End those of the cell's clients, so that they connect anew."""
+    """Kill the cell's sessions, so that its clients must connect again."""
     with connect(root) as connection, connection.cursor() as cursor:
         cursor.execute(_SESSIONS, (root.database, root.user))
         for (session,) in cursor.fetchall():
-            with suppress(pymysql.MySQLError):  # it ended by itself
+            with suppress(pymysql.MySQLError):  # it has ended already
                 cursor.execute(f"KILL {int(session)}")
 
 
-class _Nobody:
-    """There are no workers here; `harness.faults.real.fault_site.Workers`."""
+class _NoWorkers:
+    """A `harness.faults.real.fault_site.Workers` without workers."""
 
     def process(self, subtask: int) -> ProcessIdentity | None:
-        """None."""
         del subtask
         return None
 
     def supersede(self, subtask: int) -> Succession:
-        """Nobody to succeed."""
+        """Always raises: there are no workers."""
         raise LookupError(f"subtask {subtask} has no worker here")
 
     def executor(self) -> ProcessIdentity | None:
-        """None."""
         return None
 
 
 def _drawn(kind: FaultName, link: str, seed: int) -> Fault:
-    """A fault of `kind` on `link`; what it takes is drawn."""
+    """A fault of `kind` on `link`, with drawn settings."""
     choices = Choices(seed, f"survival/{kind}/{link}")
     drawn: dict[str, Any] = {
         "for": f"{choices.between(150, 600)}ms",
@@ -289,7 +287,7 @@ def _drawn(kind: FaultName, link: str, seed: int) -> Fault:
 
 
 def _deeds(world: World, link: str) -> int:
-    """How many the proxy has done to connections of `link` so far."""
+    """The number of log entries of `link` so far."""
     read = world.proxy.deeds(link, 2**31)
     return 0 if read is None else read.next
 

@@ -1,7 +1,6 @@
-"""The performance table as text, and its place in `docs/reference/performance.md`.
+"""Formats the performance table and inserts it into `docs/reference/performance.md`.
 
-Answers to Maelstrom's generated tables. Invariant: on the page only what stands between a part's two marks is ever
-replaced, so that what people wrote around it stays.
+Answers to Maelstrom's generated tables. Invariant: only the text between a part's two marks is replaced.
 """
 
 from __future__ import annotations
@@ -20,21 +19,21 @@ _HEAD = (
     "|---|---|---|---|---|---|---|",
 )
 _SMALL = 100
-"""Below it two decimals tell something."""
+"""Values below this are printed with two decimals."""
 
 
 def as_markdown(rows: Sequence[Row | NotMeasured]) -> str:
-    """A line a row, in the order in which they were measured."""
+    """A table row for each measurement, in the order of measurement."""
     return "\n".join([*_HEAD, *(_line(row) for row in rows)])
 
 
 def as_json(rows: Sequence[Row | NotMeasured]) -> str:
-    """A list of objects; what was not measured has a `reason` and no `value`."""
+    """A JSON list of objects; a row that was not measured has a `reason` and no `value`."""
     return json.dumps([_object(row) for row in rows])
 
 
 def replaced(page: str, part: str, text: str) -> str:
-    """`page` with `text` between the marks of `part`. Raises UsageError if it has none."""
+    """`page` with `text` between the marks of `part`. Raises UsageError if the marks are missing."""
     begin, end = f"<!-- bench {part} -->", f"<!-- end of bench {part} -->"
     before, found, rest = page.partition(begin)
     _, ended, after = rest.partition(end)

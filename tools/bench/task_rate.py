@@ -1,7 +1,7 @@
-"""What an element costs in a task with a chain of two operators, beside the operators alone in a bare mailbox loop.
+"""The cost of an element in a task with a chain of two operators, against the operators in a bare mailbox loop.
 
-Invariant: both sides call the same functions as often, with the same timeout registered for each call; a time is given
-only for records that each came out once and in order.
+Invariant: both sides call the same functions equally often, with the same timeout registered for each call; a time is
+returned only if each record came out once and in order.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["filter_then_lookup", "run_bare", "run_bare_pair", "run_task", "two_l
 
 
 class _RecordsInput:
-    """An input of a task that always has the next of `records`, then ends. Mutable."""
+    """A task input that always has the next of `records`, then ends. Mutable."""
 
     is_available: Availability = AVAILABLE
 
@@ -40,7 +40,6 @@ class _RecordsInput:
         self._ends = iter((DataInputStatus.END_OF_DATA, DataInputStatus.END_OF_INPUT))
 
     def emit_next(self, output: DataOutput) -> DataInputStatus:
-        """One record."""
         record = next(self._records, None)
         if record is None:
             return next(self._ends)
@@ -49,12 +48,12 @@ class _RecordsInput:
 
 
 def filter_then_lookup(load: OperatorLoad) -> list[OperatorLink]:
-    """A filter that lets everything through, and the operator."""
+    """A chain of a filter that passes everything, and the operator."""
     return [OperatorLink(operator_id="filter", build=_filter), _lookup("lookup", load)]
 
 
 def two_lookups(load: OperatorLoad) -> list[OperatorLink]:
-    """The operator twice."""
+    """A chain of two operators."""
     return [_lookup("first", load), _lookup("second", load)]
 
 
@@ -93,7 +92,7 @@ def run_bare(load: OperatorLoad) -> float:
 
 
 def run_bare_pair(load: OperatorLoad) -> float:
-    """Seconds for all records through two operators without a task, the first of which emits into the second."""
+    """Seconds for all records through two operators without a task; the first emits into the second."""
     came_out: list[OperatorInput] = []
     with real_loop() as loop:
         processor = MailboxProcessor(Mailbox(loop=loop))

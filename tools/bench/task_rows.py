@@ -1,7 +1,7 @@
-"""The task's rows of the performance table: a chain, keyed values, snapshots under change, a restore elsewhere.
+"""The task's rows of the performance table: a chain, keyed values, snapshots under change, a rescaled restore.
 
-Answers to issue 7's "How well". Invariant: a ratio is of contenders that took turns in this process, on the same input;
-a snapshot or a restore that is not complete ends the measure, or is the row's value.
+Invariant: a ratio compares contenders that took turns in this process on the same input; an incomplete snapshot ends
+the measurement, and an incomplete restore is the row's value.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ _UPDATE_GOAL = 2.0
 _PAUSE_MS_MAX = 20
 _GROWTH_MAX = 1.05
 _VALUES = {"an int": (int, 7), "a pair of ints": (tuple[int, int], (1, 2))}
-"""Of which types a keyed value is updated: the cheapest to encode, and the documentation's own example."""
+"""The types of the updated values: the cheapest to encode, and the example of the documentation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSizes:
-    """How much is measured."""
+    """The sizes of the measurements."""
 
     load: OperatorLoad = _LOAD
     keys_updated: int = 1_000
-    """All in the processor's cache: what counts is what is done, not where it lies."""
+    """Few enough for the processor's cache, so that the work counts and not the memory's layout."""
     updates: int = 200_000
     snapshot_keys: tuple[int, int] = (100_000, 1_000_000)
     changes_per_second: int = 10_000
     rescale: Rescale = _RESCALE
     rounds: int = ROUNDS
     short_rounds: int = 9
-    """Of pieces of some tenths of a second, which other work on the machine disturbs the most."""
+    """Rounds of short measurements, which other work on the machine disturbs most."""
 
 
 def task_rows(*, sizes: TaskSizes, say: Callable[[str], None]) -> Iterator[Row]:
-    """Measure them all, in a minute or two."""
+    """Measure all rows, in a minute or two."""
     groups = {
         "a chain of two operators": _chain_rows,
         "keyed values": _update_rows,
@@ -139,7 +139,7 @@ def _snapshot_rows(sizes: TaskSizes) -> Iterator[Row]:
             contenders[f"{keys:,} keys"] = partial(noted, task, keys)
             contenders[f"a dict of {keys:,}"] = EncodedDict(keys).entry_s
         costs = take_turns(contenders, rounds=sizes.rounds)
-    yield _pause_row(paces[1:], sizes)  # the first is of the round that does not count
+    yield _pause_row(paces[1:], sizes)  # the first is from the warm-up round
     growth = costs.cost(f"{many:,} keys", against=f"{few:,} keys")
     peer = costs.cost(f"a dict of {many:,}", against=f"a dict of {few:,}")
     exponent = partial(_exponent, few=few, many=many)
@@ -174,7 +174,7 @@ def _pause_row(paces: list[SnapshotPace], sizes: TaskSizes) -> Row:
 
 
 def _exponent(cost: float, *, few: int, many: int) -> float:
-    """Of the keys, given what one of them costs among many, against among few."""
+    """The exponent of growth, from the ratio of the cost per key."""
     return 1 + log10(cost) / log10(many / few)
 
 

@@ -1,7 +1,7 @@
-"""The peers on asyncio: the least that keeps order and a bound, without mailbox, timeouts, state or watermarks.
+"""The asyncio peers of the operator: an ordered, bounded window without mailbox, timeouts, state or watermarks.
 
-Invariant: like the operator they hold at most `capacity` records and give results in order; whatever the
-operator costs more than they do, it costs for its promises.
+Invariant: like the operator they hold at most `capacity` records and emit in order; what the operator costs more than
+they do is the price of its guarantees.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["run_callback_window", "run_task_window"]
 
 
 def run_task_window(load: OperatorLoad) -> float:
-    """Seconds for all records, a `create_task` for each; the coroutine answers at once, whatever the load says."""
+    """Seconds for all records with a `create_task` for each; the coroutine answers at once and ignores the latency."""
     with real_loop() as loop:
         began_us = monotonic_us()
         came_out = loop.run_until_complete(_tasks(loop, load.records, load.capacity))
@@ -45,7 +45,7 @@ async def _echo(value: int) -> list[int]:
 
 
 def run_callback_window(load: OperatorLoad) -> float:
-    """Seconds for all records on real timers: one `call_later` a record, one row of slots."""
+    """Seconds for all records with a `call_later` for each, on real timers."""
     with real_loop() as loop:
         window = _CallbackWindow(loop, load)
         began_us = monotonic_us()
@@ -56,7 +56,7 @@ def run_callback_window(load: OperatorLoad) -> float:
 
 
 class _CallbackWindow:
-    """A row of slots, each its result or nothing yet; mutable."""
+    """A queue of slots, each empty until its result comes. Mutable."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, load: OperatorLoad) -> None:
         self._loop = loop

@@ -1,4 +1,4 @@
-"""How long a world takes from nothing to a proxied `SELECT 1`, by its own measure."""
+"""How long a world takes from nothing to a proxied `SELECT 1`, as it measures itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _GOALS_S = {"containers": 2.5, "local": 1.5}
 
 
 def ready_row(kind: str, *, proxy: str) -> Row:
-    """Open a `kind` world with that proxy five times. Raises WorldError if this machine has none."""
+    """Open a `kind` world with that proxy five times. Raises WorldError if this machine cannot."""
     took, server = [], ""
     for _ in range(_ROUNDS):
         with open_world(kind, proxy=proxy, announce=lambda text: None, offline=True) as world:

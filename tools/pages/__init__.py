@@ -1,1 +1,1 @@
-"""Makers of the generated pages of `docs/`."""
+"""Generators of pages in `docs/`."""

@@ -1,7 +1,7 @@
-"""The page of the command line, `docs/reference/command-line.md`: made from the commands themselves.
+"""Generates `docs/reference/command-line.md`, the page of the command line, from the commands themselves.
 
-Answers to Maelstrom's generated help. `python -m tools.pages.command_page` writes it anew; a test fails while it
-is stale. Invariant: every command and every option that click would accept stands on the page, and nothing else.
+Answers to Maelstrom's generated help. `python -m tools.pages.command_page` rewrites it; a test fails while it
+is out of date. Invariant: the page lists exactly the commands and options that click accepts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "command-lin
 
 _WIDTH = 116
 _PLACEHOLDERS: Mapping[str, str] = {"integer range": "N", "float range": "X", "directory": "DIR"}
-"""Of click's types, where an option has no word of its own for its value."""
+"""Placeholders by click's type name, for options without a metavar."""
 _EXITS: Mapping[Exit, str] = {
     Exit.HOLD: "everything holds; `demo`: the reference passed and the planted defect was convicted",
     Exit.VIOLATION: "a violation",
@@ -70,7 +70,7 @@ _WORLDS = """\
 
 
 def page_text() -> str:
-    """The page's content."""
+    """The text of the page."""
     settings = fill(", ".join(f"`{name}`" for name in OPTIONS), width=_WIDTH)
     parts = [_OPENING.format(settings=settings), *_commands(), _exit_codes(), _WORLDS]
     return "\n\n".join(parts) + "\n"
@@ -113,7 +113,7 @@ def _exit_codes() -> str:
 
 
 def main() -> None:
-    """Write the file."""
+    """Write the page."""
     PAGE.write_text(page_text(), encoding="utf-8")
     sys.stdout.write(f"{PAGE}\n")
 

@@ -1,7 +1,7 @@
-"""The page of the faults, `docs/reference/faults.md`: what each does, its fields, its evidence, where it can be done.
+"""Generates `docs/reference/faults.md`: what each fault does, its fields, its evidence, and where it can be used.
 
-Answers to Maelstrom's generated tables. `python -m tools.pages.fault_page` writes it anew; a test fails while it is
-stale. Invariant: it is made of the classes that the program itself reads, so a fault on it is a fault that works.
+Answers to Maelstrom's generated tables. `python -m tools.pages.fault_page` rewrites it; a test fails while it is out
+of date. Invariant: it is made from the classes that the program uses, so a fault on the page exists.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ _ABILITIES: Mapping[Ability, str] = {
     "two-phase": "sink two-phase",
     "store": "sink two-phase or idempotent",
 }
-"""Where each is to be had; nothing: in every world that has the level."""
+"""Where each ability is available; empty: in every world that has the level."""
 
 
 def page_text() -> str:
-    """The whole page."""
+    """The text of the page."""
     return "\n".join([_OPENING, *_sections()]).rstrip() + "\n"
 
 
@@ -79,7 +79,7 @@ def _names(names: tuple[str, ...]) -> str:
 
 
 def _fields(kind: type[Fault]) -> str:
-    """With the choices that a field leaves."""
+    """The fields, with the values that they can have."""
     chosen = {name: kind.choices(name) for name in ("how", "code")}
     needed = [name for name in kind.needs() if chosen.get(name)]
     told = [f"`{name}`{_choices(chosen.get(name, ()))}" for name in kind.takes()]
@@ -95,14 +95,14 @@ def _cell(text: str) -> str:
 
 
 def where_of(kind: type[Fault]) -> str:
-    """In which worlds and at which levels faults of this kind can be done."""
+    """The worlds and levels in which faults of this kind can be used."""
     places = [place for place in (_ABILITIES[ability] for ability in kind.abilities) if place]
     levels = "every level" if kind.levels == LEVELS else f"level {' and '.join(kind.levels)}"
     return "; ".join([*places, levels])
 
 
 def main() -> None:
-    """Write the file."""
+    """Write the page."""
     PAGE.write_text(page_text(), encoding="utf-8")
     sys.stdout.write(f"{PAGE}\n")
 

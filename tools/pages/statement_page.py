@@ -1,7 +1,7 @@
-"""The statements' titles, in a few words each, and why some have no test.
+"""Generates `docs/statements.md`: the numbered statements with their tests, or the reason why one has no test.
 
-Data of `tools.pages.statement_page`. Invariant: every number from A1 to A93, M1 to M49, T1 to T16, C1 to C45, S1 to S25
-and W1 to W3 has a title, and stands in the order of its letter and number.
+`python -m tools.pages.statement_page` rewrites it. Invariant: every number from A1 to A93, M1 to M49, T1 to T16, C1 to
+C45, S1 to S25 and W1 to W3 has a title; a title's position in its list is its number.
 """
 
 from __future__ import annotations
@@ -290,7 +290,7 @@ TITLES: Mapping[str, str] = MappingProxyType(
         **_numbered("W", _WATERMARKS),
     }
 )
-"""By number."""
+"""The title of each statement, by number."""
 
 OUT_OF_SCOPE: Mapping[str, str] = MappingProxyType(
     {
@@ -302,7 +302,7 @@ OUT_OF_SCOPE: Mapping[str, str] = MappingProxyType(
         "M15": "void: nothing has to be pulled; Flink's way is planted in `harness/defects/mailboxes.py`",
     }
 )
-"""By number, why no test shows it."""
+"""Why a statement has no test, by number."""
 
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -327,11 +327,11 @@ Numbered statements say what an asynchronous wait operator and the task around i
 number in the test's name, docstring or comments. A statement without a test has a reason."""
 
 Tests = Mapping[str, Sequence[str]]
-"""By statement, the tests that show it, as pytest names them."""
+"""The tests of each statement, as pytest names them."""
 
 
 def shown_by(files: Mapping[str, str]) -> Tests:
-    """The tests in `files`, each a path with its text, by the statements that they cite."""
+    """The tests in `files` (path -> text), by the statements that they cite."""
     found: dict[str, list[str]] = {number: [] for number in TITLES}
     for path, text in sorted(files.items()):
         comments = comments_of(text)
@@ -349,7 +349,7 @@ def _tests(tree: ast.Module) -> Iterator[ast.FunctionDef]:
 
 
 def numbers_of(test: ast.FunctionDef, comments: Mapping[int, str]) -> Sequence[str]:
-    """What `test` cites, each once; `comments` are the file's, by line."""
+    """The statements that `test` cites, each once; `comments`: the file's comments by line."""
     lines = range(test.lineno, (test.end_lineno or test.lineno) + 1)
     said = [ast.get_docstring(test) or "", *(comments[line] for line in lines if line in comments)]
     prose = re.sub(r"\b[AMTCSW]\d+-[AMTCSW]?\d+\b", "", " ".join(said))
@@ -361,13 +361,13 @@ def numbers_of(test: ast.FunctionDef, comments: Mapping[int, str]) -> Sequence[s
 
 
 def comments_of(text: str) -> Mapping[int, str]:
-    """By line."""
+    """The comments of a file, by line."""
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
     return {token.start[0]: token.string for token in tokens if token.type == tokenize.COMMENT}
 
 
 def mistakes(tests: Tests) -> Iterator[str]:
-    """A statement without test and reason, or with both."""
+    """Sentences about statements that have neither a test nor a reason, or both."""
     for number, title in TITLES.items():
         if not tests[number] and number not in OUT_OF_SCOPE:
             yield f"{number} ({title}) has no test; write one that cites it, or give the reason in OUT_OF_SCOPE"
@@ -376,7 +376,7 @@ def mistakes(tests: Tests) -> Iterator[str]:
 
 
 def page_text(tests: Tests) -> str:
-    """The page's content."""
+    """The text of the page."""
     return "\n".join([_OPENING, *(line for letter in _LETTERS for line in _section(letter, tests))]) + "\n"
 
 
@@ -391,13 +391,13 @@ def _section(letter: str, tests: Tests) -> Iterator[str]:
 
 
 def read_tests() -> Mapping[str, str]:
-    """The repository's own."""
+    """The text of the repository's tests, by path."""
     paths = (path for folder in _FOLDERS for path in (ROOT / folder).rglob("tests/test_*.py"))
     return {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in paths}
 
 
 def main() -> None:
-    """Write the file; or say what is unaccounted for, and end with 1."""
+    """Write the page; or print the mistakes and exit with 1."""
     tests = shown_by(read_tests())
     wrong = list(mistakes(tests))
     if wrong:

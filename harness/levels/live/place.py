@@ -54,7 +54,6 @@ class RealPlace:
 
     @property
     def process(self) -> ProcessIdentity:
-        """See `Place`."""
         return this_process()
 
     @contextmanager
@@ -65,22 +64,18 @@ class RealPlace:
             yield Journal(recorder, subtask=self._subtask, attempt=attempt)
 
     def loop(self) -> AbstractContextManager[asyncio.AbstractEventLoop]:
-        """See `Place`."""
         return real_loop()
 
     def lookups(self, loop: asyncio.AbstractEventLoop) -> AsyncMySqlDriver:
-        """See `Place`."""
         del loop
         return AsyncMySqlDriver(self._plan.lookups)
 
     def client(self, name: str) -> Any:
-        """See `Place`."""
         return CLIENTS[name](self._plan.lookups)
 
     def inside(
         self, *, attempt: int, journal: Any, loop: asyncio.AbstractEventLoop, store: CheckpointStore
     ) -> InsideFaults:
-        """See `Place`."""
         return InsideFaults(
             self._plan,
             workload=self._scenario.workload,
@@ -94,15 +89,12 @@ class RealPlace:
     def watching(
         self, loop: asyncio.AbstractEventLoop, journal: Any, lookup: Any
     ) -> AbstractContextManager[None]:
-        """See `Place`."""
         return LoopWatch(loop, journal, function=code_of(lookup)).watching()
 
     def elements(self, subtask: int, shaping: Iterable[Fault]) -> LookupSource:
-        """See `Place`."""
         return LookupSource(
             workload=self._scenario.workload, seed=self._plan.seed, subtask=subtask, faults=shaping
         )
 
     def linger(self, loop: asyncio.AbstractEventLoop, ms: int) -> None:
-        """See `Place`."""
         loop.run_until_complete(asyncio.sleep(ms / 1000))

@@ -155,13 +155,11 @@ class Supervisor:
     # ----------------------------------------------------------------------------------- what faults need
 
     def process(self, subtask: int) -> ProcessIdentity | None:
-        """See `Workers`."""
         with self._lock:
             process = self._workers[subtask].process
             return None if process is None or process.returncode is not None else identify(process.pid)
 
     def supersede(self, subtask: int) -> Superseded:
-        """See `Workers`."""
         with self._lock:
             worker = self._workers[subtask]
             old = worker.process

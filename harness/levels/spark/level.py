@@ -1,4 +1,4 @@
-"""Level `spark`: each subtask is a task of one Spark job, in a real world; one session for all runs."""
+"""Level `spark`: each subtask is a task of one Spark job, with a real world; one Spark session for all runs."""
 
 from __future__ import annotations
 

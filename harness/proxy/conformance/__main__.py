@@ -23,7 +23,7 @@ _DOES = {
     "latency": "delays each chunk by `latency` plus or minus up to `jitter`; order is kept",
     "bandwidth": "lets `rate` kB (of 1000 bytes) a second pass, for each connection; 0 stalls",
     "slow_close": "passes the FIN on `delay` later",
-    "timeout": "loses what comes, and closes after `timeout` (0: only when it is removed)",
+    "timeout": "loses all bytes, and closes after `timeout` (0: only when it is removed)",
     "reset_peer": "resets both ends `timeout` after the next bytes or FIN",
     "slicer": "cuts into pieces of `average_size` bytes, varied by `size_variation`, `delay` microseconds apart",
     "limit_data": "closes after exactly `bytes` bytes",
@@ -31,23 +31,24 @@ _DOES = {
     "packet": "acts on MySQL's packets",
     "half_open": "loses bytes, FIN and RST of its stream; the far end never learns",
     "refuse": "connects are refused; live connections go on",
-    "stall": "clients are accepted and hear nothing; nothing is dialled until it is removed",
+    "stall": "clients are accepted and get no bytes; nothing is dialled until it is removed",
 }
 
 _MEANS = {
-    "on": "the command of the request that the message is or answers: {words}; a COMMIT is one as text, too",
-    "statement": "only statements that begin so (case, blanks and comments do not matter); empty: any",
+    "on": "the command of the request, or of the request that a reply answers: {words}; a COMMIT sent as text counts,"
+    " too",
+    "statement": "only statements with this beginning (case, blanks and comments do not matter); empty: any",
     "nth": "the first match to act on, counted from when the toxic was added",
-    "per": "`proxy` or `connection`: whose matches are counted together",
+    "per": "`proxy` or `connection`: which matches are counted together",
     "times": "how many matches to act on; 0: all from the `nth` on",
     "packet": "begin at this packet of the message, from 1 (`drop` takes that one alone); 0: the whole message",
-    "byte": "begin after so many bytes of that packet, its header included; -1: before it. Once bytes are dropped"
+    "byte": "begin after this many bytes of that packet, its header included; -1: before it. Once bytes are dropped"
     " inside a packet, nothing more of this direction is delivered",
     "do": "`drop`, `hold` (until the toxic is removed), `delay`, `reset` (RST to both), `close` (FIN to both), or"
     " `error`: the proxy answers the request itself",
     "ms": "how long to `delay`",
     "code": "of the `error`: {codes}; its text says that it is synthetic",
-    "then": "`none`, `reset` or `close`: what becomes of the connection afterwards",
+    "then": "`none`, `reset` or `close`: what happens to the connection afterwards",
 }
 
 

@@ -15,7 +15,7 @@ __all__ = ["DIFFERENCES", "Difference", "shows"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One difference."""
+    """One difference between the two proxies."""
 
     name: str
     """The name by which its test refers to it."""
@@ -25,9 +25,9 @@ class Difference:
     why: str
 
 
-_DEAD_SERVER = "one bad number must not end every test that shares the proxy"
+_DEAD_SERVER = "one bad number must not break every test that shares the proxy"
 _NEVER_WAIT = "a control call never waits for data, a sleep or a dial"
-_TRUE = "a refused change changes nothing, and what is shown is what is"
+_TRUE = "a refused request changes nothing, and the interface shows the real state"
 
 DIFFERENCES: tuple[Difference, ...] = (
     Difference(
@@ -56,14 +56,14 @@ DIFFERENCES: tuple[Difference, ...] = (
         when="a peer sends FIN and goes on reading",
         toxiproxy="both directions are closed, so the answer is lost",
         ours="the FIN is passed on, the answer arrives",
-        why="TCP has half-closed connections, and a proxy that adds a fault nobody asked for hides others",
+        why="TCP has half-closed connections, and an extra fault by the proxy would hide others",
     ),
     Difference(
         name="peer-resets",
         when="a peer resets the connection",
         toxiproxy="the other peer gets a FIN",
         ours="the other peer gets an RST",
-        why="a crash upstream must look like one",
+        why="a crash upstream must look like a crash to the client",
     ),
     Difference(
         name="reset-of-live-connections",
@@ -77,7 +77,7 @@ DIFFERENCES: tuple[Difference, ...] = (
         when="a connection that was opened under `reset_peer` ends after its removal",
         toxiproxy="by an RST",
         ours="by a FIN",
-        why="a toxic that is gone leaves nothing behind",
+        why="a removed toxic has no effect",
     ),
     Difference(
         name="removal-waits-for-a-sleep",
@@ -89,7 +89,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         name="timeout-of-a-busy-connection",
         when="`timeout` 200 ms, and the connection sends all the time",
-        toxiproxy="it is never closed: each chunk starts the time anew",
+        toxiproxy="it is never closed: each chunk restarts the time",
         ours="it is closed after 200 ms",
         why="that is what the toxic is documented to do",
     ),
@@ -98,12 +98,12 @@ DIFFERENCES: tuple[Difference, ...] = (
         when="another toxic is added beside one with `toxicity` 0.5",
         toxiproxy="live connections draw again whether the first one acts",
         ours="decided once for each connection",
-        why="a connection that a fault spared stays spared",
+        why="whether a fault acts on a connection must not change",
     ),
     Difference(
         name="seed",
         when="the same `-seed` (ours: `--seed`) and the same connections, twice",
-        toxiproxy="other connections are hit: the seed is thrown away",
+        toxiproxy="other connections are hit: the seed is not used",
         ours="the same connections are hit",
         why="a failure must be repeatable",
     ),
@@ -140,7 +140,7 @@ DIFFERENCES: tuple[Difference, ...] = (
         when="`PATCH upstream` to the empty text",
         toxiproxy="200",
         ours="400 `missing required field: upstream`",
-        why="it could not have been created so",
+        why="a proxy without upstream cannot be created either",
     ),
     Difference(
         name="disabled-at-no-address",
@@ -151,15 +151,15 @@ DIFFERENCES: tuple[Difference, ...] = (
     ),
     Difference(
         name="port-taken-while-disabled",
-        when="somebody listens on the port of a disabled proxy",
+        when="another program listens on the port of a disabled proxy",
         toxiproxy="enabling fails",
-        ours="nobody can: the port stays bound while nothing listens",
-        why="a fault must heal",
+        ours="impossible: the port stays bound while it does not listen",
+        why="ending a fault must not fail because another program took the port",
     ),
     Difference(
         name="populate-any-port",
         when="the same `populate` with port 0 twice",
-        toxiproxy="the proxy is made anew: another port, no toxics, connections cut",
+        toxiproxy="the proxy is created again: another port, no toxics, connections cut",
         ours="the proxy is untouched",
         why="populate is meant to be repeatable",
     ),
@@ -168,52 +168,52 @@ DIFFERENCES: tuple[Difference, ...] = (
         when="`listen` is left out",
         toxiproxy="listens on every address of the machine",
         ours="listens on 127.0.0.1",
-        why="nothing is opened to a network unless asked for by address",
+        why="nothing listens on the network unless an address asks for it",
     ),
     Difference(
         name="name-with-a-slash",
         when="a proxy or toxic whose name has a `/`",
         toxiproxy="created, then 404 for ever",
         ours="addressed with `%2F`",
-        why="whatever can be made can be deleted",
+        why="everything that can be created can be deleted",
     ),
     Difference(
         name="name-of-dots",
         when="a proxy called `.` or `..`",
-        toxiproxy="created, and no path leads to it",
+        toxiproxy="created, and no request can address it",
         ours="400",
-        why="whatever can be made can be deleted",
+        why="everything that can be created can be deleted",
     ),
     Difference(
         name="metrics",
         when="`GET /metrics`",
         toxiproxy="404 without an option; bytes are counted when a connection ends",
         ours="always; bytes are counted as they pass",
-        why="a pool's connections end with the test",
+        why="a pool's connections stay open until the test ends",
     ),
     Difference(
         name="own-toxics",
         when="a toxic of type `packet`, `half_open`, `refuse` or `stall`",
         toxiproxy="400 `invalid toxic type`",
         ours="see above",
-        why="faults that bytes alone cannot make",
+        why="faults that are impossible with bytes alone",
     ),
     Difference(
         name="own-addresses",
         when="`/floodmark`, `/proxies/{p}/deeds`, `/proxies/{p}/connections`, `/proxies/{p}/cut`",
         toxiproxy="404",
         ours="see above",
-        why="evidence of what was done, and a cut of live connections",
+        why="evidence of each fault, and a way to cut live connections",
     ),
     Difference(
         name="version",
         when="`GET /version`",
         toxiproxy="`2.12.0`",
         ours="`2.12.0-floodmark.` and our version",
-        why="a report must say which one it was",
+        why="a report must say which proxy it was",
     ),
 )
-"""In the order of the table: crashes, connections, control calls, the interface."""
+"""In the order of the page's table: crashes, connections, control calls, the interface."""
 
 _Test = TypeVar("_Test", bound=Callable[..., None])
 

@@ -130,5 +130,5 @@ def reset_on_close(end: socket.socket) -> None:
 
 
 def ms_since(begun_us: int) -> float:
-    """Milliseconds since a moment of the machine's monotonic clock."""
+    """Milliseconds since `begun_us` on the machine's monotonic clock."""
     return (monotonic_us() - begun_us) / 1000

@@ -110,7 +110,6 @@ class Link:
         return host, int(port)
 
     def set(self, **fields: Any) -> Reply:
-        """Change it."""
         return self.subject.ask("PATCH", self.path, fields)
 
     def poison(
@@ -121,7 +120,7 @@ class Link:
         stream: str = "downstream",
         **more: Any,
     ) -> str:
-        """Add a toxic; its name."""
+        """Add a toxic; returns its name."""
         body = {"type": type_, "stream": stream, "attributes": dict(attributes or {}), **more}
         reply = self.subject.ask("POST", f"{self.path}/toxics", body)
         assert reply.status == http.client.OK, reply.text

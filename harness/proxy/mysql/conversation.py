@@ -16,7 +16,7 @@ __all__ = ["Conversation"]
 
 
 class Conversation:
-    """One connection's packets. Mutable. It must see the connection's bytes from the first on."""
+    """One connection's packets; its gates' `Table`. Mutable. It must see the bytes from the first on."""
 
     def __init__(self, wire: GateWire) -> None:
         self.wire = wire
@@ -41,11 +41,9 @@ class Conversation:
     # --------------------------------------------------------------------------- what its gates ask for
 
     def owes(self) -> bool:
-        """See `Table`."""
         return bool(self._owed)
 
     def error(self, action: Action, *, sequence: int) -> bytes:
-        """See `Table`."""
         greeted = action.exchange.command != HANDSHAKE or bool(self._dialogue.session.abilities)
         return error_packet(action.rule.code, sequence=sequence, greeted=greeted)
 
@@ -65,20 +63,17 @@ class Conversation:
         self.replies.settle()
 
     def forgotten(self, exchange: Exchange) -> None:
-        """See `Table`."""
         waiting = self._dialogue.session.open
         if exchange.command != HANDSHAKE and exchange in waiting:
             waiting.remove(exchange)
             self._send_due_errors()
 
     def passed(self, exchange: Exchange) -> None:
-        """See `Table`."""
         if exchange.replaced:
             self._send_error(exchange, exchange.replaced)
         self._send_due_errors()
 
     def check(self) -> None:
-        """See `Table`."""
         if self._dialogue.session.why_lost and not self._told:
             self._told = True
             self._dialogue.lose()

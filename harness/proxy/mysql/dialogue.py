@@ -152,7 +152,7 @@ _BINARY_LOG: Final = frozenset({0x12, 0x1E})
 
 
 class RequestReader:
-    """Parses the packets of the client."""
+    """Parses the packets of the client; a `PacketReader`."""
 
     __slots__ = ("_exchange", "_last", "_session", "reach")
 
@@ -187,7 +187,6 @@ class RequestReader:
         return bool(self._session.offered) or self._session.lose("the client spoke before it was greeted")
 
     def read(self, length: int, sequence: int, buffer: bytes, at: int) -> bool:
-        """See `PacketReader`."""
         session = self._session
         if session.infile is None and sequence == 0 and length:
             return self._command(length, buffer, at)
@@ -206,7 +205,6 @@ class RequestReader:
         return not session.why_lost
 
     def packet(self, sequence: int) -> Packet:
-        """See `PacketReader`."""
         exchange = self._exchange
         return Packet(sequence=sequence, message=exchange, number=exchange.requests, last=self._last)
 
@@ -267,7 +265,7 @@ Step = Callable[[int, bytes, int], bool]
 
 
 class ReplyReader:
-    """Parses the packets of the server."""
+    """Parses the packets of the server; a `PacketReader`."""
 
     __slots__ = ("_exchange", "_last", "_left", "_session", "_step", "reach")
 
@@ -297,7 +295,6 @@ class ReplyReader:
         return greeted or (sequence == 0 and length < self.reach) or self._session.lose(_NO_GREETING)
 
     def read(self, length: int, sequence: int, buffer: bytes, at: int) -> bool:
-        """See `PacketReader`."""
         session = self._session
         if not session.open:
             if not length or buffer[at] != _ERROR:
@@ -321,7 +318,6 @@ class ReplyReader:
         return not session.why_lost
 
     def packet(self, sequence: int) -> Packet:
-        """See `PacketReader`."""
         exchange = self._exchange
         return Packet(sequence=sequence, message=exchange, number=exchange.replies, last=self._last)
 

@@ -264,14 +264,13 @@ class Table(Protocol):
     """What a gate needs of its conversation."""
 
     @property
-    def wire(self) -> GateWire:
-        """The connection."""
+    def wire(self) -> GateWire: ...
 
     def owes(self) -> bool:
         """Whether an error of ours waits to be sent among the replies."""
 
     def failed(self, exchange: Exchange, action: Action, *, sequence: int) -> None:
-        """A request was taken out of the stream and shall be answered by our error."""
+        """A request was taken out of the stream; our error will answer it."""
 
     def forgotten(self, exchange: Exchange) -> None:
         """A request was taken out of the stream; the server will not reply to it."""
@@ -326,7 +325,7 @@ class PacketGate:
             self._table.check()
 
     def data(self, chunk: bytes) -> None:
-        """Bytes of the peer."""
+        """Bytes from the source."""
         for part in self._tracker.parts(chunk):
             self._part(part)
         self._flush()
@@ -334,13 +333,13 @@ class PacketGate:
         self.settle()
 
     def eof(self) -> None:
-        """The peer's FIN."""
+        """The source's FIN."""
         if not self._deaf:
             self.let_go()
             self.out.eof()
 
     def reset(self) -> None:
-        """The peer's RST."""
+        """The source's RST."""
         if not self._deaf:
             self.out.reset()
 

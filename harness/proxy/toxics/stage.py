@@ -86,12 +86,10 @@ class Gate(Receiver, Protocol):
     """The first stage; set by the chain."""
 
     @property
-    def held(self) -> int:
-        """As of a stage."""
+    def held(self) -> int: ...
 
     @property
-    def held_max(self) -> int:
-        """As of a stage."""
+    def held_max(self) -> int: ...
 
     @property
     def tracking(self) -> bool:
@@ -131,8 +129,7 @@ class Place(Protocol):
     def wire(self) -> Wire: ...
 
     @property
-    def stream(self) -> Stream:
-        """The direction."""
+    def stream(self) -> Stream: ...
 
     @property
     def choices(self) -> Choices:

@@ -1,7 +1,7 @@
 """Serves this project's operators over the operator protocol, on standard input and output.
 
-`docs/reference/sut-protocol.md` has the protocol. The operator runs unchanged on a virtual loop; the conversation replaces its source, external service, clock,
-checkpoint coordinator and sink.
+The protocol: `docs/reference/sut-protocol.md`. The operator runs unchanged on a virtual loop; the conversation
+replaces its source, external service, clock, checkpoint coordinator and sink.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ class ContainerMachine:
                 self._container.pause()
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Unfreeze the container."""
         if self._status() == "paused":
             with _asked("the engine could not resume the server's container"):
                 self._container.unpause()

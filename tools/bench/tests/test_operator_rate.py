@@ -50,7 +50,7 @@ def test_a_time_is_given_for_records_that_all_came_out_in_order(load: OperatorLo
 def test_an_operator_that_loses_or_doubles_a_record_gets_no_time(
     load: OperatorLoad, spoil: Callable[[Callable[[Any], None], Any], None]
 ) -> None:
-    with pytest.raises(WrongOutput, match="first that is wrong is at"):
+    with pytest.raises(WrongOutput, match="first wrong one is at"):
         run_operator(load, build=Spoiled(spoil))
 
 

@@ -69,7 +69,7 @@ def test_a_machine_without_a_jdk_is_told_so(tmp_path: Path) -> None:
 
 
 def test_a_python_that_is_none_is_told_so(tmp_path: Path) -> None:
-    with pytest.raises(WorldError, match="is no program"), pyflink_job(tmp_path / "python"):
+    with pytest.raises(WorldError, match="is not a program"), pyflink_job(tmp_path / "python"):
         pass
 
 

@@ -78,7 +78,7 @@ def test_a_load_notices_a_reply_that_was_changed_on_its_way(upstream: socket.soc
 
         with (
             proxy_load(_address(listening), upstream=upstream, connections=1) as load,
-            pytest.raises(HarnessError, match="otherwise than it was sent"),
+            pytest.raises(HarnessError, match="with other bytes than it was sent with"),
         ):
             load.run(lookup(), 1)
         forger.join(5)

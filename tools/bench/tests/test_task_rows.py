@@ -70,7 +70,7 @@ def test_a_chain_that_loses_a_record_gets_no_time() -> None:
 
         return [*filter_then_lookup(load), OperatorLink(operator_id="lossy", build=build)]
 
-    with pytest.raises(WrongOutput, match="first that is wrong is at 7"):
+    with pytest.raises(WrongOutput, match="first wrong one is at 7"):
         run_task(LOAD, lossy)
 
 

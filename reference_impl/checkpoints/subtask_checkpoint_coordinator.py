@@ -379,7 +379,7 @@ class SubtaskCheckpointCoordinator:
         if is_doubled:
             message = (
                 f"the asynchronous part of checkpoint {checkpoint_id} of {self._task_name} is running already;"
-                " an id is taken part in once (C11)"
+                " a subtask takes part in each checkpoint once (C11)"
             )
             raise OSError(message)
 

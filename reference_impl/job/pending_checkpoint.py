@@ -188,7 +188,7 @@ def check_inputs_of_finished(vertices: Mapping[str, JobVertex], states: Mapping[
         running = [name for name in vertex.inputs if name not in finished]
         if vertex.name in finished and running:
             raise StateError(
-                f"its vertex {vertex.name!r} had finished by the checkpoint, but that one's input {running[0]!r} had "
+                f"vertex {vertex.name!r} had finished before the checkpoint, but its input {running[0]!r} had "
                 "not; restore with the job graph that the checkpoint was taken with",
                 operator=vertex.operator_ids[0],
             )
@@ -324,7 +324,7 @@ class PendingCheckpoint:
         """
         if not self.is_fully_acknowledged:
             raise WrongState(
-                f"checkpoint {self.checkpoint_id} has ended, or waits for {list(map(str, self._waiting))}"
+                f"checkpoint {self.checkpoint_id} has ended, or still waits for {list(map(str, self._waiting))}"
             )
         return CompletedCheckpoint(
             job_id=self._job_id,

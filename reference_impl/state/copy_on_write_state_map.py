@@ -70,8 +70,8 @@ class Chunk:
         """A chunk with more entries is split."""
 
 
-_NOBODY_OWNS_IT = -1
-_NOTHING = Chunk({}, version=_NOBODY_OWNS_IT, depth=0)
+_SHARED_VERSION = -1
+_NOTHING = Chunk({}, version=_SHARED_VERSION, depth=0)
 """Stands for every empty chunk; a write replaces it by a new chunk."""
 
 
@@ -182,7 +182,7 @@ class CopyOnWriteStateMap:
         for chunk in self.directory:
             if chunk is not last:
                 entries = {key: change(stored) for key, stored in chunk.entries.items()}
-                new = Chunk(entries, version=self.version if entries else _NOBODY_OWNS_IT, depth=chunk.depth)
+                new = Chunk(entries, version=self.version if entries else _SHARED_VERSION, depth=chunk.depth)
             rewritten.append(new)
             last = chunk
         self.directory = rewritten

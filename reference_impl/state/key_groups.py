@@ -155,8 +155,8 @@ def _hash(key: HashableKey) -> int:
         case tuple():
             return reduce(lambda code, field: 31 * code + _hash(field) & _WORD, key, 0)
     raise TypeError(
-        f"a key is made of {type(key).__name__}, whose hash Python does not promise to be the same in the next process;"
-        " make it of int, str, bytes, bool, float, None and tuples of those",
+        f"a key contains {type(key).__name__}, whose hash in Python may differ between processes;"
+        " use int, str, bytes, bool, float, None and tuples of those",
     )
 
 
@@ -212,7 +212,7 @@ class KeyGroupRange:
     def __post_init__(self) -> None:
         if self.start < 0 or self.end < self.start - 1:
             raise ValueError(
-                f"the key groups {self.start} to {self.end} are no range; give 0 <= start <= end"
+                f"the key groups {self.start} to {self.end} are no range; give 0 <= start and start - 1 <= end"
             )
 
     def __len__(self) -> int:
@@ -364,8 +364,8 @@ class InternalKeyContext:
     def no_key(self, state: str | None = None) -> StateError:
         """The error for a state access without a selected key."""
         return StateError(
-            "no key is set, so there is no state to speak of; this method belongs into a keyed context,"
-            " behind set_current_key(key)",
+            "no key is set, so no state can be accessed; call this method in a keyed context,"
+            " after set_current_key(key)",
             operator=self.operator,
             state=state,
         )

@@ -224,7 +224,7 @@ class FinishedOperatorChain(OperatorChain):
         """Pass on the last watermark, for which readers may be waiting."""
         if type(element) is Record:
             raise WrongState(
-                f"{self._operator_ids[0]!r} had finished before the restore, but is given {element}"
+                f"{self._operator_ids[0]!r} had finished before the restored checkpoint, but gets {element}"
             )
         self._record_writer.emit(element)
 

@@ -29,7 +29,6 @@ from reference_impl.mailbox.mailbox import MailboxExecutor
 
 __all__ = [
     "CheckpointedInputGate",
-    "ChooseChannel",
     "DataOutput",
     "InTurn",
     "InputGate",

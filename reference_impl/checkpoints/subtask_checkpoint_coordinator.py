@@ -29,7 +29,6 @@ from reference_impl.mailbox.timers import Timer, Timers, cancel
 
 __all__ = [
     "AbortedCheckpoints",
-    "AwaitFinished",
     "CheckpointedChain",
     "PrepareInputSnapshot",
     "SubtaskCheckpointCoordinator",

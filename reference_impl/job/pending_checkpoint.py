@@ -23,7 +23,6 @@ from reference_impl.job.messages import CheckpointProperties
 from reference_impl.state.repartitioner import refuse_union_finished_in_part
 
 __all__ = [
-    "MAX_QUEUED_REQUESTS",
     "CheckpointRequestDecider",
     "CheckpointTriggerRequest",
     "PendingCheckpoint",

@@ -156,7 +156,7 @@ class Mailbox:
         Any thread may call it.
         """
         if self._plain and not urgent and get_ident() == self._thread:
-            self._queue.append(mail)  # the fast path
+            self._queue.append(mail)  # fast path
         elif get_ident() == self._thread:
             self._require_open(mail)
             self._add(mail, urgent=urgent, foreign=False)

@@ -28,11 +28,9 @@ from reference_impl.operator.result import Settlement, Supplier, checked_results
 __all__ = [
     "NO_RETRY",
     "Attempts",
-    "ErrorPredicate",
     "ExponentialBackoff",
     "FixedDelay",
     "JudgedSettlement",
-    "ResultPredicate",
     "RetryStrategy",
     "Retrying",
     "SharedBackoff",

@@ -21,9 +21,7 @@ from reference_impl.state.schema import ANY
 from reference_impl.state.serializer import UNENCODABLE, PlainSerializer, serializer_for
 
 __all__ = [
-    "DEFAULT_LOWER_BOUND_MAX_PARALLELISM",
     "SPREAD_BITS",
-    "UPPER_BOUND_MAX_PARALLELISM",
     "HashableKey",
     "Identity",
     "InternalKeyContext",
@@ -64,7 +62,7 @@ def identity_of(value: Any) -> Identity:
     """
     kind = type(value)
     if kind is str or (kind is int and _INT_MIN <= value <= _INT_MAX):
-        return value  # type: ignore[no-any-return]  # looked at just now
+        return value  # type: ignore[no-any-return]  # an int or str
     if kind is float and value != value:  # noqa: PLR0124  # true for NaN only; Flink treats all NaN as one
         return _plain.encode(_NAN)
     return _plain.encode(value)
@@ -83,7 +81,7 @@ def spread_of(identity: Identity) -> int:
     if type(identity) is int:
         return identity * _GOLDEN_RATIO >> 48 & 0xFFFF
     data = identity.encode() if type(identity) is str else identity
-    return zlib.crc32(data) >> 16  # type: ignore[arg-type]  # bytes by now
+    return zlib.crc32(data) >> 16  # type: ignore[arg-type]  # bytes
 
 
 HashableKey = None | bool | int | float | str | bytes | tuple["HashableKey", ...]

@@ -252,7 +252,7 @@ def _room_of(
     operator: StreamOperator | TwoInputStreamOperator, *, otherwise: Callable[[], Availability] | None
 ) -> Callable[[], Availability] | None:
     """Ask the operator if it can tell; otherwise the next one decides."""
-    return partial(getattr, operator, "room") if can(operator, WithRoom) else otherwise  # asked once a record
+    return partial(getattr, operator, "room") if can(operator, WithRoom) else otherwise
 
 
 def _told(notify: Callable[[int], None], checkpoint_id: int) -> Callable[[], None]:

@@ -116,7 +116,7 @@ def _outcome(future: SnapshotFuture[Any] | Future[Any] | None) -> Any:
 
 
 class AsyncCheckpointState(Enum):
-    """The states of C8."""
+    """State of an asynchronous part (C8)."""
 
     RUNNING = "running"
     COMPLETED = "completed"

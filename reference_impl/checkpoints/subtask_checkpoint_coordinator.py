@@ -249,7 +249,7 @@ class SubtaskCheckpointCoordinator:
         options: CheckpointOptions,
         chain: CheckpointedChain,
     ) -> None:
-        """The order of C3: the barrier is sent before the operators' snapshots, since receivers wait for it."""
+        """Send the barrier before the operators' snapshots are taken, since receivers wait for it (C3)."""
         chain.prepare_snapshot_pre_barrier(metadata.checkpoint_id)
         barrier = CheckpointBarrier(
             checkpoint_id=metadata.checkpoint_id, timestamp=metadata.timestamp, options=options

@@ -48,7 +48,7 @@ SPREAD_BITS = 16
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
 """The range of integers that msgpack, in which snapshots are written, encodes as signed."""
 _GOLDEN_RATIO = 0x9E37_79B9_7F4A_7C15
-"""A fraction of 2^64 whose multiples are evenly spread."""
+"""2^64 divided by the golden ratio; its multiples are evenly spread."""
 _NAN = float("nan")
 
 _plain = PlainSerializer()

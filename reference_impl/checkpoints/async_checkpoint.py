@@ -94,9 +94,7 @@ class OperatorSnapshotFutures:
         handle = _written(future)
         if isinstance(handle, StateObject):
             self._discarded.add(name)
-            with suppress(
-                Exception
-            ):  # the others are to be discarded too, and the storage is swept in any case
+            with suppress(Exception):  # the other handles must be discarded too
                 handle.discard_state()
 
 
@@ -118,7 +116,7 @@ def _outcome(future: SnapshotFuture[Any] | Future[Any] | None) -> Any:
 
 
 class AsyncCheckpointState(Enum):
-    """The states of C8."""
+    """State of an asynchronous part (C8)."""
 
     RUNNING = "running"
     COMPLETED = "completed"

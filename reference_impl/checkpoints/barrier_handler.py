@@ -55,7 +55,7 @@ class ChannelState:
         self._blocked[channel] = None
 
     def resume_channel(self, channel: InputChannelInfo) -> None:
-        """Resume a channel whose barrier belongs to no pending checkpoint (C20)."""
+        """Resume one channel (C20)."""
         self._blocked.pop(channel, None)
         self._inputs[channel.gate_idx].resume_consumption(channel)
 

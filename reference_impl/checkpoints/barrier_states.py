@@ -147,7 +147,7 @@ def _collect(
 ) -> BarrierHandlerState:
     if barrier.options.is_unaligned:
         raise WrongState(
-            f"barrier {barrier.checkpoint_id} in {channel} is unaligned, and this handler only aligns; "
+            f"barrier {barrier.checkpoint_id} in {channel} is unaligned, but this handler only aligns; "
             "use SingleCheckpointBarrierHandler.alternating"
         )
     if mark_channel_blocked:

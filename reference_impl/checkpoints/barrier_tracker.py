@@ -162,7 +162,7 @@ class CheckpointBarrierTracker(MeasuredAlignment):
     def all_barriers_received_future(self, checkpoint_id: int) -> Future[None]:
         """Always an error: nothing in flight is captured, so nothing waits for the last barrier."""
         raise WrongState(
-            f"barriers of checkpoint {checkpoint_id} are only counted; ask a handler that aligns"
+            f"barriers of checkpoint {checkpoint_id} are only counted, not awaited; use SingleCheckpointBarrierHandler"
         )
 
     # -------------------------------------------------------------------------------------------------- one by one

@@ -101,12 +101,12 @@ class ChannelStateWriter:
         if not options.needs_channel_state:
             raise ValueError(
                 f"checkpoint {checkpoint_id} ({options.snapshot_type.value}, {options.alignment.value}) captures "
-                "nothing in flight (C29); start only what needs_channel_state"
+                "no in-flight data (C29); call start only if options.needs_channel_state"
             )
         if checkpoint_id <= self._last_started:
             raise WrongState(
-                f"what is in flight for checkpoint {checkpoint_id} cannot be written after that of "
-                f"{self._last_started}; numbers rise"
+                f"in-flight data of checkpoint {checkpoint_id} cannot be started after those of "
+                f"{self._last_started}; start checkpoints in rising order"
             )
         self._last_started = checkpoint_id
         self._fail_open(checkpoint_id)
@@ -219,7 +219,7 @@ class ChannelStateWriter:
         writing = self._writing.pop(checkpoint_id, None)
         if writing is None:
             raise WrongState(
-                f"nothing in flight is being written for checkpoint {checkpoint_id}; start it first, and fetch it once"
+                f"no in-flight data are collected for checkpoint {checkpoint_id}; start it first, and fetch it once"
             )
         return writing.result
 
@@ -237,7 +237,7 @@ class ChannelStateWriter:
             return self._open[1]
         if checkpoint_id > self._last_started and checkpoint_id not in self._aborted_early:
             raise WrongState(
-                f"what is in flight for checkpoint {checkpoint_id} is written before it was started; call start first"
+                f"in-flight data of checkpoint {checkpoint_id} came before its start; call start first"
             )
         return None
 

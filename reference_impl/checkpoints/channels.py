@@ -99,7 +99,7 @@ class InputChannel:
 
     def __init__(self, info: InputChannelInfo, *, writer: InputWriter | None = None) -> None:
         self.info = info
-        self.on_change: Callable[[], None] = _nobody
+        self.on_change: Callable[[], None] = _without_gate
         """Called when something becomes readable; set by the gate."""
         self.all_data_processed = Availability()
         """Ends when the end of the data has been read, hence also everything before it (M47)."""
@@ -142,7 +142,7 @@ class InputChannel:
     def recover(self, elements: Iterable[OperatorInput]) -> None:
         """Put the in-flight elements of a restored checkpoint before anything that arrives (M46)."""
         if self._next_sequence_number != 0:
-            raise WrongState(f"{self.info} takes what it recovers before anything else; open it anew")
+            raise WrongState(f"{self.info} must get recovered elements before any others; create it anew")
         for element in elements:
             self.put(element)
 
@@ -229,7 +229,7 @@ class InputChannel:
                 break
         else:
             raise WrongState(
-                f"no barrier waits in place {sequence_number} of {self.info}; it was read, or overtakes already"
+                f"no unread barrier has sequence number {sequence_number} in {self.info}; it was read, or has overtaken"
             )
         self._queue.remove(place)
         for announced in list(self._priority):
@@ -269,7 +269,7 @@ class InputChannel:
             self._writer.add_input_data(checkpoint_id, self.info, place.sequence_number, [place.element])
 
 
-def _nobody() -> None:
+def _without_gate() -> None:
     """Default until a gate sets `on_change`."""
 
 
@@ -306,7 +306,7 @@ class PipelinedSubpartition:
 
     def __init__(self, info: ResultSubpartitionInfo, *, writer: OutputWriter | None = None) -> None:
         self.info = info
-        self.on_data: Callable[[], None] = _nobody_reads
+        self.on_data: Callable[[], None] = _without_reader
         """Called when there is something to fetch."""
         self._writer = writer
         self._priority: deque[ChannelElement] = deque()
@@ -368,7 +368,7 @@ class PipelinedSubpartition:
             self._writer.add_output_data_future(barrier.checkpoint_id, self.info, known)
 
     def _tell_overtaken(self, elements: Sequence[OperatorInput]) -> None:
-        assert self._waiting is not None, "nobody waits to be told"
+        assert self._waiting is not None, "no barrier may time out"
         (_, known), self._waiting = self._waiting, None
         known.set_result(elements)
 
@@ -377,5 +377,5 @@ def _data(elements: Sequence[ChannelElement] | deque[ChannelElement]) -> list[Op
     return [element for element in elements if not isinstance(element, ChannelEvent)]
 
 
-def _nobody_reads() -> None:
+def _without_reader() -> None:
     """Default until a receiver sets `on_data`."""

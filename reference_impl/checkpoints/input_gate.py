@@ -29,7 +29,6 @@ from reference_impl.mailbox.mailbox import MailboxExecutor
 
 __all__ = [
     "CheckpointedInputGate",
-    "ChooseChannel",
     "DataOutput",
     "InTurn",
     "InputGate",
@@ -63,7 +62,7 @@ class InputGate:
         for index, channel in enumerate(channels):
             if channel.info != InputChannelInfo(channels[0].info.gate_idx, index):
                 raise ValueError(
-                    f"{channel.info} stands in place {index}; give the channels of one gate, in their order"
+                    f"{channel.info} is at index {index}; give the channels of one gate in the order of their indexes"
                 )
             channel.on_change = self._tell
         self.channels = tuple(channels)

@@ -201,7 +201,7 @@ class SingleCheckpointBarrierHandler(MeasuredAlignment):
             return self._received
         if checkpoint_id > self._current_id and self._open:
             raise WrongState(
-                f"checkpoint {checkpoint_id} has not begun, the latest is {self._current_id}; ask when a barrier came"
+                f"checkpoint {checkpoint_id} has not begun, the latest is {self._current_id}; ask after its barrier"
             )
         over: Future[None] = Future()
         over.set_result(None)

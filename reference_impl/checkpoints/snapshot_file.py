@@ -39,7 +39,6 @@ from reference_impl.state.serializer import PlainSerializer
 
 __all__ = [
     "FORMAT_VERSION",
-    "HANDLE_TYPES",
     "CompletedSnapshot",
     "SnapshotDefect",
     "SnapshotUnreadable",

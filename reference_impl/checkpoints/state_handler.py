@@ -352,7 +352,7 @@ class StreamTaskStateInitializer:
         """The handler of an operator whose context was requested before."""
         if operator_id not in self._contexts:
             raise WrongState(
-                f"operator {operator_id!r} has no state yet; ask for its context when you build it"
+                f"operator {operator_id!r} has no state yet; call context_of or keyed_context_of when you build it"
             )
         return self._contexts[operator_id].handler()
 

@@ -29,7 +29,6 @@ from reference_impl.mailbox.timers import Timer, Timers, cancel
 
 __all__ = [
     "AbortedCheckpoints",
-    "AwaitFinished",
     "CheckpointedChain",
     "PrepareInputSnapshot",
     "SubtaskCheckpointCoordinator",
@@ -250,7 +249,7 @@ class SubtaskCheckpointCoordinator:
         options: CheckpointOptions,
         chain: CheckpointedChain,
     ) -> None:
-        """The order of C3: the barrier is sent before the operators' snapshots, since receivers wait for it."""
+        """Send the barrier before the operators' snapshots are taken, since receivers wait for it (C3)."""
         chain.prepare_snapshot_pre_barrier(metadata.checkpoint_id)
         barrier = CheckpointBarrier(
             checkpoint_id=metadata.checkpoint_id, timestamp=metadata.timestamp, options=options
@@ -379,7 +378,7 @@ class SubtaskCheckpointCoordinator:
         if is_doubled:
             message = (
                 f"the asynchronous part of checkpoint {checkpoint_id} of {self._task_name} is running already;"
-                " an id is taken part in once (C11)"
+                " a subtask takes part in each checkpoint once (C11)"
             )
             raise OSError(message)
 

@@ -141,7 +141,7 @@ class RecordEntry(Entry):
 
     def _complete(self, results: Sequence[Any]) -> None:
         if self.timer is not None:
-            cancel(self.timer)  # A48
+            cancel(self.timer)  # no timeout after the outcome (A48)
         self.results = results
         self._owner.entry_completed(self)
 

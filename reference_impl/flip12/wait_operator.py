@@ -41,7 +41,7 @@ from reference_impl.operator.quirks import STRICT
 from reference_impl.operator.result import ResultHandle
 from reference_impl.operator.retry import NO_RETRY
 
-__all__ = ["STOP_LIMIT_S", "THREAD_NAME", "Emitter", "EmitterWaitOperator", "build_operator"]
+__all__ = ["THREAD_NAME", "Emitter", "EmitterWaitOperator", "build_operator"]
 
 STOP_LIMIT_S = 5.0
 """`stop` waits this long for a running emission, and then for the thread to end."""
@@ -105,7 +105,7 @@ class Emitter:
             self._thread.join(STOP_LIMIT_S)
         if self._thread.is_alive():
             raise WrongState(
-                f"the emitter did not stop within {STOP_LIMIT_S} s, for an emission hangs; see what blocks downstream"
+                f"the emitter did not stop within {STOP_LIMIT_S} s: an emission hangs; see what blocks downstream"
             )
 
     def _run(self) -> None:
@@ -233,7 +233,7 @@ class EmitterWaitOperator:
                     self._let_emit()
                 case element:
                     raise TypeError(
-                        f"Cannot process {element!r}; a snapshot of this operator holds no such thing"
+                        f"Cannot process {element!r}; a snapshot of this operator holds records and watermarks only"
                     )
 
     def _put(self, entry: Entry) -> None:
@@ -309,7 +309,7 @@ def _refuse_what_came_later(parts: Parts) -> None:
     for name, given in later.items():
         if given:
             raise ValueError(
-                f"{name} is given, but the first design has none; leave it out, or take the reference operator"
+                f"{name} is given, but the first design does not have it; leave it out, or use the reference operator"
             )
 
 

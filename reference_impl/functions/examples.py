@@ -186,7 +186,7 @@ class SourceContext:
 
     collect: Callable[[Any], None]
     checkpoint_lock: AbstractContextManager[Any]
-    """Held by the task during a checkpoint, and reentrant."""
+    """Held by the task during a checkpoint; can be entered repeatedly."""
 
 
 class CounterSource:

@@ -67,7 +67,7 @@ class RuntimeContext:
     def _store(self) -> Any:
         if self.keyed_state_store is None:
             raise ValueError(
-                "keyed state on a stream without keys: give the operator a key selector and a backend"
+                "keyed state was requested on a stream without keys; give the operator a key selector and a backend"
             )
         return self.keyed_state_store
 

@@ -87,9 +87,7 @@ class TransactionTimeout:
         if self.timeout_ms <= 0:
             raise ValueError(f"timeout_ms is {self.timeout_ms}; give 1 or more")
         if self.warning_ratio is not None and not 0 <= self.warning_ratio <= 1:
-            raise ValueError(
-                f"warning_ratio is {self.warning_ratio}; give a part of 1, or None for no warnings"
-            )
+            raise ValueError(f"warning_ratio is {self.warning_ratio}; give 0 to 1, or None for no warnings")
 
 
 class TwoPhaseCommitSinkFunction:

@@ -440,7 +440,7 @@ class CheckpointCoordinator:
     # --------------------------------------------------------------------------------------------- how one ends
 
     def _complete(self, pending: PendingCheckpoint) -> None:
-        """The order of C35: make it durable, remove it from the pending ones, abort older ones, then notify."""
+        """In this order (C35): make it durable, remove it from the pending ones, abort older ones, notify."""
         try:
             completed = pending.finalize_checkpoint(now_ms=now_ms(self._loop))
             subsumed = self.store.add_checkpoint_and_subsume_oldest(completed)

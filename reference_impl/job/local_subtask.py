@@ -55,7 +55,6 @@ from reference_impl.task.stream_task import StreamTask
 from reference_impl.task.task_environment import RecordWriter, TaskEnvironment
 
 __all__ = [
-    "BuildAround",
     "BuildLinks",
     "ChannelRecordWriter",
     "ChannelSelector",
@@ -354,7 +353,7 @@ class LocalSubtask:
             ]
         if self._chain.is_task_deployed_as_finished:
             return [_FinishedInput()]
-        head: Any = self._chain.operators[0]  # a source's is both
+        head: Any = self._chain.operators[0]  # the head of a source's chain is also its input
         return [head]
 
     def _read_channel_state(self) -> None:

@@ -23,7 +23,6 @@ from reference_impl.job.messages import CheckpointProperties
 from reference_impl.state.repartitioner import refuse_union_finished_in_part
 
 __all__ = [
-    "MAX_QUEUED_REQUESTS",
     "CheckpointRequestDecider",
     "CheckpointTriggerRequest",
     "PendingCheckpoint",
@@ -188,7 +187,7 @@ def check_inputs_of_finished(vertices: Mapping[str, JobVertex], states: Mapping[
         running = [name for name in vertex.inputs if name not in finished]
         if vertex.name in finished and running:
             raise StateError(
-                f"its vertex {vertex.name!r} had finished by the checkpoint, but that one's input {running[0]!r} had "
+                f"vertex {vertex.name!r} had finished before the checkpoint, but its input {running[0]!r} had "
                 "not; restore with the job graph that the checkpoint was taken with",
                 operator=vertex.operator_ids[0],
             )
@@ -324,7 +323,7 @@ class PendingCheckpoint:
         """
         if not self.is_fully_acknowledged:
             raise WrongState(
-                f"checkpoint {self.checkpoint_id} has ended, or waits for {list(map(str, self._waiting))}"
+                f"checkpoint {self.checkpoint_id} has ended, or still waits for {list(map(str, self._waiting))}"
             )
         return CompletedCheckpoint(
             job_id=self._job_id,

@@ -90,8 +90,8 @@ class StateAssignmentOperation:
                 and not self._allow_non_restored_state
             ):
                 raise StateError(
-                    f"checkpoint {self._checkpoint.checkpoint_id} has state of it, and the job has no such operator; "
-                    "give one its old id, or set allow_non_restored_state to leave the state behind",
+                    f"checkpoint {self._checkpoint.checkpoint_id} has state of it, but the job has no such operator; "
+                    "give an operator this id, or set allow_non_restored_state to drop the state",
                     operator=state.operator_id,
                 )
 
@@ -107,7 +107,7 @@ class StateAssignmentOperation:
             has_some = any(getattr(mine, field) is not None for mine in state.subtask_states.values())
             if has_some and vertex.max_parallelism != state.max_parallelism:
                 raise StateError(
-                    f"checkpoint {number} has it in {state.max_parallelism} key groups, and vertex {vertex.name!r} "
+                    f"checkpoint {number} has it in {state.max_parallelism} key groups, but vertex {vertex.name!r} "
                     f"has a maximum parallelism of {vertex.max_parallelism}; give it {state.max_parallelism}",
                     operator=state.operator_id,
                     state=field,
@@ -193,7 +193,7 @@ def _keyed_state(
     for name, meta in (item for part in parts for item in part.states.items()):
         if states.setdefault(name, meta) != meta:
             raise StateMigrationException(
-                f"one subtask left it as {states[name]}, another as {meta}, for not all had come to ask for it with its"
+                f"one subtask left it as {states[name]}, another as {meta}, since not all had requested it with its"
                 f" new type; restore at parallelism {state.parallelism} first",
                 operator=state.operator_id,
                 state=name,

@@ -25,10 +25,8 @@ from msgspec import Struct
 from reference_impl.errors import SimulationStuck, WrongState
 
 __all__ = [
-    "CANCELLATION_LIMIT_S",
     "NS_PER_MS",
     "Handle",
-    "Pick",
     "VirtualLoop",
     "call_at_ns",
     "clock_of",

@@ -156,7 +156,7 @@ class Mailbox:
         Any thread may call it.
         """
         if self._plain and not urgent and get_ident() == self._thread:
-            self._queue.append(mail)  # the fast path
+            self._queue.append(mail)  # fast path
         elif get_ident() == self._thread:
             self._require_open(mail)
             self._add(mail, urgent=urgent, foreign=False)
@@ -326,7 +326,7 @@ class Mailbox:
         self._wake()
 
     def interrupt(self, error: Exception) -> None:
-        """From now on raise `error` where a take would wait; a parked take raises when next woken (M9, M49).
+        """From now on raise `error` where a take would wait; mail wakes a take that is parked already (M9, M49).
 
         Any thread may call it. Answers to the interrupt of the task's thread, which ends a yield that would never
         return.

@@ -183,7 +183,9 @@ class MailboxProcessor:
         `period` measures the time of the suspension, without the time in which mail runs (M39).
         """
         if not self.mailbox.on_task_thread() or self._suspension is not None:
-            raise WrongState("suspend_default_action: on the task's thread only, and not twice")
+            raise WrongState(
+                "suspend_default_action: allowed on the task's thread only, and only while not suspended"
+            )
         self._suspension = Suspension(self._resume, period)
         self._restart_period()
         return self._suspension

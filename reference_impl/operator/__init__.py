@@ -1,4 +1,4 @@
-"""The asynchronous wait operator: a call for each record, its result, timeout and retries, and the queues.
+"""The asynchronous wait operator: calls, results, timeouts, retries, and the queues of what is in flight.
 
 Answers to Flink's `operators/async` and its `AsyncDataStream`. Read `queues`, `result`, `async_wait`, in that order.
 """

@@ -97,7 +97,7 @@ class AsyncWaitOperator:
         self._state.initialize(context)
 
     def open(self, restored: Iterable[QueueElement] = ()) -> None:
-        """Process the elements of the checkpoint, or `restored`, again before any new input (A61).
+        """Process the elements of the checkpoint, and those of `restored` one by one, before any new input (A61).
 
         They may outnumber the slots: `process` then runs mail, and so may emit, until a slot is free (A62).
         """
@@ -121,7 +121,8 @@ class AsyncWaitOperator:
         entry = Settlement(self, element)
         if not self.queue.try_put(entry):
             self._wait_for_slot(entry)
-        self.announce(element, 1)
+        if self.probe is not None:
+            self.announce(element, 1)
         if self.timeout_ms:
             self.timeouts.add(entry)
         begin_call(self.function, element.value, entry)

@@ -111,7 +111,7 @@ def operator_around(
     timeout_ms, retry = checked_timeout_ms(parts["timeout_ms"]), parts.get("retry", NO_RETRY)
     if retry is not NO_RETRY and timeout_ms == 0:
         raise ValueError(
-            "the timeout_ms is 0, but retry needs one above 0: it ends all attempts together (A3)"
+            "timeout_ms is 0, but retry needs a timeout, which ends all attempts; give 1 or more (A3)"
         )
     return kind(
         queue=queue,

@@ -28,11 +28,9 @@ from reference_impl.operator.result import Settlement, Supplier, checked_results
 __all__ = [
     "NO_RETRY",
     "Attempts",
-    "ErrorPredicate",
     "ExponentialBackoff",
     "FixedDelay",
     "JudgedSettlement",
-    "ResultPredicate",
     "RetryStrategy",
     "Retrying",
     "SharedBackoff",
@@ -306,7 +304,7 @@ class Attempts(Struct, eq=False):
     def _is_to_be_retried(
         self, handle: _AttemptHandle, results: Sequence[Any] | None, error: BaseException | None
     ) -> bool:
-        """Rule A72. At exactly the timeout, the timeout has not passed yet, as in Flink."""
+        """Whether to call again (A72). At exactly the timeout, the timeout has not passed yet, as in Flink."""
         shared = self.shared
         if handle.attempt == _HANDLER and not shared.quirks.timeout_outcome_is_judged:
             return False

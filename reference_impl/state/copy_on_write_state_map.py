@@ -70,8 +70,8 @@ class Chunk:
         """A chunk with more entries is split."""
 
 
-_NOBODY_OWNS_IT = -1
-_NOTHING = Chunk({}, version=_NOBODY_OWNS_IT, depth=0)
+_NEVER_OWNED = -1
+_NOTHING = Chunk({}, version=_NEVER_OWNED, depth=0)
 """Stands for every empty chunk; a write replaces it by a new chunk."""
 
 
@@ -163,9 +163,7 @@ class CopyOnWriteStateMap:
         """Split the full chunk at that position, if its entries differ in their spread."""
         chunk = self.directory[position >> self.shift]
         halves = self._halves(chunk) if chunk.depth < self._depth_max else ({}, chunk.entries)
-        if not all(
-            halves
-        ):  # one key with many namespaces, or as deep as it goes: look again when it has doubled
+        if not all(halves):  # cannot be split: try again at twice the size
             chunk.entries_max = 2 * len(chunk.entries)
             return
         if chunk.depth == SPREAD_BITS - self.shift:
@@ -182,7 +180,7 @@ class CopyOnWriteStateMap:
         for chunk in self.directory:
             if chunk is not last:
                 entries = {key: change(stored) for key, stored in chunk.entries.items()}
-                new = Chunk(entries, version=self.version if entries else _NOBODY_OWNS_IT, depth=chunk.depth)
+                new = Chunk(entries, version=self.version if entries else _NEVER_OWNED, depth=chunk.depth)
             rewritten.append(new)
             last = chunk
         self.directory = rewritten

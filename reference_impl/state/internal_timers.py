@@ -287,7 +287,7 @@ class InternalTimerService:
         key = self._key_context.current_key
         if key is None:
             raise WrongState(
-                f"a timer at {time} ms for no key: register and delete timers while a record, or a timer, is processed"
+                f"no key is set for a timer at {time} ms; use timers while a record or timer is processed"
             )
         return InternalTimer(time, key, namespace)
 

@@ -21,9 +21,7 @@ from reference_impl.state.schema import ANY
 from reference_impl.state.serializer import UNENCODABLE, PlainSerializer, serializer_for
 
 __all__ = [
-    "DEFAULT_LOWER_BOUND_MAX_PARALLELISM",
     "SPREAD_BITS",
-    "UPPER_BOUND_MAX_PARALLELISM",
     "HashableKey",
     "Identity",
     "InternalKeyContext",
@@ -50,7 +48,7 @@ SPREAD_BITS = 16
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
 """The range of integers that msgpack, in which snapshots are written, encodes as signed."""
 _GOLDEN_RATIO = 0x9E37_79B9_7F4A_7C15
-"""A fraction of 2^64 whose multiples are evenly spread."""
+"""2^64 divided by the golden ratio; its multiples are evenly spread."""
 _NAN = float("nan")
 
 _plain = PlainSerializer()
@@ -64,7 +62,7 @@ def identity_of(value: Any) -> Identity:
     """
     kind = type(value)
     if kind is str or (kind is int and _INT_MIN <= value <= _INT_MAX):
-        return value  # type: ignore[no-any-return]  # looked at just now
+        return value  # type: ignore[no-any-return]  # an int or str
     if kind is float and value != value:  # noqa: PLR0124  # true for NaN only; Flink treats all NaN as one
         return _plain.encode(_NAN)
     return _plain.encode(value)
@@ -83,7 +81,7 @@ def spread_of(identity: Identity) -> int:
     if type(identity) is int:
         return identity * _GOLDEN_RATIO >> 48 & 0xFFFF
     data = identity.encode() if type(identity) is str else identity
-    return zlib.crc32(data) >> 16  # type: ignore[arg-type]  # bytes by now
+    return zlib.crc32(data) >> 16  # type: ignore[arg-type]  # bytes
 
 
 HashableKey = None | bool | int | float | str | bytes | tuple["HashableKey", ...]
@@ -155,8 +153,8 @@ def _hash(key: HashableKey) -> int:
         case tuple():
             return reduce(lambda code, field: 31 * code + _hash(field) & _WORD, key, 0)
     raise TypeError(
-        f"a key is made of {type(key).__name__}, whose hash Python does not promise to be the same in the next process;"
-        " make it of int, str, bytes, bool, float, None and tuples of those",
+        f"a key contains {type(key).__name__}, whose hash in Python may differ between processes;"
+        " use int, str, bytes, bool, float, None and tuples of those",
     )
 
 
@@ -212,7 +210,7 @@ class KeyGroupRange:
     def __post_init__(self) -> None:
         if self.start < 0 or self.end < self.start - 1:
             raise ValueError(
-                f"the key groups {self.start} to {self.end} are no range; give 0 <= start <= end"
+                f"the key groups {self.start} to {self.end} are no range; give 0 <= start and start - 1 <= end"
             )
 
     def __len__(self) -> int:
@@ -364,8 +362,8 @@ class InternalKeyContext:
     def no_key(self, state: str | None = None) -> StateError:
         """The error for a state access without a selected key."""
         return StateError(
-            "no key is set, so there is no state to speak of; this method belongs into a keyed context,"
-            " behind set_current_key(key)",
+            "no key is set, so no state can be accessed; call this method in a keyed context,"
+            " after set_current_key(key)",
             operator=self.operator,
             state=state,
         )

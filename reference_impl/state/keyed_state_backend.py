@@ -175,7 +175,7 @@ class KeyedStateBackend:
                 continue
             if key_group in restored:
                 raise StateError(
-                    f"key group {key_group} is in two of the handles to restore; give each once",
+                    f"key group {key_group} is in two of the restored handles; give each key group once",
                     operator=self.operator,
                 )
             restored[key_group] = None
@@ -186,7 +186,7 @@ class KeyedStateBackend:
         if handle.max_parallelism != self.max_parallelism:
             raise StateMigrationException(
                 f"its maximum parallelism was {handle.max_parallelism} and is {self.max_parallelism} now, so that"
-                " keys would be of other key groups; set it to what it was",
+                " keys would be in other key groups; set it to the old value",
                 operator=self.operator,
             )
         if self.context.key_serializer.compatibility_with(handle.key_schema) is not Compatibility.AS_IS:

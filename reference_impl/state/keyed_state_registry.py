@@ -119,7 +119,7 @@ class KeyedStateRegistry:
         table = self.tables.get(name)
         if self._is_disposed:
             raise WrongState(
-                f"operator {self._context.operator!r}: the backend was disposed of; its states went with it"
+                f"operator {self._context.operator!r}: the backend was disposed, with its states; create a new one"
             )
         if table is None:
             state_map = self._create_state_map(len(self._context.key_group_range))
@@ -152,7 +152,7 @@ class KeyedStateRegistry:
     def _serializer_of(self, descriptor: StateDescriptor) -> TypeSerializer:
         if not isinstance(descriptor, StateDescriptor):
             raise StateError(
-                f"a {type(descriptor).__name__} is no kind of state descriptor; ask for a value, list, reducing,"
+                f"a {type(descriptor).__name__} is no state descriptor; request a value, list, reducing,"
                 " aggregating or map state",
                 operator=self._context.operator,
                 state=getattr(descriptor, "name", None),
@@ -170,7 +170,7 @@ class KeyedStateRegistry:
         registered = self.tables[descriptor.name].meta
         if meta != registered.without_stamps:
             raise StateMigrationException(
-                f"it is registered as {registered} and asked for again as {meta}; use one descriptor, or another name",
+                f"it is registered as {registered} and requested again as {meta}; use one descriptor, or another name",
                 operator=self._context.operator,
                 state=descriptor.name,
             )
@@ -178,7 +178,7 @@ class KeyedStateRegistry:
     def _clock_for(self, state: str) -> Callable[[], int]:
         if self._now_ms is None:
             raise StateError(
-                "it has a time to live, and the backend no clock; hand in now_ms",
+                "it has a time to live, but the backend has no clock; pass now_ms to the backend",
                 operator=self._context.operator,
                 state=state,
             )

@@ -63,7 +63,7 @@ class KeyedStateStore:
         """Refuse a descriptor of another kind here instead of at its first use."""
         if not isinstance(descriptor, kind):
             raise StateError(
-                f"a {type(descriptor).__name__} does not say what is wanted; give a {kind.__name__}",
+                f"a {type(descriptor).__name__} cannot describe this kind of state; give a {kind.__name__}",
                 operator=self._backend.operator,
                 state=getattr(descriptor, "name", None),
             )

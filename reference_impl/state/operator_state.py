@@ -267,7 +267,7 @@ class OperatorStateBackend:
         """Start with the content of `handle`; called before states are requested."""
         if self._states:
             asked = ", ".join(map(repr, self._states))
-            raise StateError(f"states were asked for before the restore: {asked}", operator=self._operator)
+            raise StateError(f"states were requested before the restore: {asked}", operator=self._operator)
         self._restored = dict(handle.states) if handle else {}
 
     def dispose(self) -> None:
@@ -300,7 +300,7 @@ class OperatorStateBackend:
         name = descriptor.name
         serializer, key_serializer = self._serializers_of(descriptor)
         if descriptor.ttl is not None and descriptor.ttl.is_enabled:
-            raise self._error("operator state has no life; leave `ttl` out of its descriptor (S11)", name)
+            raise self._error("operator state cannot expire; leave `ttl` out of its descriptor (S11)", name)
         self._refuse_other_mode(name, mode)
         restored = self._restored.get(name)
         if name not in self._states:
@@ -328,7 +328,7 @@ class OperatorStateBackend:
     ) -> None:
         if not isinstance(descriptor, kind):
             raise StateError(
-                f"a {type(descriptor).__name__} does not say what is wanted; give a {kind.__name__}",
+                f"a {type(descriptor).__name__} cannot describe this kind of state; give a {kind.__name__}",
                 operator=self._operator,
                 state=getattr(descriptor, "name", None),
             )
@@ -336,7 +336,7 @@ class OperatorStateBackend:
     def _refuse_other_type(self, name: str, first: TypeSerializer, now: TypeSerializer) -> None:
         if first.schema != now.schema:
             raise self._error(
-                f"it was asked for with {first.schema} and now with {now.schema}; use one type (S2)", name
+                f"it was requested with {first.schema} and now with {now.schema}; use one type (S2)", name
             )
 
     def _refuse_other_mode(self, name: str, mode: Mode) -> None:

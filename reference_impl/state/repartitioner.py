@@ -114,8 +114,8 @@ def refuse_union_finished_in_part(
         return
     for name, partitions in _of_mode(Mode.UNION, _by_name(previous, operator)).items():
         raise StateError(
-            f"{sum(finished)} of {len(finished)} subtasks have finished, and what they had of this union list state "
-            f"is gone, while {len(partitions)} still have theirs; restore a checkpoint in which none or all of them "
+            f"{sum(finished)} of {len(finished)} subtasks have finished, so their elements of this union list "
+            f"are missing, while {len(partitions)} still have theirs; restore a checkpoint in which none or all "
             "have finished (C19)",
             operator=operator,
             state=name,

@@ -26,7 +26,7 @@ from reference_impl.state.handles import (
 )
 from reference_impl.state.key_groups import Identity, InternalKeyContext, identity_of, value_of
 
-__all__ = ["Change", "Compaction", "KeyedEntry", "SnapshotTransformer", "StateTable", "StateTableSnapshot"]
+__all__ = ["Compaction", "KeyedEntry", "StateTable", "StateTableSnapshot"]
 
 Change = Callable[[Any], Any]
 """Maps a stored value to its replacement; both are bytes, or None, which occurs only inside maps."""
@@ -261,4 +261,4 @@ def _key_of(entry_key: EntryKey) -> tuple[Any, Any]:
     """Namespace and key."""
     if type(entry_key) is tuple:
         return value_of(entry_key[0]), value_of(entry_key[1])
-    return None, value_of(entry_key)  # type: ignore[arg-type]  # no tuple by now
+    return None, value_of(entry_key)  # type: ignore[arg-type]  # not a tuple

@@ -122,7 +122,7 @@ class TtlStateFactory:
         """The state with its clean-up, as the configuration says."""
         config = descriptor.ttl
         if config is None or not config.is_enabled:
-            raise ValueError(f"state {descriptor.name!r} has no time to live; create it as it is")
+            raise ValueError(f"state {descriptor.name!r} has no time to live; create it without this factory")
         time = TtlTimeProvider(self._now_ms)
         ttl = self._decorator(config, time)
         serializer = TtlSerializer(descriptor.serializer, self._now_ms)

@@ -187,7 +187,9 @@ class TtlListState(TtlMergingState[ListStateDescriptor, ListState]):
         if given is None or any(element is None for element in given):
             what = "None is no list of elements" if given is None else "None cannot be an element of a list"
             raise StateError(
-                f"{what}; give what there is", operator=self.table.context.operator, state=self.table.name
+                f"{what}; give a list without None",
+                operator=self.table.context.operator,
+                state=self.table.name,
             )
         return [self._ttl.stamped(element) for element in given]
 

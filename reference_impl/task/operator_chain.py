@@ -224,7 +224,7 @@ class FinishedOperatorChain(OperatorChain):
         """Pass on the last watermark, for which readers may be waiting."""
         if type(element) is Record:
             raise WrongState(
-                f"{self._operator_ids[0]!r} had finished before the restore, but is given {element}"
+                f"{self._operator_ids[0]!r} had finished before the restored checkpoint, but gets {element}"
             )
         self._record_writer.emit(element)
 
@@ -252,7 +252,7 @@ def _room_of(
     operator: StreamOperator | TwoInputStreamOperator, *, otherwise: Callable[[], Availability] | None
 ) -> Callable[[], Availability] | None:
     """Ask the operator if it can tell; otherwise the next one decides."""
-    return partial(getattr, operator, "room") if can(operator, WithRoom) else otherwise  # asked once a record
+    return partial(getattr, operator, "room") if can(operator, WithRoom) else otherwise
 
 
 def _told(notify: Callable[[int], None], checkpoint_id: int) -> Callable[[], None]:

@@ -195,7 +195,7 @@ class StreamTask:
                 self._wait_unless_more(status)
             case DataInputStatus.END_OF_RECOVERY:
                 raise WrongState(
-                    "an input ended its recovery: that must not come outside of the recovery (M41)"
+                    "an input ended its recovery outside of the restore; inputs may do so only before running (M41)"
                 )
             case DataInputStatus.STOPPED:
                 self.end_data(StopMode.NO_DRAIN)

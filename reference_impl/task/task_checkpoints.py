@@ -50,22 +50,22 @@ class SubtaskCheckpoints(Protocol):
     def notify_checkpoint_complete(
         self, checkpoint_id: int, *, operator_chain: Any, is_running: Callable[[], bool]
     ) -> None:
-        """Rule C13."""
+        """The checkpoint is durable (C13)."""
 
     def notify_checkpoint_aborted(
         self, checkpoint_id: int, *, operator_chain: Any, is_running: Callable[[], bool]
     ) -> None:
-        """Rule C12."""
+        """The checkpoint will never complete (C12)."""
 
     def notify_checkpoint_subsumed(
         self, checkpoint_id: int, *, operator_chain: Any, is_running: Callable[[], bool]
     ) -> None:
-        """Rule C13."""
+        """The checkpoint is no longer kept (C13)."""
 
     def abort_checkpoint_on_barrier(
         self, checkpoint_id: int, cause: CheckpointException, *, operator_chain: Any
     ) -> None:
-        """Rule C25."""
+        """Not all barriers will come (C25)."""
 
     def wait_for_pending_checkpoints(self) -> None:
         """Return when no asynchronous part is running."""

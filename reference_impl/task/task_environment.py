@@ -22,11 +22,11 @@ def _run_at_once(action: Callable[[], None]) -> None:
     action()
 
 
-def _nothing_was_in_flight() -> None:
+def _no_channel_state() -> None:
     """Default for a task without channel state."""
 
 
-def _nobody_asks() -> None:
+def _not_reported() -> None:
     """Default: the end of data is not reported."""
 
 
@@ -40,12 +40,12 @@ class TaskEnvironment:
     task_name: str
     decline_checkpoint: Callable[[int, CheckpointException], None]
     """Tells the coordinator that the task does not take part in a checkpoint (C16)."""
-    notify_end_of_data: Callable[[], None] = _nobody_asks
+    notify_end_of_data: Callable[[], None] = _not_reported
     """Tells the coordinator that the task has processed its last record (M41)."""
     restored_checkpoint_id: int | None = None
     checkpoints_after_tasks_finish: bool = True
     """Whether a task without more data stays until a last checkpoint is complete (C18, FLIP-147)."""
-    read_channel_state: Callable[[], None] = _nothing_was_in_flight
+    read_channel_state: Callable[[], None] = _no_channel_state
     """Puts in-flight data back into the channels. Runs in `channel_io`; an exception fails the task (M46)."""
     channel_io: Callable[[Callable[[], None]], None] = _run_at_once
     """Runs one action, on any thread, now or later."""

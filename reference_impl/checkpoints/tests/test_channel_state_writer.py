@@ -132,7 +132,7 @@ def test_numbers_that_do_not_rise_are_an_error_that_says_so_c1() -> None:
     writer = ChannelStateWriter()
     writer.start(2, OPTIONS)
 
-    with pytest.raises(WrongState, match="checkpoint 1 cannot be written after that of 2"):
+    with pytest.raises(WrongState, match="checkpoint 1 cannot be started after those of 2"):
         writer.start(1, OPTIONS)
 
 
@@ -142,7 +142,7 @@ def test_data_for_one_that_never_began_are_an_error_and_for_one_that_is_over_not
     writer.abort(1, CAUSE, cleanup=True)
     writer.add_input_data(1, IN_0, 0, [record(1)])
 
-    with pytest.raises(WrongState, match="checkpoint 2 is written before it was started"):
+    with pytest.raises(WrongState, match="checkpoint 2 came before its start"):
         writer.add_input_data(2, IN_0, 0, [record(1)])
 
 

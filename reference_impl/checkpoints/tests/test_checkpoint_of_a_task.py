@@ -301,5 +301,5 @@ def test_state_with_a_time_to_live_is_refused_where_nobody_has_handed_in_a_clock
         descriptor = ValueStateDescriptor(name="seen", ttl=StateTtlConfig(time_to_live_ms=1))
 
         assert states.keyed_state_backend is not None
-        with pytest.raises(StateError, match="operator 'keyed', state 'seen': .*hand in now_ms"):
+        with pytest.raises(StateError, match="operator 'keyed', state 'seen': .*pass now_ms"):
             states.keyed_state_backend.get_or_create_keyed_state(descriptor)

@@ -48,7 +48,7 @@ def test_an_edge_that_may_not_be_overtaken_is_aligned_for_good_c29() -> None:
 
 
 def test_what_captures_nothing_cannot_be_written_down_c29() -> None:
-    with open_bench() as bench, pytest.raises(ValueError, match="captures nothing in flight"):
+    with open_bench() as bench, pytest.raises(ValueError, match="captures no in-flight data"):
         bench.task.writer.start(1, barrier(1, snapshot_type=SnapshotType.SAVEPOINT).options)
 
 

@@ -116,7 +116,7 @@ def test_what_has_been_read_cannot_be_made_a_priority_event_which_is_said_c26() 
     channel.put(barrier(1, timeout_ms=5))
     polled(channel)
 
-    with pytest.raises(WrongState, match="no barrier waits in place 0 of channel 0 of gate 0"):
+    with pytest.raises(WrongState, match="no unread barrier has sequence number 0 in channel 0 of gate 0"):
         channel.convert_to_priority_event(0)
 
 
@@ -204,7 +204,7 @@ def test_a_channel_that_is_in_use_recovers_nothing_which_is_said_c28() -> None:
     channel = InputChannel(INFO)
     channel.put(record(1))
 
-    with pytest.raises(WrongState, match="takes what it recovers before anything else"):
+    with pytest.raises(WrongState, match="must get recovered elements before any others"):
         channel.recover([record(0)])
 
 

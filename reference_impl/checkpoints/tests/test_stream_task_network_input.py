@@ -209,5 +209,5 @@ def test_channels_are_read_in_turn() -> None:
 def test_channels_of_another_gate_are_refused() -> None:
     channels = [InputChannel(InputChannelInfo(0, 0)), InputChannel(InputChannelInfo(1, 1))]
 
-    with pytest.raises(ValueError, match="channel 1 of gate 1 stands in place 1"):
+    with pytest.raises(ValueError, match="channel 1 of gate 1 is at index 1"):
         InputGate(channels)

@@ -85,7 +85,7 @@ def test_an_abort_before_the_start_leaves_nothing_in_flight_open_c2_flink_17218(
     rig.coordinator.init_input_checkpoint(3, UNALIGNED)
 
     rig.trigger(3, UNALIGNED)
-    with pytest.raises(WrongState, match="nothing in flight is being written for checkpoint 3"):
+    with pytest.raises(WrongState, match="no in-flight data are collected for checkpoint 3"):
         writer.get_and_remove_write_result(3)
     rig.coordinator.init_input_checkpoint(4, UNALIGNED)
     rig.trigger(4, UNALIGNED)

@@ -167,7 +167,7 @@ def test_a_stale_suspension_does_not_end_a_newer_one_m36(bench: Bench) -> None:
 
     stale.resume()
 
-    with pytest.raises(WrongState, match="not twice"):
+    with pytest.raises(WrongState, match="only while not suspended"):
         bench.mailbox_processor.suspend_default_action()
 
 

@@ -88,7 +88,9 @@ def test_a_handle_is_cut_by_key_groups_s9() -> None:
 def test_a_key_group_given_twice_is_refused_s9() -> None:
     handle = saved(filled(range(60)))
 
-    with pytest.raises(StateError, match=r"operator 'counts': key group \d+ is in two of the handles"):
+    with pytest.raises(
+        StateError, match=r"operator 'counts': key group \d+ is in two of the restored handles"
+    ):
         backend().restore([handle, handle])
 
 
@@ -152,7 +154,7 @@ def test_nothing_is_had_of_a_backend_that_was_disposed_of() -> None:
     one.dispose()
 
     assert one.num_keyed_state_entries == 0
-    with pytest.raises(WrongState, match="operator 'counts': the backend was disposed of"):
+    with pytest.raises(WrongState, match="operator 'counts': the backend was disposed"):
         one.get_or_create_keyed_state(COUNT)
 
 

@@ -111,5 +111,5 @@ def test_all_keys_of_a_state_can_be_gone_through_and_changed_s1() -> None:
     ("ask", "descriptor"), [("get_state", SEEN), ("get_list_state", COUNT), ("get_map_state", SEEN)]
 )
 def test_the_store_gives_no_other_kind_than_its_method_says_s2(ask: str, descriptor: Any) -> None:
-    with pytest.raises(StateError, match=f"state '{descriptor.name}': .*does not say what is wanted"):
+    with pytest.raises(StateError, match=f"state '{descriptor.name}': .*cannot describe this kind of state"):
         getattr(KeyedStateStore(backend()), ask)(descriptor)

@@ -206,7 +206,7 @@ def test_one_name_with_two_types_in_one_run_is_refused_s2() -> None:
 def test_a_time_to_live_is_refused_for_operator_state_s11() -> None:
     descriptor = ListStateDescriptor(name="buffer", ttl=StateTtlConfig(time_to_live_ms=1))
 
-    with pytest.raises(StateError, match="operator state has no life"):
+    with pytest.raises(StateError, match="operator state cannot expire"):
         backend_of().get_list_state(descriptor)
 
 
@@ -318,7 +318,7 @@ def test_an_entry_may_be_removed_while_entries_are_read_s24() -> None:
 @pytest.mark.parametrize("descriptor", [ValueStateDescriptor(name="odd"), "odd", None])
 def test_an_unknown_kind_of_descriptor_is_refused_by_operator_s18(ask: str, descriptor: Any) -> None:
     with pytest.raises(
-        StateError, match=f"'sink'.* a {type(descriptor).__name__} does not say what is wanted"
+        StateError, match=f"'sink'.* a {type(descriptor).__name__} cannot describe this kind of state"
     ):
         getattr(backend_of(), ask)(descriptor)
 
@@ -344,7 +344,7 @@ def test_a_broadcast_state_asked_for_again_with_other_keys_is_refused_s2() -> No
     backend = backend_of()
     backend.get_broadcast_state(RULES)
 
-    with pytest.raises(StateError, match="'sink', state 'rules': it was asked for with str and now with int"):
+    with pytest.raises(StateError, match="'sink', state 'rules': it was requested with str and now with int"):
         backend.get_broadcast_state(MapStateDescriptor(name="rules", key_type=int, value_type=list[int]))
 
 

@@ -54,9 +54,7 @@ def test_an_unknown_kind_of_descriptor_is_refused_by_name_s2() -> None:
     class TreeStateDescriptor(Struct):
         name: str = "tree"
 
-    with pytest.raises(
-        StateError, match="state 'tree': a TreeStateDescriptor is no kind of state descriptor"
-    ):
+    with pytest.raises(StateError, match="state 'tree': a TreeStateDescriptor is no state descriptor"):
         backend().get_or_create_keyed_state(TreeStateDescriptor())  # type: ignore[arg-type]  # what it is about
 
 

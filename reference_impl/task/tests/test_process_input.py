@@ -99,7 +99,7 @@ def test_one_wait_at_a_time_though_all_three_are_unavailable_m42() -> None:
 
         rig.task.process_input()
 
-        with pytest.raises(WrongState, match="not twice"):
+        with pytest.raises(WrongState, match="only while not suspended"):
             rig.mailbox_processor.suspend_default_action()
 
 

@@ -13,9 +13,9 @@ from harness.database.endpoint import connect
 from harness.database.epoch import Part, Restored, Visible
 from harness.database.sink import EpochSink
 from harness.database.tests.conftest import RunDatabase
+from harness.database.tests.write_ahead_transactions import WriteAheadTransactions
+from harness.database.tests.xa_transactions import XaTransactions
 from harness.database.two_phase_sink import TwoPhaseSink, branches_of
-from harness.database.write_ahead_transactions import WriteAheadTransactions
-from harness.database.xa_transactions import XaTransactions
 from reference_impl.functions.tests.transaction_store import Crash
 from reference_impl.functions.tests.two_phase_job import TwoPhaseJob
 from reference_impl.functions.two_phase_commit_sink import Transactions, TwoPhaseCommitSinkFunction

@@ -7,12 +7,12 @@ import pytest
 from harness.clock import Deadline
 from harness.defects import IN_RUNS, Defect
 from harness.kill_matrix.matrix import find_suspect, try_suspect
-from harness.kill_matrix.phase_trial import killed_at, shortened
 from harness.runs.order import Order
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import load
 from harness.tests.simulated_run import verdict_on
 from harness.verdict import Judgement, Outcome
+from tools.trials.phase_trial import killed_at, shortened
 
 SHORT = shortened(load(catalogue()["sessions-of-the-slower-input"]), sink="atomic")
 SEEDS = range(1, 7)

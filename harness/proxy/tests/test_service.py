@@ -21,8 +21,8 @@ from click.testing import CliRunner
 from harness.cli.proxy import proxy
 from harness.clock import Deadline, wait_until
 from harness.errors import UsageError, WorldError
-from harness.proxy.conformance.peers import connected, end_of, upstream
-from harness.proxy.conformance.subject import Link, Subject
+from harness.proxy.conformance.tests.peers import connected, end_of, upstream
+from harness.proxy.conformance.tests.subject import Link, Subject
 from harness.proxy.http_server import BODY_MAX, CLIENTS_MAX, HEAD_MAX
 
 pytestmark = pytest.mark.real

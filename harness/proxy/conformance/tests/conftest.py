@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from harness.errors import WorldError
-from harness.proxy.conformance.peers import Pair, Server, connected, upstream
-from harness.proxy.conformance.subject import Link, Subject, own_proxy, toxiproxy
+from harness.proxy.conformance.tests.peers import Pair, Server, connected, upstream
+from harness.proxy.conformance.tests.subject import Link, Subject, own_proxy, toxiproxy
 from harness.world.proxy_program import find_proxy_program
 from harness.world.settings import WorldSettings
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from harness.proxy.conformance.peers import Server, connected, end_of, receive
-from harness.proxy.conformance.subject import Link, Subject
+from harness.proxy.conformance.tests.peers import Server, connected, end_of, receive
+from harness.proxy.conformance.tests.subject import Link, Subject
 
 pytestmark = pytest.mark.real
 

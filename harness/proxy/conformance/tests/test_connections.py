@@ -9,8 +9,17 @@ from contextlib import ExitStack, suppress
 import pytest
 
 from harness.clock import Deadline, wait_until
-from harness.proxy.conformance.peers import WAIT_S, End, Pair, Server, connected, end_of, receive, upstream
-from harness.proxy.conformance.subject import Link, Subject
+from harness.proxy.conformance.tests.peers import (
+    WAIT_S,
+    End,
+    Pair,
+    Server,
+    connected,
+    end_of,
+    receive,
+    upstream,
+)
+from harness.proxy.conformance.tests.subject import Link, Subject
 
 pytestmark = pytest.mark.real
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.proxy.conformance.subject import Subject
+from harness.proxy.conformance.tests.subject import Subject
 
 NOWHERE = ("127.0.0.1", 1)
 

@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager, ExitStack, suppress
 import pytest
 
 from harness.clock import Deadline, wait_until
-from harness.proxy.conformance.differences import shows
-from harness.proxy.conformance.peers import (
+from harness.proxy.conformance.tests.differences import shows
+from harness.proxy.conformance.tests.peers import (
     WAIT_S,
     End,
     Pair,
@@ -21,7 +21,7 @@ from harness.proxy.conformance.peers import (
     reset_on_close,
     upstream,
 )
-from harness.proxy.conformance.subject import Link, Subject
+from harness.proxy.conformance.tests.subject import Link, Subject
 
 NOWHERE = ("127.0.0.1", 1)
 pytestmark = pytest.mark.real

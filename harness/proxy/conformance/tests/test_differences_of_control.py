@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.proxy.conformance.differences import DIFFERENCES, shows
-from harness.proxy.conformance.peers import Server, connected, receive
-from harness.proxy.conformance.subject import Subject
+from harness.proxy.conformance.tests.differences import DIFFERENCES, shows
+from harness.proxy.conformance.tests.peers import Server, connected, receive
+from harness.proxy.conformance.tests.subject import Subject
 
 NOWHERE = ("127.0.0.1", 1)
 

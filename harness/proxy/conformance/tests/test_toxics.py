@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import pytest
 
 from harness.clock import Deadline, monotonic_us, wait_until
-from harness.proxy.conformance.peers import (
+from harness.proxy.conformance.tests.peers import (
     End,
     Pair,
     Server,
@@ -19,7 +19,7 @@ from harness.proxy.conformance.peers import (
     quiet,
     receive,
 )
-from harness.proxy.conformance.subject import Link
+from harness.proxy.conformance.tests.subject import Link
 
 pytestmark = pytest.mark.real
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from harness.proxy.conformance.__main__ import PAGE, page_text
-from harness.proxy.conformance.differences import DIFFERENCES
+from harness.proxy.conformance.tests.differences import DIFFERENCES
 from harness.proxy.toxic_kinds import TOXIC_KINDS
+from tools.pages.proxy_page import PAGE, page_text
 
 
 def test_the_page_is_as_the_program_writes_it() -> None:
     page = PAGE.read_text(encoding="utf-8")
 
-    assert page == page_text(page), "run: python -m harness.proxy.conformance"
+    assert page == page_text(page), "run: python -m tools.pages.proxy_page"
 
 
 def test_the_page_has_every_toxic_and_every_difference() -> None:

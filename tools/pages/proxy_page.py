@@ -1,6 +1,6 @@
 """Writes the tables of `docs/reference/proxy.md`: the toxics and the known differences.
 
-Invariant: the page's tables are this program's output (`tests/test_page.py` compares them); its prose is by hand.
+Invariant: the page's tables are this program's output (`tests/test_proxy_page.py` compares them); its prose is by hand.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from harness.proxy.conformance.differences import DIFFERENCES
+from harness.proxy.conformance.tests.differences import DIFFERENCES
 from harness.proxy.mysql.commands import WORDS
 from harness.proxy.mysql.rules import ERRORS
 from harness.proxy.toxic_kinds import TOXIC_KINDS
 
 __all__ = ["PAGE", "main", "page_text"]
 
-PAGE = Path(__file__).parents[3] / "docs" / "reference" / "proxy.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "proxy.md"
 
 _DOES = {
     "latency": "delays each chunk by `latency` plus or minus up to `jitter`; order is kept",

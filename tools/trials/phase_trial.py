@@ -1,6 +1,6 @@
 """The phase trial: a worker dies at each phase that a scenario's task reaches, and every seed must still pass.
 
-Answers to crash testing by enumeration, as ALICE does it for file systems. `python -m harness.kill_matrix.phase_trial
+Answers to crash testing by enumeration, as ALICE does it for file systems. `python -m tools.trials.phase_trial
 --seeds 1000 --jobs 2` tries it at level sim; with `--write FOLDER` the same runs become scenario files, for `floodmark
 run FOLDER --level spark --runs 10`. Invariant: a phase holds only if the kill happened in each of its runs, for one
 that met nobody is vacuous; which hit of a phase is fatal, the seed draws.

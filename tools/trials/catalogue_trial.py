@@ -1,7 +1,7 @@
 """The catalogue on trial at level sim: the reference must pass each scenario, the defect that it names must fail.
 
 Answers to Jepsen's self-tests of a workload: a scenario that convicts nobody shows nothing. `python -m
-harness.kill_matrix.catalogue_trial --write docs/reference/catalogue.md` writes the page. Invariant: a scenario
+tools.trials.catalogue_trial --write docs/reference/catalogue.md` writes the page. Invariant: a scenario
 passes its trial only if every seed of the reference passed and at least one of the named defect's was convicted by
 who is meant for it; one that cannot be run at sim is said to be untried, never to have passed.
 """
@@ -30,7 +30,7 @@ _SEEDS: Final = 10
 _OPENING: Final = """\
 # The catalogue on trial
 
-Made by `python -m harness.kill_matrix.catalogue_trial --write docs/reference/catalogue.md`; do not edit.
+Made by `python -m tools.trials.catalogue_trial --write docs/reference/catalogue.md`; do not edit.
 
 Each scenario at level sim with {seeds} seeds: the reference, which must pass every one, and the planted defect that
 the scenario names, which the invariants named for it must convict at least once. What each does: `floodmark list

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from harness.kill_matrix.phase_trial import killed_at, main, phases_of, shortened, try_phases
 from harness.runs.order import Order
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import load, load_many
@@ -16,6 +15,7 @@ from harness.scenario.model import Scenario
 from harness.scenario_parts.triggers import PHASES
 from harness.tests.simulated_run import verdict_on
 from harness.verdict import Outcome
+from tools.trials.phase_trial import killed_at, main, phases_of, shortened, try_phases
 
 SHIPPED = load(catalogue()["sessions-calm"])
 SHORT = {sink: shortened(SHIPPED, sink=sink) for sink in ("atomic", "two-phase", "idempotent")}

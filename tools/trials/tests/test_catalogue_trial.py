@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from harness.kill_matrix.catalogue_trial import main, page_text, try_catalogue
 from harness.scenario.catalogue import catalogue
+from tools.trials.catalogue_trial import main, page_text, try_catalogue
 
 _TEXT = """\
 scenario: small

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from harness.engine.stage import Stage
+    from harness.engine.stage import RunStage
     from harness.runs.outcome import RunOutcome
     from harness.scenario.model import Scenario
 
@@ -166,7 +166,7 @@ class Shared:
             run_id=run_id, report=self._folder, levels=level_named, world=self._world, proxy=self._proxy
         )
         self._stack = ExitStack()
-        self._stage: Stage | None = None
+        self._stage: RunStage | None = None
         self._outcomes: list[RunOutcome] = []
         self.environment_failed = False
         self.not_proven = 0
@@ -207,7 +207,7 @@ class Shared:
         """Why the runs got the world that they had."""
         return "; ".join(dict.fromkeys(outcome.world.why for outcome in self._outcomes))
 
-    def _opened(self) -> Stage:
+    def _opened(self) -> RunStage:
         """The stage, opened by the first run; its world starts with the first run that needs one."""
         from harness.engine.level import Observer, Stop
         from harness.engine.stage import open_stage

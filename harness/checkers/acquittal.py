@@ -80,7 +80,7 @@ def acquit(screen: Screen, checkers: Sequence[Invariant]) -> Acquittal:
     outs, owms = map(sum, zip(*(strand.visible() for strand in screen.strands.values()), strict=True))
     accounting = _accounting(screen, outs, owms)
     _short(account, accounting)
-    seen = _Seen(screen, outs)
+    seen = _Grounds(screen, outs)
     reasons = _not_claimed(_claims(account.header), seen.features)
     verdicts = {
         checker.name: _verdict(checker.name, reasons[checker.name], *seen.of(checker.name))
@@ -109,7 +109,7 @@ class _Features(NamedTuple):
     faults: bool
 
 
-class _Seen:
+class _Grounds:
     """Observed count and exposure of each invariant, from the screen's counters."""
 
     def __init__(self, screen: Screen, outs: int) -> None:

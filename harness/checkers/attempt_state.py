@@ -19,15 +19,15 @@ from typing import Any
 
 from msgspec import UNSET
 
-from harness.checkers.history_trace import Attempt, Settled
+from harness.checkers.history_trace import AttemptTrace, Settled
 from harness.checkers.inputs import AttemptInput, Element, Mark, RecordOf, SubtaskInput, elements_of
 from harness.checkers.outputs import outputs_by
 from harness.history.event import Dead, Event, Id, In, OfAttempt, Out, Owm, Res, Restore, W, Wm
 
 __all__ = [
+    "AttemptProgress",
     "AttemptSweep",
     "MarksLeft",
-    "Progress",
     "Readiness",
     "WatermarkSlots",
     "equal_replays",
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 
-class Progress:
+class AttemptProgress:
     """Which records of one attempt have an outcome so far, and which of their outputs have left."""
 
     def __init__(self, source: SubtaskInput) -> None:
@@ -210,7 +210,7 @@ class Readiness:
     def __init__(self, *, source: SubtaskInput, taken: AttemptInput, coalesces: bool) -> None:
         self._input = taken
         self._coalesces = coalesces
-        self._progress = Progress(source)
+        self._progress = AttemptProgress(source)
         self._came: dict[Mark, OfAttempt] = {}
         self._places: dict[W, list[int]] = {}
         """For each value the positions of its watermarks that have arrived, in rising order."""
@@ -295,10 +295,10 @@ class AttemptSweep:
     """Elements of one attempt that are open or have left, after each event."""
 
     def __init__(
-        self, attempt: Attempt, *, source: SubtaskInput, taken: AttemptInput, coalesces: bool
+        self, attempt: AttemptTrace, *, source: SubtaskInput, taken: AttemptInput, coalesces: bool
     ) -> None:
         self._input = taken
-        self._progress = Progress(source)
+        self._progress = AttemptProgress(source)
         self._coalesces = coalesces
         self._taken: set[Element] = set()
         self.open: dict[Element, None] = {}

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from harness.checkers.case import SubtaskView
-from harness.checkers.history_trace import Attempt
+from harness.checkers.history_trace import AttemptTrace
 from harness.checkers.inputs import RecordOf, elements_of
 from harness.checkers.invariant import Findings, Invariant
 from harness.history.event import Call, Close, Dead, Failed, Id, In, Kill, Out, Res, Restore
@@ -37,7 +37,7 @@ class CallsAndOutcomes(Invariant):
         anomalies: list[Anomaly] = []
         calls = 0
         for attempt in view.subtask.attempts.values():
-            walk = _Walk(view, attempt)
+            walk = _AttemptWalk(view, attempt)
             anomalies += walk.anomalies()
             anomalies += _late(view, attempt, walk.records)
             calls += sum(isinstance(event, Call) for event in attempt.events)
@@ -58,10 +58,10 @@ class _Calls:
     """Whether a final `res` or a `dead` was seen."""
 
 
-class _Walk:
+class _AttemptWalk:
     """One pass over the events of one attempt, in order."""
 
-    def __init__(self, view: SubtaskView, attempt: Attempt) -> None:
+    def __init__(self, view: SubtaskView, attempt: AttemptTrace) -> None:
         operator = view.case.header.operator
         self._attempt = attempt
         self._max_tries = operator.max_tries
@@ -151,7 +151,7 @@ class _Walk:
             yield _anomaly("early-timeout", res, say, *called)
 
 
-def _late(view: SubtaskView, attempt: Attempt, records: dict[Id, _Calls]) -> Iterator[Anomaly]:
+def _late(view: SubtaskView, attempt: AttemptTrace, records: dict[Id, _Calls]) -> Iterator[Anomaly]:
     """Records without a final outcome at their limit, though the attempt ran and no fault stalled it."""
     header = view.case.header
     timeout_ms = header.operator.timeout_ms
@@ -175,7 +175,7 @@ def _late(view: SubtaskView, attempt: Attempt, records: dict[Id, _Calls]) -> Ite
         yield _anomaly("late-timeout", first, say, *(() if final is None else (final.n,)))
 
 
-def _life_ended(view: SubtaskView, attempt: Attempt) -> float:
+def _life_ended(view: SubtaskView, attempt: AttemptTrace) -> float:
     """The time after which an attempt owes no outcome any more, in microseconds."""
     superseded = attempt.a < max(view.subtask.attempts)
     if superseded or any(isinstance(event, Close | Kill) for event in attempt.events):
@@ -184,7 +184,7 @@ def _life_ended(view: SubtaskView, attempt: Attempt) -> float:
     return 0 if last is None else last.t
 
 
-def _failed_at(attempt: Attempt) -> float:
+def _failed_at(attempt: AttemptTrace) -> float:
     reports = (event.t for event in attempt.events if isinstance(event, Failed))
     return min(reports, default=float("inf"))
 

@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Iterator
 from itertools import islice
 
-from harness.checkers.attempt_state import Progress, WatermarkSlots
+from harness.checkers.attempt_state import AttemptProgress, WatermarkSlots
 from harness.checkers.case import SubtaskView
-from harness.checkers.history_trace import Attempt
+from harness.checkers.history_trace import AttemptTrace
 from harness.checkers.inputs import AttemptInput, Mark, elements_of
 from harness.checkers.invariant import Findings, Invariant
 from harness.history.event import Call, Dead, Id, In, OfAttempt, Out, Owm, Res, Restore, Wm
@@ -43,7 +43,7 @@ class Capacity(Invariant):
         return Findings(anomalies=tuple(anomalies), observed=calls, exposed=calls > 0)
 
 
-def _of_attempt(view: SubtaskView, attempt: Attempt, taken: AttemptInput) -> Iterator[Anomaly]:
+def _of_attempt(view: SubtaskView, attempt: AttemptTrace, taken: AttemptInput) -> Iterator[Anomaly]:
     capacity = view.case.header.operator.capacity
     in_flight, entrance = _InFlight(view, taken), _Entrance()
     for event in attempt.events:
@@ -94,7 +94,7 @@ class _InFlight:
     def __init__(self, view: SubtaskView, taken: AttemptInput) -> None:
         operator = view.case.header.operator
         self._taken = taken
-        self._progress = Progress(view.source)
+        self._progress = AttemptProgress(view.source)
         self._called: dict[Id, Call] = {}
         self._open: dict[Id, Call] = {}
         self._oldest: deque[Call] = deque()

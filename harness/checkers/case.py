@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from harness.checkers.history_trace import Subtask, Trace
+from harness.checkers.history_trace import SubtaskTrace, Trace
 from harness.checkers.inputs import AttemptInput, SubtaskInput, positions_of_emissions
 from harness.checkers.outputs import Chain, Checkpoints, ExpectedOutputs, Shown, effective_output
 from harness.history.event import Owm
@@ -21,7 +21,7 @@ __all__ = ["Case", "SubtaskView"]
 class SubtaskView:
     """One subtask and the values derived from its events."""
 
-    def __init__(self, subtask: Subtask, case: Case) -> None:
+    def __init__(self, subtask: SubtaskTrace, case: Case) -> None:
         self.subtask = subtask
         self.case = case
         self.s = subtask.s
@@ -96,6 +96,6 @@ class Case:
         return any(view.source.watermarks or _emits_a_watermark(view.subtask) for view in self.views)
 
 
-def _emits_a_watermark(subtask: Subtask) -> bool:
+def _emits_a_watermark(subtask: SubtaskTrace) -> bool:
     emissions = (e for attempt in subtask.attempts.values() for e in attempt.emissions)
     return any(isinstance(emission, Owm) for emission in emissions)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from harness.checkers.attempt_state import AttemptSweep, misordered
 from harness.checkers.case import SubtaskView
-from harness.checkers.history_trace import Attempt
+from harness.checkers.history_trace import AttemptTrace
 from harness.checkers.inputs import Element, Mark, elements_of
 from harness.checkers.invariant import Findings, Invariant
 from harness.history.event import Snap
@@ -39,7 +39,7 @@ class CheckpointCut(Invariant):
         return Findings(anomalies=tuple(anomalies), observed=len(completions), exposed=bool(completions))
 
 
-def _cuts_of(view: SubtaskView, attempt: Attempt) -> Iterator[Anomaly]:
+def _cuts_of(view: SubtaskView, attempt: AttemptTrace) -> Iterator[Anomaly]:
     coalesces = view.case.header.operator.coalesces_watermarks
     sweep = AttemptSweep(attempt, source=view.source, taken=view.inputs[attempt.a], coalesces=coalesces)
     for event in attempt.events:
@@ -147,7 +147,7 @@ def _incomplete(view: SubtaskView) -> Iterator[Anomaly]:
         ((attempt.start.n, attempt) for attempt in view.subtask.attempts.values() if attempt.start),
         key=lambda pair: pair[0],
     )
-    running: Attempt | None = None
+    running: AttemptTrace | None = None
     for done in view.case.trace.dones:
         while starts and starts[0][0] < done.n:
             running = starts.pop(0)[1]

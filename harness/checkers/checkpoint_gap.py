@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from harness.checkers.case import Case, SubtaskView
-from harness.checkers.history_trace import Subtask
+from harness.checkers.history_trace import SubtaskTrace
 from harness.checkers.invariant import Findings, Invariant
 from harness.history.event import Commit, Done, End, Event
 from harness.verdict import Anomaly
@@ -69,7 +69,7 @@ class _Point(NamedTuple):
 
 def _judged(
     case: Case,
-    subtasks: Sequence[Subtask],
+    subtasks: Sequence[SubtaskTrace],
     completions: Sequence[Commit | Done],
     *,
     s: int | None,

@@ -15,7 +15,7 @@ from itertools import accumulate
 from msgspec import UNSET
 
 from harness.checkers.case import Case, SubtaskView
-from harness.checkers.history_trace import Attempt
+from harness.checkers.history_trace import AttemptTrace
 from harness.checkers.invariant import Findings, Invariant
 from harness.history.event import Commit
 from harness.verdict import Anomaly
@@ -89,7 +89,7 @@ def _early(view: SubtaskView) -> Iterator[Anomaly]:
 class _Allowed:
     """From which event on the epochs of an attempt may be committed; a later checkpoint of it allows them too."""
 
-    def __init__(self, attempt: Attempt, first_done: Mapping[int, int]) -> None:
+    def __init__(self, attempt: AttemptTrace, first_done: Mapping[int, int]) -> None:
         cuts = sorted(attempt.cuts, key=lambda cut: cut.snap.c)
         self._numbers = [cut.snap.c for cut in cuts]
         since = [max(first_done.get(cut.snap.c, math.inf), cut.snap.n) for cut in cuts]

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from msgspec import UNSET
 
 from harness.checkers.case import SubtaskView
-from harness.checkers.history_trace import Attempt
+from harness.checkers.history_trace import AttemptTrace
 from harness.checkers.invariant import Findings, Invariant
 from harness.history.event import Close, Dead, Failed, Id, Kill, Res
 from harness.history.values import shown
@@ -61,7 +61,7 @@ def _fails(event: object) -> bool:
 class _Ends:
     """The failures and dead letters that an attempt reported, and how it ended."""
 
-    def __init__(self, view: SubtaskView, attempt: Attempt) -> None:
+    def __init__(self, view: SubtaskView, attempt: AttemptTrace) -> None:
         self.dead: dict[Id, Dead] = {}
         """The last dead letter of each record."""
         self.failed: dict[Id, Failed] = {}

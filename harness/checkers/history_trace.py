@@ -34,13 +34,13 @@ from harness.history.event import (
 )
 from harness.history.header import Header
 
-__all__ = ["Attempt", "Cut", "Settled", "Subtask", "Trace"]
+__all__ = ["AttemptTrace", "Settled", "SnapshotCut", "SubtaskTrace", "Trace"]
 
 Settled = Res | Dead
 """An event that can be the outcome of a record in an attempt."""
 
 
-class Cut(NamedTuple):
+class SnapshotCut(NamedTuple):
     """A snap and its epoch: the slice `since:emitted` of its attempt's emissions."""
 
     snap: Snap
@@ -48,7 +48,7 @@ class Cut(NamedTuple):
     emitted: int
 
 
-class Attempt:
+class AttemptTrace:
     """The events of one attempt of one subtask. Mutable."""
 
     def __init__(self, s: int, a: int) -> None:
@@ -58,7 +58,7 @@ class Attempt:
         self.restore: Restore | None = None
         self.events: list[OfAttempt] = []
         self.emissions: list[Emission] = []
-        self.cuts: list[Cut] = []
+        self.cuts: list[SnapshotCut] = []
         self.outcomes: dict[Id, Settled] = {}
         """The earliest final `res` or `dead` of each record."""
         self.ended: int | None = None
@@ -73,7 +73,7 @@ class Attempt:
                 self.outcomes.setdefault(event.id, event)
             case Snap():
                 since = self.cuts[-1].emitted if self.cuts else 0
-                self.cuts.append(Cut(event, since, len(self.emissions)))
+                self.cuts.append(SnapshotCut(event, since, len(self.emissions)))
             case Start():
                 self.start = event
             case Restore():
@@ -89,22 +89,22 @@ class Attempt:
             self.file(event)
 
 
-class Subtask:
+class SubtaskTrace:
     """The attempts and commits of one subtask. Mutable."""
 
     def __init__(self, s: int) -> None:
         self.s = s
-        self.attempts: dict[int, Attempt] = {}
+        self.attempts: dict[int, AttemptTrace] = {}
         self.commits: list[Commit] = []
 
-    def attempt(self, a: int) -> Attempt:
+    def attempt(self, a: int) -> AttemptTrace:
         """Attempt `a`; created on first use."""
         if a not in self.attempts:
-            self.attempts[a] = Attempt(self.s, a)
+            self.attempts[a] = AttemptTrace(self.s, a)
         return self.attempts[a]
 
     @property
-    def last(self) -> Attempt | None:
+    def last(self) -> AttemptTrace | None:
         """The highest attempt; None if the subtask has only commits."""
         return self.attempts[max(self.attempts)] if self.attempts else None
 
@@ -114,7 +114,7 @@ class Trace:
 
     def __init__(self, header: Header) -> None:
         self.header = header
-        self.subtasks: dict[int, Subtask] = {}
+        self.subtasks: dict[int, SubtaskTrace] = {}
         self.dones: list[Done] = []
         self.aborts: list[Abort] = []
         self.retires: list[Retire] = []
@@ -173,7 +173,7 @@ class Trace:
         if self.last is None or (later.last is not None and later.last.n > self.last.n):
             self.last = later.last
 
-    def _subtask(self, s: int) -> Subtask:
+    def _subtask(self, s: int) -> SubtaskTrace:
         if s not in self.subtasks:
-            self.subtasks[s] = Subtask(s)
+            self.subtasks[s] = SubtaskTrace(s)
         return self.subtasks[s]

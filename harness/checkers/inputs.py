@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from msgspec import UNSET, UnsetType
 
-from harness.checkers.history_trace import Attempt, Subtask
+from harness.checkers.history_trace import AttemptTrace, SubtaskTrace
 from harness.history.event import Emission, Id, In, Out, Owm, W, Wm
 
 __all__ = [
@@ -63,7 +63,7 @@ class Taken(NamedTuple):
 class SubtaskInput:
     """The source of one subtask, over all attempts: records by id, watermarks by position."""
 
-    def __init__(self, subtask: Subtask) -> None:
+    def __init__(self, subtask: SubtaskTrace) -> None:
         self.records: dict[Id, Taken] = {}
         self.watermarks: dict[int, Wm] = {}
         for attempt in subtask.attempts.values():
@@ -132,11 +132,11 @@ def elements_of(given: Sequence[Mapping[str, Any]]) -> Iterator[Element]:
 class AttemptInput:
     """The input of one attempt over its whole life: what it restored, then what it took from its source.
 
-    A restored record that the subtask never took in belongs to the input and has no position. `Progress` tells
-    the state of a record at a given event.
+    A restored record that the subtask never took in belongs to the input and has no position.
+    `AttemptProgress` tells the state of a record at a given event.
     """
 
-    def __init__(self, attempt: Attempt, source: SubtaskInput) -> None:
+    def __init__(self, attempt: AttemptTrace, source: SubtaskInput) -> None:
         self._source = source
         self.records: dict[Id, int | None] = {}
         marks: dict[Mark, None] = {}

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from msgspec import UNSET
 
 from harness.checkers.case import Case
-from harness.checkers.history_trace import Attempt
+from harness.checkers.history_trace import AttemptTrace
 from harness.checkers.invariant import Findings, Invariant
 from harness.history.event import Call, Id, Res
 from harness.history.values import identity, shown
@@ -48,7 +48,7 @@ class Integrity(Invariant):
         return Findings(anomalies=(*_reused(asked, first), *foreign), observed=answers, exposed=True)
 
 
-def _attempts(case: Case) -> Iterator[Attempt]:
+def _attempts(case: Case) -> Iterator[AttemptTrace]:
     return (attempt for view in case.views for attempt in view.subtask.attempts.values())
 
 
@@ -60,7 +60,7 @@ def _reused(asked: Sequence[Call], first: dict[Hashable, Call]) -> Iterator[Anom
             yield Anomaly(kind="nonce-reused", s=call.s, id=call.id, events=events, say=say)
 
 
-def _foreign(attempt: Attempt, first: dict[Hashable, Call]) -> Iterator[Anomaly]:
+def _foreign(attempt: AttemptTrace, first: dict[Hashable, Call]) -> Iterator[Anomaly]:
     own: dict[tuple[Id, int], dict[Hashable, Call]] = {}
     for call in attempt.events:
         if isinstance(call, Call) and call.nonce is not UNSET:

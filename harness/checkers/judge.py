@@ -26,7 +26,7 @@ from harness.history.event import Event, Out, Owm
 from harness.history.fast_files import open_fast
 from harness.history.fast_read import FastHistory, NotOrdinary
 from harness.history.header import Header
-from harness.history.read import Breach, HistoryReader, open_history
+from harness.history.read import FormatBreach, HistoryReader, open_history
 from harness.history.strict_json import integers_of_any_length
 from harness.history.text import COLUMNAR, Chunks, Line, numbered
 from harness.verdict import INVARIANTS, InvariantVerdict, Judgement, Outcome, worst
@@ -79,7 +79,7 @@ EXACT_BELOW = 256 * 1024
 class Malformed:
     """A file that breaks the format, with every breach and its line; no checker ran."""
 
-    breaches: tuple[Breach, ...]
+    breaches: tuple[FormatBreach, ...]
     warnings: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:

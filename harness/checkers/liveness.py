@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from harness.checkers.attempt_state import MarksLeft, Progress
+from harness.checkers.attempt_state import AttemptProgress, MarksLeft
 from harness.checkers.case import Case, SubtaskView
-from harness.checkers.history_trace import Attempt
+from harness.checkers.history_trace import AttemptTrace
 from harness.checkers.inputs import Element, Mark, RecordOf, elements_of
 from harness.checkers.invariant import Findings, Invariant
 from harness.history.event import GiveUp, In, Owm, Restore, Wm
@@ -103,7 +103,7 @@ def _first_unresolved(view: SubtaskView, until: int) -> _Came | None:
         return None
     taken = view.inputs[attempt.a]
     coalesces = view.case.header.operator.coalesces_watermarks
-    progress, left = Progress(view.source), MarksLeft(taken, coalesces=coalesces)
+    progress, left = AttemptProgress(view.source), MarksLeft(taken, coalesces=coalesces)
     for event in attempt.events:
         if event.n > until:
             break
@@ -119,7 +119,7 @@ def _first_unresolved(view: SubtaskView, until: int) -> _Came | None:
     return None
 
 
-def _arrivals(view: SubtaskView, attempt: Attempt, until: int) -> Iterator[_Came]:
+def _arrivals(view: SubtaskView, attempt: AttemptTrace, until: int) -> Iterator[_Came]:
     for event in attempt.events:
         if event.n > until:
             return

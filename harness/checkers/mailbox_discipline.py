@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from msgspec import UNSET
 
 from harness.checkers.case import SubtaskView
-from harness.checkers.history_trace import Attempt
+from harness.checkers.history_trace import AttemptTrace
 from harness.checkers.invariant import Findings, Invariant
 from harness.history.event import Call, Close, Emission, Id, Out, Owm, Res, Snap
 from harness.history.values import shown
@@ -58,7 +58,7 @@ def _foreign(acts: list[_Act]) -> Iterator[Anomaly]:
             yield _anomaly("foreign-thread", act, say, own.n)
 
 
-def _outside_life(attempt: Attempt, acts: list[_Act]) -> Iterator[Anomaly]:
+def _outside_life(attempt: AttemptTrace, acts: list[_Act]) -> Iterator[Anomaly]:
     start = attempt.start
     closed = next((event for event in attempt.events if isinstance(event, Close)), None)
     for act in acts:

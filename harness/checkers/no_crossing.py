@@ -11,9 +11,9 @@ import math
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 
-from harness.checkers.attempt_state import Progress
+from harness.checkers.attempt_state import AttemptProgress
 from harness.checkers.case import Case, SubtaskView
-from harness.checkers.history_trace import Attempt
+from harness.checkers.history_trace import AttemptTrace
 from harness.checkers.inputs import AttemptInput
 from harness.checkers.invariant import Findings, Invariant
 from harness.history.event import Id, Owm
@@ -43,8 +43,8 @@ class NoCrossing(Invariant):
         return Findings(exposed=case.watermarks_seen)
 
 
-def _crossed(view: SubtaskView, attempt: Attempt, taken: AttemptInput) -> Iterator[Anomaly]:
-    progress = Progress(view.source)
+def _crossed(view: SubtaskView, attempt: AttemptTrace, taken: AttemptInput) -> Iterator[Anomaly]:
+    progress = AttemptProgress(view.source)
     known = enumerate(taken.records.items())
     ahead = [(pos, order, record) for order, (record, pos) in known if pos is not None]
     heapify(ahead)
@@ -65,7 +65,7 @@ def _crossed(view: SubtaskView, attempt: Attempt, taken: AttemptInput) -> Iterat
                 yield _anomaly(view, attempt, entry[2], event)
 
 
-def _anomaly(view: SubtaskView, attempt: Attempt, record: Id, owm: Owm) -> Anomaly:
+def _anomaly(view: SubtaskView, attempt: AttemptTrace, record: Id, owm: Owm) -> Anomaly:
     taken = view.source.records.get(record)
     return Anomaly(
         kind="crossed",

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.checkers.case import Case, SubtaskView
-from harness.checkers.history_trace import Attempt
+from harness.checkers.history_trace import AttemptTrace
 from harness.checkers.inputs import Mark, elements_of
 from harness.checkers.invariant import Findings, Invariant
 from harness.checkers.outputs import Shown
@@ -40,7 +40,7 @@ class NoPhantomWatermark(Invariant):
         return Findings(exposed=case.watermarks_seen)
 
 
-def _phantoms(attempt: Attempt) -> Iterator[Anomaly]:
+def _phantoms(attempt: AttemptTrace) -> Iterator[Anomaly]:
     come: set[W] = set()
     for event in attempt.events:
         match event:

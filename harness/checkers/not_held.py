@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from harness.checkers.attempt_state import Readiness
 from harness.checkers.case import Case, SubtaskView
-from harness.checkers.history_trace import Attempt
+from harness.checkers.history_trace import AttemptTrace
 from harness.checkers.invariant import Findings, Invariant
 from harness.history.event import OfAttempt, Owm
 from harness.history.values import shown
@@ -63,7 +63,7 @@ def _lost(view: SubtaskView) -> Iterator[Anomaly]:
             yield Anomaly(kind="watermark-lost", s=view.s, w=wm.w, events=(wm.n,), say=say)
 
 
-def _held(view: SubtaskView, attempt: Attempt, bound_ms: int) -> Iterator[Anomaly]:
+def _held(view: SubtaskView, attempt: AttemptTrace, bound_ms: int) -> Iterator[Anomaly]:
     coalesces = view.case.header.operator.coalesces_watermarks
     readiness = Readiness(source=view.source, taken=view.inputs[attempt.a], coalesces=coalesces)
     for event in attempt.events:

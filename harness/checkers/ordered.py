@@ -30,14 +30,14 @@ class Ordered(Invariant):
 
     def examine(self, view: SubtaskView) -> Findings:
         """Each `out` of O* that is out of order."""
-        walk = _Walk(view)
+        walk = _OrderWalk(view)
         results = sum(isinstance(entry.emission, Out) for entry in view.output)
         for index in range(len(view.output)):
             walk.step(index)
         return Findings(anomalies=tuple(walk.found.values()), observed=results, exposed=results > 0)
 
 
-class _Walk:
+class _OrderWalk:
     """One pass over O*; compares each result with what stands before and after it. Mutable."""
 
     def __init__(self, view: SubtaskView) -> None:

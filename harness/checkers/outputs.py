@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, assert_never
 
 from msgspec import UNSET, UnsetType
 
-from harness.checkers.history_trace import Attempt, Cut, Settled, Subtask
+from harness.checkers.history_trace import AttemptTrace, Settled, SnapshotCut, SubtaskTrace
 from harness.checkers.inputs import SubtaskInput
 from harness.history.event import Commit, Dead, Done, Emission, Id, Out, Res, Retire
 from harness.history.header import Sink
@@ -35,10 +35,10 @@ class Checkpoints:
     """The snaps of one subtask, and which of them were completed, committed or restored."""
 
     def __init__(
-        self, subtask: Subtask, *, sink: Sink, dones: Sequence[Done], retires: Sequence[Retire]
+        self, subtask: SubtaskTrace, *, sink: Sink, dones: Sequence[Done], retires: Sequence[Retire]
     ) -> None:
         self._subtask = subtask
-        self._cuts: dict[int, list[Cut]] = {}
+        self._cuts: dict[int, list[SnapshotCut]] = {}
         for attempt in sorted(subtask.attempts.values(), key=lambda attempt: -attempt.a):
             for cut in attempt.cuts:
                 self._cuts.setdefault(cut.snap.c, []).append(cut)
@@ -52,7 +52,7 @@ class Checkpoints:
 
     def cut_before(
         self, c: int, n: int, *, attempt: int | None = None, below: int | None = None
-    ) -> Cut | None:
+    ) -> SnapshotCut | None:
         """The snap of checkpoint `c` before event `n`: by `attempt`, else by the highest attempt (below `below`)."""
         for cut in self._cuts.get(c, ()):
             named = attempt is None or cut.snap.a == attempt
@@ -60,12 +60,12 @@ class Checkpoints:
                 return cut
         return None
 
-    def cut_committed(self, commit: Commit) -> Cut | None:
+    def cut_committed(self, commit: Commit) -> SnapshotCut | None:
         """The snap whose epoch a commit makes visible."""
         named = None if commit.a is UNSET else commit.a
         return self.cut_before(commit.c, commit.n, attempt=named)
 
-    def cut_restored(self, attempt: Attempt) -> Cut | None:
+    def cut_restored(self, attempt: AttemptTrace) -> SnapshotCut | None:
         """The snap that an attempt starts from; None if it starts empty, or no such snap exists."""
         if attempt.start is None or attempt.start.from_ is None:
             return None
@@ -96,8 +96,8 @@ class Checkpoints:
 class Chain:
     """The last attempt, and the attempts before it, linked by the snaps that were restored."""
 
-    def __init__(self, subtask: Subtask, checkpoints: Checkpoints) -> None:
-        self.links: list[tuple[Attempt, Cut | None]] = []
+    def __init__(self, subtask: SubtaskTrace, checkpoints: Checkpoints) -> None:
+        self.links: list[tuple[AttemptTrace, SnapshotCut | None]] = []
         """From the earliest to the last attempt, each with the snap that the next one restored; None for the last."""
         attempt, cut = subtask.last, None
         while attempt is not None:
@@ -131,7 +131,9 @@ class Shown(NamedTuple):
         return (self.emission.n,) if self.commit is None else (self.emission.n, self.commit)
 
 
-def effective_output(subtask: Subtask, *, sink: Sink, checkpoints: Checkpoints, chain: Chain) -> list[Shown]:
+def effective_output(
+    subtask: SubtaskTrace, *, sink: Sink, checkpoints: Checkpoints, chain: Chain
+) -> list[Shown]:
     """The effective output O* of the subtask, by the kind of sink."""
     match sink:
         case "append":
@@ -151,7 +153,7 @@ def _kept(chain: Chain) -> Iterator[Shown]:
         yield from map(Shown, attempt.emissions[:until])
 
 
-def _committed(subtask: Subtask, checkpoints: Checkpoints) -> Iterator[Shown]:
+def _committed(subtask: SubtaskTrace, checkpoints: Checkpoints) -> Iterator[Shown]:
     for commit in subtask.commits:
         if (cut := checkpoints.cut_committed(commit)) is not None:
             epoch = subtask.attempts[cut.snap.a].emissions[cut.since : cut.emitted]
@@ -194,7 +196,9 @@ class Expectation(NamedTuple):
 class ExpectedOutputs:
     """The expectation of each record of a subtask, computed on first use."""
 
-    def __init__(self, subtask: Subtask, *, source: SubtaskInput, output: list[Shown], chain: Chain) -> None:
+    def __init__(
+        self, subtask: SubtaskTrace, *, source: SubtaskInput, output: list[Shown], chain: Chain
+    ) -> None:
         self._subtask = subtask
         self._source = source
         self._first: dict[Id, int] = {}

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from harness.checkers.attempt_state import equal_replays
 from harness.checkers.case import Case, SubtaskView
-from harness.checkers.history_trace import Attempt
+from harness.checkers.history_trace import AttemptTrace
 from harness.checkers.inputs import elements_of
 from harness.checkers.invariant import Findings, Invariant
 from harness.history.event import In, Snap, Start, Wm
@@ -40,7 +40,7 @@ class RestoreEquivalence(Invariant):
         return Findings(anomalies=anomalies, observed=len(restarts), exposed=bool(restarts))
 
 
-def _restarts(view: SubtaskView) -> Iterator[tuple[Attempt, Start, int]]:
+def _restarts(view: SubtaskView) -> Iterator[tuple[AttemptTrace, Start, int]]:
     for attempt in view.subtask.attempts.values():
         start = attempt.start
         if start is not None and start.from_ is not None:
@@ -50,7 +50,7 @@ def _restarts(view: SubtaskView) -> Iterator[tuple[Attempt, Start, int]]:
 class _Restart:
     """One attempt that starts from checkpoint `c`."""
 
-    def __init__(self, view: SubtaskView, attempt: Attempt, start: Start, c: int) -> None:
+    def __init__(self, view: SubtaskView, attempt: AttemptTrace, start: Start, c: int) -> None:
         self._view = view
         self._attempt = attempt
         self._start = start

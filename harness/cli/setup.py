@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from harness.world.setup.provision import Provision, Step
+    from harness.world.setup.provision import Provision, ProvisionStep
 
 __all__ = ["setup"]
 
@@ -59,13 +59,13 @@ def setup(*, world: str, offline_images: bool, oracle: bool, proxy: str, rebuild
             click.echo(str(step))
 
 
-def _oracle(task: Provision) -> Iterator[Step]:
+def _oracle(task: Provision) -> Iterator[ProvisionStep]:
     from harness.oracle.provide import provide_oracle
 
     yield from provide_oracle(task)
 
 
-def _steps(task: Provision, *, world: str, offline_images: bool, toxiproxy: bool) -> Iterator[Step]:
+def _steps(task: Provision, *, world: str, offline_images: bool, toxiproxy: bool) -> Iterator[ProvisionStep]:
     from harness.world.containers import find_engine
     from harness.world.setup.provision import provide_local_world
 

@@ -16,7 +16,7 @@ import msgspec
 
 from harness.choices import Choices
 from harness.clock import REAL_CLOCK, Clock, Deadline
-from harness.database.epoch import Part, PassedOver, Restored, SavedEpoch, SinkLost
+from harness.database.epoch import CheckpointPart, PassedOver, Restored, SavedEpoch, SinkLost
 from harness.database.store_files import Files
 from harness.database.transactions import Backoff
 
@@ -138,7 +138,7 @@ class CheckpointStore:
         part = msgspec.json.decode(body, type=_Body)
         return SavedEpoch(epoch=part.checkpoint, position=part.position, elements=part.elements)
 
-    def restore(self, parts: Sequence[Part], *, committed: int) -> Restored:
+    def restore(self, parts: Sequence[CheckpointPart], *, committed: int) -> Restored:
         """Restore the newest readable part of `parts` (completed checkpoints, newest first).
 
         Never restores a checkpoint older than epoch `committed`, whose outputs are already visible: a replay

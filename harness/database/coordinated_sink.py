@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.database.epoch import Attempt, Part, Restore
+from harness.database.epoch import CheckpointPart, RestoreFromStore, Takeover
 from harness.database.subtask_writer import SubtaskWriter
 
 __all__ = ["PARTS_KEPT", "CoordinatedSink", "IdempotentSink"]
@@ -25,7 +25,7 @@ class CoordinatedSink(SubtaskWriter):
     Call `take_over` first.
     """
 
-    def take_over(self, *, now_ms: int, restore: Restore) -> Attempt:
+    def take_over(self, *, now_ms: int, restore: RestoreFromStore) -> Takeover:
         """Fence all earlier attempts, then restore; no earlier attempt can commit in between."""
         token, origin_ms = self.retry_until_settled(
             lambda cursor: self._raise_token(cursor, now_ms), "take over the subtask"
@@ -34,7 +34,7 @@ class CoordinatedSink(SubtaskWriter):
         parts = self.retry_until_settled(self._parts, "read which checkpoints are complete")
         committed = self.retry_until_settled(self.floor, "read what is committed")
         restored = restore(parts, committed=committed)
-        return Attempt(
+        return Takeover(
             number=token, origin_ms=origin_ms, saved=restored.saved, passed_over=restored.passed_over
         )
 
@@ -43,14 +43,16 @@ class CoordinatedSink(SubtaskWriter):
         cursor.connection.commit()
         return taken
 
-    def _parts(self, cursor: Any) -> list[Part]:
+    def _parts(self, cursor: Any) -> list[CheckpointPart]:
         """This subtask's parts of completed checkpoints that may be restored, newest first."""
         cursor.execute(
             "SELECT ack.epoch, ack.token, ack.file FROM ack JOIN completed ON completed.epoch = ack.epoch"
             " WHERE ack.subtask = %s ORDER BY ack.epoch DESC LIMIT %s",
             (self.subtask, PARTS_KEPT),
         )
-        parts = [Part(epoch=epoch, token=token, file=file) for epoch, token, file in cursor.fetchall()]
+        parts = [
+            CheckpointPart(epoch=epoch, token=token, file=file) for epoch, token, file in cursor.fetchall()
+        ]
         cursor.connection.rollback()
         return parts
 
@@ -59,7 +61,7 @@ class CoordinatedSink(SubtaskWriter):
         del cursor
         return 0
 
-    def settle_leftovers(self, restored: int) -> list[Part]:
+    def settle_leftovers(self, restored: int) -> list[CheckpointPart]:
         """Roll back what earlier attempts prepared outside checkpoint `restored`; returns what it holds, for `show`."""
         del restored
         return []
@@ -86,7 +88,7 @@ class CoordinatedSink(SubtaskWriter):
         """The newest completed checkpoint (0: none yet); None if the database does not answer now."""
         return self.transactions.once(_newest_completed)
 
-    def show(self, part: Part) -> None:
+    def show(self, part: CheckpointPart) -> None:
         """Checkpoint `part.epoch` is complete: make its outputs visible, unless they are already."""
 
     def end(self) -> None:

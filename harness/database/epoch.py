@@ -13,17 +13,17 @@ from typing import Any, Protocol
 import msgspec
 
 __all__ = [
-    "Attempt",
+    "CheckpointPart",
     "DeadRow",
     "Fenced",
     "OpenEpoch",
-    "Part",
     "PassedOver",
-    "Restore",
+    "RestoreFromStore",
     "Restored",
     "SavedEpoch",
     "Sink",
     "SinkLost",
+    "Takeover",
     "Visible",
 ]
 
@@ -46,7 +46,7 @@ class SavedEpoch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class CheckpointPart:
     """A subtask's part of a checkpoint: acknowledged by attempt `token`, stored in `file`."""
 
     epoch: int
@@ -72,15 +72,15 @@ class Restored:
     passed_over: tuple[PassedOver, ...]
 
 
-class Restore(Protocol):
+class RestoreFromStore(Protocol):
     """The function by which a sink restores from the store."""
 
-    def __call__(self, parts: Sequence[Part], *, committed: int) -> Restored:
+    def __call__(self, parts: Sequence[CheckpointPart], *, committed: int) -> Restored:
         """The newest readable part of `parts`, none older than epoch `committed`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class Takeover:
     """The result of taking over a subtask: the attempt's number (its fencing token) and the snapshot to resume from."""
 
     number: int

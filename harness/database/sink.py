@@ -11,7 +11,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from harness.database.epoch import Attempt, SavedEpoch
+from harness.database.epoch import SavedEpoch, Takeover
 from harness.database.subtask_writer import SubtaskWriter
 
 __all__ = ["EpochSink"]
@@ -20,15 +20,15 @@ __all__ = ["EpochSink"]
 class EpochSink(SubtaskWriter):
     """The sink of one attempt of a subtask. Call `take_over` first."""
 
-    def take_over(self, *, now_ms: int) -> Attempt:
+    def take_over(self, *, now_ms: int) -> Takeover:
         """Fence all earlier attempts, then read the last epoch; no earlier attempt can commit in between."""
-        attempt: Attempt = self.retry_until_settled(
+        attempt: Takeover = self.retry_until_settled(
             lambda cursor: self._take_over(cursor, now_ms), "take over the subtask"
         )
         self.token = attempt.number
         return attempt
 
-    def _take_over(self, cursor: Any, now_ms: int) -> Attempt:
+    def _take_over(self, cursor: Any, now_ms: int) -> Takeover:
         token, origin_ms = self.fence_off(cursor, now_ms)
         cursor.execute(
             "SELECT epoch, pos, elements FROM epoch WHERE subtask = %s ORDER BY epoch DESC LIMIT 1",
@@ -37,7 +37,7 @@ class EpochSink(SubtaskWriter):
         row = cursor.fetchone()
         saved = row and SavedEpoch(epoch=row[0], position=row[1], elements=json.loads(row[2]))
         cursor.connection.commit()
-        return Attempt(number=token, origin_ms=origin_ms, saved=saved or None)
+        return Takeover(number=token, origin_ms=origin_ms, saved=saved or None)
 
     def commit(self, epoch: int, *, position: int, elements: Sequence[dict[str, Any]]) -> None:
         """Fence check, outputs, snapshot and epoch row in one transaction.

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from harness.database.coordinated_sink import CoordinatedSink
-from harness.database.epoch import Part, SinkLost
+from harness.database.epoch import CheckpointPart, SinkLost
 from harness.database.transactions import NO_SUCH_BRANCH, code_of
 
 __all__ = ["BranchLost", "TwoPhaseSink", "branches_of", "roll_back_branches"]
@@ -55,11 +55,11 @@ class TwoPhaseSink(CoordinatedSink):
             self.transactions.close()  # closing the session makes the server roll back an unprepared branch
             raise
 
-    def show(self, part: Part) -> None:
+    def show(self, part: CheckpointPart) -> None:
         """Commit the branch. Raises `Fenced`, `BranchLost`, `SinkLost`."""
         self.retry_until_settled(lambda cursor: self._commit(cursor, part), f"commit epoch {part.epoch}")
 
-    def _commit(self, cursor: Any, part: Part) -> None:
+    def _commit(self, cursor: Any, part: CheckpointPart) -> None:
         self.check_fence(cursor)
         is_committed = self.has_epoch(cursor, part.epoch)
         cursor.connection.rollback()
@@ -78,17 +78,17 @@ class TwoPhaseSink(CoordinatedSink):
                 )
                 raise BranchLost(message) from error
 
-    def prepared(self) -> list[Part]:
+    def prepared(self) -> list[CheckpointPart]:
         """The prepared branches of this subtask, of every attempt."""
         return self.retry_until_settled(self._branches, "read which branches are prepared")
 
-    def roll_back(self, part: Part) -> None:
+    def roll_back(self, part: CheckpointPart) -> None:
         """Roll the branch back; no effect if it is gone. Raises `Fenced`, `SinkLost`."""
         self.retry_until_settled(
             lambda cursor: self._take_back(cursor, part), f"roll back epoch {part.epoch}"
         )
 
-    def _take_back(self, cursor: Any, part: Part) -> None:
+    def _take_back(self, cursor: Any, part: CheckpointPart) -> None:
         self.check_fence(cursor)
         cursor.connection.rollback()
         _roll_back(cursor, self._xid(part.epoch, part.token))
@@ -100,7 +100,7 @@ class TwoPhaseSink(CoordinatedSink):
         cursor.connection.rollback()
         return newest
 
-    def settle_leftovers(self, restored: int) -> list[Part]:
+    def settle_leftovers(self, restored: int) -> list[CheckpointPart]:
         """Roll back the branches that earlier attempts prepared and checkpoint `restored` does not contain.
 
         Returns those that it contains and that are still prepared, in order, for `show`.
@@ -109,7 +109,7 @@ class TwoPhaseSink(CoordinatedSink):
             lambda cursor: self._settle(cursor, restored), "settle what earlier attempts left"
         )
 
-    def _settle(self, cursor: Any, restored: int) -> list[Part]:
+    def _settle(self, cursor: Any, restored: int) -> list[CheckpointPart]:
         cursor.execute(
             "SELECT epoch, token FROM ack WHERE subtask = %s AND epoch <= %s", (self.subtask, restored)
         )
@@ -123,10 +123,10 @@ class TwoPhaseSink(CoordinatedSink):
                 _roll_back(cursor, self._xid(branch.epoch, branch.token))
         return sorted(to_show, key=lambda part: part.epoch)
 
-    def _branches(self, cursor: Any) -> list[Part]:
+    def _branches(self, cursor: Any) -> list[CheckpointPart]:
         """The prepared branches of this subtask, of every attempt."""
         return [
-            Part(epoch=int(epoch), token=int(token), file=_NO_FILE)
+            CheckpointPart(epoch=int(epoch), token=int(token), file=_NO_FILE)
             for subtask, token, epoch in _prepared(cursor, self.transactions.database)
             if int(subtask) == self.subtask
         ]

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from harness.database.epoch import Attempt
+from harness.database.epoch import Takeover
 from harness.defects.defect import EVERY_LEVEL, Defect
 from harness.defects.operators import building
 from harness.defects.where import claims_checkpoint_gap, has_hard_back_pressure, is_restored
@@ -67,8 +67,8 @@ def reading_backwards(sink: Kind) -> Kind:
     """`sink`, which reads the elements of a snapshot back in reverse."""
 
     class BackwardSink(sink):  # type: ignore[misc]
-        def take_over(self, **how: Any) -> Attempt:
-            taken: Attempt = super().take_over(**how)
+        def take_over(self, **how: Any) -> Takeover:
+            taken: Takeover = super().take_over(**how)
             if taken.saved is None:
                 return taken
             saved = replace(taken.saved, elements=taken.saved.elements[::-1])

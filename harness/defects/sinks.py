@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from harness.database.coordinated_sink import IdempotentSink
-from harness.database.epoch import DeadRow, Fenced, Part, Visible
+from harness.database.epoch import CheckpointPart, DeadRow, Fenced, Visible
 from harness.database.sink import EpochSink
 from harness.database.subtask_writer import INSERT_OUTPUT, SubtaskWriter
 from harness.database.two_phase_sink import TwoPhaseSink
@@ -114,11 +114,11 @@ def keeping_output(sink: Kind) -> Kind:
     if issubclass(sink, TwoPhaseSink):
 
         class KeepingSink(sink):  # type: ignore[misc]
-            def settle_leftovers(self, restored: int) -> list[Part]:
+            def settle_leftovers(self, restored: int) -> list[CheckpointPart]:
                 for part in sorted(self.prepared(), key=lambda part: part.epoch):
                     if part.epoch > restored:
                         self.show(part)
-                left: list[Part] = super().settle_leftovers(restored)
+                left: list[CheckpointPart] = super().settle_leftovers(restored)
                 return left
 
         return KeepingSink
@@ -144,7 +144,7 @@ def committing_again(sink: Kind) -> Kind:
             super().prepare(epoch)
             self._prepared[epoch] = held
 
-        def show(self, part: Part) -> None:
+        def show(self, part: CheckpointPart) -> None:
             if self.retry_until_settled(
                 lambda cursor: self._is_shown(cursor, part.epoch), "look for the epoch"
             ):
@@ -253,7 +253,7 @@ def committing_at_snapshot(coordination: Kind) -> Kind:
             self._epochs = _ShowsWhatIsPrepared(self._epochs, self.shows)
             self._shown: set[int] = set()
 
-        def shows(self, part: Part) -> None:
+        def shows(self, part: CheckpointPart) -> None:
             """Commits each epoch once: with its snapshot, not again with its notification."""
             if part.epoch not in self._shown:
                 self._shown.add(part.epoch)
@@ -265,13 +265,13 @@ def committing_at_snapshot(coordination: Kind) -> Kind:
 class _ShowsWhatIsPrepared:
     """`sink`, which calls `shows` for each epoch that it has prepared."""
 
-    def __init__(self, sink: Any, shows: Callable[[Part], None]) -> None:
+    def __init__(self, sink: Any, shows: Callable[[CheckpointPart], None]) -> None:
         self._sink = sink
         self._shows = shows
 
     def prepare(self, epoch: int) -> None:
         self._sink.prepare(epoch)
-        self._shows(Part(epoch=epoch, token=self._sink.token, file=""))
+        self._shows(CheckpointPart(epoch=epoch, token=self._sink.token, file=""))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._sink, name)
@@ -284,7 +284,7 @@ def notified_twice(coordination: Kind) -> Kind:
         return coordination
 
     class RepeatingCoordination(coordination):  # type: ignore[misc]
-        def shows(self, part: Part) -> None:
+        def shows(self, part: CheckpointPart) -> None:
             super().shows(part)
             super().shows(part)
 

@@ -15,7 +15,7 @@ import pymysql
 
 from harness.errors import FloodmarkError, HarnessError, WorldError
 from harness.faults.model.fault import OutsideFault
-from harness.faults.real.evidence import Deed
+from harness.faults.real.evidence import ProxyEvidence
 from harness.faults.real.fault_site import Control, Site, Workers
 from harness.faults.real.server_control import ServerControl
 
@@ -54,7 +54,7 @@ class ActingOutside:
     healing_us: int | None = None
     failure: BaseException | None = None
     facts: list[Mapping[str, Any]] = field(default_factory=list)
-    deeds: list[Deed] = field(default_factory=list)
+    deeds: list[ProxyEvidence] = field(default_factory=list)
     _keeps_log: bool = False
     _over: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -75,7 +75,7 @@ class ActingOutside:
         return self.ended or (self.acts and not self._over.is_set())
 
     @property
-    def log(self) -> list[Deed] | None:
+    def log(self) -> list[ProxyEvidence] | None:
         """The proxy's events so far; None: the proxy keeps no log."""
         return list(self.deeds) if self._keeps_log else None
 
@@ -150,7 +150,7 @@ class ActingOutside:
                 self.deeds.append(deed)
                 self._noted("~deed", deed=deed.line())
 
-    def _is_mine(self, deed: Deed) -> bool:
+    def _is_mine(self, deed: ProxyEvidence) -> bool:
         """Whether the event's toxic is named after the fault (`id` or `id.*`), or the link itself acted."""
         return deed.toxic in {"", self.fault.id} or deed.toxic.startswith(f"{self.fault.id}.")
 

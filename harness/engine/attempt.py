@@ -17,7 +17,7 @@ from typing import Any, NotRequired, Protocol, TypedDict
 from harness.clock import Clock
 from harness.database.checkpoint_store import CheckpointStore
 from harness.database.driver import AsyncDriver, Driver
-from harness.database.epoch import Attempt, Fenced, SavedEpoch, SinkLost
+from harness.database.epoch import Fenced, SavedEpoch, SinkLost, Takeover
 from harness.database.store_files import Files
 from harness.engine.downstream import ShutDownstream
 from harness.engine.subtask import Subtask
@@ -49,7 +49,7 @@ from reference_impl.operator.functions import AsyncFunction
 from reference_impl.operator.retry import FixedDelay, RetryStrategy, any_error
 from reference_impl.task.positioned_input import Checkpoint, Source
 
-__all__ = ["AttemptFailed", "AttemptParts", "Inside", "Place", "run_attempt"]
+__all__ = ["AttemptFailed", "AttemptParts", "AttemptPlace", "Inside", "run_attempt"]
 
 
 class AttemptFailed(Exception):
@@ -77,7 +77,7 @@ class Inside(Protocol):
         """`function`, wrapped so that faults can act on its calls."""
 
 
-class Place(Protocol):
+class AttemptPlace(Protocol):
     """Everything in which levels differ: clock, process, connections, files, journal, event loop."""
 
     @property
@@ -132,7 +132,7 @@ class AttemptParts:
     plan: RunPlan
     scenario: Scenario
     subtask: int
-    place: Place
+    place: AttemptPlace
     variant: Variant = HONEST
 
 
@@ -173,7 +173,7 @@ def run_attempt(parts: AttemptParts) -> int:
 class _Attempt:
     """One attempt from its `start` event to `ended` or `failed`."""
 
-    def __init__(self, parts: AttemptParts, attempt: Attempt, *, chosen: ChosenSink, journal: Any) -> None:
+    def __init__(self, parts: AttemptParts, attempt: Takeover, *, chosen: ChosenSink, journal: Any) -> None:
         self._parts = parts
         self._attempt = attempt
         self._chosen = chosen
@@ -224,7 +224,7 @@ class _Task:
     def __init__(
         self,
         parts: AttemptParts,
-        attempt: Attempt,
+        attempt: Takeover,
         *,
         chosen: ChosenSink,
         journal: Any,

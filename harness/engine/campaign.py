@@ -13,7 +13,7 @@ from typing import Final
 
 from harness.clock import Deadline, monotonic_us
 from harness.engine.level import Level, Observer, Stop, refuse
-from harness.engine.stage import Stage, StagePlan, open_stage
+from harness.engine.stage import RunStage, StagePlan, open_stage
 from harness.engine.tally import Counted, Tally, count, tallies, worth_keeping
 from harness.errors import CannotHere, Exit, WorldError
 from harness.runs.order import Order
@@ -125,7 +125,7 @@ class _Campaign:
         self.left_out: dict[int, CannotHere] = {}
         self.error: WorldError | None = None
 
-    def go(self, stage: Stage) -> None:
+    def go(self, stage: RunStage) -> None:
         """Performs the orders; if there are many repeatable ones, counts all and then reruns those for the report."""
         if self._level.needs_world:
             from harness.engine.worlds import shared_needs  # noqa: PLC0415 - pulls in a database's client
@@ -174,7 +174,7 @@ class _Campaign:
                 self._observer.phase("run", text)
             yield run
 
-    def _run_all(self, stage: Stage, numbers: Sequence[int]) -> None:
+    def _run_all(self, stage: RunStage, numbers: Sequence[int]) -> None:
         """Performs the orders in as many threads as there are lanes. Raises the first WorldError."""
         # Reruns of counted orders for the report are not limited by the budget.
         goes_on: Callable[[], bool] = self._goes_on if self._counted is None else lambda: True

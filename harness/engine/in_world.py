@@ -20,7 +20,7 @@ from harness.database.endpoint import Endpoint
 from harness.database.schema import prepare_database, run_database
 from harness.defects import variant_of
 from harness.engine.findings import fault_events, findings
-from harness.engine.level import LevelRunner, Record, Site
+from harness.engine.level import LevelRunner, RunRecord, RunSite
 from harness.engine.refusals import refuse_in_world
 from harness.engine.watch import Ending, Watch
 from harness.errors import HarnessError, WorldError
@@ -44,11 +44,11 @@ __all__ = ["record_in_world"]
 
 def record_in_world(
     order: Order,
-    site: Site,
+    site: RunSite,
     *,
     runner: LevelRunner,
     inspect: Callable[[Endpoint], None] = lambda root: None,
-) -> Record:
+) -> RunRecord:
     """Performs `order` in the site's world; leaves raw events and logs in its folder. A `Play` for `runner`.
 
     `inspect` may read the run's database over a direct connection before it is dropped.
@@ -86,7 +86,7 @@ def record_in_world(
     leftovers = read_leftovers(raw)
     faults = findings(scenario, leftovers.lines)
     header, events = _history(order, leftovers, faults, audit)
-    return Record(
+    return RunRecord(
         header=header,
         events=events,
         whole=ending.error is None and not leftovers.missing,

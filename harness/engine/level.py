@@ -36,8 +36,8 @@ __all__ = [
     "Opening",
     "Play",
     "ProcessEnd",
-    "Record",
-    "Site",
+    "RunRecord",
+    "RunSite",
     "Stop",
     "refuse",
 ]
@@ -105,7 +105,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
+class RunSite:
     """The folder, world and observer of one run."""
 
     run_id: str
@@ -120,7 +120,7 @@ class Site:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class RunRecord:
     """The recorded result of a run, before it is judged; times are those of its history."""
 
     header: Header
@@ -143,7 +143,7 @@ class Record:
     """The function that judges the run; a planted defect may replace it."""
 
 
-Play = Callable[[Order, Site], Record]
+Play = Callable[[Order, RunSite], RunRecord]
 """Makes one run. Raises CannotHere before it starts if the world lacks an ability that a fault needs, and WorldError if
 the world fails."""
 

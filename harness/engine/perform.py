@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from harness.clock import monotonic_us, utc_now
-from harness.engine.level import Play, Record, Site
+from harness.engine.level import Play, RunRecord, RunSite
 from harness.history.files import write
 from harness.runs.order import Order
 from harness.runs.outcome import RunOutcome
@@ -20,7 +20,7 @@ from harness.verdict import Judgement, Outcome, worst
 __all__ = ["convicts_of", "judged", "perform"]
 
 
-def judged(record: Record) -> Judgement:
+def judged(record: RunRecord) -> Judgement:
     """The verdict; at best `unknown` for a run that did not finish or whose recording has gaps."""
     verdict = record.judge(record.header, record.events)
     # A missing line may be the one that shows a violation, so the run cannot pass.
@@ -36,7 +36,7 @@ def convicts_of(order: Order) -> tuple[str, ...]:
     return find_defect(order.mutant).convicted_by
 
 
-def perform(order: Order, *, play: Play, site: Site) -> RunOutcome:
+def perform(order: Order, *, play: Play, site: RunSite) -> RunOutcome:
     """Performs `order` and leaves its history in the site's folder. Raises what `play` raises."""
     started_at, began_us = utc_now().isoformat(timespec="seconds"), monotonic_us()
     site.folder.mkdir(parents=True, exist_ok=True)
@@ -75,7 +75,7 @@ def perform(order: Order, *, play: Play, site: Site) -> RunOutcome:
     )
 
 
-def _unnamed(scenario: Scenario, record: Record) -> tuple[str, ...]:
+def _unnamed(scenario: Scenario, record: RunRecord) -> tuple[str, ...]:
     """A warning if the scenario expects a pitfall that the run did not show."""
     if scenario.pitfall is None or record.pitfalls is None:
         return ()

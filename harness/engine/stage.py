@@ -15,7 +15,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from harness.engine.level import Levels, Observer, Opening, Play, Site, Stop, refuse
+from harness.engine.level import Levels, Observer, Opening, Play, RunSite, Stop, refuse
 from harness.engine.perform import perform
 from harness.errors import WorldError
 from harness.runs.order import Order
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from harness.engine.worlds import Worlds
     from harness.world.world import World
 
-__all__ = ["Keep", "Stage", "StagePlan", "open_stage"]
+__all__ = ["Keep", "RunStage", "StagePlan", "open_stage"]
 
 Keep = Literal["never", "on-failure", "always"]
 """For which runs to keep raw event files and worker logs in the report's folder."""
@@ -49,13 +49,13 @@ class StagePlan:
 
 
 @contextmanager
-def open_stage(plan: StagePlan, *, observer: Observer, stop: Stop) -> Iterator[Stage]:
+def open_stage(plan: StagePlan, *, observer: Observer, stop: Stop) -> Iterator[RunStage]:
     """A stage while the block lasts; it opens worlds and levels only when they are needed."""
     with ExitStack() as stack:
-        yield Stage(plan, stack=stack, observer=observer, stop=stop)
+        yield RunStage(plan, stack=stack, observer=observer, stop=stop)
 
 
-class Stage:
+class RunStage:
     """Performs orders, from several threads if there are several lanes. Mutable: opens what is needed."""
 
     def __init__(self, plan: StagePlan, *, stack: ExitStack, observer: Observer, stop: Stop) -> None:
@@ -87,7 +87,7 @@ class Stage:
             with self._opening:
                 play = self._play(order.level)
             scratch = home if world is None else self.worlds().ledger.folder / run_id
-            site = Site(
+            site = RunSite(
                 run_id=run_id,
                 folder=scratch,
                 world=world,

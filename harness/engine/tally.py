@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from harness.engine.level import Level, Opening, Play, Site, refuse
+from harness.engine.level import Level, Opening, Play, RunSite, refuse
 from harness.engine.perform import convicts_of, judged
 from harness.runs.order import Order
 from harness.runs.outcome import RunOutcome, seen_as_expected
@@ -142,7 +142,7 @@ def _uncollected() -> Iterator[None]:
 
 def _counted(order: Order, number: int, play: Play) -> Counted:
     """Performs one run without writing files."""
-    record = play(order, Site(run_id=f"counted-{number}", folder=Path()))
+    record = play(order, RunSite(run_id=f"counted-{number}", folder=Path()))
     judgement = judged(record)
     return Counted(
         order=number,

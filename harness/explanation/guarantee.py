@@ -45,7 +45,7 @@ _NO_EFFECTS = "No effects are claimed or shown, so the guarantee does not cover 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Standing:
+class _LevelStanding:
     """The state of one level: shown, refuted by anomalies, or not shown for a reason."""
 
     refuted_by: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ class _Standing:
         return not self.refuted_by and not self.why
 
 
-_SHOWN = _Standing()
+_SHOWN = _LevelStanding()
 
 
 def guarantee_of(judgement: Judgement, *, under: Iterable[str] = ()) -> Guarantee:
@@ -74,7 +74,7 @@ def guarantee_of(judgement: Judgement, *, under: Iterable[str] = ()) -> Guarante
     )
 
 
-def _delivery(verdicts: Mapping[str, InvariantVerdict]) -> dict[str, _Standing]:
+def _delivery(verdicts: Mapping[str, InvariantVerdict]) -> dict[str, _LevelStanding]:
     effects = _effects_are_claimed(verdicts)
     whole = ("V8", "V9") if effects else ("V8",)
     return {
@@ -86,7 +86,7 @@ def _delivery(verdicts: Mapping[str, InvariantVerdict]) -> dict[str, _Standing]:
     }
 
 
-def _order(verdicts: Mapping[str, InvariantVerdict]) -> dict[str, _Standing]:
+def _order(verdicts: Mapping[str, InvariantVerdict]) -> dict[str, _LevelStanding]:
     crossing = _of(verdicts, "V5")
     segments = _of(verdicts, "V2")
     return {
@@ -108,11 +108,11 @@ def _of(
     kinds: frozenset[str] | None = None,
     *,
     to_the_end: bool = False,
-) -> _Standing:
+) -> _LevelStanding:
     """The state of a level that rests on one invariant; only anomalies of `kinds` refute it (None: all)."""
     verdict = verdicts.get(name)
     if verdict is None:
-        return _Standing(why=f"{name} was not judged")
+        return _LevelStanding(why=f"{name} was not judged")
     match verdict.outcome:
         case Outcome.PASS:
             return _SHOWN
@@ -120,19 +120,19 @@ def _of(
             finished = not to_the_end or _finished(verdicts)
             return _of_failure(verdict, kinds, finished=finished)
         case outcome:
-            return _Standing(why=f"{name} is {outcome}: {_last_line(verdict.why)}")
+            return _LevelStanding(why=f"{name} is {outcome}: {_last_line(verdict.why)}")
 
 
-def _of_failure(verdict: InvariantVerdict, kinds: frozenset[str] | None, *, finished: bool) -> _Standing:
+def _of_failure(verdict: InvariantVerdict, kinds: frozenset[str] | None, *, finished: bool) -> _LevelStanding:
     found = dict.fromkeys(anomaly.kind for anomaly in verdict.anomalies)
     against = tuple(f"{verdict.invariant} {kind}" for kind in found if kinds is None or kind in kinds)
     if against:
-        return _Standing(refuted_by=against)
+        return _LevelStanding(refuted_by=against)
     if verdict.omitted or not verdict.anomalies:
-        return _Standing(why=f"{verdict.invariant} failed, and not all of its anomalies are listed")
+        return _LevelStanding(why=f"{verdict.invariant} failed, and not all of its anomalies are listed")
     if not finished:
-        return _Standing(why="the run is not known to have finished normally, so more may be missing")
-    return _SHOWN if verdict.observed else _Standing(why=f"{verdict.invariant} observed nothing else")
+        return _LevelStanding(why="the run is not known to have finished normally, so more may be missing")
+    return _SHOWN if verdict.observed else _LevelStanding(why=f"{verdict.invariant} observed nothing else")
 
 
 def _finished(verdicts: Mapping[str, InvariantVerdict]) -> bool:
@@ -141,27 +141,27 @@ def _finished(verdicts: Mapping[str, InvariantVerdict]) -> bool:
     return verdict is not None and verdict.outcome is Outcome.PASS
 
 
-def _all(standings: Iterable[_Standing]) -> _Standing:
+def _all(standings: Iterable[_LevelStanding]) -> _LevelStanding:
     """The conjunction: refuted if any is refuted, shown if all are shown."""
     known = list(standings)
     refuted = tuple(by for standing in known for by in standing.refuted_by)
     reasons = [standing.why for standing in known if standing.why]
-    return _Standing(refuted_by=refuted, why="" if refuted else "; ".join(reasons))
+    return _LevelStanding(refuted_by=refuted, why="" if refuted else "; ".join(reasons))
 
 
-def _with_those_below(own: Mapping[str, _Standing]) -> dict[str, _Standing]:
+def _with_those_below(own: Mapping[str, _LevelStanding]) -> dict[str, _LevelStanding]:
     """Passes refutations of weaker levels on to stronger ones; a delivery level also needs all weaker ones shown."""
-    standings: dict[str, _Standing] = {}
+    standings: dict[str, _LevelStanding] = {}
     for level, standing in own.items():
         below = [standings[weaker] for weaker in _BELOW.get(level, ())]
         if level in ORDER:
-            below = [_Standing(refuted_by=weaker.refuted_by) for weaker in below]
+            below = [_LevelStanding(refuted_by=weaker.refuted_by) for weaker in below]
         known = _all([*below, standing])
-        standings[level] = _Standing(refuted_by=tuple(dict.fromkeys(known.refuted_by)), why=known.why)
+        standings[level] = _LevelStanding(refuted_by=tuple(dict.fromkeys(known.refuted_by)), why=known.why)
     return standings
 
 
-def _implied(order: Mapping[str, _Standing]) -> dict[str, _Standing]:
+def _implied(order: Mapping[str, _LevelStanding]) -> dict[str, _LevelStanding]:
     """Marks the weaker levels of a shown order as shown, unless they are refuted."""
     standings = dict(order)
     for level in reversed(ORDER):
@@ -172,14 +172,14 @@ def _implied(order: Mapping[str, _Standing]) -> dict[str, _Standing]:
     return standings
 
 
-def _strongest(standings: Mapping[str, _Standing]) -> str:
+def _strongest(standings: Mapping[str, _LevelStanding]) -> str:
     """The names of the shown levels that no stronger shown level covers."""
     shown = [level for level, standing in standings.items() if standing.shown]
     covered = {weaker for level in shown for weaker in _BELOW.get(level, ())}
     return " and ".join(level for level in shown if level not in covered) or "none"
 
 
-def _not_reached(standings: Mapping[str, _Standing]) -> Iterator[Step]:
+def _not_reached(standings: Mapping[str, _LevelStanding]) -> Iterator[Step]:
     for level, standing in standings.items():
         if not standing.shown:
             yield Step(level=level, refuted_by=standing.refuted_by, why=standing.why)

@@ -27,7 +27,7 @@ from harness.errors import Exit
 from harness.explore.coverage import COVERAGE, coverage
 from harness.explore.drawing import draw_scenario
 from harness.history.event import Failed
-from harness.history.read import Breach, open_text
+from harness.history.read import FormatBreach, open_text
 from harness.history.text import header_line, line_of
 from harness.levels.sim.run import Simulated, simulate_scenario
 from harness.runs.order import Order
@@ -138,7 +138,7 @@ def swept(seeds: Iterable[int], *, variant: Variant = HONEST) -> Swath:
     return swath
 
 
-def breaches_of(ran: Simulated) -> list[Breach]:
+def breaches_of(ran: Simulated) -> list[FormatBreach]:
     """The breaches of the format that a reader finds in the history."""
     encode = msgspec.json.Encoder().encode
     lines = [encode(event) for event in ran.events]

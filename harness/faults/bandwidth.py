@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Literal
 
 from harness.faults.model.fault import Directed, LinkFault
 from harness.faults.model.fields import Lasts, Rate
-from harness.faults.real.evidence import Deed, Evidence, Seen, median_ms
+from harness.faults.real.evidence import Evidence, ProxyEvidence, Seen, median_ms
 from harness.faults.real.fault_site import Site, toxics_on
 from harness.faults.real.slower_calls import slower_calls
 from harness.faults.simulated.link_acts import Holding, moved_bytes
 
 if TYPE_CHECKING:
-    from harness.simulation.link import Flight, Link, LinkAct
+    from harness.simulation.link import Flight, LinkAct, SimulatedLink
 
 __all__ = ["Bandwidth"]
 
@@ -76,7 +76,7 @@ class Bandwidth(LinkFault, Directed):
             "kilobytes_a_second": round(rate, 2),
         }
 
-    def _paced_kbps(self, paced: Sequence[Deed]) -> float | None:
+    def _paced_kbps(self, paced: Sequence[ProxyEvidence]) -> float | None:
         """The rate at which bytes passed while some were queued; None if it is not near `rate`."""
         count = sum(deed.bytes for deed in paced)
         took_us = sum(int(deed.more.get("us", 0)) for deed in paced)
@@ -93,7 +93,7 @@ class Bandwidth(LinkFault, Directed):
 def _simulated(*, kilobytes_per_s: int, upward: bool) -> Holding:
     """1 kB is 1000 bytes, so `n` bytes take `n / kilobytes_per_s` ms."""
 
-    def hold_ms(link: Link, flight: Flight) -> int:
+    def hold_ms(link: SimulatedLink, flight: Flight) -> int:
         del link
         return -(-moved_bytes(flight, up=upward) // kilobytes_per_s)
 

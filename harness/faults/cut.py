@@ -18,7 +18,7 @@ from harness.faults.simulated.act import losses
 from harness.simulation.replies import LOST_CONNECTION
 
 if TYPE_CHECKING:
-    from harness.simulation.link import Flight, Link, LinkAct
+    from harness.simulation.link import Flight, LinkAct, SimulatedLink
 
 __all__ = ["Cut", "ResetNow", "SimulatedCut"]
 
@@ -79,13 +79,13 @@ class SimulatedCut:
     def __init__(self) -> None:
         self._cut = 0
 
-    def begins(self, link: Link) -> None:
+    def begins(self, link: SimulatedLink) -> None:
         self._cut += link.cut()
 
-    def meets(self, link: Link, flight: Flight) -> None:
+    def meets(self, link: SimulatedLink, flight: Flight) -> None:
         """Messages sent later are not affected."""
 
-    def ends(self, link: Link) -> None:
+    def ends(self, link: SimulatedLink) -> None:
         """There is nothing to undo."""
 
     def evidence(self) -> dict[str, Any]:

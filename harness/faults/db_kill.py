@@ -20,7 +20,7 @@ from harness.faults.simulated.on_server import OnServer
 from harness.simulation.replies import LOST_CONNECTION, REFUSED
 
 if TYPE_CHECKING:
-    from harness.simulation.link import Flight, Link
+    from harness.simulation.link import Flight, SimulatedLink
     from harness.simulation.server import SimulatedServer
 
 __all__ = ["DatabaseKill", "DatabaseRestart"]
@@ -135,7 +135,7 @@ class _Gone(OnServer):
         for link in self._links:
             link.faults.append(self)
 
-    def meets(self, link: Link, flight: Flight) -> None:
+    def meets(self, link: SimulatedLink, flight: Flight) -> None:
         """A proxy accepts the connection and then closes it; a direct connection is refused."""
         if flight.is_handshake:
             link.never_arrives(flight)

@@ -19,7 +19,7 @@ from harness.faults.simulated.act import Act, OnLinks, SimulatedRun
 from harness.history.follower import TimedCall
 
 if TYPE_CHECKING:
-    from harness.simulation.link import Flight, Link
+    from harness.simulation.link import Flight, SimulatedLink
 
 __all__ = ["DatabasePause"]
 
@@ -89,18 +89,18 @@ class _Paused:
         self._held: dict[Flight, tuple[int, int]] = {}
         self._given_up = 0
 
-    def begins(self, link: Link) -> None:
+    def begins(self, link: SimulatedLink) -> None:
         for flight in link.flights:
             self.meets(link, flight)
             link.aim(flight)
 
-    def meets(self, link: Link, flight: Flight) -> None:
+    def meets(self, link: SimulatedLink, flight: Flight) -> None:
         """The request waits, with its remaining work."""
         left_ms = link.holds(flight)
         if left_ms is not None:
             self._held[flight] = left_ms
 
-    def ends(self, link: Link) -> None:
+    def ends(self, link: SimulatedLink) -> None:
         """Requests go on; the server may still execute a request whose client gave up."""
         for flight, left_ms in self._held.items():
             if flight.connection.link is not link:

@@ -20,7 +20,7 @@ from harness.faults.simulated.link_acts import ShutPort
 
 if TYPE_CHECKING:
     from harness.simulation.hub import Due
-    from harness.simulation.link import Flight, Link, LinkAct
+    from harness.simulation.link import Flight, LinkAct, SimulatedLink
 
 __all__ = ["Flap", "SimulatedFlap"]
 
@@ -103,15 +103,15 @@ class SimulatedFlap:
         self._effective = 0
         self._next: Due | None = None
 
-    def begins(self, link: Link) -> None:
+    def begins(self, link: SimulatedLink) -> None:
         self._closed_ms, self._lost_before = link.hub.now_ms, self._lost()
         self._down.begins(link)
         self._flips_after(self._fault.closed, link)
 
-    def _flips_after(self, wait_ms: int, link: Link) -> None:
+    def _flips_after(self, wait_ms: int, link: SimulatedLink) -> None:
         self._next = link.hub.at(link.hub.now_ms + wait_ms, lambda: self._flips(link))
 
-    def _flips(self, link: Link) -> None:
+    def _flips(self, link: SimulatedLink) -> None:
         if self._closed_ms is None:
             self.begins(link)
             return
@@ -124,12 +124,12 @@ class SimulatedFlap:
         lost: int = self._down.evidence().get("connections_lost", 0)
         return lost
 
-    def meets(self, link: Link, flight: Flight) -> None:
+    def meets(self, link: SimulatedLink, flight: Flight) -> None:
         """Refuses new connections while the link is down."""
         if self._closed_ms is not None:
             self._down.meets(link, flight)
 
-    def ends(self, link: Link) -> None:
+    def ends(self, link: SimulatedLink) -> None:
         """The link stays up; an incomplete turn does not count."""
         self._closed_ms = None
         if self._next is not None:

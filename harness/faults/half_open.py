@@ -17,7 +17,7 @@ from harness.faults.simulated.act import meet_all, meet_unarrived
 from harness.faults.simulated.link_acts import Swallowing, moved_bytes
 
 if TYPE_CHECKING:
-    from harness.simulation.link import Flight, Link, LinkAct
+    from harness.simulation.link import Flight, LinkAct, SimulatedLink
 
 __all__ = ["HalfOpen", "SimulatedHalfOpen"]
 
@@ -72,10 +72,10 @@ class SimulatedHalfOpen:
         self._hole = Swallowing(upward=upward, downward=not upward)
         self._bytes = {True: 0, False: 0}
 
-    def begins(self, link: Link) -> None:
+    def begins(self, link: SimulatedLink) -> None:
         (meet_unarrived if self._upward else meet_all)(self, link)
 
-    def meets(self, link: Link, flight: Flight) -> None:
+    def meets(self, link: SimulatedLink, flight: Flight) -> None:
         """Counts the bytes of both directions; of a new connection's handshake only what was sent before the loss."""
         if flight.doom is not None:
             return
@@ -85,7 +85,7 @@ class SimulatedHalfOpen:
                 self._bytes[up] += moved_bytes(flight, up=up)
         self._hole.meets(link, flight)
 
-    def ends(self, link: Link) -> None:
+    def ends(self, link: SimulatedLink) -> None:
         """The affected connections are reset, because bytes are missing from their streams."""
         self._hole.ends(link)
 

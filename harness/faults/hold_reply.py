@@ -16,7 +16,7 @@ from harness.faults.simulated.act import meet_all
 from harness.faults.simulated.link_acts import Picks, picks_of
 
 if TYPE_CHECKING:
-    from harness.simulation.link import Flight, Link, LinkAct
+    from harness.simulation.link import Flight, LinkAct, SimulatedLink
 
 __all__ = ["HoldReply", "SimulatedHold"]
 
@@ -79,11 +79,11 @@ class SimulatedHold:
         self._since_ms: dict[Flight, int] = {}
         self._held_ms = 0
 
-    def begins(self, link: Link) -> None:
+    def begins(self, link: SimulatedLink) -> None:
         """Applies to replies that are already on their way."""
         meet_all(self, link)
 
-    def meets(self, link: Link, flight: Flight) -> None:
+    def meets(self, link: SimulatedLink, flight: Flight) -> None:
         """Holds the reply if the message is selected."""
         due_ms = flight.due_ms
         if due_ms is None or flight.doom is not None or not self._picks.take(flight):
@@ -95,7 +95,7 @@ class SimulatedHold:
             self._held[flight] = (0, max(0, due_ms - link.hub.now_ms))
             flight.kept, flight.due_ms = True, None
 
-    def ends(self, link: Link) -> None:
+    def ends(self, link: SimulatedLink) -> None:
         for flight, left_ms in self._held.items():
             if not flight.over:
                 self._held_ms += max(0, link.hub.now_ms - self._since_ms[flight])

@@ -44,7 +44,7 @@ class KillConnection(ServerFault):
     def inject(self, site: Site) -> Iterator[None]:
         """The server rolls the session's transaction back; its client notices at the next use."""
         choices = Choices(site.seed, f"fault {self.id}")
-        hunt = _Hunt(site=site, choices=choices, count=self.count)
+        hunt = _ConnectionHunt(site=site, choices=choices, count=self.count)
         with RootLine(site.server) as line:
             site.found(began_us=monotonic_us())
             with repeating(lambda: line(hunt.once), self.gap / 1000):
@@ -72,7 +72,7 @@ class KillConnection(ServerFault):
 
 
 @dataclass(slots=True, kw_only=True)
-class _Hunt:
+class _ConnectionHunt:
     """Repeated kills. Mutable: counts them."""
 
     site: Site

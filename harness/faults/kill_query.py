@@ -47,7 +47,7 @@ class KillQuery(ServerFault):
     def inject(self, site: Site) -> Iterator[None]:
         """The connections stay usable."""
         choices = Choices(site.seed, f"fault {self.id}")
-        hunt = _Hunt(site=site, choices=choices, is_meant=self._is_meant, count=self.count)
+        hunt = _QueryHunt(site=site, choices=choices, is_meant=self._is_meant, count=self.count)
         with RootLine(site.server) as line:
             site.found(began_us=monotonic_us())
             with repeating(lambda: line(hunt.once), self.gap / 1000):
@@ -74,7 +74,7 @@ class KillQuery(ServerFault):
 
 
 @dataclass(slots=True, kw_only=True)
-class _Hunt:
+class _QueryHunt:
     """Repeated kills. Mutable: counts them."""
 
     site: Site

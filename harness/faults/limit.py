@@ -18,7 +18,7 @@ from harness.faults.simulated.act import losses, meet_all, meet_requests
 from harness.simulation.replies import LOST_CONNECTION
 
 if TYPE_CHECKING:
-    from harness.simulation.link import Connection, Flight, Link, LinkAct
+    from harness.simulation.link import Flight, LinkAct, SimulatedConnection, SimulatedLink
 
 __all__ = ["Limit", "SimulatedLimit"]
 
@@ -64,14 +64,14 @@ class SimulatedLimit:
     def __init__(self, *, bytes_max: int, upward: bool) -> None:
         self._bytes_max = bytes_max
         self._upward = upward
-        self._passed: dict[Connection, int] = {}
+        self._passed: dict[SimulatedConnection, int] = {}
         self._cut = 0
 
-    def begins(self, link: Link) -> None:
+    def begins(self, link: SimulatedLink) -> None:
         """Messages on their way count, unless they have already crossed the link."""
         (meet_requests if self._upward else meet_all)(self, link)
 
-    def meets(self, link: Link, flight: Flight) -> None:
+    def meets(self, link: SimulatedLink, flight: Flight) -> None:
         """Counts the message's bytes; at the limit its connection breaks."""
         if not flight.is_sound:
             return
@@ -86,7 +86,7 @@ class SimulatedLimit:
                 break
         self._passed[flight.connection] = passed
 
-    def ends(self, link: Link) -> None:
+    def ends(self, link: SimulatedLink) -> None:
         """There is nothing to undo."""
 
     def evidence(self) -> dict[str, Any]:

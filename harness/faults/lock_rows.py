@@ -21,7 +21,7 @@ from harness.faults.simulated.on_server import OnServer
 
 if TYPE_CHECKING:
     from harness.simulation.hub import Due
-    from harness.simulation.server import Session, SimulatedServer
+    from harness.simulation.server import SimulatedServer, SimulatedSession
 
 __all__ = ["LockRows"]
 
@@ -107,7 +107,7 @@ class _SimulatedLock(OnServer):
         super().__init__(run, codes=_GIVEN_UP, sets=self._lock, puts_back=self._let_go)
         self._link = link
         self._subtasks = subtasks
-        self._holder: Session | None = None
+        self._holder: SimulatedSession | None = None
         self._next: Due | None = None
         self._most = 0
 

@@ -16,7 +16,7 @@ from harness.faults.real.attempt_site import ActJournal, AttemptSite
 from harness.faults.real.evidence import Found, Line, acts, measurements
 from harness.faults.simulated.act import Act, Evidence, RunningAttempt, SimulatedRun
 
-__all__ = ["LoopStall", "SimulatedStall"]
+__all__ = ["LoopStall", "SimulatedLoopStall"]
 
 
 class LoopStall(InsideFault, Repeats):
@@ -60,10 +60,10 @@ class LoopStall(InsideFault, Repeats):
 
     def simulated(self, run: SimulatedRun) -> Act:
         """See `Fault`."""
-        return SimulatedStall(run, self.subtask, lasts_ms=self.lasts)
+        return SimulatedLoopStall(run, self.subtask, lasts_ms=self.lasts)
 
 
-class SimulatedStall:
+class SimulatedLoopStall:
     """Blocks the thread of a simulated task. Mutable."""
 
     settles_ms = 0

@@ -19,7 +19,7 @@ from harness.faults.simulated.link_acts import Picks, picks_of
 from harness.simulation.replies import LOST_CONNECTION
 
 if TYPE_CHECKING:
-    from harness.simulation.link import Flight, Link, LinkAct
+    from harness.simulation.link import Flight, LinkAct, SimulatedLink
 
 __all__ = ["LostCommit", "LostCommitReply", "SimulatedLoss", "SimulatedLostReply"]
 
@@ -87,17 +87,17 @@ class SimulatedLoss:
         self._picks = picks
         self._lost = 0
 
-    def begins(self, link: Link) -> None:
+    def begins(self, link: SimulatedLink) -> None:
         """Applies to COMMITs that are already on their way."""
         meet_requests(self, link)
 
-    def meets(self, link: Link, flight: Flight) -> None:
+    def meets(self, link: SimulatedLink, flight: Flight) -> None:
         """The server rolls the transaction back when the connection ends."""
         if flight.is_sound and self._picks.take(flight):
             self._lost += 1
             link.breaks(flight, worked=False)
 
-    def ends(self, link: Link) -> None:
+    def ends(self, link: SimulatedLink) -> None:
         """Later COMMITs pass."""
 
     def evidence(self) -> dict[str, Any]:
@@ -111,17 +111,17 @@ class SimulatedLostReply:
         self._picks = picks
         self._swallowed: list[Flight] = []
 
-    def begins(self, link: Link) -> None:
+    def begins(self, link: SimulatedLink) -> None:
         """Applies to replies that are already on their way."""
         meet_all(self, link)
 
-    def meets(self, link: Link, flight: Flight) -> None:
+    def meets(self, link: SimulatedLink, flight: Flight) -> None:
         """The transaction takes effect; its client gets no reply."""
         if flight.is_sound and self._picks.take(flight):
             self._swallowed.append(flight)
             link.breaks(flight, worked=True)
 
-    def ends(self, link: Link) -> None:
+    def ends(self, link: SimulatedLink) -> None:
         """Later replies pass."""
 
     def evidence(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from harness.faults.simulated.act import losses
 from harness.simulation.replies import REFUSED
 
 if TYPE_CHECKING:
-    from harness.simulation.link import Flight, Link, LinkAct
+    from harness.simulation.link import Flight, LinkAct, SimulatedLink
 
 __all__ = ["RefuseConnects", "SimulatedRefusal"]
 
@@ -52,15 +52,15 @@ class SimulatedRefusal:
     def __init__(self) -> None:
         self._codes: Counter[str] = Counter()
 
-    def begins(self, link: Link) -> None:
+    def begins(self, link: SimulatedLink) -> None:
         """Live connections are not affected."""
 
-    def meets(self, link: Link, flight: Flight) -> None:
+    def meets(self, link: SimulatedLink, flight: Flight) -> None:
         if flight.connection.fresh and flight.doom is None:
             self._codes[str(REFUSED)] += 1
             link.doom_at(flight, link.hub.now_ms + 1, REFUSED)
 
-    def ends(self, link: Link) -> None:
+    def ends(self, link: SimulatedLink) -> None:
         """There is nothing to undo."""
 
     def evidence(self) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from harness.faults.simulated.act import losses, meet_all
 from harness.simulation.replies import LOST_CONNECTION
 
 if TYPE_CHECKING:
-    from harness.simulation.link import Connection, Flight, Link, LinkAct
+    from harness.simulation.link import Flight, LinkAct, SimulatedConnection, SimulatedLink
 
 __all__ = ["Reset", "SimulatedReset"]
 
@@ -60,12 +60,12 @@ class SimulatedReset:
     """Resets a simulated connection at its next bytes, a new one at the server's greeting. Mutable: counts."""
 
     def __init__(self) -> None:
-        self._doomed: dict[Connection, None] = {}
+        self._doomed: dict[SimulatedConnection, None] = {}
 
-    def begins(self, link: Link) -> None:
+    def begins(self, link: SimulatedLink) -> None:
         meet_all(self, link)
 
-    def meets(self, link: Link, flight: Flight) -> None:
+    def meets(self, link: SimulatedLink, flight: Flight) -> None:
         """The connection ends at the first bytes of the answer; a new one before its first request."""
         if not flight.is_sound:
             return
@@ -76,7 +76,7 @@ class SimulatedReset:
         flight.doom = LOST_CONNECTION
         self._doomed[connection] = None
 
-    def ends(self, link: Link) -> None:
+    def ends(self, link: SimulatedLink) -> None:
         """Messages already marked still end their connections."""
 
     def evidence(self) -> dict[str, Any]:

@@ -18,9 +18,9 @@ from harness.faults.simulated.link_acts import Picks, picks_of
 from harness.simulation.replies import LOST_CONNECTION
 
 if TYPE_CHECKING:
-    from harness.simulation.link import Flight, Link, LinkAct
+    from harness.simulation.link import Flight, LinkAct, SimulatedLink
 
-__all__ = ["ResetAtPacket", "SimulatedReset"]
+__all__ = ["ResetAtPacket", "SimulatedResetAtPacket"]
 
 
 class ResetAtPacket(MessageFault, Directed):
@@ -61,7 +61,7 @@ class ResetAtPacket(MessageFault, Directed):
         return {**lost, "resets": len(resets), "at_bytes": [deed.more["offset"] for deed in resets]}
 
     def on_links(self) -> LinkAct:
-        return SimulatedReset(
+        return SimulatedResetAtPacket(
             picks_of(self.messages, packets_min=1 if self.is_upward else self.packet),
             upward=self.is_upward,
             packet=self.packet,
@@ -69,7 +69,7 @@ class ResetAtPacket(MessageFault, Directed):
         )
 
 
-class SimulatedReset:
+class SimulatedResetAtPacket:
     """Breaks simulated connections at a packet of the selected messages, or inside it. Mutable: counts."""
 
     def __init__(self, picks: Picks, *, upward: bool, packet: int, inside: int) -> None:
@@ -80,12 +80,12 @@ class SimulatedReset:
         self._cut: dict[Flight, int] = {}
         """The messages that were cut, and how many of their bytes had passed."""
 
-    def begins(self, link: Link) -> None:
+    def begins(self, link: SimulatedLink) -> None:
         """Applies to replies that are already on their way."""
         if not self._upward:
             meet_all(self, link)
 
-    def meets(self, link: Link, flight: Flight) -> None:
+    def meets(self, link: SimulatedLink, flight: Flight) -> None:
         """Breaks the connection if the message is selected."""
         if not flight.is_sound or not self._picks.take(flight):
             return
@@ -95,7 +95,7 @@ class SimulatedReset:
         self._cut[flight] = sum(whole) + min(self._inside, sizes[len(whole)])
         link.breaks(flight, worked=not self._upward and not flight.is_handshake)
 
-    def ends(self, link: Link) -> None:
+    def ends(self, link: SimulatedLink) -> None:
         """There is nothing to undo."""
 
     def evidence(self) -> dict[str, Any]:

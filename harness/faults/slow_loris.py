@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Literal
 
 from harness.faults.model.fault import Directed, LinkFault
 from harness.faults.model.fields import Gap, Lasts, Size
-from harness.faults.real.evidence import Deed, Evidence, Seen
+from harness.faults.real.evidence import Evidence, ProxyEvidence, Seen
 from harness.faults.real.fault_site import Site, toxics_on
 from harness.faults.real.slower_calls import slower_calls
 from harness.faults.simulated.link_acts import Holding, moved_bytes
 
 if TYPE_CHECKING:
-    from harness.simulation.link import Flight, Link, LinkAct
+    from harness.simulation.link import Flight, LinkAct, SimulatedLink
 
 __all__ = ["SlowLoris"]
 
@@ -60,7 +60,7 @@ class SlowLoris(LinkFault, Directed):
             return slower
         return self._as_written(slower, seen.did("sliced", stream=self.stream))
 
-    def _as_written(self, slower: Evidence, sliced: Sequence[Deed]) -> Evidence:
+    def _as_written(self, slower: Evidence, sliced: Sequence[ProxyEvidence]) -> Evidence:
         """The size and spacing of the pieces that the proxy wrote; empty if not near the request."""
         whole = _sum(sliced, "pieces") - _sum(sliced, "tails")
         gaps = _sum(sliced, "gaps")
@@ -81,7 +81,7 @@ class SlowLoris(LinkFault, Directed):
         return _simulated(slice_bytes=self.bytes, gap_ms=self.gap, upward=self.is_upward)
 
 
-def _sum(deeds: Sequence[Deed], number: str) -> int:
+def _sum(deeds: Sequence[ProxyEvidence], number: str) -> int:
     return sum(int(deed.more.get(number, 0)) for deed in deeds)
 
 
@@ -92,7 +92,7 @@ def _is_near(measured: float, asked: float, *, more: float = 0.0) -> bool:
 def _simulated(*, slice_bytes: int, gap_ms: int, upward: bool) -> Holding:
     """Holds each message by the time that its pieces would take."""
 
-    def hold_ms(link: Link, flight: Flight) -> int:
+    def hold_ms(link: SimulatedLink, flight: Flight) -> int:
         del link
         slices = -(-moved_bytes(flight, up=upward) // slice_bytes)
         return (slices - 1) * gap_ms

@@ -18,7 +18,7 @@ from harness.faults.simulated.act import meet_requests
 from harness.faults.simulated.link_acts import Picks, command_of, picks_of
 
 if TYPE_CHECKING:
-    from harness.simulation.link import Flight, Link, LinkAct
+    from harness.simulation.link import Flight, LinkAct, SimulatedLink
 
 __all__ = ["SimulatedSqlError", "SqlError"]
 
@@ -76,11 +76,11 @@ class SimulatedSqlError:
         self._code = code
         self._answered: Counter[str] = Counter()
 
-    def begins(self, link: Link) -> None:
+    def begins(self, link: SimulatedLink) -> None:
         """Applies to requests that are already on their way."""
         meet_requests(self, link)
 
-    def meets(self, link: Link, flight: Flight) -> None:
+    def meets(self, link: SimulatedLink, flight: Flight) -> None:
         """Answers the message if it is selected."""
         if not flight.is_sound or not self._picks.take(flight):
             return
@@ -90,7 +90,7 @@ class SimulatedSqlError:
         else:
             link.answers(flight, self._code)
 
-    def ends(self, link: Link) -> None:
+    def ends(self, link: SimulatedLink) -> None:
         """There is nothing to undo."""
 
     def evidence(self) -> dict[str, Any]:

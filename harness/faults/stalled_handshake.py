@@ -15,9 +15,9 @@ from harness.faults.real.fault_site import Messages, Site, packets_on
 from harness.faults.simulated.act import meet_requests
 
 if TYPE_CHECKING:
-    from harness.simulation.link import Flight, Link, LinkAct
+    from harness.simulation.link import Flight, LinkAct, SimulatedLink
 
-__all__ = ["SimulatedStall", "StalledHandshake"]
+__all__ = ["SimulatedStalledHandshake", "StalledHandshake"]
 
 _STREAM = "downstream"
 _LOGINS = Messages(command="handshake", times=0)
@@ -53,10 +53,10 @@ class StalledHandshake(LinkFault):
         }
 
     def on_links(self) -> LinkAct:
-        return SimulatedStall()
+        return SimulatedStalledHandshake()
 
 
-class SimulatedStall:
+class SimulatedStalledHandshake:
     """Holds the greeting of new simulated connections until it heals. Mutable: counts."""
 
     def __init__(self) -> None:
@@ -64,17 +64,17 @@ class SimulatedStall:
         """The stalled logins, with the remaining ms until each would have arrived and been answered."""
         self._greeted_late = 0
 
-    def begins(self, link: Link) -> None:
+    def begins(self, link: SimulatedLink) -> None:
         """Applies to logins that are already on their way."""
         meet_requests(self, link)
 
-    def meets(self, link: Link, flight: Flight) -> None:
+    def meets(self, link: SimulatedLink, flight: Flight) -> None:
         """Holds the login of a new connection."""
         left_ms = link.holds(flight) if flight.connection.fresh else None
         if left_ms is not None:
             self._waiting[flight] = left_ms
 
-    def ends(self, link: Link) -> None:
+    def ends(self, link: SimulatedLink) -> None:
         """Lets the held logins go on."""
         for flight, left_ms in self._waiting.items():
             self._greeted_late += not flight.over

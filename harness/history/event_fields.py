@@ -25,7 +25,7 @@ __all__ = [
     "ENDED_FAULT",
     "KINDS",
     "SCHEMA_FILE",
-    "Fields",
+    "LineFields",
     "history_schema",
     "main",
     "schema_text",
@@ -209,7 +209,7 @@ _PYTHON_NAMES = {"from": "from_", "try": "try_"}
 """Fields whose names are Python keywords."""
 
 
-class Fields(NamedTuple):
+class LineFields(NamedTuple):
     """The result of checking one line: its kind, its well-typed fields, its complaints."""
 
     good: dict[str, Any]
@@ -220,7 +220,7 @@ class Fields(NamedTuple):
     """None if there is any complaint."""
 
 
-def well_formed(given: Mapping[str, Any]) -> Fields:
+def well_formed(given: Mapping[str, Any]) -> LineFields:
     """Check the object of one line against the table."""
     name = given.get("k")
     kind = KINDS.get(name) if isinstance(name, str) else None
@@ -228,13 +228,13 @@ def well_formed(given: Mapping[str, Any]) -> Fields:
         said = "the event lacks `k`, its kind" if "k" not in given else f"unknown kind of event {shown(name)}"
         good, complaints = _check(given, _EVERYWHERE, "an event")
         good |= _check(given, _OF, "an event")[0]
-        return Fields(good=good, complaints=[said, *complaints])
+        return LineFields(good=good, complaints=[said, *complaints])
     if name == "fault" and given.get("phase") == "end":
         kind = ENDED_FAULT
     good, complaints = _check(given, kind.fields, f"`{name}`")
     if complaints:
-        return Fields(kind=name, good=good, complaints=complaints)
-    return Fields(kind=name, good=good, event=kind.make(**_in_python(good)))
+        return LineFields(kind=name, good=good, complaints=complaints)
+    return LineFields(kind=name, good=good, event=kind.make(**_in_python(good)))
 
 
 def _in_python(good: dict[str, Any]) -> dict[str, Any]:

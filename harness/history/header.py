@@ -18,7 +18,7 @@ __all__ = [
     "Bounds",
     "Expects",
     "Header",
-    "Operator",
+    "OperatorHeader",
     "header_json",
     "header_schema",
     "parse_header",
@@ -33,7 +33,7 @@ Effects = Literal["records", "outputs"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operator:
+class OperatorHeader:
     """The configuration of the operator, and what it claims."""
 
     mode: Mode
@@ -72,7 +72,7 @@ class Expects:
 class Header:
     """Line 1 of a history."""
 
-    operator: Operator
+    operator: OperatorHeader
     history: int = VERSION
     sink: Sink = "rollback"
     effects: Effects | None = None
@@ -167,7 +167,7 @@ def parse_header(given: Mapping[str, Any]) -> Header | list[Complaint]:
     if complaints:
         return complaints
     values = dict(given)
-    values["operator"] = Operator(**given["operator"])
+    values["operator"] = OperatorHeader(**given["operator"])
     if "bounds" in given:
         values["bounds"] = Bounds(**given["bounds"])
     if "expects" in given:
@@ -238,6 +238,6 @@ def header_json(header: Header) -> dict[str, Any]:
     return given
 
 
-def _given(part: Operator | Bounds | Expects | Header) -> dict[str, Any]:
+def _given(part: OperatorHeader | Bounds | Expects | Header) -> dict[str, Any]:
     pairs = ((item.name, getattr(part, item.name), item.default) for item in fields(part))
     return {name: value for name, value, default in pairs if value != default}

@@ -26,7 +26,7 @@ from harness.history.values import identity, shown
 
 __all__ = [
     "WHITE",
-    "Breach",
+    "FormatBreach",
     "HistoryReader",
     "Rules",
     "SourceIdentity",
@@ -113,7 +113,7 @@ _ABSENT = object()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Breach:
+class FormatBreach:
     """One breach of the format, and its line."""
 
     line: int
@@ -178,14 +178,14 @@ class Rules:
         elif not kind:
             self._unknown(good)
 
-    def at_end(self) -> Iterator[Breach]:
+    def at_end(self) -> Iterator[FormatBreach]:
         """The breaches that need the whole history."""
         for life in self._lives.values():
             if not life.started and not life.complained and not self._excused("start", life=life):
-                yield Breach(line=life.first_line, say=f"{life.named} has no `start`")
+                yield FormatBreach(line=life.first_line, say=f"{life.named} has no `start`")
             if life.lacks_restore and not life.restores and life.first_taken:
                 say = f"{life.named} starts from checkpoint {life.origin}, and reads on without a `restore`"
-                yield Breach(line=life.first_taken, say=say)
+                yield FormatBreach(line=life.first_taken, say=say)
 
     def _order(self, good: Mapping[str, Any]) -> Iterator[str]:
         for name, least, said in _ORDER:
@@ -355,7 +355,7 @@ class HistoryReader:
     """One pass over one history. Mutable: `breaches` and `warnings` grow while `events` is iterated."""
 
     def __init__(self, lines: Iterable[Line]) -> None:
-        self.breaches: list[Breach] = []
+        self.breaches: list[FormatBreach] = []
         self.warnings: list[str] = []
         self._lines = self._until_cut(iter(lines))
         self.header = self._header()
@@ -380,7 +380,7 @@ class HistoryReader:
             self._breach(number + 1, str(cut))
 
     def _breach(self, line: int, say: str) -> None:
-        self.breaches.append(Breach(line=line, say=say))
+        self.breaches.append(FormatBreach(line=line, say=say))
 
     def _header(self) -> Header | None:
         line = next(self._lines, None)

@@ -33,12 +33,12 @@ from harness.verdict import Outcome
 __all__ = [
     "OURS",
     "RUNS_LEAST",
-    "Acquittal",
     "Charge",
     "Matrix",
+    "ReferenceResult",
     "Row",
     "Suspect",
-    "Trial",
+    "SuspectResult",
     "fill",
     "find_suspect",
     "hear_the_reference",
@@ -125,7 +125,7 @@ _DRAWS_MAX = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class SuspectResult:
     """What came of one suspect, run in scenarios until all that is meant for it has convicted it."""
 
     name: str
@@ -144,7 +144,7 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Acquittal:
+class ReferenceResult:
     """What came of the honest reference: its runs, and those that are not acquitted, by seed."""
 
     runs: int
@@ -154,7 +154,7 @@ class Acquittal:
 
 def try_suspect(
     suspect: Suspect, *, first_seed: int, runs: int, deadline: Deadline, least: int = RUNS_LEAST
-) -> Trial:
+) -> SuspectResult:
     """Up to `runs` runs, in scenarios where it can show, till everybody meant for it has convicted it."""
     convicted = _by_canary(suspect.variant)
     made = 0
@@ -162,7 +162,7 @@ def try_suspect(
         if made >= least and suspect.named and all(name in convicted for name in suspect.named):
             break
         if deadline.passed:
-            return Trial(
+            return SuspectResult(
                 name=suspect.name, named=suspect.named, runs=made, convicted=convicted, in_time=False
             )
         made += 1
@@ -170,10 +170,10 @@ def try_suspect(
         if convicts:
             of_anybody = _convicts(simulated_by, seed, HONEST)
             convicted |= {name: made for name in convicts if name not in of_anybody}
-    return Trial(name=suspect.name, named=suspect.named, runs=made, convicted=convicted)
+    return SuspectResult(name=suspect.name, named=suspect.named, runs=made, convicted=convicted)
 
 
-def hear_the_reference(*, first_seed: int, runs: int, deadline: Deadline) -> Acquittal:
+def hear_the_reference(*, first_seed: int, runs: int, deadline: Deadline) -> ReferenceResult:
     """So many runs of the honest one; there, a vacuous run is none of its faults."""
     convicted: dict[int, tuple[str, ...]] = {}
     made = 0
@@ -185,7 +185,7 @@ def hear_the_reference(*, first_seed: int, runs: int, deadline: Deadline) -> Acq
         by = tuple(name for name in _convicts(simulated_by, seed, HONEST) if name != "V23")
         if by:
             convicted[seed] = by
-    return Acquittal(runs=made, convicted=convicted)
+    return ReferenceResult(runs=made, convicted=convicted)
 
 
 def _by_canary(variant: Variant) -> dict[str, int]:
@@ -259,7 +259,7 @@ class Row:
     about: str
     mirrors: str
     where: str
-    trial: Trial
+    trial: SuspectResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,7 +267,7 @@ class Matrix:
     """All trials."""
 
     charge: Charge
-    reference: Acquittal
+    reference: ReferenceResult
     rows: tuple[Row, ...]
     equivalents: tuple[Sameness, ...]
 
@@ -299,11 +299,11 @@ class Matrix:
         return Exit.UNDECIDED if self.untried else Exit.HOLD
 
 
-_Finding = Acquittal | Trial | Sameness
+_Finding = ReferenceResult | SuspectResult | Sameness
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Task:
+class _SuspectTask:
     """What one process does at a time; found by name there, for a suspect holds functions."""
 
     charge: Charge
@@ -341,16 +341,16 @@ def fill(
     deadline = Deadline(budget_s)
     equivalents = range(len(EQUIVALENTS)) if charge.with_equivalents else ()
     tasks = [
-        _Task(charge=charge, deadline=deadline),
-        *(_Task(charge=charge, deadline=deadline, suspect=name) for name in charge.names),
-        *(_Task(charge=charge, deadline=deadline, equivalent=number) for number in equivalents),
+        _SuspectTask(charge=charge, deadline=deadline),
+        *(_SuspectTask(charge=charge, deadline=deadline, suspect=name) for name in charge.names),
+        *(_SuspectTask(charge=charge, deadline=deadline, equivalent=number) for number in equivalents),
     ]
     findings: list[_Finding] = []
     for finding in _found(tasks, jobs):
         findings.append(finding)
         say(f"{len(findings)} of {len(tasks)}")
-    trials = [finding for finding in findings if isinstance(finding, Trial)]
-    (reference,) = [finding for finding in findings if isinstance(finding, Acquittal)]
+    trials = [finding for finding in findings if isinstance(finding, SuspectResult)]
+    (reference,) = [finding for finding in findings if isinstance(finding, ReferenceResult)]
     return Matrix(
         charge=charge,
         reference=reference,
@@ -359,7 +359,7 @@ def fill(
     )
 
 
-def _found(tasks: Sequence[_Task], jobs: int) -> Iterator[_Finding]:
+def _found(tasks: Sequence[_SuspectTask], jobs: int) -> Iterator[_Finding]:
     """In the order of the tasks."""
     if jobs == 1:
         yield from (task() for task in tasks)
@@ -369,11 +369,11 @@ def _found(tasks: Sequence[_Task], jobs: int) -> Iterator[_Finding]:
         yield from pool.imap(_call, tasks)
 
 
-def _call(task: _Task) -> _Finding:
+def _call(task: _SuspectTask) -> _Finding:
     return task()
 
 
-def _row(suspect: Suspect, trial: Trial) -> Row:
+def _row(suspect: Suspect, trial: SuspectResult) -> Row:
     return Row(
         label=suspect.label,
         name=suspect.name,

@@ -23,7 +23,7 @@ from harness.oracle.program import (
     rehearse,
 )
 from harness.world.settings import WorldSettings
-from harness.world.setup.provision import Provision, Step, timed_step
+from harness.world.setup.provision import Provision, ProvisionStep, timed_step
 
 __all__ = ["SETUP", "find_oracle", "provide_oracle"]
 
@@ -41,7 +41,7 @@ def find_oracle(settings: WorldSettings) -> list[str]:
     return command_line(settings, program)
 
 
-def provide_oracle(task: Provision) -> Iterator[Step]:
+def provide_oracle(task: Provision) -> Iterator[ProvisionStep]:
     """Install Flink and compile our program around its operator, for `floodmark sut serve flink`."""
     find_java(task.settings)  # checked before anything large is downloaded
     begun_us = monotonic_us()

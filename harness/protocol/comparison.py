@@ -20,15 +20,15 @@ import msgspec
 from harness.protocol.driver import Command, command_line
 from harness.protocol.events import (
     Blocked,
-    Call,
     Closed,
-    Ended,
+    DrainEnded,
     ErrorAnswer,
     Event,
-    Failed,
+    FunctionCall,
     Snapshot,
     Stats,
     Status,
+    TaskFailed,
     Timeout,
     Unblocked,
     Watermark,
@@ -37,12 +37,22 @@ from harness.protocol.events import (
 from harness.protocol.script import Script
 from harness.protocol.script_drawing import FLAWED
 
-__all__ = ["Difference", "Exchange", "Kind", "Mismatch", "Moment", "alike", "compare", "report", "segments"]
+__all__ = [
+    "ComparedCommand",
+    "DifferingScript",
+    "Mismatch",
+    "MismatchKind",
+    "Moment",
+    "alike",
+    "compare",
+    "report",
+    "segments",
+]
 
 _key: Callable[[object], bytes] = msgspec.json.Encoder(order="deterministic").encode
 
 
-class Kind(StrEnum):
+class MismatchKind(StrEnum):
     """The kind of a difference."""
 
     REFUSAL = "one refuses, or both with different codes"
@@ -64,7 +74,7 @@ class Kind(StrEnum):
 class Mismatch:
     """The first difference between two answers, with both shown."""
 
-    kind: Kind
+    kind: MismatchKind
     detail: str
 
 
@@ -85,13 +95,13 @@ class _Answer:
 
     def __init__(self, events: Sequence[Event], *, blocked: bool) -> None:
         self.refusal: ErrorAnswer | None = None
-        self.failure: Failed | None = None
+        self.failure: TaskFailed | None = None
         self.stats: Stats | None = None
         self.closed: Closed | None = None
         self.blocked = blocked
         self.waited = blocked
         self.outputs: list[Event] = []
-        self.calls: list[Call | Timeout] = []
+        self.calls: list[FunctionCall | Timeout] = []
         self.mixed: list[Event] = []
         self.snapshots: list[Snapshot] = []
         for event in events:
@@ -99,7 +109,7 @@ class _Answer:
 
     def _take(self, event: Event) -> None:
         match event:
-            case Call() | Timeout():
+            case FunctionCall() | Timeout():
                 self.calls.append(event)
                 self.mixed.append(event)
             case Blocked() | Unblocked():
@@ -109,7 +119,7 @@ class _Answer:
                 self.snapshots.append(event)
             case ErrorAnswer():
                 self.refusal = event
-            case Failed():
+            case TaskFailed():
                 self.failure = event
             case Stats():
                 self.stats = event
@@ -151,12 +161,12 @@ def _refusals(command: Command, ours: _Answer, theirs: _Answer, _moment: Moment)
     codes = [answer.refusal.error if answer.refusal else "none" for answer in (ours, theirs)]
     # A command with several flaws may be refused for any of them; a bad state counts before an unknown call.
     any_will_do = command in FLAWED and "none" not in codes
-    return None if codes[0] == codes[1] or any_will_do else _differ(Kind.REFUSAL, *codes)
+    return None if codes[0] == codes[1] or any_will_do else _differ(MismatchKind.REFUSAL, *codes)
 
 
 def _failures(_command: Command, ours: _Answer, theirs: _Answer, _moment: Moment) -> Mismatch | None:
     errors = [answer.failure.error if answer.failure else "none" for answer in (ours, theirs)]
-    return None if errors[0] == errors[1] else _differ(Kind.FAILURE, *errors)
+    return None if errors[0] == errors[1] else _differ(MismatchKind.FAILURE, *errors)
 
 
 def _outputs(_command: Command, ours: _Answer, theirs: _Answer, moment: Moment) -> Mismatch | None:
@@ -164,7 +174,7 @@ def _outputs(_command: Command, ours: _Answer, theirs: _Answer, moment: Moment) 
         return None
     if _keys(ours.outputs) == _keys(theirs.outputs):
         return None
-    return _differ(Kind.OUTPUTS, ours.outputs, theirs.outputs)
+    return _differ(MismatchKind.OUTPUTS, ours.outputs, theirs.outputs)
 
 
 def _calls(_command: Command, ours: _Answer, theirs: _Answer, moment: Moment) -> Mismatch | None:
@@ -174,32 +184,32 @@ def _calls(_command: Command, ours: _Answer, theirs: _Answer, moment: Moment) ->
     permuted = sorted(names[0]) == sorted(names[1])
     if permuted and moment.reissued:
         return None
-    return _differ(Kind.NUMBERS if permuted else Kind.CALLS, ours.calls, theirs.calls)
+    return _differ(MismatchKind.NUMBERS if permuted else MismatchKind.CALLS, ours.calls, theirs.calls)
 
 
 def _interleavings(_command: Command, ours: _Answer, theirs: _Answer, moment: Moment) -> Mismatch | None:
     """Calls and emissions interleave freely in an answer with a wait, since `unblocked` may stand anywhere in it."""
     if ours.waited or theirs.waited or moment.reissued or _named(ours.mixed) == _named(theirs.mixed):
         return None
-    return _differ(Kind.INTERLEAVING, ours.mixed, theirs.mixed)
+    return _differ(MismatchKind.INTERLEAVING, ours.mixed, theirs.mixed)
 
 
 def _blocks(_command: Command, ours: _Answer, theirs: _Answer, _moment: Moment) -> Mismatch | None:
     if ours.blocked == theirs.blocked:
         return None
     words = ["blocked" if answer.blocked else "not blocked" for answer in (ours, theirs)]
-    return _differ(Kind.BLOCKED, *words)
+    return _differ(MismatchKind.BLOCKED, *words)
 
 
 def _snapshots(_command: Command, ours: _Answer, theirs: _Answer, moment: Moment) -> Mismatch | None:
     if [taken.id for taken in ours.snapshots] != [taken.id for taken in theirs.snapshots]:
-        return _differ(Kind.SNAPSHOT, ours.snapshots, theirs.snapshots)
+        return _differ(MismatchKind.SNAPSHOT, ours.snapshots, theirs.snapshots)
     for mine, other in zip(ours.snapshots, theirs.snapshots, strict=True):
         held = [segments(taken.elements, mode=moment.mode) for taken in (mine, other)]
         # With a free order of timeouts, each side may have emitted another record when the wait ended.
         late = moment.blocked and (moment.reissued or _one_is_later(*held))
         if held[0] != held[1] and not late:
-            return _differ(Kind.SNAPSHOT, mine.elements, other.elements)
+            return _differ(MismatchKind.SNAPSHOT, mine.elements, other.elements)
     return None
 
 
@@ -212,12 +222,12 @@ def _one_is_later(one: list[list[bytes]], other: list[list[bytes]]) -> bool:
 
 def _stats(_command: Command, ours: _Answer, theirs: _Answer, _moment: Moment) -> Mismatch | None:
     counts = [_counters(answer.stats) for answer in (ours, theirs)]
-    return None if counts[0] == counts[1] else _differ(Kind.STATS, ours.stats, theirs.stats)
+    return None if counts[0] == counts[1] else _differ(MismatchKind.STATS, ours.stats, theirs.stats)
 
 
 def _closings(_command: Command, ours: _Answer, theirs: _Answer, _moment: Moment) -> Mismatch | None:
     left = [(closed.timers, closed.dropped_mails > 0) for closed in (ours.closed, theirs.closed) if closed]
-    return None if len(set(left)) <= 1 else _differ(Kind.CLOSED, ours.closed, theirs.closed)
+    return None if len(set(left)) <= 1 else _differ(MismatchKind.CLOSED, ours.closed, theirs.closed)
 
 
 _JUDGES = (_outputs, _calls, _interleavings, _blocks, _snapshots, _stats, _closings)
@@ -229,13 +239,15 @@ def _counters(stats: Stats | None) -> tuple[object, ...]:
     return (stats.queue, stats.calls_running, stats.timers, stats.mails > 0, stats.now)
 
 
-def _name(call: Call | Timeout) -> bytes:
+def _name(call: FunctionCall | Timeout) -> bytes:
     """A call or timeout without its number."""
-    return _key(["call", call.value, call.attempt] if isinstance(call, Call) else ["timeout", call.value])
+    return _key(
+        ["call", call.value, call.attempt] if isinstance(call, FunctionCall) else ["timeout", call.value]
+    )
 
 
 def _named(mixed: Sequence[Event]) -> list[bytes]:
-    return [_name(event) if isinstance(event, Call | Timeout) else _key(event) for event in mixed]
+    return [_name(event) if isinstance(event, FunctionCall | Timeout) else _key(event) for event in mixed]
 
 
 def _keys(events: Sequence[Event]) -> list[bytes]:
@@ -243,7 +255,7 @@ def _keys(events: Sequence[Event]) -> list[bytes]:
 
 
 def _groups(outputs: Sequence[Event]) -> list[list[bytes]]:
-    return _between(outputs, lambda event: isinstance(event, Watermark | Status | Ended))
+    return _between(outputs, lambda event: isinstance(event, Watermark | Status | DrainEnded))
 
 
 def _between(things: Sequence[Any], is_barrier: Callable[[Any], bool]) -> list[list[bytes]]:
@@ -263,7 +275,7 @@ def _parts(things: Sequence[Any], is_barrier: Callable[[Any], bool]) -> Iterator
     yield part
 
 
-def _differ(kind: Kind, ours: object, theirs: object) -> Mismatch:
+def _differ(kind: MismatchKind, ours: object, theirs: object) -> Mismatch:
     return Mismatch(kind=kind, detail=f"left {_shown(ours)}, right {_shown(theirs)}")
 
 
@@ -284,7 +296,7 @@ LAST_EXCHANGES = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exchange:
+class ComparedCommand:
     """One command as it was sent to each side, and both answers."""
 
     life: int
@@ -295,22 +307,22 @@ class Exchange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class DifferingScript:
     """A script on which two systems differ."""
 
     script: Script
     mismatch: Mismatch
     life: int
-    exchanges: Sequence[Exchange]
+    exchanges: Sequence[ComparedCommand]
     """Up to the difference; if it is a breach, the last exchange has no answers."""
 
 
-def report(difference: Difference) -> str:
+def report(difference: DifferingScript) -> str:
     """The difference as text: its kind, the last commands side by side, and the lines to paste."""
     return "\n".join(_lines(difference))
 
 
-def _lines(difference: Difference) -> Iterator[str]:
+def _lines(difference: DifferingScript) -> Iterator[str]:
     mismatch = difference.mismatch
     yield f"DIFFERENCE in {mismatch.kind} ({difference.script.name}, life {difference.life + 1})"
     yield f"  {mismatch.detail}"
@@ -323,7 +335,7 @@ def _lines(difference: Difference) -> Iterator[str]:
         yield from (f"{_sent(exchange.right_command)}" for exchange in difference.exchanges)
 
 
-def _side_by_side(exchange: Exchange) -> Iterator[str]:
+def _side_by_side(exchange: ComparedCommand) -> Iterator[str]:
     left, right = _sent(exchange.left_command), _sent(exchange.right_command)
     yield f"  > {shortened(left)}"
     if left != right:

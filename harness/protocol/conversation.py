@@ -13,24 +13,24 @@ from typing import Any, ClassVar
 
 from harness.protocol.events import (
     Blocked,
-    Call,
     Closed,
+    DrainEnded,
     Emit,
-    Ended,
     ErrorAnswer,
     Event,
-    Failed,
+    FunctionCall,
     Hello,
     Marker,
     Snapshot,
     Stats,
     Status,
+    TaskFailed,
     Timeout,
     Unblocked,
     Watermark,
 )
 
-__all__ = ["PROTOCOL", "Conversation", "Misplaced", "Phase"]
+__all__ = ["PROTOCOL", "Conversation", "ConversationPhase", "Misplaced"]
 
 PROTOCOL = 1
 
@@ -39,7 +39,7 @@ class Misplaced(ValueError):
     """An event that the state of the conversation forbids; the message says which event and why."""
 
 
-class Phase(StrEnum):
+class ConversationPhase(StrEnum):
     """The states of a conversation."""
 
     NEW = "before `hello`"
@@ -51,13 +51,14 @@ class Phase(StrEnum):
 
 
 _WHILE_WAITING = frozenset({"complete", "fail", "advance", "snapshot", "close", "stats"})
-_ACCEPTED: Mapping[Phase, frozenset[str]] = {
-    Phase.NEW: frozenset({"hello"}),
-    Phase.SHUT: frozenset({"open"}),
-    Phase.OPEN: _WHILE_WAITING | {"element", "watermark", "status", "marker", "notify", "end_input"},
-    Phase.DRAINING: _WHILE_WAITING,
-    Phase.ENDED: _WHILE_WAITING | {"notify"},
-    Phase.FAILED: frozenset({"stats", "close"}),
+_ACCEPTED: Mapping[ConversationPhase, frozenset[str]] = {
+    ConversationPhase.NEW: frozenset({"hello"}),
+    ConversationPhase.SHUT: frozenset({"open"}),
+    ConversationPhase.OPEN: _WHILE_WAITING
+    | {"element", "watermark", "status", "marker", "notify", "end_input"},
+    ConversationPhase.DRAINING: _WHILE_WAITING,
+    ConversationPhase.ENDED: _WHILE_WAITING | {"notify"},
+    ConversationPhase.FAILED: frozenset({"stats", "close"}),
 }
 _MAY_BLOCK = frozenset({"open", "element", "watermark", "status"})
 _ONLY_POSTS = frozenset({"complete", "fail", "advance", "notify", "stats", "snapshot"})
@@ -68,7 +69,7 @@ class Conversation:
     """The state of one conversation. Mutable: changes with every command."""
 
     def __init__(self) -> None:
-        self.phase = Phase.NEW
+        self.phase = ConversationPhase.NEW
         self.blocked = False
         self._calls = 0
         self._due_snapshots: list[int] = []
@@ -80,7 +81,9 @@ class Conversation:
 
     def accepts(self, name: str) -> bool:
         """Whether a command of this name is allowed now."""
-        allowed = _WHILE_WAITING if self.blocked and self.phase is Phase.OPEN else _ACCEPTED[self.phase]
+        allowed = (
+            _WHILE_WAITING if self.blocked and self.phase is ConversationPhase.OPEN else _ACCEPTED[self.phase]
+        )
         return name in allowed
 
     def follow(self, command: Mapping[str, Any], events: Sequence[Event]) -> None:
@@ -104,12 +107,12 @@ class Conversation:
         self._failed_here = False
         self._answered.clear()
         if name == "open":
-            self.phase = Phase.OPEN
+            self.phase = ConversationPhase.OPEN
             self.blocked = False
             self._calls = 0
             self._due_snapshots.clear()
         elif name == "end_input":
-            self.phase = Phase.DRAINING
+            self.phase = ConversationPhase.DRAINING
         elif name == "snapshot":
             if type(self._id) is not int:
                 raise Misplaced("a `snapshot` without a whole number for its id was not refused")
@@ -122,22 +125,25 @@ class Conversation:
             raise Misplaced(f"{told} comes after `failed`")
         if kind in _ANSWERS:
             return
-        if self._name in {"hello", "close"} or self.phase in {Phase.SHUT, Phase.FAILED}:
+        if self._name in {"hello", "close"} or self.phase in {
+            ConversationPhase.SHUT,
+            ConversationPhase.FAILED,
+        }:
             raise Misplaced(f"{told} cannot answer `{self._name}` {self.phase}")
-        if self._posts_only and kind not in {Snapshot, Failed}:
+        if self._posts_only and kind not in {Snapshot, TaskFailed}:
             raise Misplaced(f"{told} can only come from a mail, but `{self._name}` was held")
-        if self.phase is Phase.ENDED and kind not in {Snapshot, Failed}:
+        if self.phase is ConversationPhase.ENDED and kind not in {Snapshot, TaskFailed}:
             raise Misplaced(f"{told} cannot follow `ended`")
 
     def _take_hello(self, event: Hello) -> None:
         self._answer("hello", Hello)
         if event.protocol != PROTOCOL:
             raise Misplaced(f"`hello` answers with protocol {event.protocol}, but {PROTOCOL} was asked for")
-        self.phase = Phase.SHUT
+        self.phase = ConversationPhase.SHUT
 
     def _take_closed(self, _event: Closed) -> None:
         self._answer("close", Closed)
-        self.phase = Phase.SHUT
+        self.phase = ConversationPhase.SHUT
         self.blocked = False
         self._due_snapshots.clear()
 
@@ -156,7 +162,7 @@ class Conversation:
             raise Misplaced(f"`{name}` is answered twice")
         self._answered.append(kind)
 
-    def _take_call(self, event: Call) -> None:
+    def _take_call(self, event: FunctionCall) -> None:
         if event.call != self._calls + 1:
             raise Misplaced(f"call {event.call} follows call {self._calls}; numbers are dense from 1")
         self._calls += 1
@@ -176,18 +182,18 @@ class Conversation:
     def _take_snapshot(self, event: Snapshot) -> None:
         if not self._due_snapshots or self._due_snapshots[0] != event.id:
             raise Misplaced(f"snapshot {event.id} is taken, but due is {self._due_snapshots or 'none'}")
-        if self.blocked or self.phase is Phase.DRAINING:
+        if self.blocked or self.phase is ConversationPhase.DRAINING:
             raise Misplaced(f"snapshot {event.id} is taken {'while blocked' if self.blocked else self.phase}")
         self._due_snapshots.pop(0)
 
-    def _take_failed(self, _event: Failed) -> None:
-        self.phase = Phase.FAILED
+    def _take_failed(self, _event: TaskFailed) -> None:
+        self.phase = ConversationPhase.FAILED
         self._failed_here = True
 
-    def _take_ended(self, _event: Ended) -> None:
-        if self.phase is not Phase.DRAINING:
+    def _take_ended(self, _event: DrainEnded) -> None:
+        if self.phase is not ConversationPhase.DRAINING:
             raise Misplaced(f"`ended` came {self.phase}")
-        self.phase = Phase.ENDED
+        self.phase = ConversationPhase.ENDED
 
     def _take_refusal(self, _event: ErrorAnswer) -> None:
         raise Misplaced("an `error` must be the only event of its answer, but there are others")
@@ -201,7 +207,7 @@ class Conversation:
         owed = _OWED.get(self._name)
         if owed is not None and owed not in self._answered:
             raise Misplaced(f"the answer to `{self._name}` lacks the event that it must have")
-        waits = self.blocked or self.phase in {Phase.DRAINING, Phase.FAILED}
+        waits = self.blocked or self.phase in {ConversationPhase.DRAINING, ConversationPhase.FAILED}
         if self._due_snapshots and not waits:
             raise Misplaced(f"snapshot {self._due_snapshots[0]} was due, but is not taken")
 
@@ -210,12 +216,12 @@ class Conversation:
         Closed: _take_closed,
         Stats: _take_stats,
         Marker: _take_marker,
-        Call: _take_call,
+        FunctionCall: _take_call,
         Blocked: _take_blocked,
         Unblocked: _take_unblocked,
         Snapshot: _take_snapshot,
-        Failed: _take_failed,
-        Ended: _take_ended,
+        TaskFailed: _take_failed,
+        DrainEnded: _take_ended,
         Timeout: _take_plain,
         Emit: _take_plain,
         Watermark: _take_plain,

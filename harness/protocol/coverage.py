@@ -13,15 +13,15 @@ from typing import Any, ClassVar
 from harness.protocol.driver import Command
 from harness.protocol.events import (
     Blocked,
-    Call,
+    DrainEnded,
     Emit,
-    Ended,
     ErrorAnswer,
     Event,
-    Failed,
+    FunctionCall,
     Marker,
     Snapshot,
     Status,
+    TaskFailed,
     Timeout,
     Unblocked,
     Watermark,
@@ -168,7 +168,7 @@ class Coverage:
                 self._retried.add(call)
         self._answered.add(call)
 
-    def _saw_call(self, event: Call, name: object) -> None:
+    def _saw_call(self, event: FunctionCall, name: object) -> None:
         counts, value = self.counts, value_key(event.value)
         counts["calls"] += 1
         counts["invocation raises"] += event.value in self._config.get("invoke_throws", ())
@@ -197,7 +197,7 @@ class Coverage:
         self.counts["emissions"] += 1
         self.counts["emissions without a timestamp"] += event.ts is None
 
-    def _saw_failed(self, event: Failed, _name: object) -> None:
+    def _saw_failed(self, event: TaskFailed, _name: object) -> None:
         self.counts["timeouts that fail the task"] += event.error == "timeout"
         self.counts["task fails of a failed call"] += event.error == "user-error"
 
@@ -214,7 +214,7 @@ class Coverage:
         self.counts["snapshots that hold something"] += bool(event.elements)
         self._modes[event.id] = (self._config["mode"], len(event.elements))
 
-    def _saw_ended(self, _event: Ended, name: object) -> None:
+    def _saw_ended(self, _event: DrainEnded, name: object) -> None:
         at_once = name == "end_input"
         self.counts["ends of input that drain at once" if at_once else "ends of input that drain later"] += 1
         self._draining = False
@@ -223,14 +223,14 @@ class Coverage:
         self.counts[_OUTPUTS[type(event)]] += 1
 
     _SEEN: ClassVar[Mapping[type, Callable[[Coverage, Any, object], None]]] = {
-        Call: _saw_call,
+        FunctionCall: _saw_call,
         Timeout: _saw_timeout,
         Emit: _saw_emit,
-        Failed: _saw_failed,
+        TaskFailed: _saw_failed,
         Blocked: _saw_blocked,
         Unblocked: _saw_unblocked,
         Snapshot: _saw_snapshot,
-        Ended: _saw_ended,
+        DrainEnded: _saw_ended,
         Watermark: _saw_output,
         Status: _saw_output,
         Marker: _saw_output,

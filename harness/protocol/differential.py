@@ -19,21 +19,21 @@ import click
 from harness.choices import fresh_seed
 from harness.clock import monotonic_us
 from harness.errors import Exit, FloodmarkError, NothingRan
-from harness.protocol.comparison import Difference, report
+from harness.protocol.comparison import DifferingScript, report
 from harness.protocol.coverage import Coverage
 from harness.protocol.lockstep import run_lockstep
 from harness.protocol.program import Limits
 from harness.protocol.script import Script, load_script, save_script
 from harness.protocol.script_drawing import ScriptSettings, draw_script
 from harness.protocol.shrinking import RUNS_MAX, shrink
-from harness.protocol.stream import Stream
+from harness.protocol.stream import ScriptStream
 from harness.protocol.twins import Twins
 
-__all__ = ["Outcome", "common_settings", "compare_systems", "differential", "replay"]
+__all__ = ["DifferentialResult", "common_settings", "compare_systems", "differential", "replay"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class DifferentialResult:
     """The result of a run of many scripts."""
 
     scripts: int
@@ -41,7 +41,7 @@ class Outcome:
     seconds: float
     looked_closer: int
     coverage: Coverage
-    differences: tuple[Difference, ...]
+    differences: tuple[DifferingScript, ...]
 
     @property
     def scripts_per_s(self) -> float:
@@ -58,10 +58,10 @@ def compare_systems(
     first: int = 0,
     differences_max: int = 1,
     shrink_runs: int = RUNS_MAX,
-) -> Outcome:
+) -> DifferentialResult:
     """Run scripts `first`, `first + 1`, ... of a seed until all are done or `differences_max` are found."""
     coverage, run = Coverage(), _Counted(seed, first, scripts, settings)
-    stream = Stream(twins, coverage=coverage)
+    stream = ScriptStream(twins, coverage=coverage)
     began = monotonic_us()
     found = tuple(islice(stream.run(iter(run)), differences_max))
     seconds = (monotonic_us() - began) / 1e6
@@ -69,7 +69,7 @@ def compare_systems(
         # Answers still in flight are not needed, and would disturb the shrinking.
         twins.kill()
         twins.start()
-    return Outcome(
+    return DifferentialResult(
         scripts=run.count,
         commands=coverage.counts["commands"],
         seconds=seconds,
@@ -109,7 +109,7 @@ def common_settings(twins: Twins, *, mode: str, profile: str) -> ScriptSettings:
     return ScriptSettings(modes=modes, profile=profile, abilities=abilities)
 
 
-def replay(twins: Twins, path: Path) -> Difference | None:
+def replay(twins: Twins, path: Path) -> DifferingScript | None:
     """Run a saved script again; returns the difference if it still shows one."""
     return run_lockstep(twins, load_script(path))
 
@@ -146,7 +146,7 @@ def differential(
     """Compare two systems under test on random scripts. Exit code: 0 no difference, 1 a difference."""
     seed = fresh_seed() if seed is None else seed
     click.echo(f"seed {seed} (scripts {first} to {first + scripts - 1}, mode {mode}, profile {profile})")
-    found: tuple[Difference, ...] = ()
+    found: tuple[DifferingScript, ...] = ()
     with Twins(shlex.split(left), shlex.split(right), limits=Limits()) as twins:
         if again is not None:
             shown = replay(twins, again)
@@ -162,7 +162,7 @@ def differential(
     sys.exit(Exit.VIOLATION if found else Exit.HOLD)
 
 
-def _sum_up(outcome: Outcome) -> None:
+def _sum_up(outcome: DifferentialResult) -> None:
     for line in outcome.coverage.lines():
         click.echo(line)
     click.echo(
@@ -172,7 +172,7 @@ def _sum_up(outcome: Outcome) -> None:
     )
 
 
-def _print(differences: Sequence[Difference], *, save: Path | None) -> None:
+def _print(differences: Sequence[DifferingScript], *, save: Path | None) -> None:
     for number, one in enumerate(differences, 1):
         click.echo(f"\n{report(one)}")
         if save is not None:

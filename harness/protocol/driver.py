@@ -1,7 +1,7 @@
 """Drives one system under test: sends commands and returns the validated events of each answer.
 
 Answers to Maelstrom's client of a node. Invariant: every returned event was checked in shape (`events`) and in place
-(`conversation`); after a `Breach` the program and its process group are gone.
+(`conversation`); after a `ProtocolBreach` the program and its process group are gone.
 """
 
 from __future__ import annotations
@@ -12,11 +12,19 @@ from typing import Any, Self
 
 import msgspec
 
-from harness.protocol.conversation import PROTOCOL, Conversation, Misplaced, Phase
-from harness.protocol.events import BreachKind, ErrorAnswer, Event, Hello, Malformed, read_event, shortened
+from harness.protocol.conversation import PROTOCOL, Conversation, ConversationPhase, Misplaced
+from harness.protocol.events import (
+    BreachKind,
+    ErrorAnswer,
+    Event,
+    Hello,
+    MalformedEvent,
+    read_event,
+    shortened,
+)
 from harness.protocol.program import Limits, Program, await_answers
 
-__all__ = ["Command", "Driver", "command_line"]
+__all__ = ["Command", "ProgramDriver", "command_line"]
 
 Command = Mapping[str, Any]
 """One command as it is written: `{"cmd": "watermark", "ts": 3}`."""
@@ -24,7 +32,7 @@ Command = Mapping[str, Any]
 _encode = msgspec.json.Encoder().encode
 
 
-class Driver:
+class ProgramDriver:
     """A conversation with one program, as a context manager.
 
     It ends the program in order, or kills it after an error.
@@ -91,7 +99,7 @@ class Driver:
         try:
             events = [read_event(line := raw) for raw in lines]
             self.conversation.follow(command, events)
-        except Malformed as error:
+        except MalformedEvent as error:
             what, kind = f"wrote a line that is not an event ({error})", BreachKind.NONSENSE
         except Misplaced as error:
             what, kind = f"wrote an event that is not allowed here: {error}", BreachKind.STATE
@@ -101,7 +109,7 @@ class Driver:
         raise self.program.breach(what, kind=kind, line=line, command=self._validated_count)
 
     @property
-    def phase(self) -> Phase:
+    def phase(self) -> ConversationPhase:
         """The state of the conversation."""
         return self.conversation.phase
 

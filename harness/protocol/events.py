@@ -1,8 +1,8 @@
 """The events that a system under test may write, with the exact shape of their fields, and breaches of the protocol.
 
 Answers to the table of events in `sut-protocol.md`. `read_event` returns an event whose every field has its type (no
-bool or float for an integer, no NaN, nothing missing, nothing extra), or raises `Malformed`. A `Breach` says its kind,
-the command at which it happened, and the program's last line.
+bool or float for an integer, no NaN, nothing missing, nothing extra), or raises `MalformedEvent`. A
+`ProtocolBreach` says its kind, the command at which it happened, and the program's last line.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from harness.errors import SutError
 
 __all__ = [
     "Blocked",
-    "Breach",
     "BreachKind",
-    "Call",
     "Closed",
+    "DrainEnded",
     "Emit",
-    "Ended",
     "ErrorAnswer",
     "Event",
-    "Failed",
+    "FunctionCall",
     "Hello",
-    "Malformed",
+    "MalformedEvent",
     "Marker",
+    "ProtocolBreach",
     "Quiet",
     "Snapshot",
     "Stats",
     "Status",
+    "TaskFailed",
     "Timeout",
     "Unblocked",
     "Watermark",
@@ -55,7 +55,7 @@ class BreachKind(StrEnum):
     STATE = "wrote what its state forbids"
 
 
-class Breach(SutError):
+class ProtocolBreach(SutError):
     """A program broke the protocol. It was killed before this was raised."""
 
     def __init__(self, what: str, *, kind: BreachKind, command: int, fix: str = "") -> None:
@@ -77,7 +77,7 @@ Failure = Literal["user-error", "timeout", "callback-error", "internal"]
 Refusal = Literal["not-json", "unknown-command", "bad-state", "unsupported", "bad-argument", "unknown-call"]
 
 
-class Malformed(ValueError):
+class MalformedEvent(ValueError):
     """A line that is not an event of the protocol; the message says why."""
 
 
@@ -94,7 +94,7 @@ class Hello(_Shape, frozen=True, kw_only=True, tag="hello"):
     abilities: list[Ability]
 
 
-class Call(_Shape, frozen=True, kw_only=True, tag="call"):
+class FunctionCall(_Shape, frozen=True, kw_only=True, tag="call"):
     """The user function is invoked."""
 
     call: _Positive
@@ -149,14 +149,14 @@ class Snapshot(_Shape, frozen=True, kw_only=True, tag="snapshot"):
     elements: list[dict[str, Any]]
 
 
-class Failed(_Shape, frozen=True, kw_only=True, tag="failed"):
+class TaskFailed(_Shape, frozen=True, kw_only=True, tag="failed"):
     """The task failed; afterwards only `stats` and `close` are allowed."""
 
     error: Failure
     message: str
 
 
-class Ended(_Shape, frozen=True, kw_only=True, tag="ended"):
+class DrainEnded(_Shape, frozen=True, kw_only=True, tag="ended"):
     """The drain after `end_input` is complete."""
 
 
@@ -190,7 +190,7 @@ class Quiet(_Shape, frozen=True, kw_only=True, tag="quiet"):
 
 Event = (
     Hello
-    | Call
+    | FunctionCall
     | Timeout
     | Emit
     | Watermark
@@ -199,8 +199,8 @@ Event = (
     | Blocked
     | Unblocked
     | Snapshot
-    | Failed
-    | Ended
+    | TaskFailed
+    | DrainEnded
     | Closed
     | Stats
     | ErrorAnswer
@@ -211,15 +211,15 @@ _decode = msgspec.json.Decoder(Event).decode
 
 
 def read_event(line: bytes) -> Event:
-    """The event of one line. Raises `Malformed`."""
+    """The event of one line. Raises `MalformedEvent`."""
     try:
         event: Event = _decode(line)
     except RecursionError:
-        raise Malformed("it is nested too deep to be read") from None
+        raise MalformedEvent("it is nested too deep to be read") from None
     except UnicodeDecodeError as error:
-        raise Malformed(f"it is not UTF-8 (byte {error.start + 1})") from None
+        raise MalformedEvent(f"it is not UTF-8 (byte {error.start + 1})") from None
     except msgspec.MsgspecError as error:
-        raise Malformed(str(error)) from None
+        raise MalformedEvent(str(error)) from None
     if type(event) is Snapshot:
         _require_elements(event.elements)
     return event
@@ -228,7 +228,7 @@ def read_event(line: bytes) -> Event:
 def _require_elements(elements: list[dict[str, Any]]) -> None:
     for place, element in enumerate(elements):
         if not _is_element(element):
-            raise Malformed(
+            raise MalformedEvent(
                 f"elements[{place}] is not one of {{value, ts}}, {{watermark}}, {{idle}} with their types"
             )
 

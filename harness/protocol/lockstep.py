@@ -15,18 +15,34 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from harness.protocol.comparison import Difference, Exchange, Kind, Mismatch, Moment, compare, segments
-from harness.protocol.conversation import Phase
+from harness.protocol.comparison import (
+    ComparedCommand,
+    DifferingScript,
+    Mismatch,
+    MismatchKind,
+    Moment,
+    compare,
+    segments,
+)
+from harness.protocol.conversation import ConversationPhase
 from harness.protocol.driver import Command
-from harness.protocol.events import Call, Event, Snapshot
+from harness.protocol.events import Event, FunctionCall, Snapshot
 from harness.protocol.script import CallName, Life, Script, value_key
 from harness.protocol.twins import SideBreach, Twins
 
-__all__ = ["ORDER_KINDS", "Restored", "Snapshots", "drained", "is_of_a_drain", "open_command", "run_lockstep"]
+__all__ = [
+    "ORDER_KINDS",
+    "RestoredPair",
+    "Snapshots",
+    "drained",
+    "is_of_a_drain",
+    "open_command",
+    "run_lockstep",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Restored:
+class RestoredPair:
     """The states that a life restores, one for each side."""
 
     left: msgspec.Raw | None = None
@@ -57,13 +73,13 @@ class Snapshots:
             if segments(mine.elements, mode=mode) == segments(other.elements, mode=mode):
                 self._taken[mine.id] = (mode, mine, other)
 
-    def restored(self, life: Life) -> Restored:
+    def restored(self, life: Life) -> RestoredPair:
         """The states for `life`; empty if its snapshot was not taken, or not alike on both sides."""
         if life.restore is None or life.restore not in self._taken:
-            return Restored()
+            return RestoredPair()
         mode, mine, other = self._taken[life.restore]
         crowd = max(len(part) for part in segments(mine.elements, mode=mode) or [[]])
-        return Restored(
+        return RestoredPair(
             left=mine.state,
             right=other.state,
             free=mode == "unordered" and crowd > 1,
@@ -88,10 +104,10 @@ class _Side:
     """One side's drain. Mutable; `events`: everything that it wrote since `open`."""
 
     events: list[Event]
-    waiting: list[Call] = field(default_factory=list)
+    waiting: list[FunctionCall] = field(default_factory=list)
 
     def hear(self, said: Sequence[Event]) -> None:
-        self.waiting.extend(event for event in said if type(event) is Call)
+        self.waiting.extend(event for event in said if type(event) is FunctionCall)
 
     def next(self) -> Command:
         """End the oldest call with a result that names its record."""
@@ -101,7 +117,9 @@ class _Side:
         return {"cmd": "complete", "call": call.call, "results": [[_DRAINED, call.value]]}
 
 
-def drained(twins: Twins, *, opened: Exchange, keep: Callable[[Exchange], None]) -> Mismatch | None:
+def drained(
+    twins: Twins, *, opened: ComparedCommand, keep: Callable[[ComparedCommand], None]
+) -> Mismatch | None:
     """End all calls of both sides; compare everything since `open` as a whole."""
     left, right = _Side(events=[*opened.left]), _Side(events=[*opened.right])
     left.hear(left.events)
@@ -112,7 +130,7 @@ def drained(twins: Twins, *, opened: Exchange, keep: Callable[[Exchange], None])
         commands = left.next(), right.next()
         ours, theirs = twins.tell(*commands)
         keep(
-            Exchange(
+            ComparedCommand(
                 life=opened.life, left_command=commands[0], right_command=commands[1], left=ours, right=theirs
             )
         )
@@ -124,15 +142,17 @@ def drained(twins: Twins, *, opened: Exchange, keep: Callable[[Exchange], None])
 
 
 def _totals(twins: Twins, left: _Side, right: _Side) -> Mismatch | None:
-    failed = [driver.phase is Phase.FAILED for driver in (twins.left, twins.right)]
+    failed = [driver.phase is ConversationPhase.FAILED for driver in (twins.left, twins.right)]
     if failed[0] or failed[1]:
         words = ["failed" if one else "did not fail" for one in failed]
         return (
-            None if all(failed) else Mismatch(kind=Kind.FAILURE, detail=f"left {words[0]}, right {words[1]}")
+            None
+            if all(failed)
+            else Mismatch(kind=MismatchKind.FAILURE, detail=f"left {words[0]}, right {words[1]}")
         )
     if left.waiting or right.waiting or twins.left.conversation.blocked or twins.right.conversation.blocked:
         return Mismatch(
-            kind=Kind.BLOCKED, detail=f"not drained after {STEPS_MAX} completions, or no call left"
+            kind=MismatchKind.BLOCKED, detail=f"not drained after {STEPS_MAX} completions, or no call left"
         )
     moment = Moment(mode="unordered", reissued=True)
     return compare({"cmd": "complete"}, left.events, right.events, moment=moment)
@@ -145,14 +165,16 @@ def is_of_a_drain(command: Command) -> bool:
     return drained_call or command == _IDLE
 
 
-ORDER_KINDS = frozenset({Kind.NUMBERS, Kind.CALLS, Kind.FAILURE, Kind.BLOCKED})
+ORDER_KINDS = frozenset(
+    {MismatchKind.NUMBERS, MismatchKind.CALLS, MismatchKind.FAILURE, MismatchKind.BLOCKED}
+)
 """Kinds of difference that are allowed at `open` when each side re-issues in its own order."""
-_BREACHES = (Kind.LEFT_BREACH, Kind.RIGHT_BREACH)
+_BREACHES = (MismatchKind.LEFT_BREACH, MismatchKind.RIGHT_BREACH)
 
 
 def run_lockstep(
     twins: Twins, script: Script, *, first: int = 0, snapshots: Snapshots | None = None
-) -> Difference | None:
+) -> DifferingScript | None:
     """Run a script's lives from `first` on; returns the first difference.
 
     After a breach both programs are restarted.
@@ -160,7 +182,7 @@ def run_lockstep(
     run = _Lockstep(twins, snapshots or Snapshots())
     for place, life in enumerate(script.lives[first:], first):
         if mismatch := run.live(life, place=place):
-            return Difference(script=script, mismatch=mismatch, life=place, exchanges=run.exchanges)
+            return DifferingScript(script=script, mismatch=mismatch, life=place, exchanges=run.exchanges)
     return None
 
 
@@ -174,7 +196,7 @@ class _Names:
 
     def learn(self, events: Sequence[Event]) -> None:
         for event in events:
-            if type(event) is Call:
+            if type(event) is FunctionCall:
                 value = value_key(event.value)
                 self._times[value, event.attempt] += 1
                 name = CallName(value=value, attempt=event.attempt, nth=self._times[value, event.attempt])
@@ -192,14 +214,17 @@ class _Lockstep:
         self._right = _Names()
         self._moment = Moment()
         self._place = 0
-        self.exchanges: list[Exchange] = []
+        self.exchanges: list[ComparedCommand] = []
 
     def live(self, life: Life, *, place: int) -> Mismatch | None:
         """Run one life; afterwards both sides are before `open` again."""
         self._place = place
         try:
             mismatch = self._live(life)
-            if self._twins.left.phase is not Phase.SHUT or self._twins.right.phase is not Phase.SHUT:
+            if (
+                self._twins.left.phase is not ConversationPhase.SHUT
+                or self._twins.right.phase is not ConversationPhase.SHUT
+            ):
                 self._close()
         except SideBreach as broken:
             self._twins.start()
@@ -222,12 +247,12 @@ class _Lockstep:
                 return mismatch
         return self._tell({"cmd": "close"}, {"cmd": "close"})
 
-    def _open(self, life: Life, restored: Restored) -> tuple[bool, Mismatch | None]:
+    def _open(self, life: Life, restored: RestoredPair) -> tuple[bool, Mismatch | None]:
         """Open both sides; returns whether their order of re-issue differed, and the mismatch if there is one."""
         mismatch = self._tell(open_command(life, restored.left), open_command(life, restored.right))
         if mismatch is None or not restored.free or mismatch.kind not in ORDER_KINDS:
             return restored.free and restored.shuffled, mismatch
-        legal = mismatch.kind is Kind.NUMBERS or restored.must_drain(life, shuffled=True)
+        legal = mismatch.kind is MismatchKind.NUMBERS or restored.must_drain(life, shuffled=True)
         return True, None if legal else mismatch
 
     def _step(self, command: Command) -> Mismatch | None:
@@ -237,16 +262,20 @@ class _Lockstep:
         mismatch = self._tell(*pair)
         if mismatch is None:
             return None
-        if mismatch.kind is Kind.NUMBERS and command.get("cmd") == "end_input":
+        if mismatch.kind is MismatchKind.NUMBERS and command.get("cmd") == "end_input":
             return None
-        if mismatch.kind is Kind.FAILURE and command.get("cmd") == "fail" and command.get("hold") is True:
+        if (
+            mismatch.kind is MismatchKind.FAILURE
+            and command.get("cmd") == "fail"
+            and command.get("hold") is True
+        ):
             return self._settled(mismatch)
         return mismatch
 
     def _settled(self, mismatch: Mismatch) -> Mismatch | None:
         """One side applied a held `fail` at once; the other must fail when its mails run."""
         late = self._tell({"cmd": "stats"}, {"cmd": "stats"})
-        both = {self._twins.left.phase, self._twins.right.phase} == {Phase.FAILED}
+        both = {self._twins.left.phase, self._twins.right.phase} == {ConversationPhase.FAILED}
         del late  # what the mails of a failing task did is not compared
         return None if both else mismatch
 
@@ -263,11 +292,15 @@ class _Lockstep:
         if mismatch is None:
             self._snapshots.take(ours, theirs, mode=self._moment.mode)
         talk = self._twins.left.conversation
-        self._moment = replace(self._moment, blocked=talk.blocked, failed=talk.phase is Phase.FAILED)
+        self._moment = replace(
+            self._moment, blocked=talk.blocked, failed=talk.phase is ConversationPhase.FAILED
+        )
         return mismatch
 
     def _keep(self, left: Command, right: Command, ours: Sequence[Event], theirs: Sequence[Event]) -> None:
-        told = Exchange(life=self._place, left_command=left, right_command=right, left=ours, right=theirs)
+        told = ComparedCommand(
+            life=self._place, left_command=left, right_command=right, left=ours, right=theirs
+        )
         self.exchanges.append(told)
 
     def _translated(self, command: Command) -> tuple[Command, Command] | None:
@@ -289,7 +322,7 @@ class _Lockstep:
     def _close(self) -> None:
         """After a mismatch or a drain: bring both sides before `open` again, without comparing."""
         for driver in (self._twins.left, self._twins.right):
-            if driver.phase is Phase.SHUT:
+            if driver.phase is ConversationPhase.SHUT:
                 self._twins.kill()
                 self._twins.start()
                 return

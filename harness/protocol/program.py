@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import IO, Any, Self
 
 from harness.clock import Deadline
-from harness.protocol.events import Breach, BreachKind, Malformed, Quiet, read_event, shortened
+from harness.protocol.events import BreachKind, MalformedEvent, ProtocolBreach, Quiet, read_event, shortened
 
 __all__ = ["AnswerLimit", "AnswerSplitter", "Limits", "Program", "await_answers"]
 
@@ -129,7 +129,7 @@ def _is_quiet(line: bytes) -> bool:
         return False
     try:
         return type(read_event(line)) is Quiet
-    except Malformed:
+    except MalformedEvent:
         return False
 
 
@@ -172,7 +172,7 @@ class Program:
                 start_new_session=True,  # its children are killed with it, and Ctrl-C reaches only this process
             )
         except (OSError, ValueError, IndexError) as error:
-            raise Breach(
+            raise ProtocolBreach(
                 f"{_named(argv)} cannot be started: {error}",
                 kind=BreachKind.START,
                 command=0,
@@ -244,13 +244,13 @@ class Program:
 
     def breach(
         self, what: str, *, kind: BreachKind, line: bytes | None = None, command: int | None = None
-    ) -> Breach:
+    ) -> ProtocolBreach:
         """Kill the program and return the error; `command` defaults to the next one to be answered."""
         self.kill()
         command = self._answered + 1 if command is None else command
         said = line if line is not None else self._splitter.last_line
         words = self._last_words.decode(errors="backslashreplace").strip()
-        return Breach(
+        return ProtocolBreach(
             f"{self.name} {what}, at command {command} of {self._told}"
             + (f"\n  its last line: {shortened(said)}" if said else "")
             + (f"\n  on standard error: {words}" if words else ""),
@@ -302,7 +302,7 @@ class Program:
         if self.gone:
             raise self.breach("has ended before, and can get no more commands", kind=BreachKind.DEATH)
 
-    def _ended_early(self) -> Breach:
+    def _ended_early(self) -> ProtocolBreach:
         """The error for a program whose output has ended: it died, or closed its output."""
         deadline = Deadline(SLICE_MS * 2 / 1000)
         while not self._has_exited() and not deadline.passed:

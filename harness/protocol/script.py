@@ -1,9 +1,9 @@
 """A script: the lives of one operator, each from `open` to `close`, as commands that any system can execute.
 
 A script is data. A call is referred to by its number, or by a `CallName` where numbers may differ between systems; a
-restore refers to the snapshot, since each system has its own state. `Dice` and `draw_config` draw the parts of random
-scripts: equal seeds and purposes draw the same; each configuration is legal, with small numbers, so that instants and
-limits often coincide.
+restore refers to the snapshot, since each system has its own state. `ChoiceStream` and `draw_config` draw the
+parts of random scripts: equal seeds and purposes draw the same; each configuration is legal, with small
+numbers, so that instants and limits often coincide.
 """
 
 from __future__ import annotations
@@ -20,7 +20,16 @@ from harness.choices import Choices
 from harness.errors import UsageError
 from harness.protocol.driver import Command
 
-__all__ = ["CallName", "Dice", "Life", "Script", "draw_config", "load_script", "save_script", "value_key"]
+__all__ = [
+    "CallName",
+    "ChoiceStream",
+    "Life",
+    "Script",
+    "draw_config",
+    "load_script",
+    "save_script",
+    "value_key",
+]
 
 FORMAT = "floodmark-script-1"
 
@@ -128,7 +137,7 @@ _SPENT = 1 << 40
 """Below this the remaining randomness is no longer evenly distributed."""
 
 
-class Dice:
+class ChoiceStream:
     """A stream of small choices, drawn in batches from `Choices`. Mutable."""
 
     __slots__ = ("_choices", "_store")
@@ -167,7 +176,7 @@ _MULTIPLIERS = (1, 1.5, 2, 2.5, 1.3, 3, 0.5)
 
 
 def draw_config(
-    choices: Dice,
+    choices: ChoiceStream,
     *,
     mode: str,
     profile: str,
@@ -193,7 +202,7 @@ def draw_config(
     return config
 
 
-def _retry(choices: Dice, *, shared_delay: bool) -> Mapping[str, Any]:
+def _retry(choices: ChoiceStream, *, shared_delay: bool) -> Mapping[str, Any]:
     """Exponential delay only if every record's turn is fixed: in profile `flink` all records share one delay (A82)."""
     limits = {"max_retries": 1 + choices.index(3), "on": _ON[choices.index(len(_ON))]}
     if not shared_delay or choices.index(2):

@@ -15,12 +15,12 @@ from typing import Any, ClassVar
 
 from harness.choices import Choices
 from harness.protocol.driver import Command
-from harness.protocol.script import Dice, Life, Script, draw_config
+from harness.protocol.script import ChoiceStream, Life, Script, draw_config
 
-__all__ = ["FLAWED", "Belief", "Record", "ScriptSettings", "Stage", "draw_script"]
+__all__ = ["FLAWED", "Belief", "DrawnRecord", "RecordStage", "ScriptSettings", "draw_script"]
 
 
-class Stage(Enum):
+class RecordStage(Enum):
     """The state of a record."""
 
     RUNNING = auto()
@@ -28,7 +28,7 @@ class Stage(Enum):
     DONE = auto()
 
 
-class Record:
+class DrawnRecord:
     """A record, or without a value a watermark. Mutable."""
 
     __slots__ = ("attempt", "call", "deadline", "is_record", "retry_at", "stage", "value")
@@ -36,7 +36,7 @@ class Record:
     def __init__(self, value: object, *, is_record: bool) -> None:
         self.value = value
         self.is_record = is_record
-        self.stage = Stage.RUNNING if is_record else Stage.DONE
+        self.stage = RecordStage.RUNNING if is_record else RecordStage.DONE
         self.attempt = 0
         self.call = 0
         self.deadline: int | None = None
@@ -54,9 +54,9 @@ class Belief:
         self.capacity: int = config["capacity"]
         self.timeout_ms: int = config["timeout_ms"]
         self.retry: Mapping[str, Any] | None = config.get("retry")
-        self.queue: list[Record] = []
-        self.waiting: list[Record] = []
-        self.calls: list[Record] = []
+        self.queue: list[DrawnRecord] = []
+        self.waiting: list[DrawnRecord] = []
+        self.calls: list[DrawnRecord] = []
         self.failed = False
         self.draining = False
 
@@ -70,11 +70,11 @@ class Belief:
         return self.draining and not self.queue
 
     @property
-    def unfinished(self) -> list[Record]:
+    def unfinished(self) -> list[DrawnRecord]:
         """The records with a slot and no outcome, oldest first."""
-        return [entry for entry in self.queue if entry.stage is not Stage.DONE]
+        return [entry for entry in self.queue if entry.stage is not RecordStage.DONE]
 
-    def give(self, record: Record) -> None:
+    def give(self, record: DrawnRecord) -> None:
         """An element or watermark arrives."""
         if self.waiting or len(self.queue) >= self.capacity:
             self.waiting.append(record)
@@ -87,12 +87,12 @@ class Belief:
         if not 1 <= call <= len(self.calls):
             return
         record = self.calls[call - 1]
-        if record.stage is not Stage.RUNNING:
+        if record.stage is not RecordStage.RUNNING:
             return
         retry = self.retry
         retried = retry is not None and kind in retry["on"] and record.attempt <= retry["max_retries"]
         if retried and not self.draining:
-            record.stage = Stage.BACKOFF
+            record.stage = RecordStage.BACKOFF
             record.retry_at = self.now + self._delay(record.attempt)
         elif kind == "error":
             self.failed = True
@@ -115,10 +115,10 @@ class Belief:
         """The input ends: records in backoff are called a last time."""
         self.draining = True
         for entry in self.queue:
-            if entry.stage is Stage.BACKOFF:
+            if entry.stage is RecordStage.BACKOFF:
                 self._call(entry)
 
-    def _admit(self, record: Record) -> None:
+    def _admit(self, record: DrawnRecord) -> None:
         self.queue.append(record)
         if record.is_record:
             record.deadline = self.now + self.timeout_ms if self.timeout_ms else None
@@ -126,8 +126,8 @@ class Belief:
             if record.value in self.config.get("invoke_throws", ()):
                 self.failed = True
 
-    def _call(self, record: Record) -> None:
-        record.stage = Stage.RUNNING
+    def _call(self, record: DrawnRecord) -> None:
+        record.stage = RecordStage.RUNNING
         record.retry_at = None
         record.attempt += 1
         self.calls.append(record)
@@ -140,15 +140,15 @@ class Belief:
         grown = int(self.retry["initial_ms"] * self.retry["multiplier"] ** (attempt - 1))
         return grown if attempt == 1 else min(grown, int(self.retry["max_ms"]))
 
-    def _due(self, entry: Record) -> int:
-        if entry.stage is Stage.DONE:
+    def _due(self, entry: DrawnRecord) -> int:
+        if entry.stage is RecordStage.DONE:
             return self._FAR
         return min(
             self._FAR if entry.deadline is None else entry.deadline,
             self._FAR if entry.retry_at is None else entry.retry_at,
         )
 
-    def _fire(self, entry: Record) -> None:
+    def _fire(self, entry: DrawnRecord) -> None:
         if entry.deadline is None or entry.deadline > self.now:
             self._call(entry)
             return
@@ -157,13 +157,13 @@ class Belief:
         if isinstance(answer, Mapping) and "results" in answer:
             self._finish(entry)
         elif answer == "nothing":
-            entry.stage = Stage.RUNNING
+            entry.stage = RecordStage.RUNNING
             entry.retry_at = None
         else:
             self.failed = True
 
-    def _finish(self, record: Record) -> None:
-        record.stage = Stage.DONE
+    def _finish(self, record: DrawnRecord) -> None:
+        record.stage = RecordStage.DONE
         self._emit()
 
     def _emit(self) -> None:
@@ -173,7 +173,7 @@ class Belief:
 
     def _emit_one(self) -> bool:
         for place, entry in enumerate(self.queue):
-            if entry.stage is Stage.DONE and (place == 0 or entry.is_record):
+            if entry.stage is RecordStage.DONE and (place == 0 or entry.is_record):
                 del self.queue[place]
                 return True
             if not entry.is_record or self.config["mode"] == "ordered":
@@ -199,19 +199,21 @@ class ScriptSettings:
 
 def draw_script(seed: int, number: int, *, settings: ScriptSettings) -> Script:
     """Draw script `number` of a seed."""
-    return _Author(Dice(Choices(seed, f"script {number}")), settings).write(f"seed {seed}, script {number}")
+    return _Author(ChoiceStream(Choices(seed, f"script {number}")), settings).write(
+        f"seed {seed}, script {number}"
+    )
 
 
 class _Author:
     """Draws one script. Mutable."""
 
-    def __init__(self, choices: Dice, settings: ScriptSettings) -> None:
+    def __init__(self, choices: ChoiceStream, settings: ScriptSettings) -> None:
         self._choices = choices
         self._settings = settings
         self._left = choices.between(COMMANDS_MIN, COMMANDS_MAX)
         self._elements = 0
         self._snapshots = 0
-        self._saved: list[tuple[int, str, list[Record]]] = []
+        self._saved: list[tuple[int, str, list[DrawnRecord]]] = []
         self._markers = 0
         self._written: list[Command] = []
         self._belief: Belief = Belief({"capacity": 1, "timeout_ms": 0, "mode": "ordered"}, now=0)
@@ -230,7 +232,7 @@ class _Author:
             lives.append(self._life(mode, restore=restored))
         return Script(name=name, lives=tuple(lives))
 
-    def _life(self, mode: str, *, restore: tuple[int, str, list[Record]] | None) -> Life:
+    def _life(self, mode: str, *, restore: tuple[int, str, list[DrawnRecord]] | None) -> Life:
         entries = restore[2] if restore else []
         config = draw_config(
             self._choices,
@@ -243,7 +245,7 @@ class _Author:
         now = self._choices.between(-3, 20) if self._choices.index(3) == 0 else 0
         self._belief = Belief(config, now=now)
         for entry in entries:
-            self._belief.give(Record(entry.value, is_record=entry.is_record))
+            self._belief.give(DrawnRecord(entry.value, is_record=entry.is_record))
         self._written = []
         self._live()
         return Life(
@@ -287,17 +289,17 @@ class _Author:
         value = _value(self._elements, self._choices)
         ts = None if self._choices.index(8) == 0 else self._choices.between(-2, 60)
         self._write({"cmd": "element", "value": value, "ts": ts}, hold=hold)
-        self._belief.give(Record(value, is_record=True))
+        self._belief.give(DrawnRecord(value, is_record=True))
 
     def _watermark(self, *, hold: bool | None = None) -> None:
         self._write({"cmd": "watermark", "ts": self._choices.between(-1, 60)}, hold=hold)
-        self._belief.give(Record(None, is_record=False))
+        self._belief.give(DrawnRecord(None, is_record=False))
 
     def _status(self) -> None:
         if "status" not in self._settings.abilities:
             return self._watermark()
         self._write({"cmd": "status", "idle": self._choices.index(2) == 0})
-        return self._belief.give(Record(None, is_record=False))
+        return self._belief.give(DrawnRecord(None, is_record=False))
 
     def _marker(self) -> None:
         if "marker" in self._settings.abilities:
@@ -348,7 +350,7 @@ class _Author:
 
     def _end_input(self) -> None:
         """Likely while a record is in backoff; else rarely early in a life."""
-        backoff = any(entry.stage is Stage.BACKOFF for entry in self._belief.queue)
+        backoff = any(entry.stage is RecordStage.BACKOFF for entry in self._belief.queue)
         if backoff or (len(self._written) > 4 and self._choices.index(2)):  # noqa: PLR2004 - that is young
             self._write({"cmd": "end_input"})
             self._belief.end_input()
@@ -374,7 +376,7 @@ class _Author:
 
     def _backlog(self) -> None:
         """Finish the records behind the oldest, youngest first; then one outcome releases them all."""
-        running = [entry for entry in self._belief.unfinished if entry.stage is Stage.RUNNING]
+        running = [entry for entry in self._belief.unfinished if entry.stage is RecordStage.RUNNING]
         if len(running) == 1 and self._may_add:
             return self._watermark() if self._belief.queue[-1].is_record else self._element()
         for record in reversed(running[1:]):
@@ -382,9 +384,9 @@ class _Author:
             self._belief.outcome(record.call, "value")
         return self._outcome(running[0].call) if running else self._element() if self._may_add else None
 
-    def _contender(self, record: Record, *, hold: bool) -> None:
+    def _contender(self, record: DrawnRecord, *, hold: bool) -> None:
         drawn = self._choices.index(16)
-        due = record.retry_at if record.stage is Stage.BACKOFF and drawn % 2 else record.deadline
+        due = record.retry_at if record.stage is RecordStage.BACKOFF and drawn % 2 else record.deadline
         if drawn < 6 or (drawn < 11 and due is None):  # noqa: PLR2004 - weights
             earlier = [place for place, owner in enumerate(self._belief.calls, 1) if owner is record]
             self._outcome(earlier[self._choices.index(len(earlier))] if earlier else None, hold=hold)
@@ -406,7 +408,7 @@ class _Author:
 
     def _some_call(self) -> int | None:
         """Mostly a running call; else a finished one, an earlier attempt, or sometimes one that does not exist."""
-        running = [entry.call for entry in self._belief.unfinished if entry.stage is Stage.RUNNING]
+        running = [entry.call for entry in self._belief.unfinished if entry.stage is RecordStage.RUNNING]
         if running and self._choices.index(8):
             return running[self._choices.index(len(running))]
         known = len(self._belief.calls) + (self._choices.index(6) == 0)
@@ -453,7 +455,7 @@ class _Author:
     )
 
 
-def _value(number: int, choices: Dice) -> object:
+def _value(number: int, choices: ChoiceStream) -> object:
     """Every element of a script has a different value, mostly a plain number."""
     match choices.index(30):
         case 0:

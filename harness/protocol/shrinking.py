@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from harness.protocol.comparison import Difference, Exchange
+from harness.protocol.comparison import ComparedCommand, DifferingScript
 from harness.protocol.driver import Command
-from harness.protocol.events import Call
+from harness.protocol.events import FunctionCall
 from harness.protocol.lockstep import is_of_a_drain, run_lockstep
 from harness.protocol.script import CallName, Life, Script, value_key
 from harness.protocol.twins import Twins
@@ -25,7 +25,7 @@ RUNS_MAX = 3_000
 """Most runs for one difference; each takes some milliseconds."""
 
 
-def shrink(twins: Twins, found: Difference, *, runs_max: int = RUNS_MAX) -> Difference:
+def shrink(twins: Twins, found: DifferingScript, *, runs_max: int = RUNS_MAX) -> DifferingScript:
     """A smaller difference of the same kind; `found` itself if it does not happen again."""
     again = run_lockstep(twins, found.script)
     if again is None or again.mismatch.kind is not found.mismatch.kind:
@@ -36,12 +36,12 @@ def shrink(twins: Twins, found: Difference, *, runs_max: int = RUNS_MAX) -> Diff
 class _Shrinking:
     """The best script so far and the remaining runs. Mutable."""
 
-    def __init__(self, twins: Twins, found: Difference, runs_max: int) -> None:
+    def __init__(self, twins: Twins, found: DifferingScript, runs_max: int) -> None:
         self._twins = twins
         self._best = found
         self._left = runs_max
 
-    def smallest(self) -> Difference:
+    def smallest(self) -> DifferingScript:
         self._try(_by_name(self._best))
         while self._left > 0 and self._one_round():
             pass
@@ -72,7 +72,7 @@ class _Shrinking:
         return True
 
 
-def _by_name(found: Difference) -> Script:
+def _by_name(found: DifferingScript) -> Script:
     """The script up to its difference, as it was sent, with each call named by its record."""
     lives = [
         replace(life, commands=tuple(_named([told for told in found.exchanges if told.life == place])))
@@ -81,7 +81,7 @@ def _by_name(found: Difference) -> Script:
     return replace(found.script, lives=tuple(lives))
 
 
-def _named(exchanges: Sequence[Exchange]) -> Iterator[Command]:
+def _named(exchanges: Sequence[ComparedCommand]) -> Iterator[Command]:
     """The commands of one life between `open` and `close`."""
     names: dict[int, CallName] = {}
     times: Counter[tuple[bytes, int]] = Counter()
@@ -91,7 +91,7 @@ def _named(exchanges: Sequence[Exchange]) -> Iterator[Command]:
         if place and command.get("cmd") != "close" and not is_of_a_drain(command):
             yield {**command, "call": names[call]} if type(call) is int and call in names else command
         for event in exchange.left:
-            if type(event) is Call:
+            if type(event) is FunctionCall:
                 key = (value_key(event.value), event.attempt)
                 times[key] += 1
                 names[event.call] = CallName(value=key[0], attempt=key[1], nth=times[key])

@@ -11,15 +11,23 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from harness.protocol.comparison import Difference, Exchange, Kind, Mismatch, Moment, alike, compare
+from harness.protocol.comparison import (
+    ComparedCommand,
+    DifferingScript,
+    Mismatch,
+    MismatchKind,
+    Moment,
+    alike,
+    compare,
+)
 from harness.protocol.coverage import Coverage
 from harness.protocol.driver import Command, command_line
-from harness.protocol.events import Blocked, Event, Failed, Snapshot, Unblocked
+from harness.protocol.events import Blocked, Event, Snapshot, TaskFailed, Unblocked
 from harness.protocol.lockstep import ORDER_KINDS, Snapshots, open_command, run_lockstep
 from harness.protocol.script import Life, Script
 from harness.protocol.twins import Lines, SideBreach, Twins
 
-__all__ = ["Stream"]
+__all__ = ["ScriptStream"]
 
 BATCH_COMMANDS = 1_500
 """About 150 kB of commands: the pipes can hold all batches in flight and their answers."""
@@ -42,14 +50,14 @@ class _Job:
     answers: tuple[Sequence[list[Event]], Sequence[list[Event]]] = ((), ())
     doubt: Mismatch | None = None
     """The mismatch that was seen; None if only the call numbers have become incomparable."""
-    seen: Sequence[Exchange] = ()
+    seen: Sequence[ComparedCommand] = ()
 
     @property
     def life(self) -> Life:
         return self.script.lives[self.place]
 
 
-class Stream:
+class ScriptStream:
     """The runner. Mutable: counts."""
 
     def __init__(self, twins: Twins, *, coverage: Coverage) -> None:
@@ -60,7 +68,7 @@ class Stream:
         self.looked_closer = 0
         """Scripts that were run again in lockstep."""
 
-    def run(self, scripts: Iterator[Script]) -> Iterator[Difference]:
+    def run(self, scripts: Iterator[Script]) -> Iterator[DifferingScript]:
         """Run the scripts; yields every difference."""
         flying: deque[list[_Job]] = deque()
         while True:
@@ -128,7 +136,7 @@ class Stream:
 
     def _give_up(self, jobs: list[_Job], broken: SideBreach) -> None:
         self._twins.start()
-        kind = Kind.LEFT_BREACH if broken.left else Kind.RIGHT_BREACH
+        kind = MismatchKind.LEFT_BREACH if broken.left else MismatchKind.RIGHT_BREACH
         for job in jobs:
             job.doubt = Mismatch(kind=kind, detail=str(broken.breach))
         self._doubtful.extend(jobs)
@@ -168,19 +176,19 @@ class Stream:
                 kind = type(event)
                 if kind is Snapshot:
                     job.snapshots.take(ours, theirs, mode=mode)
-                elif kind is Failed:
+                elif kind is TaskFailed:
                     failed = True
                 elif kind is Blocked or kind is Unblocked:
                     blocked = kind is Blocked
         return True
 
-    def _look_closer(self) -> Iterator[Difference]:
+    def _look_closer(self) -> Iterator[DifferingScript]:
         """Run the doubtful scripts in lockstep; nothing is in flight now.
 
         A breach in a batch may come from one of its scripts, or only from their combination; the latter is reported
         once.
         """
-        unexplained: Difference | None = None
+        unexplained: DifferingScript | None = None
         explained = False
         while self._doubtful:
             job = self._doubtful.popleft()
@@ -190,8 +198,8 @@ class Stream:
                 explained = True
                 yield found
             elif job.doubt is not None and not _is_free(job.doubt, job.seen):
-                seen = Mismatch(kind=Kind.ONCE, detail=f"{job.doubt.kind}: {job.doubt.detail}")
-                once = Difference(script=job.script, mismatch=seen, life=job.place, exchanges=job.seen)
+                seen = Mismatch(kind=MismatchKind.ONCE, detail=f"{job.doubt.kind}: {job.doubt.detail}")
+                once = DifferingScript(script=job.script, mismatch=seen, life=job.place, exchanges=job.seen)
                 if job.seen:
                     yield once
                 else:
@@ -200,19 +208,19 @@ class Stream:
             yield unexplained
 
 
-def _is_free(doubt: Mismatch, seen: Sequence[Exchange]) -> bool:
+def _is_free(doubt: Mismatch, seen: Sequence[ComparedCommand]) -> bool:
     """Whether the mismatch is a freedom that only lockstep can tell from a difference."""
     command = seen[-1].left_command if seen else {}
     if command.get("cmd") == "end_input":
-        return doubt.kind is Kind.NUMBERS
+        return doubt.kind is MismatchKind.NUMBERS
     if command.get("cmd") == "open":
         return command.get("restore") is not None and doubt.kind in ORDER_KINDS
-    return doubt.kind is Kind.FAILURE and command.get("cmd") == "fail" and command.get("hold") is True
+    return doubt.kind is MismatchKind.FAILURE and command.get("cmd") == "fail" and command.get("hold") is True
 
 
-def _exchanges(job: _Job, count: int) -> list[Exchange]:
+def _exchanges(job: _Job, count: int) -> list[ComparedCommand]:
     rows = zip(job.left, job.right, *job.answers, strict=True)
     return [
-        Exchange(life=job.place, left_command=ours[0], right_command=theirs[0], left=left, right=right)
+        ComparedCommand(life=job.place, left_command=ours[0], right_command=theirs[0], left=left, right=right)
         for (ours, theirs, left, right), _ in zip(rows, range(count), strict=False)
     ]

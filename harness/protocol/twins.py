@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from harness.protocol.driver import Command, Driver, command_line
-from harness.protocol.events import Breach, Event, Hello
+from harness.protocol.driver import Command, ProgramDriver, command_line
+from harness.protocol.events import Event, Hello, ProtocolBreach
 from harness.protocol.program import Limits, await_answers
 
 __all__ = ["Lines", "SideBreach", "Twins"]
@@ -23,7 +23,7 @@ Lines = Sequence[tuple[Command, bytes]]
 class SideBreach(Exception):
     """One of the two broke the protocol; both were killed."""
 
-    def __init__(self, breach: Breach, *, left: bool) -> None:
+    def __init__(self, breach: ProtocolBreach, *, left: bool) -> None:
         super().__init__(str(breach))
         self.breach = breach
         self.left = left
@@ -53,10 +53,10 @@ class Twins:
 
     def start(self) -> None:
         """Start both and send `hello`."""
-        self.left = Driver(self._argvs[0], limits=self._limits)
+        self.left = ProgramDriver(self._argvs[0], limits=self._limits)
         try:
-            self.right = Driver(self._argvs[1], limits=self._limits)
-        except Breach:
+            self.right = ProgramDriver(self._argvs[1], limits=self._limits)
+        except ProtocolBreach:
             self.left.program.kill()
             raise
         try:
@@ -79,7 +79,7 @@ class Twins:
         try:
             await_answers(self.left.program, self.right.program, owing=owing)
             return self.left.receive(count), self.right.receive(count)
-        except Breach as breach:
+        except ProtocolBreach as breach:
             broken_left = self.left.program.gone
             self.kill()
             raise SideBreach(breach, left=broken_left) from breach

@@ -28,7 +28,7 @@ from harness.proxy.asked import (
     read_toxic,
     read_toxic_change,
 )
-from harness.proxy.http_server import Answer, Request
+from harness.proxy.http_server import HttpResponse, Request
 from harness.proxy.json_body import as_single, json_text
 from harness.proxy.link import Link, metrics_text
 from harness.proxy.refusal import Refusal
@@ -46,7 +46,7 @@ _PLAIN = {"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options":
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Call:
+class _RoutedRequest:
     """A request whose path matched an entry of the table."""
 
     names: tuple[str, ...]
@@ -55,7 +55,7 @@ class _Call:
     body: bytes
 
 
-_Handler = Callable[[_Call], Answer]
+_Handler = Callable[[_RoutedRequest], HttpResponse]
 
 
 class Api:
@@ -90,23 +90,23 @@ class Api:
             ("proxies", "*", "cut"): {"POST": self._cut},
         }
 
-    def handle(self, request: Request) -> Answer:
+    def handle(self, request: Request) -> HttpResponse:
         path, _, query = request.target.partition("?")
         words = path.removeprefix("/").split("/")
         if "//" in path or not {".", ".."}.isdisjoint(words):
             plain = "/" + posixpath.normpath(path).lstrip("/")
-            return Answer(status=HTTPStatus.MOVED_PERMANENTLY, headers={"Location": plain})
+            return HttpResponse(status=HTTPStatus.MOVED_PERMANENTLY, headers={"Location": plain})
         handlers = self._handlers.get(
             tuple("*" if number in {1, 3} else word for number, word in enumerate(words))
         )
         if handlers is None or not all(words):
-            return Answer(status=HTTPStatus.NOT_FOUND, headers=_PLAIN, body=b"404 page not found\n")
+            return HttpResponse(status=HTTPStatus.NOT_FOUND, headers=_PLAIN, body=b"404 page not found\n")
         if request.method not in handlers:
-            return Answer(status=HTTPStatus.METHOD_NOT_ALLOWED)
+            return HttpResponse(status=HTTPStatus.METHOD_NOT_ALLOWED)
         if request.headers.get("user-agent", "").startswith("Mozilla/"):
-            return Answer(status=HTTPStatus.FORBIDDEN, headers=_PLAIN, body=b"User agent not allowed\n")
+            return HttpResponse(status=HTTPStatus.FORBIDDEN, headers=_PLAIN, body=b"User agent not allowed\n")
         names = tuple(unquote(word) for word in words[1::2])
-        call = _Call(names=names, query=parse_qs(query), body=request.body)
+        call = _RoutedRequest(names=names, query=parse_qs(query), body=request.body)
         try:
             self._check_token(request)
             return handlers[request.method](call)
@@ -121,14 +121,14 @@ class Api:
             words = "this proxy was started with a token: send it as `Authorization: Bearer TOKEN`"
             raise Refusal(words, HTTPStatus.UNAUTHORIZED)
 
-    def _tell_version(self, _call: _Call) -> Answer:
+    def _tell_version(self, _call: _RoutedRequest) -> HttpResponse:
         version = f"{COMPATIBLE_WITH}-floodmark.{self._version}"
         body = f'{{"version": "{version}"}}\n'.encode()
-        return Answer(
+        return HttpResponse(
             status=HTTPStatus.OK, body=body, headers={"Content-Type": "application/json;charset=utf-8"}
         )
 
-    def _tell_about(self, _call: _Call) -> Answer:
+    def _tell_about(self, _call: _RoutedRequest) -> HttpResponse:
         own = [kind.name for kind in TOXIC_KINDS.values() if kind.own]
         about = {
             "own": True,
@@ -140,51 +140,51 @@ class Api:
         }
         return _json(about)
 
-    def _reseed(self, call: _Call) -> Answer:
+    def _reseed(self, call: _RoutedRequest) -> HttpResponse:
         self._registry.reseed(read_seed(call.body))
         return self._tell_about(call)
 
-    def _tell_metrics(self, _call: _Call) -> Answer:
+    def _tell_metrics(self, _call: _RoutedRequest) -> HttpResponse:
         headers = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
-        return Answer(status=HTTPStatus.OK, headers=headers, body=metrics_text(self._registry).encode())
+        return HttpResponse(status=HTTPStatus.OK, headers=headers, body=metrics_text(self._registry).encode())
 
-    def _list(self, _call: _Call) -> Answer:
+    def _list(self, _call: _RoutedRequest) -> HttpResponse:
         return _json({link.name: _link_shown(link) for link in self._registry})
 
-    def _make(self, call: _Call) -> Answer:
+    def _make(self, call: _RoutedRequest) -> HttpResponse:
         return _json(_link_shown(self._registry.make(read_link(call.body))), HTTPStatus.CREATED)
 
-    def _show(self, call: _Call) -> Answer:
+    def _show(self, call: _RoutedRequest) -> HttpResponse:
         return _json(_link_shown(self._registry.link(call.names[0])))
 
-    def _change(self, call: _Call) -> Answer:
+    def _change(self, call: _RoutedRequest) -> HttpResponse:
         self._registry.link(call.names[0])
         return _json(_link_shown(self._registry.change(call.names[0], read_link_change(call.body))))
 
-    def _remove(self, call: _Call) -> Answer:
+    def _remove(self, call: _RoutedRequest) -> HttpResponse:
         self._registry.remove(call.names[0])
-        return Answer(status=HTTPStatus.NO_CONTENT)
+        return HttpResponse(status=HTTPStatus.NO_CONTENT)
 
-    def _list_toxics(self, call: _Call) -> Answer:
+    def _list_toxics(self, call: _RoutedRequest) -> HttpResponse:
         return _json([_toxic_shown(toxic) for toxic in self._registry.link(call.names[0]).toxics])
 
-    def _add_toxic(self, call: _Call) -> Answer:
+    def _add_toxic(self, call: _RoutedRequest) -> HttpResponse:
         self._registry.link(call.names[0])
         return _json(_toxic_shown(self._registry.add_toxic(call.names[0], read_toxic(call.body))))
 
-    def _show_toxic(self, call: _Call) -> Answer:
+    def _show_toxic(self, call: _RoutedRequest) -> HttpResponse:
         return _json(_toxic_shown(self._registry.toxic(*call.names)))
 
-    def _change_toxic(self, call: _Call) -> Answer:
+    def _change_toxic(self, call: _RoutedRequest) -> HttpResponse:
         link, toxic = call.names
         self._registry.toxic(link, toxic)
         return _json(_toxic_shown(self._registry.change_toxic(link, toxic, read_toxic_change(call.body))))
 
-    def _remove_toxic(self, call: _Call) -> Answer:
+    def _remove_toxic(self, call: _RoutedRequest) -> HttpResponse:
         self._registry.remove_toxic(*call.names)
-        return Answer(status=HTTPStatus.NO_CONTENT)
+        return HttpResponse(status=HTTPStatus.NO_CONTENT)
 
-    def _populate(self, call: _Call) -> Answer:
+    def _populate(self, call: _RoutedRequest) -> HttpResponse:
         """A refusal still lists the links that were made before it; Toxiproxy writes `null` for none."""
         try:
             done = self._registry.populate(read_links(call.body))
@@ -195,11 +195,11 @@ class Api:
             return _json({**_refusal_shown(done.refusal), "proxies": shown}, done.refusal.status)
         return _json({"proxies": shown}, HTTPStatus.CREATED)
 
-    def _reset(self, _call: _Call) -> Answer:
+    def _reset(self, _call: _RoutedRequest) -> HttpResponse:
         self._registry.reset()
-        return Answer(status=HTTPStatus.NO_CONTENT)
+        return HttpResponse(status=HTTPStatus.NO_CONTENT)
 
-    def _tell_deeds(self, call: _Call) -> Answer:
+    def _tell_deeds(self, call: _RoutedRequest) -> HttpResponse:
         link = self._registry.link(call.names[0])
         (after,) = call.query.get("after", ["0"])[-1:]
         if not (after.isascii() and after.isdigit()):
@@ -207,26 +207,26 @@ class Api:
             raise Refusal(words, HTTPStatus.BAD_REQUEST)
         return _json(link.deeds_after(int(after)).as_json())
 
-    def _tell_connections(self, call: _Call) -> Answer:
+    def _tell_connections(self, call: _RoutedRequest) -> HttpResponse:
         return _json({"connections": self._registry.link(call.names[0]).connections()})
 
-    def _cut(self, call: _Call) -> Answer:
+    def _cut(self, call: _RoutedRequest) -> HttpResponse:
         link = self._registry.link(call.names[0])
         return _json({"connections": link.cut(read_how(call.body))})
 
 
-def refused(refusal: Refusal) -> Answer:
+def refused(refusal: Refusal) -> HttpResponse:
     """A refusal as Toxiproxy sends it: a JSON body with the content type text/plain."""
     body = json_text(_refusal_shown(refusal)) + "\n"
-    return Answer(status=refusal.status, headers=_PLAIN, body=body.encode())
+    return HttpResponse(status=refusal.status, headers=_PLAIN, body=body.encode())
 
 
 def _refusal_shown(refusal: Refusal) -> Mapping[str, Any]:
     return {"error": refusal.words, "status": refusal.status.value}
 
 
-def _json(value: Any, status: HTTPStatus = HTTPStatus.OK) -> Answer:
-    return Answer(status=status, headers=_JSON, body=json_text(value).encode())
+def _json(value: Any, status: HTTPStatus = HTTPStatus.OK) -> HttpResponse:
+    return HttpResponse(status=status, headers=_JSON, body=json_text(value).encode())
 
 
 def _link_shown(link: Link) -> Mapping[str, Any]:

@@ -2,8 +2,8 @@
 
 Answers to Toxiproxy's `ConnectionList` entry and its pair of links. What one peer does (FIN, RST, silence)
 the other one sees, unless a toxic prevents it; a connection waits for nothing but its own two peers. A
-`Station` is the `Place` of one toxic at one direction. An `Alarm` is a timer that is cancelled when its
-connection ends.
+`Station` is the `Place` of one toxic at one direction. An `ConnectionTimer` is a timer that is cancelled when
+its connection ends.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from harness.choices import Choices
-from harness.proxy.deeds import DeedLog
+from harness.proxy.deeds import ProxyEventLog
 from harness.proxy.dial import Dial
 from harness.proxy.direction import Direction
-from harness.proxy.mysql.conversation import Conversation
+from harness.proxy.mysql.conversation import MySqlConversation
 from harness.proxy.mysql.rules import PacketToxic
 from harness.proxy.peer import Peer
 from harness.proxy.toxic_kinds import TOXIC_KINDS
 from harness.proxy.toxics.stage import Gate, Stream, Timer, Toxic, Wire
 from harness.proxy.workshop import Workshop
 
-__all__ = ["Alarm", "Connection", "LinkState", "Station", "Traffic"]
+__all__ = ["Connection", "ConnectionTimer", "LinkState", "Station", "Traffic"]
 
 
-class Alarm:
+class ConnectionTimer:
     """A timer, started on construction.
 
     Mutable: it stays in its connection's `among` until it fires or is cancelled.
@@ -41,7 +41,7 @@ class Alarm:
         seconds: float,
         act: Callable[[], None],
         *,
-        among: dict[Alarm, None],
+        among: dict[ConnectionTimer, None],
     ) -> None:
         self._act = act
         self._among = among
@@ -122,7 +122,7 @@ class LinkState(Protocol):
         """The link's packet toxics, by name."""
 
     @property
-    def deeds(self) -> DeedLog: ...
+    def deeds(self) -> ProxyEventLog: ...
 
     def ended(self, connection: Connection) -> None:
         """Called when both sockets of `connection` are closed."""
@@ -153,10 +153,10 @@ class Connection:
         self._client = Peer(accepted, pump=shop.pump, into=self.upstream, watcher=self)
         self._server: Peer | None = None
         self._dial: Dial | None = None
-        self._conversation: Conversation | None = None
+        self._conversation: MySqlConversation | None = None
         self._stations: dict[str, Station] = {}
         self._shares: dict[str, float] = {}
-        self._timers: dict[Alarm, None] = {}
+        self._timers: dict[ConnectionTimer, None] = {}
         self._closes_behind: dict[Stream, None] = {}
         self.ended = False
 
@@ -197,7 +197,7 @@ class Connection:
         self.downstream.begin(gate=gates[1])
 
     def _converse(self) -> tuple[Gate, Gate]:
-        conversation = self._conversation = Conversation(self)
+        conversation = self._conversation = MySqlConversation(self)
         for toxic in self._link.toxics:
             self._arm_gate(toxic)
         return conversation.requests, conversation.replies
@@ -311,7 +311,7 @@ class Connection:
 
     def call_later(self, seconds: float, act: Callable[[], None]) -> Timer:
         """Call `act` after this many seconds, unless the connection ends first."""
-        return Alarm(self._shop.loop, seconds, act, among=self._timers)
+        return ConnectionTimer(self._shop.loop, seconds, act, among=self._timers)
 
     def now(self) -> float:
         """The loop's time in seconds."""

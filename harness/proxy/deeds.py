@@ -17,7 +17,7 @@ from typing import IO
 
 from harness.clock import monotonic_us
 
-__all__ = ["DEEDS_MAX", "PAGE_MAX", "WINDOW_S", "Deed", "DeedLog", "DeedPage"]
+__all__ = ["DEEDS_MAX", "PAGE_MAX", "WINDOW_S", "ProxyEvent", "ProxyEventLog", "ProxyEventPage"]
 
 DEEDS_MAX = 100_000
 """Entries kept for each link; then the oldest are dropped."""
@@ -33,7 +33,7 @@ _ALONE = "match"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deed:
+class ProxyEvent:
     """One log entry."""
 
     n: int
@@ -60,10 +60,10 @@ class Deed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeedPage:
+class ProxyEventPage:
     """The entries after a given number, in order."""
 
-    deeds: list[Deed]
+    deeds: list[ProxyEvent]
     next: int
     """Pass this as `after` of the next request."""
     lost: int
@@ -76,14 +76,14 @@ class DeedPage:
 _Key = tuple[int, str, str, str, str]
 
 
-class DeedLog:
+class ProxyEventLog:
     """The log of one link. Mutable: grows while the link works."""
 
     def __init__(self, *, link: str, loop: asyncio.AbstractEventLoop, file: IO[str] | None = None) -> None:
         self._link = link
         self._loop = loop
         self._file = file
-        self._kept: deque[Deed] = deque(maxlen=DEEDS_MAX)
+        self._kept: deque[ProxyEvent] = deque(maxlen=DEEDS_MAX)
         self._count = 0
         self._sums: dict[_Key, dict[str, int | str]] = {}
         self._window: asyncio.TimerHandle | None = None
@@ -104,7 +104,7 @@ class DeedLog:
         if self._window is None:
             self._window = self._loop.call_later(WINDOW_S, self._close_window)
 
-    def after(self, number: int) -> DeedPage:
+    def after(self, number: int) -> ProxyEventPage:
         """The entries after `number`, running sums included, at most `PAGE_MAX` of them."""
         for key, sums in self._sums.items():
             self._write_sums(key, sums)
@@ -113,7 +113,7 @@ class DeedLog:
         lost = max(0, skipped - number)
         begin = max(0, number - skipped)
         deeds = list(islice(self._kept, begin, begin + PAGE_MAX))
-        return DeedPage(deeds=deeds, next=deeds[-1].n if deeds else min(number, self._count), lost=lost)
+        return ProxyEventPage(deeds=deeds, next=deeds[-1].n if deeds else min(number, self._count), lost=lost)
 
     def _settle(self, connection: int) -> None:
         """Write the connection's sums now, since they happened before its next entry."""
@@ -143,7 +143,7 @@ class DeedLog:
         self, connection: int, stream: str, toxic: str, did: str, numbers: Mapping[str, int | str]
     ) -> None:
         self._count += 1
-        deed = Deed(
+        deed = ProxyEvent(
             n=self._count,
             t=monotonic_us(),
             connection=connection,

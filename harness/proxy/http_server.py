@@ -21,7 +21,7 @@ __all__ = [
     "BODY_MAX",
     "CLIENTS_MAX",
     "HEAD_MAX",
-    "Answer",
+    "HttpResponse",
     "HttpServer",
     "Request",
     "read_request",
@@ -55,7 +55,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class HttpResponse:
     """One answer."""
 
     status: HTTPStatus
@@ -154,7 +154,7 @@ def _within_limit(size: int) -> int:
     return size
 
 
-def written(answer: Answer, *, keeps_open: bool, with_body: bool = True) -> bytes:
+def written(answer: HttpResponse, *, keeps_open: bool, with_body: bool = True) -> bytes:
     """The answer's bytes; `with_body` is false for the answer to a HEAD."""
     headers = dict(answer.headers)
     if answer.status != HTTPStatus.NO_CONTENT:
@@ -174,13 +174,13 @@ WRITE_LIMIT_S = 25.0
 DRAIN_LIMIT_S = 2.0
 """How long the rest of a refused request is read and thrown away before the connection is closed."""
 
-Handle = Callable[[Request], Answer]
+Handle = Callable[[Request], HttpResponse]
 
 
 class HttpServer:
     """Listens and answers. Mutable: it counts its clients."""
 
-    def __init__(self, handle: Handle, *, refuse: Callable[[Refusal], Answer]) -> None:
+    def __init__(self, handle: Handle, *, refuse: Callable[[Refusal], HttpResponse]) -> None:
         self._handle = handle
         self._refuse = refuse
         self._clients: dict[asyncio.Task[None], None] = {}

@@ -22,7 +22,7 @@ __all__ = [
     "STRING",
     "TRUTH",
     "Field",
-    "Kind",
+    "GoType",
     "as_single",
     "json_text",
     "read_fields",
@@ -144,7 +144,7 @@ def _quoted(character: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class GoType:
     """A Go type: its name in errors, and `take`, which converts a JSON value (None: the value has another type)."""
 
     title: str
@@ -178,17 +178,17 @@ def _real(value: Any) -> float | None:
     return float(single_precision) if math.isfinite(single_precision) else None
 
 
-STRING = Kind(title="string", take=_string)
-TRUTH = Kind(title="bool", take=_truth)
-INTEGER = Kind(title="int64", take=_integer)
-REAL = Kind(title="float32", take=_real)
+STRING = GoType(title="string", take=_string)
+TRUTH = GoType(title="bool", take=_truth)
+INTEGER = GoType(title="int64", take=_integer)
+REAL = GoType(title="float32", take=_real)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
     """A field of a body: its type, and the struct field that Go names in errors."""
 
-    kind: Kind
+    kind: GoType
     place: str
     """For example `Proxy.name`."""
     title: str = ""

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import assert_never
 
 from harness.proxy.connection import Connection, Traffic
-from harness.proxy.deeds import DeedLog, DeedPage
+from harness.proxy.deeds import ProxyEventLog, ProxyEventPage
 from harness.proxy.listener import Listener
 from harness.proxy.mysql.rules import PacketToxic
 from harness.proxy.toxics.stage import Attributes, Stream, Toxic
@@ -71,7 +71,7 @@ class Link:
         self.mysql = mysql
         """Whether to follow MySQL's packets from each connection's first byte, without waiting for a packet toxic."""
         self.enabled = False
-        self.deeds = DeedLog(link=name, loop=shop.loop, file=shop.deeds_file)
+        self.deeds = ProxyEventLog(link=name, loop=shop.loop, file=shop.deeds_file)
         self.packet_toxics: dict[str, PacketToxic] = {}
         self._shop = shop
         self._toxics: dict[str, Toxic] = {}
@@ -231,7 +231,7 @@ class Link:
             traffic = _sum(traffic, connection.traffic())
         return traffic
 
-    def deeds_after(self, number: int) -> DeedPage:
+    def deeds_after(self, number: int) -> ProxyEventPage:
         """The log entries after that number."""
         return self.deeds.after(number)
 

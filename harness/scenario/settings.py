@@ -12,7 +12,15 @@ from typing import Any
 
 from harness.scenario.mistakes import meant, validated
 from harness.scenario.model import Scenario
-from harness.scenario.yaml_text import Place, Places, Problem, ScenarioProblems, Slip, problem_at, read_yaml
+from harness.scenario.yaml_text import (
+    FieldPositions,
+    Place,
+    Problem,
+    ScenarioProblems,
+    Slip,
+    problem_at,
+    read_yaml,
+)
 
 __all__ = ["apply_settings"]
 
@@ -35,7 +43,7 @@ def apply_settings(scenario: Scenario, settings: Sequence[str]) -> Scenario:
     The `line` of a problem is the number of the setting, from 1.
     """
     data = scenario.model_dump(mode="json", by_alias=True)
-    places = Places(values={(): (max(1, len(settings)), 1)})
+    places = FieldPositions(values={(): (max(1, len(settings)), 1)})
     slips: list[Slip] = []
     for number, text in enumerate(settings, start=1):
         setting = _parsed(text, number, slips)
@@ -79,7 +87,7 @@ def _steps(key: str) -> tuple[tuple[str, int], ...]:
     return tuple(steps)
 
 
-def _put(setting: _Setting, data: dict[str, Any], places: Places, slips: list[Slip]) -> None:
+def _put(setting: _Setting, data: dict[str, Any], places: FieldPositions, slips: list[Slip]) -> None:
     """Writes the value into `data`; an unknown field is written too and found by the validation."""
     here: Any = data
     path: tuple[str | int, ...] = ()

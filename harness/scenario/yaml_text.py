@@ -20,9 +20,9 @@ from harness.errors import ScenarioError
 
 __all__ = [
     "Document",
+    "FieldPositions",
     "Path",
     "Place",
-    "Places",
     "Problem",
     "ScenarioProblems",
     "Slip",
@@ -74,7 +74,7 @@ class ScenarioProblems(ScenarioError):
 
 
 @dataclass(slots=True, kw_only=True)
-class Places:
+class FieldPositions:
     """The positions of field names (`keys`) and values (`values`). Mutable: filled by a reader."""
 
     keys: dict[Path, Place] = field(default_factory=dict)
@@ -133,7 +133,7 @@ class Document:
 
     lines: list[str]
     data: Any = None
-    places: Places = field(default_factory=Places)
+    places: FieldPositions = field(default_factory=FieldPositions)
     slips: list[Slip] = field(default_factory=list)
     broken: bool = False
     """Whether the text is not YAML at all, so that `data` is meaningless."""

@@ -23,8 +23,8 @@ from harness.simulation.replies import (
     UnknownStatement,
     refused,
 )
-from harness.simulation.server import Control, Session, look_up
-from harness.simulation.tables import Failed, Transaction
+from harness.simulation.server import Control, SimulatedSession, look_up
+from harness.simulation.tables import StatementFailed, Transaction
 from harness.simulation.xa import XA_PATTERNS
 
 __all__ = ["control_of", "executor_of"]
@@ -53,7 +53,7 @@ def control_of(sql: str) -> Control | None:
 def _set_autocommit(match: re.Match[str]) -> Control:
     on = match[1] == "1"
 
-    def run(session: Session, _args: Any, done: Done) -> None:
+    def run(session: SimulatedSession, _args: Any, done: Done) -> None:
         if session.branch is not None and on:
             session.refuse_in_branch(session.branch, done)
             return
@@ -64,21 +64,21 @@ def _set_autocommit(match: re.Match[str]) -> Control:
     return run
 
 
-def _end(session: Session, done: Done, code: int | None) -> None:
+def _end(session: SimulatedSession, done: Done, code: int | None) -> None:
     if code is None:
         session.ok(done)
     else:
         session.refuse(done, code)
 
 
-def _commit(session: Session, _args: Any, done: Done) -> None:
+def _commit(session: SimulatedSession, _args: Any, done: Done) -> None:
     if session.branch is not None:
         session.refuse_in_branch(session.branch, done)
     else:
         _end(session, done, session.commit())
 
 
-def _roll_back(session: Session, _args: Any, done: Done) -> None:
+def _roll_back(session: SimulatedSession, _args: Any, done: Done) -> None:
     if session.branch is not None:
         session.refuse_in_branch(session.branch, done)
     else:
@@ -86,7 +86,7 @@ def _roll_back(session: Session, _args: Any, done: Done) -> None:
         session.ok(done)
 
 
-def _begin(session: Session, _args: Any, done: Done) -> None:
+def _begin(session: SimulatedSession, _args: Any, done: Done) -> None:
     """An open transaction is committed first."""
     if session.branch is not None:
         session.refuse_in_branch(session.branch, done)
@@ -108,7 +108,7 @@ _STATEMENT: Final = re.compile(r"max_statement_time = (\d+)")
 def _set_session(match: re.Match[str]) -> Control:
     row, silence, statement = (found.search(match[0]) for found in (_ROW_WAIT, _SILENCE, _STATEMENT))
 
-    def run(session: Session, _args: Any, done: Done) -> None:
+    def run(session: SimulatedSession, _args: Any, done: Done) -> None:
         if row is not None:
             session.lock_wait_ms = int(row[1]) * _MS
         if silence is not None:
@@ -122,7 +122,7 @@ def _set_session(match: re.Match[str]) -> Control:
 
 
 def _get_lock(match: re.Match[str]) -> Control:
-    def run(session: Session, args: Any, done: Done) -> None:
+    def run(session: SimulatedSession, args: Any, done: Done) -> None:
         name, seconds = args
         server, key = session.server, (session, name)
         if server.names.take(session, name):
@@ -148,12 +148,12 @@ def _get_lock(match: re.Match[str]) -> Control:
     return run
 
 
-def _is_used_lock(session: Session, args: Any, done: Done) -> None:
+def _is_used_lock(session: SimulatedSession, args: Any, done: Done) -> None:
     holder = session.server.names.holder(args[0])
     session.ok(done, [(None if holder is None else holder.number,)])
 
 
-def _release_lock(session: Session, args: Any, done: Done) -> None:
+def _release_lock(session: SimulatedSession, args: Any, done: Done) -> None:
     """1, 0 if another holds it, None if nobody does."""
     server, name = session.server, args[0]
     holder = server.names.holder(name)
@@ -168,14 +168,14 @@ def _release_lock(session: Session, args: Any, done: Done) -> None:
     session.ok(done, [(1,)])
 
 
-def _connection_id(session: Session, _args: Any, done: Done) -> None:
+def _connection_id(session: SimulatedSession, _args: Any, done: Done) -> None:
     session.ok(done, [(session.number,)])
 
 
 def _kill(match: re.Match[str]) -> Control:
     is_query, number = (match[1] or "").upper() == "QUERY", int(match[2])
 
-    def run(session: Session, _args: Any, done: Done) -> None:
+    def run(session: SimulatedSession, _args: Any, done: Done) -> None:
         server = session.server
         if number not in server.sessions:
             session.refuse(done, NO_SUCH_SESSION)
@@ -194,11 +194,11 @@ def _kill(match: re.Match[str]) -> Control:
     return run
 
 
-def _nothing(session: Session, _args: Any, done: Done) -> None:
+def _nothing(session: SimulatedSession, _args: Any, done: Done) -> None:
     session.ok(done)
 
 
-def _status(session: Session, _args: Any, done: Done) -> None:
+def _status(session: SimulatedSession, _args: Any, done: Done) -> None:
     server = session.server
     counts = {
         "Connections": server.opened,
@@ -209,18 +209,18 @@ def _status(session: Session, _args: Any, done: Done) -> None:
     session.ok(done, [(name, str(count)) for name, count in counts.items()])
 
 
-def _flush_status(session: Session, _args: Any, done: Done) -> None:
+def _flush_status(session: SimulatedSession, _args: Any, done: Done) -> None:
     session.server.at_once = len(session.server.sessions)
     session.ok(done)
 
 
-def _lock_customers(session: Session, _args: Any, done: Done) -> None:
+def _lock_customers(session: SimulatedSession, _args: Any, done: Done) -> None:
     """Lookups in transactions of several statements would hold it up in MariaDB; here it has the lock at once."""
     session.server.lock_customers(session)
     session.ok(done)
 
 
-def _unlock_customers(session: Session, _args: Any, done: Done) -> None:
+def _unlock_customers(session: SimulatedSession, _args: Any, done: Done) -> None:
     session.server.unlock_customers(session)
     session.ok(done)
 
@@ -250,7 +250,7 @@ _SOURCES: Final[tuple[tuple[str, Callable[[re.Match[str]], Control]], ...]] = (
 _PATTERNS: Final = tuple((re.compile(source, re.IGNORECASE), make) for source, make in _SOURCES)
 
 
-def _select(session: Session, sql: str, args: Any, done: Done) -> None:
+def _select(session: SimulatedSession, sql: str, args: Any, done: Done) -> None:
     """A user's statement. Raises `UnknownStatement` if it came from the harness's own code."""
     begins = sql.lstrip().lower()
     is_select = begins.startswith(("select", "with"))
@@ -269,7 +269,7 @@ def _select(session: Session, sql: str, args: Any, done: Done) -> None:
         return
     try:
         rows, slept_ms = server.tables.customers.select(sql, args)
-    except Failed as error:
+    except StatementFailed as error:
         session.fail(done, error.code, error.message)
         return
     if session.transaction is None and not session.autocommit:
@@ -278,7 +278,7 @@ def _select(session: Session, sql: str, args: Any, done: Done) -> None:
     session.slept(sql, Reply(rows=rows, affected=len(rows), more_ms=slept_ms + server.slow_ms), done)
 
 
-def _wait_for_customers(session: Session, sql: str, args: Any, done: Done) -> None:
+def _wait_for_customers(session: SimulatedSession, sql: str, args: Any, done: Done) -> None:
     """LOCK TABLES is held by another; all who wait go on together."""
     server = session.server
     waiting = server.customers_queue

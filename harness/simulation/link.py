@@ -18,17 +18,17 @@ from harness.choices import Draw
 from harness.database.endpoint import QUERY
 from harness.simulation.hub import Due, Hub
 from harness.simulation.replies import LOST_CONNECTION, REFUSED, ConnectRefused
-from harness.simulation.server import Reply, Session, SimulatedServer
-from harness.simulation.wire import Packet, Statement, packets, statement_of
+from harness.simulation.server import Reply, SimulatedServer, SimulatedSession
+from harness.simulation.wire import SimulatedPacket, Statement, packets, statement_of
 
 __all__ = [
     "Alarm",
-    "Connection",
     "Flight",
     "HubAlarm",
-    "Link",
     "LinkAct",
     "MeetsFlights",
+    "SimulatedConnection",
+    "SimulatedLink",
 ]
 
 
@@ -38,7 +38,7 @@ _HANDSHAKE_MS = 2
 """The greeting and its answer, besides the way of the last packet."""
 
 
-class Connection:
+class SimulatedConnection:
     """One connection of a client. Mutable: its client's end dies once, its server's end maybe later."""
 
     __slots__ = (
@@ -51,7 +51,7 @@ class Connection:
         "session",
     )
 
-    def __init__(self, link: Link, *, is_automatic: bool, is_root: bool) -> None:
+    def __init__(self, link: SimulatedLink, *, is_automatic: bool, is_root: bool) -> None:
         self.link = link
         self.is_automatic = is_automatic
         """Whether its session begins in autocommit: asyncmy's does, and may run a user's statements."""
@@ -61,7 +61,7 @@ class Connection:
         self.alive = True
         self.fresh = True
         """Not yet greeted by the server."""
-        self.session: Session | None = None
+        self.session: SimulatedSession | None = None
         """The server's end; None: before the handshake, or once it has ended."""
 
 
@@ -101,7 +101,7 @@ class Flight(Struct, eq=False):
     the answer is there, or what the client takes for one. `code` is an error's.
     """
 
-    connection: Connection
+    connection: SimulatedConnection
     alarm: Alarm
     landed: Callable[[Flight], None]
     sql: str = ""
@@ -152,7 +152,7 @@ class Flight(Struct, eq=False):
         """Whether an answer is on its way, and no fault has spoilt it."""
         return self.due_ms is not None and self.doom is None
 
-    def packets(self) -> Iterator[Packet]:
+    def packets(self) -> Iterator[SimulatedPacket]:
         """What it is on the wire, from its first packet to its last."""
         return packets(self.statement)
 
@@ -166,24 +166,24 @@ class Flight(Struct, eq=False):
 class MeetsFlights(Protocol):
     """What acts on a link while it lasts. With a true `swallows_requests` the server does not hear who hangs up."""
 
-    def meets(self, link: Link, flight: Flight) -> None:
+    def meets(self, link: SimulatedLink, flight: Flight) -> None:
         """A request is sent: change when, or how, it ends."""
 
 
 class LinkAct(MeetsFlights, Protocol):
     """A fault's act on links: begun and ended on each of them."""
 
-    def begins(self, link: Link) -> None:
+    def begins(self, link: SimulatedLink) -> None:
         """It acts from now on, and on what is on its way."""
 
-    def ends(self, link: Link) -> None:
+    def ends(self, link: SimulatedLink) -> None:
         """It is healed."""
 
     def evidence(self) -> dict[str, Any]:
         """What it did; empty: nothing."""
 
 
-class Link:
+class SimulatedLink:
     """Mutable: knows its flights and the faults that act."""
 
     def __init__(
@@ -206,24 +206,24 @@ class Link:
         """To which the database pads a row."""
         self.flights: dict[Flight, None] = {}
         self.faults: list[MeetsFlights] = []
-        self._connections: dict[Connection, None] = {}
-        self._stranded: list[Session] = []
+        self._connections: dict[SimulatedConnection, None] = {}
+        self._stranded: list[SimulatedSession] = []
         """Sessions of the server whose clients have hung up without its hearing of it."""
 
     @property
-    def connections(self) -> list[Connection]:
+    def connections(self) -> list[SimulatedConnection]:
         """Those that the client has not given up, and that were not cut; the oldest first."""
         return list(self._connections)
 
     # --------------------------------------------------------------------------------------- connections
 
-    def connect(self, *, is_automatic: bool, is_root: bool = False) -> Connection:
+    def connect(self, *, is_automatic: bool, is_root: bool = False) -> SimulatedConnection:
         """A connection whose handshake is to be sent."""
-        connection = Connection(self, is_automatic=is_automatic, is_root=is_root)
+        connection = SimulatedConnection(self, is_automatic=is_automatic, is_root=is_root)
         self._connections[connection] = None
         return connection
 
-    def close(self, connection: Connection) -> None:
+    def close(self, connection: SimulatedConnection) -> None:
         """The client gives it up; the server hears of it, unless something on the link swallows that."""
         connection.alive = False
         self._connections.pop(connection, None)
@@ -354,13 +354,13 @@ class Link:
         session.on_interrupt = partial(self._interrupted, connection)
         connection.session = session
 
-    def _ended_by_server(self, connection: Connection, code: int) -> None:
+    def _ended_by_server(self, connection: SimulatedConnection, code: int) -> None:
         """KILL, a restart, silence: the client finds out when it uses the connection next."""
         del code
         connection.alive, connection.session = False, None
         self._connections.pop(connection, None)
 
-    def _interrupted(self, connection: Connection, reply: Reply) -> None:
+    def _interrupted(self, connection: SimulatedConnection, reply: Reply) -> None:
         """Its statement sleeps in the server, and is killed: this is its answer."""
         flight = connection.flight
         if flight is not None and not flight.over and flight.doom is None and not flight.kept:

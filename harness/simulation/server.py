@@ -2,9 +2,9 @@
 
 Answers to one MariaDB 10.11 server and the threads of its connections, for the statements that the harness's own
 code sends; `tests/test_as_mariadb.py` runs the same scripts on both. A state machine that knows the hub's clock and
-nothing of links: the link's model calls `Session.execute`. What a transaction wrote is visible whole, from `on_commit`
-on, or never. A statement is answered once, or never if its client is gone; what a session held is free when it has
-ended, but for prepared branches.
+nothing of links: the link's model calls `SimulatedSession.execute`. What a transaction wrote is visible
+whole, from `on_commit` on, or never. A statement is answered once, or never if its client is gone; what a
+session held is free when it has ended, but for prepared branches.
 
 Deviations: row locks are exclusive and there are no gap locks (a DELETE of a row that is not there locks its
 key alone, and a session that was answered 1062 holds the row, which InnoDB locks shared): random scripts
@@ -44,15 +44,15 @@ from harness.simulation.replies import (
     refused,
 )
 from harness.simulation.statements import STATEMENTS, TableStatement
-from harness.simulation.tables import Branch, Effects, Failed, Locks, Tables, Transaction, cycle
+from harness.simulation.tables import Branch, Effects, Locks, StatementFailed, Tables, Transaction, cycle
 from harness.simulation.wire import bytes_of
 
 __all__ = [
     "ConnectRefused",
     "Control",
     "Reply",
-    "Session",
     "SimulatedServer",
+    "SimulatedSession",
     "UnknownStatement",
     "look_up",
 ]
@@ -93,14 +93,14 @@ class SimulatedServer:
         *,
         hub: Hub,
         tables: Tables,
-        on_commit: Callable[[Session, Effects], None],
+        on_commit: Callable[[SimulatedSession, Effects], None],
         executor: Callable[[str], Control],
     ) -> None:
         self.hub = hub
         self.tables = tables
         self.executor = executor
         self._on_commit = on_commit
-        self.sessions: dict[int, Session] = {}
+        self.sessions: dict[int, SimulatedSession] = {}
         self.opened = 0
         """Sessions since the server began; also the newest session's number."""
         self.at_once = 0
@@ -111,12 +111,12 @@ class SimulatedServer:
         """Lookups that took longer by `slow_ms`."""
         # What sessions hold.
         self.row_locks: Locks[Transaction] = Locks()
-        self.owners: dict[Transaction, Session] = {}
+        self.owners: dict[Transaction, SimulatedSession] = {}
         """Of transactions that wait."""
-        self.names: Locks[Session] = Locks()
-        self.name_times: dict[tuple[Session, Hashable], int] = {}
+        self.names: Locks[SimulatedSession] = Locks()
+        self.name_times: dict[tuple[SimulatedSession, Hashable], int] = {}
         """How often a session took a name that it held."""
-        self.customers_holder: Session | None = None
+        self.customers_holder: SimulatedSession | None = None
         """Who has LOCK TABLES customer WRITE."""
         self.customers_queue: list[Callable[[], None]] = []
         self.branches: dict[tuple[str, str], Branch] = {}
@@ -132,7 +132,7 @@ class SimulatedServer:
 
     # Sessions
 
-    def open_session(self, *, is_root: bool = False, is_lookups: bool = False) -> Session:
+    def open_session(self, *, is_root: bool = False, is_lookups: bool = False) -> SimulatedSession:
         """A client is let in. `is_lookups`: its statements may be a user's. Raises `ConnectRefused`."""
         if not is_root:
             if self.is_offline:
@@ -140,7 +140,7 @@ class SimulatedServer:
             if self.sessions_max is not None and len(self.clients()) >= self.sessions_max:
                 raise ConnectRefused(TOO_MANY)
         self.opened += 1
-        session = Session(self, self.opened, is_root=is_root, is_lookups=is_lookups)
+        session = SimulatedSession(self, self.opened, is_root=is_root, is_lookups=is_lookups)
         self.sessions[session.number] = session
         self.at_once = max(self.at_once, len(self.sessions))
         return session
@@ -163,7 +163,7 @@ class SimulatedServer:
         self.settle()
         return hit
 
-    def clients(self) -> list[Session]:
+    def clients(self) -> list[SimulatedSession]:
         """All sessions but root's, the oldest first."""
         return [session for session in self.sessions.values() if not session.is_root]
 
@@ -187,7 +187,7 @@ class SimulatedServer:
         self._is_settling = False
         self.settle()
 
-    def forget(self, session: Session) -> None:
+    def forget(self, session: SimulatedSession) -> None:
         """For a session that ends."""
         del self.sessions[session.number]
         self.name_times = {key: times for key, times in self.name_times.items() if key[0] is not session}
@@ -196,7 +196,7 @@ class SimulatedServer:
 
     # Locks that a fault holds, as root
 
-    def hold_fences(self, count: int | None) -> Session:
+    def hold_fences(self, count: int | None) -> SimulatedSession:
         """A foreign transaction locks the fence rows of the first `count` subtasks (None: all) until its `end`.
 
         It waits for them longer than any transaction of the run.
@@ -209,18 +209,18 @@ class SimulatedServer:
         session.execute(statement, () if count is None else (count,), lambda _: None)
         return session
 
-    def hold_customers(self) -> Session:
+    def hold_customers(self) -> SimulatedSession:
         """A foreign session locks the whole table `customer` until its `end`: plain SELECTs wait too."""
         session = self.open_session(is_root=True)
         self.lock_customers(session)
         return session
 
-    def lock_customers(self, session: Session) -> None:
+    def lock_customers(self, session: SimulatedSession) -> None:
         """LOCK TABLES customer WRITE."""
         assert self.customers_holder in (None, session), "one fault locks the table at a time"
         self.customers_holder = session
 
-    def unlock_customers(self, session: Session) -> None:
+    def unlock_customers(self, session: SimulatedSession) -> None:
         """Let all go on who wait, if it is `session` that has the lock."""
         if self.customers_holder is session:
             self.customers_holder = None
@@ -229,7 +229,7 @@ class SimulatedServer:
 
     # Transactions
 
-    def publish(self, session: Session, transaction: Transaction) -> None:
+    def publish(self, session: SimulatedSession, transaction: Transaction) -> None:
         """A commit: visible, told, and its locks given to who waits."""
         if transaction.wrote:
             self._on_commit(session, self.tables.publish(transaction))
@@ -269,7 +269,7 @@ class _Running(Struct, eq=False):
     taken: int = 0
 
 
-class Session:
+class SimulatedSession:
     """One client's session, as the server has it. Mutable. `running`: its statement, if that waits for a lock.
 
     `on_end(code)` is called when the server ends it: by KILL (1927), a restart (1053), a packet that is too large
@@ -446,7 +446,7 @@ class Session:
         assert running.statement is not None, "only statements on tables take row locks"
         try:
             result = running.statement.run(self.server.tables, transaction, running.args)
-        except Failed as error:
+        except StatementFailed as error:
             self._end_statement()
             self.fail(running.done, error.code, error.message)
             return
@@ -611,7 +611,7 @@ class Session:
             self.be_ended(SILENT)
 
 
-def look_up(session: Session, args: Sequence[Any], done: Done) -> None:
+def look_up(session: SimulatedSession, args: Sequence[Any], done: Done) -> None:
     """The reference lookup's statement: the hot path of level sim, at a few microseconds."""
     filler, nonce, seconds, key = args
     server = session.server
@@ -623,7 +623,7 @@ def look_up(session: Session, args: Sequence[Any], done: Done) -> None:
     if customers.renamed is not None:
         try:
             customers.refuse_renamed()
-        except Failed as error:
+        except StatementFailed as error:
             done(Reply(code=error.code, message=error.message))
             return
     rows: list[tuple[Any, ...]] = (
@@ -634,5 +634,5 @@ def look_up(session: Session, args: Sequence[Any], done: Done) -> None:
     session.slept(QUERY, Reply(rows, len(rows), None, "", slept_ms), done)
 
 
-Control = Callable[[Session, Any, Done], None]
+Control = Callable[[SimulatedSession, Any, Done], None]
 """Executes a statement that is not on tables."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from harness.simulation.tables import Failed, Tables, Transaction
+from harness.simulation.tables import StatementFailed, Tables, Transaction
 
 __all__ = ["DUPLICATE", "STATEMENTS", "Result", "TableStatement"]
 
@@ -30,7 +30,9 @@ class Result(Struct, frozen=True):
 
 
 class TableStatement(Struct, frozen=True, kw_only=True):
-    """`run(tables, transaction, args)` is called when all `locks(tables, args)` are held. It may raise `Failed`.
+    """`run(tables, transaction, args)` is called when all `locks(tables, args)` are held.
+
+    It may raise `StatementFailed`.
 
     `many`: `args` is a list of rows, also where one is sent.
     """
@@ -153,7 +155,7 @@ def _newest_epoch_number(tables: Tables, transaction: Transaction, args: _Args) 
 def _insert_epoch(tables: Tables, transaction: Transaction, args: _Args) -> Result:
     subtask, epoch, token, position, elements = args
     if transaction.read_newest(tables.epoch, (subtask, epoch)) is not None:
-        raise Failed(DUPLICATE, f"Duplicate entry '{subtask}-{epoch}' for key 'PRIMARY'")
+        raise StatementFailed(DUPLICATE, f"Duplicate entry '{subtask}-{epoch}' for key 'PRIMARY'")
     transaction.write(tables.epoch, (subtask, epoch), (token, position, elements))
     return Result(affected=1)
 
@@ -179,7 +181,9 @@ def _insert_output(tables: Tables, transaction: Transaction, rows: Sequence[_Arg
         for row in rows:
             key = tuple(row[:3])
             if transaction.has_output(key) or key in fresh:
-                raise Failed(DUPLICATE, f"Duplicate entry '{row[0]}-{row[1]}-{row[2]}' for key 'subtask'")
+                raise StatementFailed(
+                    DUPLICATE, f"Duplicate entry '{row[0]}-{row[1]}-{row[2]}' for key 'subtask'"
+                )
             fresh[key] = None
     for row in rows:
         transaction.write_output(row)
@@ -269,7 +273,7 @@ def _completed_row(_tables: Tables, args: _Args) -> list[Key]:
 def _insert_completed(tables: Tables, transaction: Transaction, args: _Args) -> Result:
     (epoch,) = args
     if transaction.read_newest(tables.completed, epoch) is not None:
-        raise Failed(DUPLICATE, f"Duplicate entry '{epoch}' for key 'PRIMARY'")
+        raise StatementFailed(DUPLICATE, f"Duplicate entry '{epoch}' for key 'PRIMARY'")
     transaction.write(tables.completed, epoch, ())
     return Result(affected=1)
 

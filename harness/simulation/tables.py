@@ -22,11 +22,11 @@ __all__ = [
     "Customers",
     "DeadLetterRow",
     "Effects",
-    "Failed",
     "Locks",
     "OutputRow",
     "Row",
-    "Table",
+    "SimulatedTable",
+    "StatementFailed",
     "Tables",
     "Transaction",
     "Wait",
@@ -37,7 +37,7 @@ _MS: Final = 1000
 _AWAY: Final = "floodmark_renamed"
 
 
-class Failed(Exception):
+class StatementFailed(Exception):
     """The statement cannot be executed: MySQL's number, and a message."""
 
     def __init__(self, code: int, message: str) -> None:
@@ -79,20 +79,22 @@ class Customers:
         self.renamed = what
 
     def refuse_renamed(self) -> None:
-        """Raises `Failed` if the reference lookup's statement names what is not there."""
+        """Raises `StatementFailed` if the reference lookup's statement names what is not there."""
         if self.renamed == "table":
-            raise Failed(1146, "Table 'customer' doesn't exist")
+            raise StatementFailed(1146, "Table 'customer' doesn't exist")
         if self.renamed == "column":
-            raise Failed(1054, "Unknown column 'c.city' in 'SELECT'")
+            raise StatementFailed(1054, "Unknown column 'c.city' in 'SELECT'")
 
     def select(self, sql: str, args: Sequence[Any] | None) -> tuple[list[tuple[Any, ...]], int]:
-        """All rows, and how long the statement sleeps (ms). Raises `Failed`."""
+        """All rows, and how long the statement sleeps (ms). Raises `StatementFailed`."""
         self._slept_s = 0.0
         text = sql.replace("%s", "?").replace("%%", "%") if args is not None else sql
         try:
             rows = self._sqlite().execute(text, tuple(args or ())).fetchall()
         except sqlite3.Error as error:
-            raise Failed(_code_of(error), f"{error}: {sql}; at level sim the database is SQLite") from error
+            raise StatementFailed(
+                _code_of(error), f"{error}: {sql}; at level sim the database is SQLite"
+            ) from error
         return rows, round(self._slept_s * _MS)
 
     def _sqlite(self) -> sqlite3.Connection:
@@ -260,7 +262,7 @@ class Effects(Struct, frozen=True):
     """(subtask, epoch, token, file)."""
 
 
-class Table:
+class SimulatedTable:
     """Rows by their primary key, each with its versions. Mutable."""
 
     def __init__(self, name: str) -> None:
@@ -310,13 +312,13 @@ class Tables:
         self.commits = 0
         self.customers = customers
         self.keyed = keyed
-        self.fence = Table("fence")
+        self.fence = SimulatedTable("fence")
         """subtask -> (token, origin_ms, ended)."""
-        self.epoch = Table("epoch")
+        self.epoch = SimulatedTable("epoch")
         """(subtask, epoch) -> (token, pos, elements)."""
-        self.ack = Table("ack")
+        self.ack = SimulatedTable("ack")
         """(subtask, epoch) -> (token, file)."""
-        self.completed = Table("completed")
+        self.completed = SimulatedTable("completed")
         """epoch -> ()."""
         self.output: list[OutputRow] = []
         """Also the rows of `audit`: its trigger writes the same."""
@@ -369,7 +371,7 @@ class Transaction:
         self._view: int | None = None
         self.is_explicit = False
         """BEGIN began it, so it outlasts its statements also in autocommit."""
-        self.pending: dict[Table, dict[Any, Row | None]] = {}
+        self.pending: dict[SimulatedTable, dict[Any, Row | None]] = {}
         self.outputs: list[Row] = []
         self.output_keys: dict[Row, None] = {}
         self.dead_letters: list[Row] = []
@@ -381,7 +383,7 @@ class Transaction:
         """Whether a commit has something to publish."""
         return bool(self.changes)
 
-    def written(self, table: Table) -> Iterator[tuple[Any, Row]]:
+    def written(self, table: SimulatedTable) -> Iterator[tuple[Any, Row]]:
         """Its rows that are not deleted, with their keys."""
         for key, row in self.pending.get(table, {}).items():
             if row is not None:
@@ -393,7 +395,7 @@ class Transaction:
             self._view = self._tables.commits
         return self._view
 
-    def read(self, table: Table, key: Any) -> Row | None:
+    def read(self, table: SimulatedTable, key: Any) -> Row | None:
         """A consistent read of one row."""
         view = self.view()
         own = self.pending.get(table)
@@ -401,14 +403,14 @@ class Transaction:
             return own[key]
         return table.at(key, view)
 
-    def read_newest(self, table: Table, key: Any) -> Row | None:
+    def read_newest(self, table: SimulatedTable, key: Any) -> Row | None:
         """A locking read of one row; the lock is the caller's."""
         own = self.pending.get(table)
         if own is not None and key in own:
             return own[key]
         return table.newest(key)
 
-    def scan(self, table: Table) -> list[tuple[Any, Row]]:
+    def scan(self, table: SimulatedTable) -> list[tuple[Any, Row]]:
         """A consistent read of all rows, sorted by their keys."""
         view = self.view()
         own = self.pending.get(table, {})
@@ -416,12 +418,12 @@ class Transaction:
         rows = [(key, own[key] if key in own else table.at(key, view)) for key in keys]
         return [(key, row) for key, row in rows if row is not None]
 
-    def reads_newest(self, *tables: Table) -> bool:
+    def reads_newest(self, *tables: SimulatedTable) -> bool:
         """Whether consistent reads of `tables` see what anybody would see now."""
         view = self.view()
         return all(table.changed <= view and table not in self.pending for table in tables)
 
-    def write(self, table: Table, key: Any, row: Row | None) -> None:
+    def write(self, table: SimulatedTable, key: Any, row: Row | None) -> None:
         """A row, or None for no row; the lock is the caller's."""
         self.changes += 1
         self.pending.setdefault(table, {})[key] = row

@@ -16,7 +16,7 @@ from msgspec import UNSET
 from harness.history.event import AttemptEvent, Event, In, Out, Res
 from harness.simulation.hub import Hub
 
-__all__ = ["CALLBACK", "TASK", "Hears", "MemoryRecorder", "PassedOver", "Tape"]
+__all__ = ["CALLBACK", "TASK", "Hears", "MemoryRecorder", "RestoreFallback", "Tape"]
 
 TASK: Final = "task"
 CALLBACK: Final = "client"
@@ -26,7 +26,7 @@ Hears = Callable[[str, str, dict[str, Any]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PassedOver:
+class RestoreFallback:
     """A part in the checkpoint store that a restore could not use; it went back to `restored`."""
 
     checkpoint: int
@@ -46,7 +46,7 @@ class Tape:
         self.events: list[Event] = []
         self.errors: Counter[int | str] = Counter()
         """What attempts met of the database's errors and of lost connections: evidence, no events."""
-        self.passed_over: list[PassedOver] = []
+        self.passed_over: list[RestoreFallback] = []
         """What restores met in the checkpoint store: evidence, no events."""
         self.hears: Hears | None = None
         """Told of what faults do inside attempts: evidence, no events."""
@@ -128,7 +128,7 @@ class MemoryRecorder:
                 tape.errors[fields["code"]] += 1
             case "~store":
                 tape.passed_over.append(
-                    PassedOver(
+                    RestoreFallback(
                         checkpoint=fields["c"],
                         file=fields["file"],
                         what=fields["what"],

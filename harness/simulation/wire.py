@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-__all__ = ["Packet", "Statement", "bytes_of", "packets", "statement_of"]
+__all__ = ["SimulatedPacket", "Statement", "bytes_of", "packets", "statement_of"]
 
 
 class Statement(Struct, frozen=True):
@@ -27,7 +27,7 @@ class Statement(Struct, frozen=True):
     """Bytes of each packet that comes back."""
 
 
-class Packet(Struct, frozen=True):
+class SimulatedPacket(Struct, frozen=True):
     """One packet: `up` to the server; `number` counts the packets of the statement in its direction."""
 
     up: bool
@@ -75,15 +75,15 @@ def _form(sql: str) -> tuple[tuple[str, ...], int]:
     return ("query",), 1 + (named[1].count(",") if named else 0)
 
 
-def packets(statement: Statement) -> Iterator[Packet]:
+def packets(statement: Statement) -> Iterator[SimulatedPacket]:
     """All packets in their order; of a handshake the server's greeting comes first."""
     answers = list(enumerate(statement.answers, start=1))
     if statement is _HANDSHAKE:
         number, size = answers.pop(0)
-        yield Packet(up=False, number=number, bytes=size)
-    yield Packet(up=True, number=1, bytes=statement.asks)
+        yield SimulatedPacket(up=False, number=number, bytes=size)
+    yield SimulatedPacket(up=True, number=1, bytes=statement.asks)
     for number, size in answers:
-        yield Packet(up=False, number=number, bytes=size)
+        yield SimulatedPacket(up=False, number=number, bytes=size)
 
 
 def bytes_of(sql: str, args: Any) -> int:

@@ -20,7 +20,7 @@ from harness.simulation.replies import (
     Done,
     in_state,
 )
-from harness.simulation.server import Control, Session
+from harness.simulation.server import Control, SimulatedSession
 from harness.simulation.tables import Branch, Transaction
 
 __all__ = ["XA_PATTERNS"]
@@ -29,7 +29,7 @@ __all__ = ["XA_PATTERNS"]
 def _xa_start(match: re.Match[str]) -> Control:
     xid = match["gtrid"], match["bqual"] or ""
 
-    def run(session: Session, _args: Any, done: Done) -> None:
+    def run(session: SimulatedSession, _args: Any, done: Done) -> None:
         server = session.server
         if session.branch is not None:
             session.refuse_in_branch(session.branch, done)
@@ -49,7 +49,7 @@ def _xa_step(match: re.Match[str], before: str, after: str) -> Control:
     """XA END and XA PREPARE."""
     xid = match["gtrid"], match["bqual"] or ""
 
-    def run(session: Session, _args: Any, done: Done) -> None:
+    def run(session: SimulatedSession, _args: Any, done: Done) -> None:
         branch = session.branch
         if branch is None:
             session.fail(done, XA_STATE, in_state("NON-EXISTING"))
@@ -75,7 +75,7 @@ def _xa_prepare(match: re.Match[str]) -> Control:
 def _xa_commit(match: re.Match[str]) -> Control:
     xid, needed = (match["gtrid"], match["bqual"] or ""), "IDLE" if match["phase"] else "PREPARED"
 
-    def run(session: Session, _args: Any, done: Done) -> None:
+    def run(session: SimulatedSession, _args: Any, done: Done) -> None:
         own = session.branch
         if own is not None and own.xid == xid and own.state == "ROLLBACK ONLY":
             session.roll_back()
@@ -99,7 +99,7 @@ def _xa_commit(match: re.Match[str]) -> Control:
 def _xa_roll_back(match: re.Match[str]) -> Control:
     xid = match["gtrid"], match["bqual"] or ""
 
-    def run(session: Session, _args: Any, done: Done) -> None:
+    def run(session: SimulatedSession, _args: Any, done: Done) -> None:
         branch = _branch_to_end(session, xid, done, own_states=("IDLE", "PREPARED", "ROLLBACK ONLY"))
         if branch is None:
             return
@@ -112,7 +112,7 @@ def _xa_roll_back(match: re.Match[str]) -> Control:
 
 
 def _branch_to_end(
-    session: Session, xid: tuple[str, str], done: Done, *, own_states: tuple[str, ...]
+    session: SimulatedSession, xid: tuple[str, str], done: Done, *, own_states: tuple[str, ...]
 ) -> Branch | None:
     """The session's own branch in one of `own_states`, or a prepared one whose session has ended; else an error."""
     own = session.branch
@@ -131,7 +131,7 @@ def _branch_to_end(
     return branch
 
 
-def _xa_recover(session: Session, _args: Any, done: Done) -> None:
+def _xa_recover(session: SimulatedSession, _args: Any, done: Done) -> None:
     rows: list[tuple[Any, ...]] = [
         (1, len(gtrid), len(bqual), gtrid + bqual)
         for (gtrid, bqual), branch in session.server.branches.items()

@@ -17,7 +17,7 @@ from harness.sut.positions import named, saved
 from reference_impl.elements import OperatorInput, Record, Watermark
 from reference_impl.task.positioned_input import Checkpoint
 
-__all__ = ["Coordination", "JournalledSubtask", "TaskJournal"]
+__all__ = ["AtomicCoordination", "JournalledSubtask", "TaskJournal"]
 
 
 class TaskJournal(Protocol):
@@ -133,7 +133,7 @@ class JournalledSubtask:
         self._phases.reach("close")
 
 
-class Coordination(JournalledSubtask):
+class AtomicCoordination(JournalledSubtask):
     """The coordination of one attempt with an atomic sink; a `harness.engine.subtask.Coordination`."""
 
     is_complete_at_once: ClassVar[bool] = True

@@ -64,7 +64,7 @@ class GatedInputs:
         )
         self._read = _Read()
         self._position = position
-        self._cut: _Cut | None = None
+        self._cut: _PendingCheckpoint | None = None
         """The checkpoint whose barriers are next, or came last."""
         self._behind = position
         """Barriers were searched up to this position; a restored checkpoint is not taken again."""
@@ -175,21 +175,21 @@ class GatedInputs:
                 if cut.missing:
                     self._phases.reach("align")
 
-    def _next_cut(self, position: int) -> _Cut | None:
+    def _next_cut(self, position: int) -> _PendingCheckpoint | None:
         if self._cut is not None and (self._cut.missing or position < self._cut.position):
             return self._cut
         for stands in range(self._behind + 1, len(self._inputs)):
             self._behind = stands
             barrier = self._source.barrier_before(stands)
             if barrier is not None:
-                self._cut = _Cut(barrier.checkpoint_id, stands, self._inputs.count)
+                self._cut = _PendingCheckpoint(barrier.checkpoint_id, stands, self._inputs.count)
                 self._stood_at[barrier.checkpoint_id] = stands
                 return self._cut
         self._cut = None
         return None
 
 
-class _Cut:
+class _PendingCheckpoint:
     """A checkpoint with barriers still to come. Mutable."""
 
     def __init__(self, number: int, position: int, inputs: int) -> None:

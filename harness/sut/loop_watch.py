@@ -45,7 +45,7 @@ def code_of(function: Callable[..., Any]) -> CodeType | None:
     return code if isinstance(code, CodeType) else None
 
 
-class _Seen(NamedTuple):
+class _RepeatedSighting(NamedTuple):
     """A place where consecutive samples found the function."""
 
     turned_us: int
@@ -69,7 +69,7 @@ class LoopWatch:
         self._queued_us = _queued_us()
         """The thread's total time in the CPU's run queue when the loop last ran."""
         self._said_us = self._turned_us
-        self._seen: _Seen | None = None
+        self._seen: _RepeatedSighting | None = None
         """Where the samples found the function since the loop last ran."""
         self._over = threading.Event()
 
@@ -123,7 +123,7 @@ class LoopWatch:
             and _function_of(seen.where) == _function_of(where)
         )
         first_us = seen.first_us if seen is not None and is_still else now_us
-        self._seen = _Seen(turned_us=turned_us, where=where, first_us=first_us, last_us=now_us)
+        self._seen = _RepeatedSighting(turned_us=turned_us, where=where, first_us=first_us, last_us=now_us)
 
     def _where(self) -> str | None:
         """The innermost line in the function's own file on the stack; None if the function does not run."""

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from harness.clock import REAL_CLOCK, Clock, Deadline
 from harness.database.checkpoint_store import CheckpointStore
 from harness.database.coordinated_sink import PARTS_KEPT, CoordinatedSink
-from harness.database.epoch import Part, SinkLost
+from harness.database.epoch import CheckpointPart, SinkLost
 from harness.database.two_phase_sink import TwoPhaseSink
 from harness.sut.coordination import JournalledSubtask, TaskJournal
 from harness.sut.phases import Phases
@@ -71,7 +71,7 @@ class PreparedCoordination(JournalledSubtask):
         self._store = store
         self._timers = timers
         self._clock = clock
-        self._open: list[Part] = []
+        self._open: list[CheckpointPart] = []
         self._notify: Callable[[int], None]
         self._is_looking = False
         self._look_ms = _LOOK_MS
@@ -94,7 +94,7 @@ class PreparedCoordination(JournalledSubtask):
         token = self._epochs.token
         file = self._store.write(number, attempt=token, position=checkpoint.position, elements=elements)
         self._epochs.acknowledge(number, file=file)
-        self._open.append(Part(epoch=number, token=token, file=file))
+        self._open.append(CheckpointPart(epoch=number, token=token, file=file))
         self._look_ms = _LOOK_MS
         self._phases.reach("ack")
         if self._is_finishing:
@@ -116,7 +116,7 @@ class PreparedCoordination(JournalledSubtask):
             self._open.remove(part)
             self._store.forget_below(part.epoch - PARTS_KEPT)
 
-    def shows(self, part: Part) -> None:
+    def shows(self, part: CheckpointPart) -> None:
         """Records the completion; the outputs of this sink are already visible."""
         self._journal.heard_complete(part.epoch)
 
@@ -170,10 +170,10 @@ class TwoPhaseCoordination(PreparedCoordination):
         for part in self._epochs.settle_leftovers(restored):
             self._commit(part, writer=part.token)
 
-    def shows(self, part: Part) -> None:
+    def shows(self, part: CheckpointPart) -> None:
         self._commit(part, writer=None)
 
-    def _commit(self, part: Part, *, writer: int | None) -> None:
+    def _commit(self, part: CheckpointPart, *, writer: int | None) -> None:
         self._journal.committing(part.epoch, writer=writer)
         self._epochs.show(part)
         self._phases.reach("commit.post")

@@ -13,13 +13,13 @@ from harness.clock import Clock
 from harness.database.checkpoint_store import CheckpointStore
 from harness.database.coordinated_sink import CoordinatedSink, IdempotentSink
 from harness.database.driver import Driver
-from harness.database.epoch import Attempt
+from harness.database.epoch import Takeover
 from harness.database.sink import EpochSink
 from harness.database.store_files import Files
 from harness.database.two_phase_sink import TwoPhaseSink
 from harness.runs.plan import RunPlan
 from harness.scenario.model import Scenario, Sink
-from harness.sut.coordination import Coordination
+from harness.sut.coordination import AtomicCoordination
 from harness.sut.phases import Phases
 from harness.sut.prepared_coordination import Later, PreparedCoordination, TwoPhaseCoordination
 from harness.sut.variant import Variant
@@ -57,7 +57,7 @@ class ChosenSink:
         self._clock = clock
         self._variant = variant
 
-    def take_over(self, *, now_ms: int) -> Attempt:
+    def take_over(self, *, now_ms: int) -> Takeover:
         """Fences all earlier attempts and finds the checkpoint to restore. Raises `SinkLost`."""
         if isinstance(self.sink, CoordinatedSink):
             return self.sink.take_over(now_ms=now_ms, restore=self.store.restore)
@@ -71,10 +71,10 @@ class ChosenSink:
         expect: Callable[[Any], Sequence[Any]] | None,
         timers: Later,
         restored: int,
-    ) -> Coordination | PreparedCoordination:
+    ) -> AtomicCoordination | PreparedCoordination:
         """The coordination for this sink; settles transactions of earlier attempts up to checkpoint `restored`."""
         if not isinstance(self.sink, CoordinatedSink):
-            made: Coordination = self._variant.coordination(Coordination)(
+            made: AtomicCoordination = self._variant.coordination(AtomicCoordination)(
                 journal=journal, sink=self.sink, phases=phases, expect=expect
             )
             return made

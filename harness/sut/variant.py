@@ -103,7 +103,7 @@ class Variant:
     task: Callable[[Kind], Kind] = same
     """For `harness.engine.subtask.Subtask`."""
     coordination: Callable[[Kind], Kind] = same
-    """For `harness.sut.coordination.Coordination`, or the coordination of the chosen sink."""
+    """For `harness.sut.coordination.AtomicCoordination`, or the coordination of the chosen sink."""
     sink: Callable[[Kind], Kind] = same
     """For the sink's class in `harness.database`."""
     store: Callable[[Kind], Kind] = same

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.checkers.judge import judge
-from harness.engine.level import Opening, Record, Site
+from harness.engine.level import Opening, RunRecord, RunSite
 from harness.engine.perform import judged
 from harness.levels.sim.level import SIMULATED_WORLD, SimulatedLevel
 from harness.levels.sim.run import Simulated
@@ -19,13 +19,13 @@ __all__ = ["judgement_of", "verdict_on"]
 def verdict_on(order: Order, *, variant: Variant | None = None) -> Judgement:
     """The judgement of `order`, with `variant` in the place of what its mutant names."""
     with SimulatedLevel(variant=variant).open(Opening()) as play:
-        return judged(play(order, Site(run_id="test", folder=Path())))
+        return judged(play(order, RunSite(run_id="test", folder=Path())))
 
 
 def judgement_of(ran: Simulated, *, variant: Variant = HONEST) -> Judgement:
     """The judgement of a run that a test has made, and looks into."""
     return judged(
-        Record(
+        RunRecord(
             header=ran.header,
             events=ran.events,
             whole=ran.whole,

@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.database.endpoint import Endpoint
 from harness.engine.in_world import record_in_world
-from harness.engine.level import Observer, Site, Stop
+from harness.engine.level import Observer, RunSite, Stop
 from harness.engine.perform import perform
 from harness.levels.live.supervisor import LiveRunner
 from harness.runs.order import Order
@@ -42,7 +42,7 @@ def whole_run(
     return perform(
         Order(scenario=scenario, level="live", seed=seed, **order),
         play=partial(record_in_world, runner=LiveRunner(note_process=world.enrol), inspect=inspect),
-        site=Site(
+        site=RunSite(
             run_id=run_id,
             folder=folder,
             world=world,

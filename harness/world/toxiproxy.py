@@ -18,8 +18,8 @@ from urllib.parse import quote
 
 from harness.clock import Deadline, wait_until
 from harness.errors import WorldError
-from harness.faults.real.evidence import Deed, DeedsRead, deed_of
-from harness.faults.real.fault_site import Toxic
+from harness.faults.real.evidence import DeedsRead, ProxyEvidence, deed_of
+from harness.faults.real.fault_site import ToxicRequest
 from harness.world.world import Address
 
 __all__ = ["ProxySilent", "Toxiproxy"]
@@ -46,7 +46,7 @@ class _Link:
     listen: str
     upstream: str
     enabled: bool = True
-    toxics: Mapping[str, Toxic] = field(default_factory=dict)
+    toxics: Mapping[str, ToxicRequest] = field(default_factory=dict)
 
 
 class Toxiproxy:
@@ -93,7 +93,7 @@ class Toxiproxy:
         with self._changing:
             self._create(link, _Link(listen=listen, upstream=upstream))
 
-    def add_toxic(self, link: str, toxic: Toxic) -> None:
+    def add_toxic(self, link: str, toxic: ToxicRequest) -> None:
         """Add `toxic` to `link`; it acts on live connections at once."""
         with self._changing:
             then = replace(self._links[link], toxics={**self._links[link].toxics, toxic.name: toxic})
@@ -157,7 +157,7 @@ class Toxiproxy:
         """The link's log entries after number `after`; None: this proxy keeps no log."""
         if not self.own:
             return None
-        deeds: list[Deed] = []
+        deeds: list[ProxyEvidence] = []
         lost = 0
         while True:  # page by page until an empty one; the proxy's log is bounded
             page = self._call("GET", f"{_path(link)}/deeds?after={after}")
@@ -255,7 +255,7 @@ def _path(link: str) -> str:
     return f"/proxies/{quote(link, safe='')}"
 
 
-def _body(toxic: Toxic) -> Mapping[str, Any]:
+def _body(toxic: ToxicRequest) -> Mapping[str, Any]:
     return {
         "name": toxic.name,
         "type": toxic.type,

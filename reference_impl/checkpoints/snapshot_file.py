@@ -90,7 +90,7 @@ class SnapshotUnreadable(OperatorError):
         self.state = state
 
 
-class _Channel(Struct, frozen=True, array_like=True):
+class _ChannelState(Struct, frozen=True, array_like=True):
     """The in-flight elements of one channel, each encoded with its kind."""
 
     first: int
@@ -105,8 +105,8 @@ HANDLE_TYPES: Mapping[str, Any] = MappingProxyType(
         "raw_operator_state": tuple[bytes, ...],
         "managed_keyed_state": KeyedStateHandle,
         "raw_keyed_state": TimersHandle,
-        "input_channel_state": tuple[_Channel, ...],
-        "result_channel_state": tuple[_Channel, ...],
+        "input_channel_state": tuple[_ChannelState, ...],
+        "result_channel_state": tuple[_ChannelState, ...],
     }
 )
 """For each field of `OperatorSubtaskState`, the type that is written to the file."""
@@ -152,11 +152,11 @@ def decode_handle(state: str, data: bytes) -> Any:
     return decoded
 
 
-def _channel(first: int, second: int, elements: tuple[OperatorInput, ...]) -> _Channel:
-    return _Channel(first, second, tuple(_PLAIN.encode(to_state(element)) for element in elements))
+def _channel(first: int, second: int, elements: tuple[OperatorInput, ...]) -> _ChannelState:
+    return _ChannelState(first, second, tuple(_PLAIN.encode(to_state(element)) for element in elements))
 
 
-def _elements(channel: _Channel) -> tuple[OperatorInput, ...]:
+def _elements(channel: _ChannelState) -> tuple[OperatorInput, ...]:
     return tuple(from_state(_PLAIN.decode(element)) for element in channel.elements)
 
 

@@ -29,7 +29,7 @@ class WatermarkOutput(Protocol):
 
 
 @dataclass(slots=True, kw_only=True)
-class _Channel:
+class _InputChannelStatus:
     """The state of one channel. Mutable."""
 
     watermark: int = MIN_TIMESTAMP
@@ -42,7 +42,7 @@ class StatusWatermarkValve:
     """Combines the channels of one input. Mutable."""
 
     def __init__(self, number_of_channels: int) -> None:
-        self._channels = [_Channel() for _ in range(number_of_channels)]
+        self._channels = [_InputChannelStatus() for _ in range(number_of_channels)]
         self._last_output = MIN_TIMESTAMP
         self._idle = False
         """The last emitted status."""
@@ -79,7 +79,7 @@ class StatusWatermarkValve:
         else:
             self._wakes(channel, output)
 
-    def _falls_idle(self, channel: _Channel, output: WatermarkOutput) -> None:
+    def _falls_idle(self, channel: _InputChannelStatus, output: WatermarkOutput) -> None:
         channel.aligned = False
         if all(other.idle for other in self._channels):
             self._emit_above_last(max(other.watermark for other in self._channels), output)
@@ -88,7 +88,7 @@ class StatusWatermarkValve:
         else:
             self._emit_least_aligned(output)
 
-    def _wakes(self, channel: _Channel, output: WatermarkOutput) -> None:
+    def _wakes(self, channel: _InputChannelStatus, output: WatermarkOutput) -> None:
         """Emit the status before a watermark, which idle receivers would ignore."""
         self._align_if_caught_up(channel)
         if self._idle:
@@ -96,7 +96,7 @@ class StatusWatermarkValve:
             output.emit(WatermarkStatus(idle=False))
         self._emit_least_aligned(output)
 
-    def _align_if_caught_up(self, channel: _Channel) -> None:
+    def _align_if_caught_up(self, channel: _InputChannelStatus) -> None:
         if channel.watermark >= self._last_output:
             channel.aligned = True
 

@@ -21,10 +21,10 @@ from reference_impl.mailbox.timers import Timer, cancel
 from reference_impl.operator.probe import Ending, Probe
 from reference_impl.operator.result import ResultHandle, Supplier, checked_results
 
-__all__ = ["Buffer", "Entry", "OrderedBuffer", "Owner", "RecordEntry", "UnorderedBuffer"]
+__all__ = ["Buffer", "BufferEntry", "BufferOwner", "OrderedBuffer", "RecordEntry", "UnorderedBuffer"]
 
 
-class Owner(Protocol):
+class BufferOwner(Protocol):
     """What an entry uses of its operator."""
 
     executor: MailboxExecutor
@@ -33,13 +33,13 @@ class Owner(Protocol):
     fail: Callable[[BaseException], None]
     """Fail the task."""
 
-    def entry_completed(self, entry: Entry) -> None: ...
+    def entry_completed(self, entry: BufferEntry) -> None: ...
 
     def time_out(self, value: Any, handle: ResultHandle) -> None:
         """Let the function's `timeout` give an outcome."""
 
 
-class Entry:
+class BufferEntry:
     """An element in the buffer. Mutable: a record's entry gets results; a watermark's needs none."""
 
     __slots__ = ("element", "results")
@@ -58,7 +58,7 @@ class Entry:
             emit(self.element)
 
 
-class RecordEntry(Entry):
+class RecordEntry(BufferEntry):
     """A record's entry, which is also the `ResultHandle` of its call. Mutable: settled once.
 
     Answers to `StreamElementQueueEntry`, and to `StreamRecordQueueEntry`, which was the `AsyncCollector`. Invariant:
@@ -72,7 +72,7 @@ class RecordEntry(Entry):
 
     element: Record
 
-    def __init__(self, record: Record, owner: Owner) -> None:
+    def __init__(self, record: Record, owner: BufferOwner) -> None:
         super().__init__(record)
         self._owner = owner
         self._outcome = Lock()
@@ -165,10 +165,10 @@ class RecordEntry(Entry):
 class Buffer(Protocol):
     """Holds at most `capacity` entries, watermarks included (A8)."""
 
-    def try_put(self, entry: Entry) -> bool:
+    def try_put(self, entry: BufferEntry) -> bool:
         """Append `entry`; if the buffer is full, change nothing and return False (A7)."""
 
-    def entry_completed(self, entry: Entry) -> None:
+    def entry_completed(self, entry: BufferEntry) -> None:
         """Note that the entry has its results."""
 
     @property
@@ -189,15 +189,15 @@ class OrderedBuffer:
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._entries: deque[Entry] = deque()
+        self._entries: deque[BufferEntry] = deque()
 
-    def try_put(self, entry: Entry) -> bool:
+    def try_put(self, entry: BufferEntry) -> bool:
         if len(self._entries) == self._capacity:
             return False
         self._entries.append(entry)
         return True
 
-    def entry_completed(self, entry: Entry) -> None:
+    def entry_completed(self, entry: BufferEntry) -> None:
         """Does nothing: the head is examined when it is to be emitted."""
 
     @property
@@ -226,12 +226,12 @@ class UnorderedBuffer:
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._size = 0
-        self._completed: deque[Entry] = deque()
+        self._completed: deque[BufferEntry] = deque()
         self._sets: deque[_WatermarkSet] = deque([_WatermarkSet()])
-        self._set_of: dict[Entry, _WatermarkSet] = {}
+        self._set_of: dict[BufferEntry, _WatermarkSet] = {}
         """The set of each open entry."""
 
-    def try_put(self, entry: Entry) -> bool:
+    def try_put(self, entry: BufferEntry) -> bool:
         """Add a record to the last set; a watermark becomes a set by itself."""
         if self._size == self._capacity:
             return False
@@ -244,7 +244,7 @@ class UnorderedBuffer:
             self._sets[-1].open[entry] = None
         return True
 
-    def entry_completed(self, entry: Entry) -> None:
+    def entry_completed(self, entry: BufferEntry) -> None:
         """Mark the entry as completed in its set, in order of completion (A21, A23)."""
         its_set = self._set_of.pop(entry)
         del its_set.open[entry]
@@ -281,7 +281,7 @@ class UnorderedBuffer:
 class _WatermarkSet:
     """A watermark, or the records between two. Mutable."""
 
-    def __init__(self, watermark: Entry | None = None) -> None:
-        self.open: dict[Entry, None] = {}
+    def __init__(self, watermark: BufferEntry | None = None) -> None:
+        self.open: dict[BufferEntry, None] = {}
         """In order of arrival."""
-        self.completed: list[Entry] = [watermark] if watermark is not None else []
+        self.completed: list[BufferEntry] = [watermark] if watermark is not None else []

@@ -23,7 +23,7 @@ from reference_impl.elements import (
     WatermarkStatus,
 )
 from reference_impl.errors import MailboxClosed, WrongState
-from reference_impl.flip12.buffers import Buffer, Entry, OrderedBuffer, RecordEntry, UnorderedBuffer
+from reference_impl.flip12.buffers import Buffer, BufferEntry, OrderedBuffer, RecordEntry, UnorderedBuffer
 from reference_impl.mailbox.availability import AVAILABLE, Availability
 from reference_impl.mailbox.mailbox import MailboxExecutor
 from reference_impl.mailbox.timers import Timers
@@ -229,14 +229,14 @@ class EmitterWaitOperator:
                     self._put(entry)
                     self._call(entry)
                 case Watermark() as watermark:
-                    self._put(Entry(watermark))
+                    self._put(BufferEntry(watermark))
                     self._let_emit()
                 case element:
                     raise TypeError(
                         f"Cannot process {element!r}; a snapshot of this operator holds records and watermarks only"
                     )
 
-    def _put(self, entry: Entry) -> None:
+    def _put(self, entry: BufferEntry) -> None:
         """Put the first waiting element into the buffer.
 
         Only mail of this operator runs meanwhile: no checkpoint (A30).
@@ -244,7 +244,7 @@ class EmitterWaitOperator:
         while not self._try_put(entry):
             self.executor.yield_()
 
-    def _try_put(self, entry: Entry) -> bool:
+    def _try_put(self, entry: BufferEntry) -> bool:
         """One step under the lock, so that a snapshot finds the element in exactly one place."""
         with self._lock:
             if self._buffer.try_put(entry):
@@ -265,7 +265,7 @@ class EmitterWaitOperator:
         """Let the function's `timeout` give an outcome."""
         ask_for_substitute(self._function, value, handle)
 
-    def entry_completed(self, entry: Entry) -> None:
+    def entry_completed(self, entry: BufferEntry) -> None:
         """Note that an entry has its results, and emit."""
         with self._lock:
             self._buffer.entry_completed(entry)

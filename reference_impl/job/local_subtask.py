@@ -43,11 +43,11 @@ from reference_impl.mailbox.processor import MailboxProcessor
 from reference_impl.mailbox.timers import Timers
 from reference_impl.state.key_groups import assign_key_to_parallel_operator
 from reference_impl.task.input_processor import (
-    DataOutput,
     StreamInputProcessor,
     StreamMultipleInputProcessor,
     StreamOneInputProcessor,
     StreamTaskInput,
+    StreamTaskNetworkOutput,
 )
 from reference_impl.task.operator_chain import FinishedOperatorChain, OperatorChain, OperatorLink
 from reference_impl.task.stream_operator import StreamOperator
@@ -392,6 +392,6 @@ class _FinishedInput:
     def __init__(self) -> None:
         self._words = [DataInputStatus.END_OF_INPUT, DataInputStatus.END_OF_DATA]
 
-    def emit_next(self, output: DataOutput) -> DataInputStatus:  # noqa: ARG002 - part of the protocol
+    def emit_next(self, output: StreamTaskNetworkOutput) -> DataInputStatus:  # noqa: ARG002 - part of the protocol
         """END_OF_DATA first, then END_OF_INPUT."""
         return self._words.pop() if len(self._words) > 1 else self._words[0]

@@ -15,7 +15,7 @@ from reference_impl.checkpoints.state_handler import StateInitializationContext,
 from reference_impl.elements import OperatorInput, Record
 from reference_impl.mailbox.availability import AVAILABLE, Availability, DataInputStatus
 from reference_impl.state.state_descriptor import ListStateDescriptor
-from reference_impl.task.input_processor import DataOutput
+from reference_impl.task.input_processor import StreamTaskNetworkOutput
 from reference_impl.task.stream_operator import Emit
 
 __all__ = ["SPLITS", "Split", "SplitSource"]
@@ -86,7 +86,7 @@ class SplitSource:
         """Whether a split has values, or all have ended."""
         return self._waiting
 
-    def emit_next(self, output: DataOutput) -> DataInputStatus:
+    def emit_next(self, output: StreamTaskNetworkOutput) -> DataInputStatus:
         """Read the next value, one split after the other."""
         if self._has_ended:
             return DataInputStatus.END_OF_INPUT
@@ -107,7 +107,7 @@ class SplitSource:
         self._stopped = mode
         self._wake()
 
-    def _read(self, name: str, position: int, output: DataOutput) -> None:
+    def _read(self, name: str, position: int, output: StreamTaskNetworkOutput) -> None:
         del self._positions[name]  # moves the split to the end of the order
         self._positions[name] = position + 1
         output.emit(Record(value=self._splits[name].values[position]))

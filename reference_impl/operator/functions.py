@@ -19,10 +19,10 @@ from reference_impl.operator.result import ResultHandle
 
 __all__ = [
     "AsyncFunction",
-    "Closing",
+    "ClosingFunction",
     "Lookup",
     "OnTimeout",
-    "Opening",
+    "OpeningFunction",
     "answer_timeout",
     "answer_with",
     "ask_for_substitute",
@@ -45,14 +45,14 @@ class AsyncFunction(Protocol):
         handle.fail(CallTimedOut())
 
 
-class Opening(Protocol):
+class OpeningFunction(Protocol):
     """An `AsyncFunction` with an `open` method."""
 
     def open(self) -> None:
         """Acquire resources; called once, before any record, restored ones included (A61)."""
 
 
-class Closing(Protocol):
+class ClosingFunction(Protocol):
     """An `AsyncFunction` with a `close` method."""
 
     def close(self) -> None:

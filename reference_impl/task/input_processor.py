@@ -19,7 +19,6 @@ from reference_impl.task.stream_operator import Emit
 __all__ = [
     "MAX_WATERMARK",
     "RECORDS_PER_ACTION_MAX",
-    "DataOutput",
     "KnowsWatermark",
     "RecoverableInput",
     "StoppableInput",
@@ -27,6 +26,7 @@ __all__ = [
     "StreamMultipleInputProcessor",
     "StreamOneInputProcessor",
     "StreamTaskInput",
+    "StreamTaskNetworkOutput",
 ]
 
 MAX_WATERMARK = Watermark(timestamp=2**63 - 1)
@@ -39,7 +39,7 @@ _MORE = DataInputStatus.MORE_AVAILABLE
 _ENDED = (DataInputStatus.END_OF_DATA, DataInputStatus.STOPPED, DataInputStatus.END_OF_INPUT)
 
 
-class DataOutput:
+class StreamTaskNetworkOutput:
     """Receives what an input reads, for one input of the chain. Mutable: discards after the end of data."""
 
     __slots__ = ("emit",)
@@ -59,7 +59,7 @@ class StreamTaskInput(Protocol):
     def is_available(self) -> Availability:
         """Whether there may be something to read."""
 
-    def emit_next(self, output: DataOutput) -> DataInputStatus:
+    def emit_next(self, output: StreamTaskNetworkOutput) -> DataInputStatus:
         """Pass at most one element to `output.emit`, and return the input's status."""
 
 
@@ -119,7 +119,7 @@ class StreamOneInputProcessor:
         self._chain = operator_chain
         self._input_id = input_id
         self._can_emit_batch = can_emit_batch_of_records
-        self._output = DataOutput(operator_chain.doors[input_id - 1])
+        self._output = StreamTaskNetworkOutput(operator_chain.doors[input_id - 1])
         self._has_ended_event_time = False
         self._take(task_input)
 

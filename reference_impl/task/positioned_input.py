@@ -17,7 +17,7 @@ from reference_impl.elements import EndOfInput, OperatorInput, StreamElement
 from reference_impl.mailbox.availability import AVAILABLE, Availability, DataInputStatus
 from reference_impl.mailbox.loops import now_ms
 from reference_impl.mailbox.timers import Timers
-from reference_impl.task.input_processor import MAX_WATERMARK, DataOutput
+from reference_impl.task.input_processor import MAX_WATERMARK, StreamTaskNetworkOutput
 
 __all__ = ["Checkpoint", "DueTime", "PositionedInput", "Reader", "Source"]
 
@@ -109,7 +109,7 @@ class PositionedInput:
         del checkpoint
         return self.position
 
-    def emit_next(self, output: DataOutput) -> DataInputStatus:
+    def emit_next(self, output: StreamTaskNetworkOutput) -> DataInputStatus:
         """Read one element, and take the checkpoint whose barrier follows it."""
         position = self.position
         if not self._due.has_come(self._source.due_ms(position)):

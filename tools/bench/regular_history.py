@@ -34,7 +34,7 @@ from harness.history.event import (
     Start,
     Wm,
 )
-from harness.history.header import Bounds, Header, Operator
+from harness.history.header import Bounds, Header, OperatorHeader
 from harness.history.text import header_line
 
 __all__ = ["regular_header", "regular_history", "write_lines"]
@@ -56,7 +56,7 @@ _LINES = 1_000
 
 def regular_header(mode: Mode) -> Header:
     """The header line of such a history."""
-    operator = Operator(mode=mode, capacity=_CAPACITY, timeout_ms=_TIMEOUT_MS, max_tries=_TRIES)
+    operator = OperatorHeader(mode=mode, capacity=_CAPACITY, timeout_ms=_TIMEOUT_MS, max_tries=_TRIES)
     # Its clock jumps at a timeout, after which many answers seem late.
     return Header(operator=operator, bounds=Bounds(timeout_slack=10**9))
 

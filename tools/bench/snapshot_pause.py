@@ -34,7 +34,7 @@ from reference_impl.mailbox.processor import MailboxProcessor
 from reference_impl.mailbox.timers import Timers
 from reference_impl.state.handles import KeyedStateHandle
 from reference_impl.state.state_descriptor import ValueStateDescriptor
-from reference_impl.task.input_processor import DataOutput, StreamOneInputProcessor
+from reference_impl.task.input_processor import StreamOneInputProcessor, StreamTaskNetworkOutput
 from reference_impl.task.operator_chain import OperatorChain, OperatorLink
 from reference_impl.task.stream_task import StreamTask
 from reference_impl.task.task_environment import LocalRecordWriter, TaskEnvironment
@@ -89,13 +89,13 @@ class _Changes:
         """Make a few more changes, then suspend the task."""
         self._left = _CHANGES_BEHIND
 
-    def emit_next(self, output: DataOutput) -> DataInputStatus:
+    def emit_next(self, output: StreamTaskNetworkOutput) -> DataInputStatus:
         """Emit a change if one is due."""
         if monotonic_us() >= self._due_us:
             self._change(output)
         return DataInputStatus.MORE_AVAILABLE
 
-    def _change(self, output: DataOutput) -> None:
+    def _change(self, output: StreamTaskNetworkOutput) -> None:
         self._step += 1
         key, value = scattered(self._step, self._keys), -self._step
         self.values[key] = value

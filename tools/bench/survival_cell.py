@@ -24,7 +24,7 @@ from harness.database.coordinated_sink import CoordinatedSink, IdempotentSink
 from harness.database.coordinator import Coordinator
 from harness.database.driver import AsyncMySqlDriver, MySqlDriver
 from harness.database.endpoint import Endpoint, connect
-from harness.database.epoch import Part, Visible
+from harness.database.epoch import CheckpointPart, Visible
 from harness.database.pool import ConnectionPool
 from harness.database.schema import prepare_database, run_database
 from harness.database.sink import EpochSink
@@ -177,7 +177,7 @@ class _Cell:
         file = self._store.write(epoch, attempt=sink.token, position=position, elements=[])
         sink.acknowledge(epoch, file=file)
         self._coordinator.poll()
-        sink.show(Part(epoch=epoch, token=sink.token, file=file))
+        sink.show(CheckpointPart(epoch=epoch, token=sink.token, file=file))
 
 
 async def _all(batch: Sequence[Lookup], pool: ConnectionPool) -> list[list[dict[str, Any]]]:

@@ -20,7 +20,7 @@ from reference_impl.mailbox.processor import MailboxProcessor
 from reference_impl.mailbox.timers import Timers
 from reference_impl.operator.async_wait import AsyncWaitOperator
 from reference_impl.operator.build import ordered_wait
-from reference_impl.task.input_processor import DataOutput, StreamOneInputProcessor
+from reference_impl.task.input_processor import StreamOneInputProcessor, StreamTaskNetworkOutput
 from reference_impl.task.operator_chain import OperatorChain, OperatorLink
 from reference_impl.task.stream_task import StreamTask
 from reference_impl.task.task_environment import LocalRecordWriter, TaskEnvironment
@@ -39,7 +39,7 @@ class _RecordsInput:
         self._records = iter(records)
         self._ends = iter((DataInputStatus.END_OF_DATA, DataInputStatus.END_OF_INPUT))
 
-    def emit_next(self, output: DataOutput) -> DataInputStatus:
+    def emit_next(self, output: StreamTaskNetworkOutput) -> DataInputStatus:
         record = next(self._records, None)
         if record is None:
             return next(self._ends)

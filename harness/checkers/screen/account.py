@@ -10,7 +10,7 @@ from functools import reduce
 
 from msgspec import UNSET
 
-from harness.checkers.screen.totals import Distinct, Irregular, Rows, Sums
+from harness.checkers.screen.totals import Distinct, ExpectedRows, Irregular, Sums
 from harness.history.event import Effect, FaultEvent, Id
 from harness.history.header import Header
 from harness.history.stalls import Stalls
@@ -65,7 +65,7 @@ class ShownRows:
 
     def __init__(self, account: Account) -> None:
         self._account = account
-        self._rows = Rows(account.by_row or "records")
+        self._rows = ExpectedRows(account.by_row or "records")
         self._later: list[Effect] = []
         """Rows of records whose row may be present or absent."""
         self.count = 0

@@ -1,10 +1,10 @@
-"""One attempt (`Life`) as the screen follows it, with its failures, its snaps and the memory of its source.
+"""One attempt as the screen follows it, with its failures, its snaps and the memory of its source.
 
 Does the work of the exact checkers' `AttemptSweep` in constant time per event. Anything off the regular course
 raises `Irregular`; a doubt about one invariant makes that invariant suspected. `follow` inlines the most common
-case of the four most common event kinds: it does exactly what the method of `Life` named beside it would do, and
-leaves every other case to that method. Memory grows with open elements, dead letters, and the input after the
-oldest snap that may still be restored.
+case of the four most common event kinds: it does exactly what the method of `AttemptScreen` named beside it
+would do, and leaves every other case to that method. Memory grows with open elements, dead letters, and the
+input after the oldest snap that may still be restored.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET
 
-from harness.checkers.screen.totals import Entry, Irregular, Rows, Segment, Sums
+from harness.checkers.screen.totals import Entry, ExpectedRows, Irregular, Segment, Sums
 from harness.history.event import Call, Dead, End, Event, Failed, Id, In, Out, Owm, Res, Restore, Snap, Wm
 from harness.history.values import same
 
-__all__ = ["Clock", "Failures", "Life", "Saved", "SourceMemory", "alike", "follow"]
+__all__ = ["AttemptScreen", "Clock", "Failures", "Saved", "SourceMemory", "alike", "follow"]
 
 
 class Failures:
@@ -135,7 +135,7 @@ class Saved:
         "superseded",
     )  # fmt: skip
 
-    def __init__(self, snap: Snap, life: Life) -> None:
+    def __init__(self, snap: Snap, life: AttemptScreen) -> None:
         self.a, self.c, self.pos = snap.a, snap.c, snap.pos
         self.elements = snap.elements
         self._sources = _stored(life, snap)
@@ -154,7 +154,7 @@ class Saved:
             (0, 0) if before is None else (before.outs, before.owms)
         )
 
-    def replay(self, event: Restore, life: Life) -> None:
+    def replay(self, event: Restore, life: AttemptScreen) -> None:
         """Restore the stored elements into a new attempt."""
         same_segments = not life.account.ordered and _by_segment(event.elements) == _by_segment(self.elements)
         if event.elements != self.elements and not same_segments:
@@ -171,7 +171,7 @@ class Saved:
         life.reading = not self.final and not life.end
 
 
-def _stored(life: Life, snap: Snap) -> dict[Id, In]:
+def _stored(life: AttemptScreen, snap: Snap) -> dict[Id, In]:
     """The records that a snap lists; irregular unless it lists exactly the open elements in replay order.
 
     It may also list records that were resolved without output; of those, `life.empties` keeps only the listed.
@@ -239,7 +239,7 @@ def alike(left: Any, right: Any) -> bool:
     return written_alike or same(left, right)
 
 
-class Life:
+class AttemptScreen:
     """The state of one attempt in the screen, updated by each of its events. Mutable."""
 
     __slots__ = (
@@ -277,7 +277,7 @@ class Life:
         self.settled_t = 0
         """When the last record of the segments before `head` was resolved."""
         self.thread: object = UNSET
-        self.rows = Rows(account.by_row) if account.by_row else None
+        self.rows = ExpectedRows(account.by_row) if account.by_row else None
         self.outs = self.owms = 0
         """Numbers of visible results and watermarks, including the chain before this attempt."""
         self.shown_before = (0, 0)
@@ -588,7 +588,7 @@ class Life:
 
 Clock = tuple[int, int]
 """`n` and `t` of the last event."""
-Lives = Mapping[int, Life]
+Lives = Mapping[int, AttemptScreen]
 """The latest attempt of each subtask."""
 Step = Callable[[Event], None]
 
@@ -605,7 +605,7 @@ def follow(events: Sequence[Any], clock: Clock, lives: Lives, step: Step) -> Clo
         if kind is In and lives[event.s].a == event.a:
             lives[event.s].take(event)
             continue
-        if kind is Call:  # as Life.call
+        if kind is Call:  # as AttemptScreen.call
             life = lives[event.s]
             if life.a == event.a and event.thread == life.thread and event.try_ == 1 and life.free > 0:
                 entry = life.open[event.id]
@@ -616,7 +616,7 @@ def follow(events: Sequence[Any], clock: Clock, lives: Lives, step: Step) -> Clo
                     if event.nonce is not UNSET:
                         life.note_nonce(event.nonce)
                     continue
-        elif kind is Res:  # as Life.settle
+        elif kind is Res:  # as AttemptScreen.settle
             life = lives[event.s]
             if life.a == event.a and event.thread == life.thread and event.r == "ok" and event.final:
                 entry = life.open[event.id]
@@ -630,7 +630,7 @@ def follow(events: Sequence[Any], clock: Clock, lives: Lives, step: Step) -> Clo
                     life.answers += 1
                     entry.wanted = wanted
                     continue
-        elif kind is Out:  # as Life.emit
+        elif kind is Out:  # as AttemptScreen.emit
             life, record, v = lives[event.s], event.id, event.v
             if (
                 life.a == event.a

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from harness.checkers.screen.account import US_PER_MS, Account, ShownRows
-from harness.checkers.screen.attempt import Clock, Life, follow
+from harness.checkers.screen.attempt import AttemptScreen, Clock, follow
 from harness.checkers.screen.subtask import Strand
 from harness.checkers.screen.totals import Irregular
 from harness.history.event import (
@@ -48,15 +48,15 @@ from harness.history.header import Header
 
 __all__ = ["Screen"]
 
-_OF_A_LIFE: Mapping[type, Callable[[Life, Any], None]] = {
-    In: Life.take,
-    Call: Life.call,
-    Res: Life.settle,
-    Out: Life.emit,
-    Wm: Life.mark,
-    Owm: Life.pass_mark,
-    Dead: Life.write_dead_letter,
-    Failed: Life.fail,
+_OF_A_LIFE: Mapping[type, Callable[[AttemptScreen, Any], None]] = {
+    In: AttemptScreen.take,
+    Call: AttemptScreen.call,
+    Res: AttemptScreen.settle,
+    Out: AttemptScreen.emit,
+    Wm: AttemptScreen.mark,
+    Owm: AttemptScreen.pass_mark,
+    Dead: AttemptScreen.write_dead_letter,
+    Failed: AttemptScreen.fail,
 }
 _ODD = (KeyError, IndexError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError)
 """Raised by the steps at a record, attempt or snap that is not open, and at values that have no digest."""
@@ -69,7 +69,7 @@ class Screen:
         self.account = Account(header)
         self.rows = ShownRows(self.account)
         self.strands: dict[int, Strand] = {}
-        self._lives: dict[int, Life] = {}
+        self._lives: dict[int, AttemptScreen] = {}
         """The latest attempt of each subtask; its number is set to 0 when it is closed or killed."""
         self.events = 0
         self._clock: Clock | None = None
@@ -139,7 +139,7 @@ class Screen:
         lives = (strand.life for strand in self.strands.values())
         return finished and self.rows.match([life.rows.sums for life in lives if life.rows is not None])
 
-    def _zombie(self, event: Any) -> Life:
+    def _zombie(self, event: Any) -> AttemptScreen:
         """The superseded attempt that performs `event`; a superseded attempt may still act until it is closed."""
         life = self.strands[event.s].lives[event.a]
         emits = type(event) is Out or type(event) is Owm
@@ -148,7 +148,7 @@ class Screen:
         life.over_t = event.t
         return life
 
-    def _life(self, event: AttemptEvent) -> Life:
+    def _life(self, event: AttemptEvent) -> AttemptScreen:
         life = self._lives[event.s]
         return life if life.a == event.a else self._zombie(event)
 

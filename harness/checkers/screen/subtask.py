@@ -11,7 +11,7 @@ from __future__ import annotations
 from msgspec import UNSET
 
 from harness.checkers.screen.account import US_PER_MS, Account
-from harness.checkers.screen.attempt import Life, Saved, SourceMemory
+from harness.checkers.screen.attempt import AttemptScreen, Saved, SourceMemory
 from harness.checkers.screen.totals import Irregular
 from harness.history.event import Commit, Restore, Snap, Start
 
@@ -27,9 +27,9 @@ class Strand:
     def __init__(self, account: Account) -> None:
         self.account = account
         self.source = SourceMemory(account.ids.pending.append)
-        self.lives: dict[int, Life] = {}
+        self.lives: dict[int, AttemptScreen] = {}
         """Attempts by number, except those that were killed."""
-        self.life = Life(0, account, self.source)
+        self.life = AttemptScreen(0, account, self.source)
         """The latest attempt."""
         self.attempts = 0
         self._newest = 0
@@ -57,7 +57,7 @@ class Strand:
             self.gap_from_t = event.t
         self._newest = event.a
         self.attempts += 1
-        life = self.life = self.lives[event.a] = Life(event.a, self.account, self.source)
+        life = self.life = self.lives[event.a] = AttemptScreen(event.a, self.account, self.source)
         if event.from_ is None:
             if event.pos != 0:
                 raise Irregular("a start without a checkpoint at a position other than 0")
@@ -66,7 +66,7 @@ class Strand:
         if self.account.append and (old.outs, old.owms) != (life.outs, life.owms):
             raise Irregular("a restart emits visible results again")
 
-    def restore(self, life: Life, event: Restore) -> None:
+    def restore(self, life: AttemptScreen, event: Restore) -> None:
         """An attempt restores the elements of its snap."""
         if life.restored or event.c != life.last_c:
             raise Irregular("an unexpected restore")
@@ -74,7 +74,7 @@ class Strand:
         life.epoch.replay(event, life)
         self.account.restores += 1
 
-    def snap(self, life: Life, event: Snap) -> None:
+    def snap(self, life: AttemptScreen, event: Snap) -> None:
         if event.thread != life.thread:
             life.meet(event.thread)
         if not life.restored or life.partial is not None or event.pos != life.pos:
@@ -148,7 +148,7 @@ class Strand:
 
     def visible(self) -> tuple[int, int]:
         """The numbers of results and of watermarks in the effective output."""
-        shown: Saved | Life | None = self.committed if self._transactional else self.life
+        shown: Saved | AttemptScreen | None = self.committed if self._transactional else self.life
         return (0, 0) if shown is None else (shown.outs, shown.owms)
 
     def finish(self, *, finished: bool, last_t: int) -> None:
@@ -167,7 +167,7 @@ class Strand:
             ended = life.ended and self.last_end_t is not None
             self._gap(self.last_end_t if ended and self.last_end_t is not None else last_t)
 
-    def _start_from(self, life: Life, saved: Saved, event: Start) -> None:
+    def _start_from(self, life: AttemptScreen, saved: Saved, event: Start) -> None:
         """Set up a new attempt from the snap that it starts from."""
         if not saved.completed or saved.superseded or event.pos != saved.pos:
             raise Irregular("a start from a snap that was not completed, or at another position")

@@ -2,8 +2,8 @@
 
 `Segment` answers to `UnorderedStreamElementQueue.Segment` of Flink: it counts its open records, so one comparison
 tells whether a watermark may leave. `Distinct` and `Sums` may, very rarely, doubt a correct history, which then
-costs an exact check. Memory of `Rows` grows only with the records whose row may be present or absent. `Irregular`
-ends the screen and does not say that the history is wrong.
+costs an exact check. Memory of `ExpectedRows` grows only with the records whose row may be present or absent.
+`Irregular` ends the screen and does not say that the history is wrong.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from msgspec import UNSET, Struct
 
 from harness.history.event import Call, Id, In, W
 
-__all__ = ["Distinct", "Entry", "Irregular", "Rows", "Segment", "Sums"]
+__all__ = ["Distinct", "Entry", "ExpectedRows", "Irregular", "Segment", "Sums"]
 
 
 class Irregular(Exception):
@@ -179,7 +179,7 @@ class Sums(NamedTuple):
         return Sums(self.rows + other.rows, self.keys + other.keys, self.values + other.values)
 
 
-class Rows:
+class ExpectedRows:
     """Sums over audit-log rows (V9): of the expected rows of one attempt chain, or of the rows read. Mutable.
 
     `sums` can be read and set, so an attempt can continue from the sums of its snap.

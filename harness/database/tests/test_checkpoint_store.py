@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.database.checkpoint_store import CheckpointStore, CheckpointUnreadable, StoreLost
-from harness.database.epoch import Part, SavedEpoch
+from harness.database.epoch import CheckpointPart, SavedEpoch
 from harness.database.store_files import Files, FolderFiles, MemoryFiles
 
 ELEMENTS: list[dict[str, Any]] = [{"w": 5, "pos": 8}, {"lookup": {"id": 3}, "ts": None, "pos": 9}]
@@ -25,10 +25,10 @@ def store(files: Files) -> CheckpointStore:
     return CheckpointStore(files, subtask=2, seed=1)
 
 
-def written(store: CheckpointStore, *checkpoints: int) -> list[Part]:
+def written(store: CheckpointStore, *checkpoints: int) -> list[CheckpointPart]:
     """Their parts, the newest first."""
     parts = [
-        Part(
+        CheckpointPart(
             epoch=checkpoint,
             token=1,
             file=store.write(checkpoint, attempt=1, position=10 * checkpoint, elements=ELEMENTS),

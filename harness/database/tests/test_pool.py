@@ -14,7 +14,7 @@ from harness.clock import monotonic_us
 from harness.database.driver import AsyncMySqlDriver
 from harness.database.pool import ConnectionLost, ConnectionPool
 from harness.database.tests.conftest import RunDatabase
-from harness.faults.real.fault_site import Toxic
+from harness.faults.real.fault_site import ToxicRequest
 from reference_impl.mailbox.loops import real_loop
 
 pytestmark = pytest.mark.real
@@ -42,7 +42,7 @@ async def _worked(
 
 def swallow(database: RunDatabase) -> None:
     for stream in ("upstream", "downstream"):
-        toxic = Toxic(name=f"hole-{stream}", type="timeout", stream=stream, attributes={"timeout": 0})
+        toxic = ToxicRequest(name=f"hole-{stream}", type="timeout", stream=stream, attributes={"timeout": 0})
         database.proxy.add_toxic("lookups", toxic)
 
 

@@ -16,7 +16,7 @@ from harness.database.driver import MySqlDriver
 from harness.database.epoch import Fenced, SavedEpoch, SinkLost, Visible
 from harness.database.sink import EpochSink
 from harness.database.tests.conftest import RunDatabase
-from harness.faults.real.fault_site import Toxic
+from harness.faults.real.fault_site import ToxicRequest
 
 pytestmark = pytest.mark.real
 
@@ -180,7 +180,7 @@ def meanwhile(work: Callable[[], None]) -> Iterator[None]:
 
 
 def swallow(database: RunDatabase, stream: str) -> None:
-    toxic = Toxic(name="hole", type="timeout", stream=stream, attributes={"timeout": 0})
+    toxic = ToxicRequest(name="hole", type="timeout", stream=stream, attributes={"timeout": 0})
     database.proxy.add_toxic("sink", toxic)
 
 

@@ -10,7 +10,7 @@ import pytest
 from harness.database.coordinated_sink import CoordinatedSink
 from harness.database.driver import MySqlDriver
 from harness.database.endpoint import connect
-from harness.database.epoch import Part, Restored, Visible
+from harness.database.epoch import CheckpointPart, Restored, Visible
 from harness.database.sink import EpochSink
 from harness.database.tests.conftest import RunDatabase
 from harness.database.tests.write_ahead_transactions import WriteAheadTransactions
@@ -167,7 +167,7 @@ def test_a_rolled_back_branch_stays_away_and_rolling_it_back_again_changes_nothi
     handle = transactions.begin_transaction()
     transactions.invoke(handle, Visible(id=1, j=0, value=None))
     transactions.pre_commit(handle)
-    assert sink.prepared() == [Part(epoch=1, token=1, file="")]
+    assert sink.prepared() == [CheckpointPart(epoch=1, token=1, file="")]
 
     for _ in range(2):
         transactions.recover_and_abort(handle)

@@ -12,7 +12,7 @@ from harness.database.coordinated_sink import CoordinatedSink, IdempotentSink
 from harness.database.coordinator import Coordinator
 from harness.database.driver import MySqlDriver
 from harness.database.endpoint import connect
-from harness.database.epoch import Attempt, Fenced, Part, Visible
+from harness.database.epoch import CheckpointPart, Fenced, Takeover, Visible
 from harness.database.store_files import FolderFiles
 from harness.database.tests.conftest import RunDatabase
 from harness.database.two_phase_sink import BranchLost, TwoPhaseSink, branches_of, roll_back_branches
@@ -35,19 +35,19 @@ def sink(database: RunDatabase, store: CheckpointStore) -> Iterator[TwoPhaseSink
         roll_back_branches(cursor, database.root.database)
 
 
-def taken_over(database: RunDatabase, store: CheckpointStore) -> tuple[TwoPhaseSink, Attempt]:
+def taken_over(database: RunDatabase, store: CheckpointStore) -> tuple[TwoPhaseSink, Takeover]:
     made = TwoPhaseSink(MySqlDriver(database.sink), subtask=1)
     return made, made.take_over(now_ms=1, restore=store.restore)
 
 
-def hand_in(sink: CoordinatedSink, store: CheckpointStore, epoch: int, *ids: int) -> Part:
+def hand_in(sink: CoordinatedSink, store: CheckpointStore, epoch: int, *ids: int) -> CheckpointPart:
     """As the task does at checkpoint `epoch`, with these outputs."""
     for id_ in ids:
         sink.add(Visible(id=id_, j=0, value=None))
     sink.prepare(epoch)
     file = store.write(epoch, attempt=sink.token, position=max(ids), elements=[{"w": epoch, "pos": 0}])
     sink.acknowledge(epoch, file=file)
-    return Part(epoch=epoch, token=sink.token, file=file)
+    return CheckpointPart(epoch=epoch, token=sink.token, file=file)
 
 
 def complete(database: RunDatabase, *epochs: int) -> None:
@@ -203,7 +203,7 @@ def test_nothing_older_than_what_is_committed_is_restored(
     hand_in(sink, store, 1, 4)
     part = hand_in(sink, store, 2, 6)
     complete(database, 1, 2)
-    sink.show(Part(epoch=1, token=1, file=""))
+    sink.show(CheckpointPart(epoch=1, token=1, file=""))
     sink.show(part)
     sink.close()
     store.files.remove(store.files.names()[-1])
@@ -218,7 +218,7 @@ def test_a_part_that_is_missing_and_not_committed_is_passed_over(
     hand_in(sink, store, 1, 4)
     hand_in(sink, store, 2, 6)
     complete(database, 1, 2)
-    sink.show(Part(epoch=1, token=1, file=""))
+    sink.show(CheckpointPart(epoch=1, token=1, file=""))
     sink.close()
     store.files.remove(store.files.names()[-1])
 

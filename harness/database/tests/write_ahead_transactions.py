@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from harness.database.epoch import Attempt, Visible
+from harness.database.epoch import Takeover, Visible
 from harness.database.sink import EpochSink
 
 __all__ = ["WriteAheadTransactions"]
@@ -28,7 +28,7 @@ class _Handle(TypedDict):
 class WriteAheadTransactions:
     """The transactions of one attempt. Mutable: counts its epochs."""
 
-    def __init__(self, sink: EpochSink, *, attempt: Attempt) -> None:
+    def __init__(self, sink: EpochSink, *, attempt: Takeover) -> None:
         """`attempt`: the result of `take_over`."""
         self._sink = sink
         self._newest = attempt.saved.epoch if attempt.saved else 0

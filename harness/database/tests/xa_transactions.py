@@ -11,7 +11,7 @@ rows locked. So a subtask must be restored at the same parallelism, as with Flin
 
 from __future__ import annotations
 
-from harness.database.epoch import Part, Visible
+from harness.database.epoch import CheckpointPart, Visible
 from harness.database.two_phase_sink import TwoPhaseSink
 
 __all__ = ["XaTransactions"]
@@ -63,6 +63,6 @@ class XaTransactions:
         self._sink.roll_back(_part(handle))
 
 
-def _part(handle: _Handle) -> Part:
+def _part(handle: _Handle) -> CheckpointPart:
     epoch, token = handle
-    return Part(epoch=epoch, token=token, file="")
+    return CheckpointPart(epoch=epoch, token=token, file="")

@@ -13,7 +13,7 @@ from harness.database.checkpoint_store import CheckpointStore
 from harness.database.coordinated_sink import IdempotentSink
 from harness.database.driver import MySqlDriver
 from harness.database.endpoint import connect
-from harness.database.epoch import Attempt, Fenced, Part, SavedEpoch, Visible
+from harness.database.epoch import CheckpointPart, Fenced, SavedEpoch, Takeover, Visible
 from harness.database.sink import EpochSink
 from harness.database.store_files import FolderFiles
 from harness.database.tests.conftest import RunDatabase
@@ -31,7 +31,7 @@ from harness.defects.sinks import (
     without_key,
     writing_at_once,
 )
-from harness.sut.coordination import Coordination
+from harness.sut.coordination import AtomicCoordination
 from harness.sut.prepared_coordination import PreparedCoordination, TwoPhaseCoordination
 from harness.sut.variant import Kind, same
 
@@ -53,7 +53,7 @@ def store(tmp_path: Path, database: RunDatabase) -> Iterator[CheckpointStore]:
 
 def attempt_of(
     kind: Kind, database: RunDatabase, store: CheckpointStore | None = None
-) -> tuple[Any, Attempt]:
+) -> tuple[Any, Takeover]:
     """The next attempt's sink, and what it restores."""
     sink = kind(MySqlDriver(database.sink), subtask=SUBTASK)
     if store is None:
@@ -66,13 +66,13 @@ def add(sink: Any, *ids: int) -> None:
         sink.add(Visible(id=id_, j=0, value=None))
 
 
-def hand_in(sink: Any, store: CheckpointStore, epoch: int, *ids: int) -> Part:
+def hand_in(sink: Any, store: CheckpointStore, epoch: int, *ids: int) -> CheckpointPart:
     """As the task does at checkpoint `epoch`."""
     add(sink, *ids)
     sink.prepare(epoch)
     file = store.write(epoch, attempt=sink.token, position=max(ids), elements=OUTPUT)
     sink.acknowledge(epoch, file=file)
-    return Part(epoch=epoch, token=sink.token, file=file)
+    return CheckpointPart(epoch=epoch, token=sink.token, file=file)
 
 
 def complete(database: RunDatabase, epoch: int) -> None:
@@ -108,7 +108,7 @@ def test_a_defect_of_a_sink_leaves_other_kinds_alone_and_is_made_once(
 
 @pytest.mark.parametrize("defect", [committing_at_snapshot, notified_twice])
 def test_a_defect_of_two_phases_leaves_other_coordinations_alone(defect: Defect) -> None:
-    assert defect(Coordination) is Coordination
+    assert defect(AtomicCoordination) is AtomicCoordination
     assert defect(PreparedCoordination) is PreparedCoordination
     assert issubclass(defect(TwoPhaseCoordination), TwoPhaseCoordination)
 
@@ -232,7 +232,7 @@ def test_only_a_sink_that_commits_again_doubles_what_it_is_told_of_twice(
 
     assert ids(database) == ([1, 3, 1, 3] if defect is committing_again else [1, 3])
     hand_in(sink, store, 2, 7)
-    sink.show(Part(epoch=2, token=sink.token, file=""))
+    sink.show(CheckpointPart(epoch=2, token=sink.token, file=""))
     assert ids(database)[-2:] == [5, 7], "the open epoch is left alone"
     sink.close()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness import checkers
-from harness.engine.level import Record
+from harness.engine.level import RunRecord
 from harness.engine.perform import judged
 from harness.history.read import read_whole
 from harness.runs.outcome import WorldDescription
@@ -14,10 +14,10 @@ from harness.verdict import Outcome
 PAGE = Path(checkers.__file__).parent / "tests" / "catalogue" / "page"
 
 
-def record(history: Path, *, whole: bool) -> Record:
+def record(history: Path, *, whole: bool) -> RunRecord:
     """A run that left this history."""
     header, events = read_whole(history)
-    return Record(
+    return RunRecord(
         header=header,
         events=events,
         whole=whole,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.errors import HarnessError, WorldError
-from harness.faults.real.evidence import Deed
+from harness.faults.real.evidence import ProxyEvidence
 from harness.faults.tests.fake_site import Stage, scenario
 from harness.scenario.moments import instant_ms
 
@@ -274,13 +274,13 @@ def test_a_fault_that_acts_says_when_it_bites() -> None:
 def test_the_proxys_deeds_of_a_fault_are_noted_and_no_others() -> None:
     stage = Stage(latency({"at": "0ms"}), keeps_log=True)
     assert stage.proxy.deeds_done is not None
-    stage.proxy.deeds_done.append(Deed(t_us=1, did="delayed", toxic="slow.downstream"))
+    stage.proxy.deeds_done.append(ProxyEvidence(t_us=1, did="delayed", toxic="slow.downstream"))
 
     with stage.schedule:
         stage.at(0)
         for toxic in ("slow.downstream", "slower", "slow-too.downstream"):
             stage.proxy.deeds_done.append(
-                Deed(t_us=2, did="delayed", toxic=toxic, ms=100, more={"chunks": 1})
+                ProxyEvidence(t_us=2, did="delayed", toxic=toxic, ms=100, more={"chunks": 1})
             )
 
     deeds = [line["deed"] for line in stage.lines if line["k"] == "~deed"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.engine.level import Opening, Site
+from harness.engine.level import Opening, RunSite
 from harness.engine.perform import perform
 from harness.errors import Exit
 from harness.explore.coverage import COVERAGE, coverage
@@ -63,7 +63,7 @@ def test_a_run_is_repeated_from_its_file_with_the_same_digest(seed: int, tmp_pat
 
     again = Order(scenario=load(tmp_path / f"random-{seed}.yaml"), level="sim", seed=seed)
     with SimulatedLevel().open(Opening()) as play:
-        outcome = perform(again, play=play, site=Site(run_id="again", folder=tmp_path / "again"))
+        outcome = perform(again, play=play, site=RunSite(run_id="again", folder=tmp_path / "again"))
 
     assert sha256(outcome.history.read_bytes()).hexdigest() == digest(simulate_scenario(order))
 

@@ -19,12 +19,12 @@ from harness.history.follower import TimedCall
 __all__ = [
     "GONE",
     "NOTICE_US",
-    "Deed",
     "DeedsRead",
     "Evidence",
     "Found",
     "Line",
     "Loss",
+    "ProxyEvidence",
     "Seen",
     "acts",
     "attempt_of",
@@ -43,7 +43,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deed:
+class ProxyEvidence:
     """One event of the proxy's log: what it did to a connection. The log may merge several similar events into one."""
 
     t_us: int
@@ -71,7 +71,7 @@ class Deed:
 class DeedsRead:
     """A part of a proxy's log."""
 
-    deeds: Sequence[Deed]
+    deeds: Sequence[ProxyEvidence]
     next: int
     """The value of `after` for the next request."""
     lost: int = 0
@@ -81,11 +81,11 @@ class DeedsRead:
 _OWN = ("did", "toxic", "connection", "stream", "bytes", "packets", "ms", "command")
 
 
-def deed_of(line: Mapping[str, Any]) -> Deed:
+def deed_of(line: Mapping[str, Any]) -> ProxyEvidence:
     """Reads one event of the proxy's log from its JSON."""
     told = {name: line[name] for name in _OWN if line.get(name) is not None}
     more = {name: value for name, value in line.items() if name not in (*_OWN, "t", "n")}
-    return Deed(t_us=int(line["t"]), more=more, **told)
+    return ProxyEvidence(t_us=int(line["t"]), more=more, **told)
 
 
 Evidence = dict[str, Any]
@@ -111,7 +111,7 @@ class Seen:
     """The connections lost or refused in the whole run."""
     errors: Sequence[Loss] = ()
     """The errors that clients got in the whole run, including `losses`."""
-    deeds: Sequence[Deed] | None = None
+    deeds: Sequence[ProxyEvidence] | None = None
     """What the proxy did for this fault; None: it keeps no log, or the fault does not use the proxy."""
     found: Sequence[Mapping[str, Any]] = ()
     """The facts that the fault itself recorded."""
@@ -171,7 +171,7 @@ class Seen:
         met = [error[2] for error in self.errors if self._is_inside(error[0], grace_us)]
         return [code for code in met if not codes or code in codes]
 
-    def did(self, *dids: str, stream: str = "") -> list[Deed]:
+    def did(self, *dids: str, stream: str = "") -> list[ProxyEvidence]:
         """The proxy's events of these kinds, of one direction if `stream` is given."""
         return [
             deed for deed in self.deeds or () if deed.did in dids and (not stream or deed.stream == stream)

@@ -18,7 +18,7 @@ from harness.faults.real.evidence import DeedsRead
 from harness.faults.real.server_control import ServerControl
 from harness.process_identity import ProcessIdentity
 
-__all__ = ["Control", "Messages", "Site", "Succession", "Toxic", "Workers", "packets_on", "toxics_on"]
+__all__ = ["Control", "Messages", "Site", "Succession", "ToxicRequest", "Workers", "packets_on", "toxics_on"]
 
 
 class Succession(Protocol):
@@ -45,7 +45,7 @@ class Workers(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Toxic:
+class ToxicRequest:
     """One toxic, as Toxiproxy takes it; `stream` is `upstream` (to the server) or `downstream`."""
 
     name: str
@@ -57,7 +57,7 @@ class Toxic:
 class Control(Protocol):
     """Controls the links of the proxy. Every call has a time limit and may come from any thread."""
 
-    def add_toxic(self, link: str, toxic: Toxic) -> None:
+    def add_toxic(self, link: str, toxic: ToxicRequest) -> None:
         """Adds `toxic` to `link`; live connections are affected at once."""
 
     def remove_toxic(self, link: str, name: str) -> None:
@@ -106,7 +106,8 @@ def toxics_on(
 ) -> Iterator[None]:
     """Adds one toxic for each of `streams` while the block lasts; live connections are affected at once."""
     toxics = [
-        Toxic(name=f"{name}.{stream}", type=type, stream=stream, attributes=attributes) for stream in streams
+        ToxicRequest(name=f"{name}.{stream}", type=type, stream=stream, attributes=attributes)
+        for stream in streams
     ]
     try:
         for toxic in toxics:

@@ -19,7 +19,7 @@ from harness.errors import WorldError
 
 __all__ = [
     "RootLine",
-    "ServerClock",
+    "ServerClockControl",
     "ServerControl",
     "ServerProcess",
     "ServerState",
@@ -76,14 +76,14 @@ class SmallDisk(Protocol):
         """Frees the bytes that `fill_disk` took."""
 
 
-class ServerClock(Protocol):
+class ServerClockControl(Protocol):
     """The server's wall clock, if it can be shifted; else the world lacks the ability `server-clock`."""
 
     def shift_clock(self, shift_ms: int) -> None:
         """Sets the server's wall clock `shift_ms` ahead of ours (0: the same)."""
 
 
-class ServerControl(ServerProcess, SmallDisk, ServerClock, Protocol):
+class ServerControl(ServerProcess, SmallDisk, ServerClockControl, Protocol):
     """The server of a run: its process, its state, and changes that must be undone."""
 
     @property

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from harness.choices import Draw
     from harness.database.store_files import MemoryFiles
     from harness.simulation.hub import Actor, Hub
-    from harness.simulation.link import Link, LinkAct
+    from harness.simulation.link import LinkAct, SimulatedLink
     from harness.simulation.server import SimulatedServer
     from harness.simulation.tape import Tape
 
@@ -89,8 +89,8 @@ class SimulatedRun(Protocol):
 
     hub: Hub
     server: SimulatedServer
-    links: dict[str, Link]
-    direct: Link
+    links: dict[str, SimulatedLink]
+    direct: SimulatedLink
     """To the database past the proxy."""
     tape: Tape
     draw: Draw
@@ -116,7 +116,7 @@ class OnLinks:
 
     settles_ms = 0
 
-    def __init__(self, act: LinkAct, links: Sequence[Link]) -> None:
+    def __init__(self, act: LinkAct, links: Sequence[SimulatedLink]) -> None:
         self._act = act
         self._links = links
 
@@ -138,14 +138,14 @@ def losses(codes: Counter[str]) -> dict[str, Any]:
     return {"connections_lost": sum(some.values()), "codes": some} if some else {}
 
 
-def meet_all(act: LinkAct, link: Link) -> None:
+def meet_all(act: LinkAct, link: SimulatedLink) -> None:
     """Applies `act` to every message in flight, in both directions."""
     for flight in link.flights:
         act.meets(link, flight)
         link.aim(flight)
 
 
-def meet_requests(act: LinkAct, link: Link) -> None:
+def meet_requests(act: LinkAct, link: SimulatedLink) -> None:
     """Applies `act` to requests that have not reached the server."""
     for flight in link.flights:
         if flight.is_asking(link.hub.now_ms):
@@ -153,7 +153,7 @@ def meet_requests(act: LinkAct, link: Link) -> None:
             link.aim(flight)
 
 
-def meet_unarrived(act: LinkAct, link: Link) -> None:
+def meet_unarrived(act: LinkAct, link: SimulatedLink) -> None:
     """Applies `act` to requests before their arrival time, even if the server has begun to work on one."""
     for flight in link.flights:
         if flight.arrive_ms > link.hub.now_ms:

@@ -16,7 +16,7 @@ from harness.simulation.replies import LOST_CONNECTION, REFUSED
 
 if TYPE_CHECKING:
     from harness.faults.real.fault_site import Messages
-    from harness.simulation.link import Flight, Link
+    from harness.simulation.link import Flight, SimulatedLink
 
 __all__ = ["Holding", "Picks", "ShutPort", "Swallowing", "command_of", "latency", "moved_bytes", "picks_of"]
 
@@ -64,7 +64,7 @@ def picks_of(messages: Messages, *, packets_min: int = 1) -> Picks:
     return Picks(messages, packets_min=packets_min)
 
 
-HoldMs = Callable[["Link", "Flight"], int]
+HoldMs = Callable[["SimulatedLink", "Flight"], int]
 """How long (ms) the bytes of a flight are held in one direction."""
 
 
@@ -78,10 +78,10 @@ class Holding:
         self._held_ms = 0
         self._held: dict[Flight, int] = {}
 
-    def begins(self, link: Link) -> None:
+    def begins(self, link: SimulatedLink) -> None:
         (meet_unarrived if self._upward else meet_all)(self, link)
 
-    def meets(self, link: Link, flight: Flight) -> None:
+    def meets(self, link: SimulatedLink, flight: Flight) -> None:
         """Holds one chunk of the message."""
         if flight.due_ms is None or flight.doom is not None:
             return
@@ -93,7 +93,7 @@ class Holding:
         self._chunks += 1
         self._held_ms += hold_ms
 
-    def ends(self, link: Link) -> None:
+    def ends(self, link: SimulatedLink) -> None:
         """Releases what is held."""
         now_ms = link.hub.now_ms
         for flight, hold_ms in self._held.items():
@@ -114,7 +114,7 @@ class Holding:
 def latency(*, delay_ms: int, jitter_ms: int, upward: bool) -> Holding:
     """Holds each chunk for `delay_ms` plus or minus a random `jitter_ms`, at least 0."""
 
-    def hold_ms(link: Link, flight: Flight) -> int:
+    def hold_ms(link: SimulatedLink, flight: Flight) -> int:
         del flight
         return max(0, delay_ms + link.draw.between(-jitter_ms, jitter_ms))
 
@@ -136,10 +136,10 @@ class Swallowing:
         self._swallowed: dict[Flight, None] = {}
         self._cut = 0
 
-    def begins(self, link: Link) -> None:
+    def begins(self, link: SimulatedLink) -> None:
         (meet_all if self._downward else meet_unarrived)(self, link)
 
-    def meets(self, link: Link, flight: Flight) -> None:
+    def meets(self, link: SimulatedLink, flight: Flight) -> None:
         """Drops the reply, or the request and so the reply."""
         if flight.doom is not None:
             return
@@ -148,7 +148,7 @@ class Swallowing:
         flight.kept, flight.swallowed, flight.due_ms = True, True, None
         self._swallowed[flight] = None
 
-    def ends(self, link: Link) -> None:
+    def ends(self, link: SimulatedLink) -> None:
         """Closes the affected connections, because bytes are missing from their streams."""
         for flight in self._swallowed:
             if not flight.over:
@@ -173,16 +173,16 @@ class ShutPort:
     def __init__(self) -> None:
         self._codes: Counter[str] = Counter()
 
-    def begins(self, link: Link) -> None:
+    def begins(self, link: SimulatedLink) -> None:
         """Closes live connections, idle ones too."""
         self._codes[str(LOST_CONNECTION)] += link.cut()
 
-    def meets(self, link: Link, flight: Flight) -> None:
+    def meets(self, link: SimulatedLink, flight: Flight) -> None:
         """Refuses the connect."""
         self._codes[str(REFUSED)] += 1
         link.doom_at(flight, link.hub.now_ms + 1, REFUSED)
 
-    def ends(self, link: Link) -> None:
+    def ends(self, link: SimulatedLink) -> None:
         """There is nothing to undo."""
 
     def evidence(self) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from harness.clock import Deadline, wait_until
 from harness.engine.outside_faults import OutsideFaults
-from harness.faults.real.evidence import Deed, DeedsRead
-from harness.faults.real.fault_site import Site, Toxic, Workers
+from harness.faults.real.evidence import DeedsRead, ProxyEvidence
+from harness.faults.real.fault_site import Site, ToxicRequest, Workers
 from harness.faults.real.server_control import ServerControl
 from harness.history.follower import Progress
 from harness.scenario.model import Scenario
@@ -28,8 +28,8 @@ class Proxy:
     def __init__(self, log: list[str] | None = None, *, failing: int = 0, keeps_log: bool = False) -> None:
         self.log = [] if log is None else log
         self.acts: list[str] = []
-        self.toxics: dict[str, Toxic] = {}
-        self.deeds_done: list[Deed] | None = [] if keeps_log else None
+        self.toxics: dict[str, ToxicRequest] = {}
+        self.deeds_done: list[ProxyEvidence] | None = [] if keeps_log else None
         self._left = failing
 
     def _change(self) -> None:
@@ -37,7 +37,7 @@ class Proxy:
         if self._left == 0:
             raise ConnectionError("the proxy is gone")
 
-    def add_toxic(self, link: str, toxic: Toxic) -> None:
+    def add_toxic(self, link: str, toxic: ToxicRequest) -> None:
         self._change()
         self.log.append(f"+{toxic.name}")
         self.acts.append(toxic.name)

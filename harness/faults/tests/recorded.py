@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.faults.model.fault import OutsideFault
-from harness.faults.real.evidence import Deed, Seen
+from harness.faults.real.evidence import ProxyEvidence, Seen
 from harness.faults.tests.fake_site import scenario
 from harness.history.follower import TimedCall
 
@@ -73,15 +73,15 @@ def during(count: int = 10, took_ms: int | None = 20, ending: str = "ok") -> lis
     return [call(1100 + n, took_ms, ending) for n in range(count)]
 
 
-def deed(did: str, stream: str = "downstream", **numbers: Any) -> Deed:
-    return Deed(t_us=1_500_000, did=did, toxic=f"f.{stream}", connection=3, stream=stream, **numbers)
+def deed(did: str, stream: str = "downstream", **numbers: Any) -> ProxyEvidence:
+    return ProxyEvidence(t_us=1_500_000, did=did, toxic=f"f.{stream}", connection=3, stream=stream, **numbers)
 
 
-def paced(*, us: int = 90_000, empty: int = 0) -> Deed:
+def paced(*, us: int = 90_000, empty: int = 0) -> ProxyEvidence:
     return deed("paced", bytes=900, more={"us": us, "empty": empty})
 
 
-def sliced(*, count: int = 22, pieces: int = 5, gap_us: int = 200_000) -> Deed:
+def sliced(*, count: int = 22, pieces: int = 5, gap_us: int = 200_000) -> ProxyEvidence:
     """By default four pieces of 5 bytes and a rest of 2, each 50 ms after the one before."""
     return deed(
         "sliced",

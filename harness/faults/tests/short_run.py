@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from harness.faults.real.evidence import DeedsRead
-from harness.faults.real.fault_site import Toxic
+from harness.faults.real.fault_site import ToxicRequest
 from harness.runs.outcome import RunOutcome
 from harness.scenario.model import Scenario
 from harness.tests.whole_run import links_are_free, whole_run
@@ -23,7 +23,7 @@ class IdleProxy:
 
     proxy: ProxyControl
 
-    def add_toxic(self, link: str, toxic: Toxic) -> None:
+    def add_toxic(self, link: str, toxic: ToxicRequest) -> None:
         pass
 
     def cut(self, link: str, how: str) -> Sequence[int]:

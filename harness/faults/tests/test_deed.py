@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from harness.faults.real.evidence import Deed, deed_of
+from harness.faults.real.evidence import ProxyEvidence, deed_of
 
 
 @pytest.mark.parametrize(
     "deed",
     [
-        Deed(t_us=5, did="cut"),
-        Deed(
+        ProxyEvidence(t_us=5, did="cut"),
+        ProxyEvidence(
             t_us=5,
             did="delayed",
             toxic="slow.downstream",
@@ -20,13 +20,17 @@ from harness.faults.real.evidence import Deed, deed_of
             bytes=80,
             ms=100,
         ),
-        Deed(t_us=5, did="dropped", packets=1, command="commit", more={"statement": "COMMIT", "offset": 4}),
+        ProxyEvidence(
+            t_us=5, did="dropped", packets=1, command="commit", more={"statement": "COMMIT", "offset": 4}
+        ),
     ],
     ids=lambda deed: deed.did,
 )
-def test_a_deed_is_read_back_as_it_was_written(deed: Deed) -> None:
+def test_a_deed_is_read_back_as_it_was_written(deed: ProxyEvidence) -> None:
     assert deed_of(deed.line()) == deed
 
 
 def test_the_proxys_own_number_is_no_part_of_a_deed() -> None:
-    assert deed_of({"n": 7, "t": 5, "did": "cut", "chunks": 2}) == Deed(t_us=5, did="cut", more={"chunks": 2})
+    assert deed_of({"n": 7, "t": 5, "did": "cut", "chunks": 2}) == ProxyEvidence(
+        t_us=5, did="cut", more={"chunks": 2}
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.faults.real.evidence import Deed
+from harness.faults.real.evidence import ProxyEvidence
 from harness.faults.tests.recorded import SLOW, deed, made, paced, seen, sliced
 
 
@@ -18,7 +18,7 @@ from harness.faults.tests.recorded import SLOW, deed, made, paced, seen, sliced
         sliced(count=2, pieces=1, gap_us=0),
     ],
 )
-def test_a_slow_loris_whose_pieces_or_gaps_are_not_as_asked_is_not_believed(written: Deed) -> None:
+def test_a_slow_loris_whose_pieces_or_gaps_are_not_as_asked_is_not_believed(written: ProxyEvidence) -> None:
     assert made("slow_loris").evidence(seen(SLOW, deeds=[written])) == {}
 
 
@@ -38,7 +38,9 @@ def test_a_slow_loris_says_what_the_proxy_wrote() -> None:
         (paced(us=0), False),
     ],
 )
-def test_a_bandwidth_whose_rate_is_not_as_asked_is_not_believed(written: Deed, *, bites: bool) -> None:
+def test_a_bandwidth_whose_rate_is_not_as_asked_is_not_believed(
+    written: ProxyEvidence, *, bites: bool
+) -> None:
     held = deed("held", ms=90, bytes=900)
 
     assert bool(made("bandwidth").evidence(seen(SLOW, deeds=[held, written]))) is bites

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.faults.model.fault import OutsideFault
-from harness.faults.real.evidence import Deed, Loss, Seen
+from harness.faults.real.evidence import Loss, ProxyEvidence, Seen
 from harness.faults.registry import FAULTS
 from harness.faults.tests.fake_site import Proxy, scenario, site
 from harness.history.follower import TimedCall
@@ -21,8 +21,8 @@ FOR = {**LINK, "for": "1s"}
 MIDST = 1_500_000
 
 
-def deed(did: str, stream: str = "downstream", **numbers: Any) -> Deed:
-    return Deed(t_us=MIDST, did=did, toxic=f"f.{stream}", connection=3, stream=stream, **numbers)
+def deed(did: str, stream: str = "downstream", **numbers: Any) -> ProxyEvidence:
+    return ProxyEvidence(t_us=MIDST, did=did, toxic=f"f.{stream}", connection=3, stream=stream, **numbers)
 
 
 def call(began_us: int, ended_us: int | None, ending: str = "ok") -> TimedCall:

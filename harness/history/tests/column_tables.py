@@ -13,7 +13,7 @@ from harness.checkers.judge import Malformed, judge_file
 from harness.history.event import Event
 from harness.history.fast_files import open_fast
 from harness.history.fast_read import NotOrdinary
-from harness.history.header import Header, Operator
+from harness.history.header import Header, OperatorHeader
 from harness.history.strict_json import integers_of_any_length
 
 __all__ = [
@@ -31,7 +31,7 @@ __all__ = [
     "table",
 ]
 
-HEADER = Header(operator=Operator(mode="ordered", capacity=2, timeout_ms=0), run={"seed": 7})
+HEADER = Header(operator=OperatorHeader(mode="ordered", capacity=2, timeout_ms=0), run={"seed": 7})
 HEADER_LINE = b'{"history":1,"operator":{"mode":"ordered","capacity":2,"timeout_ms":0}}'
 FORMS = [".arrow", ".parquet"]
 START = {"n": 1, "t": 0, "k": "start", "s": 0, "a": 1, "pos": 0}

@@ -89,7 +89,7 @@ def test_the_header_s_tables_name_the_header_s_fields() -> None:
 
     told = {cell.strip("`") for cell in cells if cell not in sinks}
 
-    assert told == {part.name for kind in (header.Header, header.Operator) for part in fields(kind)}
+    assert told == {part.name for kind in (header.Header, header.OperatorHeader) for part in fields(kind)}
 
 
 @pytest.mark.parametrize("kind", [header.Bounds, header.Expects])

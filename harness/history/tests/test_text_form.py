@@ -18,15 +18,15 @@ from harness.checkers.tests.legal_histories import legal_history
 from harness.errors import HistoryError, UsageError
 from harness.history.event import GiveUp
 from harness.history.files import write
-from harness.history.header import Bounds, Expects, Header, Operator, header_json, parse_header
+from harness.history.header import Bounds, Expects, Header, OperatorHeader, header_json, parse_header
 from harness.history.read import open_history, open_text, read_whole
 from harness.history.strict_json import integers_of_any_length, strictly
 from harness.history.text import header_line, line_of
 from harness.history.values import identity, same, shown
 
-LEAN = Header(operator=Operator(mode="ordered", capacity=1, timeout_ms=0))
+LEAN = Header(operator=OperatorHeader(mode="ordered", capacity=1, timeout_ms=0))
 FULL = Header(
-    operator=Operator(
+    operator=OperatorHeader(
         mode="unordered", capacity=3, timeout_ms=5, max_tries=2, watermark_slots=False,
         coalesces_watermarks=True, per_key_order=True,
     ),

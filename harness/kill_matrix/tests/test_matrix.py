@@ -10,26 +10,32 @@ import pytest
 from harness.errors import Exit, HarnessError
 from harness.kill_matrix import matrix as module
 from harness.kill_matrix.equivalents import Sameness
-from harness.kill_matrix.matrix import Acquittal, Charge, Matrix, Row, Trial, fill
+from harness.kill_matrix.matrix import Charge, Matrix, ReferenceResult, Row, SuspectResult, fill
 from harness.kill_matrix.table import as_json, as_markdown, as_text, summary
 
 CHARGE = Charge(names=("settles-twice", "frees-slot-on-call"), seed=1, runs=2, with_equivalents=False)
 
 
-def row(name: str, label: str, trial: Trial) -> Row:
+def row(name: str, label: str, trial: SuspectResult) -> Row:
     return Row(label=label, name=name, about="wrong", mirrors="a mistake", where="anywhere", trial=trial)
 
 
 LEAK = row(
-    "segment-leak", "M9", Trial(name="segment-leak", named=("V2",), runs=3, convicted={"V2": 3, "V5": 1})
+    "segment-leak",
+    "M9",
+    SuspectResult(name="segment-leak", named=("V2",), runs=3, convicted={"V2": 3, "V5": 1}),
 )
 OFFSET = row(
-    "offset-one-early", "M4", Trial(name="offset-one-early", named=("V10",), runs=9, convicted={"V8": 2})
+    "offset-one-early",
+    "M4",
+    SuspectResult(name="offset-one-early", named=("V10",), runs=9, convicted={"V8": 2}),
 )
 SAME = Sameness(
     name="segment-leak", where="ordered mode", because="no segments", runs=4, same=4, convicted=()
 )
-CLEAN = Matrix(charge=CHARGE, reference=Acquittal(runs=6, convicted={}), rows=(LEAK,), equivalents=(SAME,))
+CLEAN = Matrix(
+    charge=CHARGE, reference=ReferenceResult(runs=6, convicted={}), rows=(LEAK,), equivalents=(SAME,)
+)
 
 
 def test_as_many_processes_as_there_are_fill_the_same_matrix() -> None:
@@ -67,7 +73,7 @@ def test_a_judge_who_overlooks_a_canary_fills_no_matrix(monkeypatch: pytest.Monk
     [
         (CLEAN, Exit.HOLD),
         (replace(CLEAN, rows=(LEAK, OFFSET)), Exit.VIOLATION),
-        (replace(CLEAN, reference=Acquittal(runs=6, convicted={3: ("V8",)})), Exit.VIOLATION),
+        (replace(CLEAN, reference=ReferenceResult(runs=6, convicted={3: ("V8",)})), Exit.VIOLATION),
         (replace(CLEAN, equivalents=(replace(SAME, convicted=(7,)),)), Exit.VIOLATION),
         (replace(CLEAN, rows=(replace(OFFSET, trial=replace(OFFSET.trial, runs=0)),)), Exit.UNDECIDED),
         (replace(CLEAN, rows=(replace(OFFSET, trial=replace(OFFSET.trial, in_time=False)),)), Exit.UNDECIDED),
@@ -90,13 +96,13 @@ def test_the_exit_code_is_of_success_only_if_everything_is_as_it_should_be(
 
 
 def test_a_number_counts_only_if_all_its_variants_are_convicted() -> None:
-    late = row("offset-one-late", "M4", Trial(name="", named=("V10",), runs=1, convicted={"V10": 1}))
+    late = row("offset-one-late", "M4", SuspectResult(name="", named=("V10",), runs=1, convicted={"V10": 1}))
 
     assert replace(CLEAN, rows=(LEAK, OFFSET, late)).numbers == (1, 2)
 
 
 def test_the_summary_names_survivors_and_whom_nobody_should_have_convicted() -> None:
-    bad = replace(CLEAN, rows=(LEAK, OFFSET), reference=Acquittal(runs=6, convicted={3: ("V8",)}))
+    bad = replace(CLEAN, rows=(LEAK, OFFSET), reference=ReferenceResult(runs=6, convicted={3: ("V8",)}))
 
     told = summary(bad)
 

@@ -14,7 +14,7 @@ from harness.kill_matrix.matrix import (
     OURS,
     RUNS_LEAST,
     Suspect,
-    Trial,
+    SuspectResult,
     find_suspect,
     hear_the_reference,
     try_suspect,
@@ -23,7 +23,7 @@ from harness.simulation.tape import MemoryRecorder
 from harness.sut.variant import HONEST, Variant
 
 
-def tried(suspect: Suspect, *, runs: int = 20, seconds: float = 60) -> Trial:
+def tried(suspect: Suspect, *, runs: int = 20, seconds: float = 60) -> SuspectResult:
     return try_suspect(suspect, first_seed=1, runs=runs, deadline=Deadline(seconds))
 
 

@@ -40,7 +40,7 @@ def real_parts(plan: RunPlan, subtask: int, *, variant: Variant) -> AttemptParts
 
 
 class RealPlace:
-    """Implements `harness.engine.attempt.Place`."""
+    """Implements `harness.engine.attempt.AttemptPlace`."""
 
     clock: Clock = REAL_CLOCK
 

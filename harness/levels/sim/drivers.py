@@ -12,11 +12,11 @@ from typing import Any, Final, Self
 
 from harness.levels.sim.subtask_loop import SubtaskLoop
 from harness.simulation.hub import Actor
-from harness.simulation.link import Connection, Flight, HubAlarm, Link
+from harness.simulation.link import Flight, HubAlarm, SimulatedConnection, SimulatedLink
 from harness.simulation.replies import LOST_CONNECTION
 from reference_impl.mailbox.loops import Handle
 
-__all__ = ["AsyncDriver", "BlockingDriver", "SimulatedError"]
+__all__ = ["AsyncSimulatedDriver", "SimulatedDriver", "SimulatedError"]
 
 _CONNECT_MS: Final = 3_000
 """As `harness.database.endpoint.connect` has it."""
@@ -36,7 +36,7 @@ def _raised(flight: Flight) -> SimulatedError:
 # ---------------------------------------------------------------------------------------------- blocking
 
 
-class BlockingDriver:
+class SimulatedDriver:
     """Of one actor, over one link; a `harness.database.driver.Driver`. `catch_up` sets the attempt's loop to now."""
 
     errors: tuple[type[Exception], ...] = (SimulatedError, OSError)
@@ -44,7 +44,7 @@ class BlockingDriver:
 
     def __init__(
         self,
-        link: Link,
+        link: SimulatedLink,
         *,
         actor: Callable[[], Actor],
         catch_up: Callable[[], None] = lambda: None,
@@ -87,7 +87,7 @@ class BlockingDriver:
 class _BlockingConnection:
     """As PyMySQL's, outside autocommit. Mutable: is closed by a loss, as there."""
 
-    def __init__(self, driver: BlockingDriver, connection: Connection, *, limit_ms: int) -> None:
+    def __init__(self, driver: SimulatedDriver, connection: SimulatedConnection, *, limit_ms: int) -> None:
         self._driver = driver
         self._connection = connection
         self._limit_ms = limit_ms
@@ -142,7 +142,7 @@ class _BlockingConnection:
         self._driver.hang_up(self)
 
     def hang_up(self) -> None:
-        """See `BlockingDriver.hang_up`."""
+        """See `SimulatedDriver.hang_up`."""
         self.open = False
         link = self._connection.link
         if self._flight is not None and not self._flight.over:
@@ -209,12 +209,12 @@ class _LoopAlarm:
         alarm.gone = True
 
 
-class AsyncDriver:
+class AsyncSimulatedDriver:
     """Of one attempt's loop, over one link; a `harness.database.driver.AsyncDriver`."""
 
     errors: tuple[type[Exception], ...] = (SimulatedError, OSError)
 
-    def __init__(self, link: Link, *, loop: SubtaskLoop) -> None:
+    def __init__(self, link: SimulatedLink, *, loop: SubtaskLoop) -> None:
         self._link = link
         self.loop = loop
         self.alarm = _LoopAlarm(loop)
@@ -240,10 +240,10 @@ class AsyncDriver:
 class _AsyncConnection:
     """As asyncmy's, in autocommit. Mutable."""
 
-    def __init__(self, driver: AsyncDriver, link: Link) -> None:
+    def __init__(self, driver: AsyncSimulatedDriver, link: SimulatedLink) -> None:
         self._driver = driver
         self._link = link
-        self._connection: Connection | None = None
+        self._connection: SimulatedConnection | None = None
         self._flight: Flight | None = None
 
     @property
@@ -283,7 +283,7 @@ class _AsyncConnection:
         self._driver.hang_up(self)
 
     def hang_up(self) -> None:
-        """See `AsyncDriver.hang_up`."""
+        """See `AsyncSimulatedDriver.hang_up`."""
         if self._flight is not None and not self._flight.over:
             self._link.abandon(self._flight)
         if self._connection is not None:

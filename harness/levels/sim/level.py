@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from harness.checkers.judge import judge
 from harness.clock import monotonic_us
-from harness.engine.level import Opening, Play, Record, Site
+from harness.engine.level import Opening, Play, RunRecord, RunSite
 from harness.errors import UsageError
 from harness.history.event import Effect, Event, FaultEvent
 from harness.levels.sim.fault_schedule import Noted
@@ -58,16 +58,16 @@ class SimulatedLevel:
         del opening
         yield self._play
 
-    def _play(self, order: Order, site: Site) -> Record:
+    def _play(self, order: Order, site: RunSite) -> RunRecord:
         del site  # a run leaves nothing in a folder, and is too short to be watched or limited
         variant = self.variant or _variant_of(order)
         return record_of(order, simulate_scenario(order, variant=variant), variant=variant)
 
 
-def record_of(order: Order, simulated: Simulated, *, variant: Variant = HONEST) -> Record:
+def record_of(order: Order, simulated: Simulated, *, variant: Variant = HONEST) -> RunRecord:
     """What the simulated run of `order` left."""
     lost = simulated.numbered - len(simulated.events)
-    return Record(
+    return RunRecord(
         header=simulated.header,
         events=simulated.events,
         whole=simulated.whole,

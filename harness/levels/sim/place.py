@@ -17,7 +17,7 @@ from harness.errors import HarnessError
 from harness.faults.simulated.act import SimulatedRun
 from harness.history.journal import Journal
 from harness.levels.sim.crashes import Crashes
-from harness.levels.sim.drivers import AsyncDriver, BlockingDriver
+from harness.levels.sim.drivers import AsyncSimulatedDriver, SimulatedDriver
 from harness.levels.sim.subtask_loop import SubtaskLoop
 from harness.process_identity import ProcessIdentity
 from harness.simulation.hub import Actor, Hub
@@ -107,14 +107,14 @@ class _HostingRun(SimulatedRun, Protocol):
 
 
 class SimulatedPlace:
-    """A `harness.engine.attempt.Place`."""
+    """A `harness.engine.attempt.AttemptPlace`."""
 
     def __init__(self, run: _HostingRun, attempt: SimulatedAttempt) -> None:
         self._run = run
         self._attempt = attempt
         self.clock = SimulatedClock(run.hub, actor=lambda: attempt.actor, catch_up=attempt.catch_up)
         self.process = _NO_PROCESS
-        self.sink = BlockingDriver(run.links["sink"], actor=lambda: attempt.actor, catch_up=attempt.catch_up)
+        self.sink = SimulatedDriver(run.links["sink"], actor=lambda: attempt.actor, catch_up=attempt.catch_up)
         self.files: MemoryFiles = run.files[attempt.subtask]
 
     @contextmanager
@@ -137,11 +137,13 @@ class SimulatedPlace:
         finally:
             loop.wind_up()
 
-    def lookups(self, loop: asyncio.AbstractEventLoop) -> AsyncDriver:
+    def lookups(self, loop: asyncio.AbstractEventLoop) -> AsyncSimulatedDriver:
         """See `Place`."""
         assert isinstance(loop, SubtaskLoop), "an attempt of level sim has a loop of level sim"
         run = self._run
-        return AsyncDriver(run.direct if run.variant.bypasses_proxy else run.links["lookups"], loop=loop)
+        return AsyncSimulatedDriver(
+            run.direct if run.variant.bypasses_proxy else run.links["lookups"], loop=loop
+        )
 
     def client(self, name: str) -> Any:
         """See `Place`."""

@@ -25,7 +25,7 @@ from harness.faults.kill_worker import InjectedFailure
 from harness.faults.simulated.act import RunningAttempt
 from harness.history.event import Commit, Done, Effect, FaultEvent, GiveUp, Kill, Retire
 from harness.levels.sim.crashes import Crashes
-from harness.levels.sim.drivers import BlockingDriver
+from harness.levels.sim.drivers import SimulatedDriver
 from harness.levels.sim.place import SimulatedAttempt, SimulatedPlace
 from harness.levels.sim.subtask_loop import outer_loop_kept
 from harness.runs.claims import RECOVER_MS
@@ -34,8 +34,8 @@ from harness.scenario.model import Scenario
 from harness.scenario_parts.parts import SINK_FORMS
 from harness.simulation.controls import executor_of
 from harness.simulation.hub import Actor, Hub
-from harness.simulation.link import Link
-from harness.simulation.server import Session, SimulatedServer
+from harness.simulation.link import SimulatedLink
+from harness.simulation.server import SimulatedServer, SimulatedSession
 from harness.simulation.tables import Customers, Effects, OutputRow, Tables
 from harness.simulation.tape import Tape
 from harness.sut.variant import Variant
@@ -83,9 +83,9 @@ class Simulation:
             hub=hub, tables=self.tables, on_commit=self._committed, executor=executor_of
         )
         self.links = {
-            name: Link(name, hub=hub, draw=draw, server=self.server) for name in ("lookups", "sink")
+            name: SimulatedLink(name, hub=hub, draw=draw, server=self.server) for name in ("lookups", "sink")
         }
-        self.direct = Link("direct", hub=hub, draw=draw, server=self.server, is_direct=True)
+        self.direct = SimulatedLink("direct", hub=hub, draw=draw, server=self.server, is_direct=True)
         """To the database past the proxy: no fault of the network acts on it."""
         self.links["lookups"].row_bytes = self.direct.row_bytes = workload.row_bytes
         self.files = [MemoryFiles() for _ in range(workload.subtasks)]
@@ -255,7 +255,7 @@ class Simulation:
         """What attempts wrote down so far of the database's errors and of lost connections, by their codes."""
         return self.tape.errors.copy()
 
-    def _committed(self, session: Session, effects: Effects) -> None:
+    def _committed(self, session: SimulatedSession, effects: Effects) -> None:
         """Something became visible in the database."""
         del session
         tape = self.tape
@@ -271,7 +271,7 @@ class Simulation:
 
     def _coordinate(self, actor: Actor) -> None:
         """Complete checkpoints, whenever a part was handed in."""
-        driver = BlockingDriver(self.direct, actor=lambda: actor, is_root=True)
+        driver = SimulatedDriver(self.direct, actor=lambda: actor, is_root=True)
         coordinator: Coordinator = self.variant.coordinator(Coordinator)(driver, note=self._note)
         while True:
             while not self._is_asked:

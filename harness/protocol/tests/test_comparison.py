@@ -7,18 +7,18 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from harness.protocol.comparison import Kind, Moment, compare
+from harness.protocol.comparison import MismatchKind, Moment, compare
 from harness.protocol.driver import Command
 from harness.protocol.events import (
     Blocked,
-    Call,
     Closed,
     Emit,
     ErrorAnswer,
     Event,
-    Failed,
+    FunctionCall,
     Snapshot,
     Stats,
+    TaskFailed,
     Timeout,
     Unblocked,
     Watermark,
@@ -37,8 +37,8 @@ def emit(value: object) -> Emit:
     return Emit(value=value, ts=1)
 
 
-def call(number: int, value: object, attempt: int = 1) -> Call:
-    return Call(call=number, value=value, attempt=attempt)
+def call(number: int, value: object, attempt: int = 1) -> FunctionCall:
+    return FunctionCall(call=number, value=value, attempt=attempt)
 
 
 def snapshot(*values: object, state: bytes = b"0") -> Snapshot:
@@ -50,8 +50,8 @@ def stats(*, mails: int = 0, queue: int = 0) -> Stats:
     return Stats(queue=queue, calls_running=0, timers=0, mails=mails, now=0)
 
 
-def failed(error: str, message: str = "") -> Failed:
-    return msgspec.convert({"ev": "failed", "error": error, "message": message}, Failed)
+def failed(error: str, message: str = "") -> TaskFailed:
+    return msgspec.convert({"ev": "failed", "error": error, "message": message}, TaskFailed)
 
 
 def refused(code: str, message: str = "") -> ErrorAnswer:
@@ -87,40 +87,50 @@ FREE: dict[str, tuple[Moment, Answer, Answer]] = {
     ),
     "the numbers of calls, once re-issued": (REISSUED, [call(1, 1), call(2, 2)], [call(1, 2), call(2, 1)]),
 }
-DIFFERENT: dict[str, tuple[Moment, Answer, Answer, Kind]] = {
-    "a code": (ORDERED, [refused("bad-state")], [refused("bad-argument")], Kind.REFUSAL),
-    "a refusal": (ORDERED, [refused("bad-state")], [], Kind.REFUSAL),
-    "a failure": (ORDERED, [failed("timeout")], [], Kind.FAILURE),
-    "a failure's error": (ORDERED, [failed("timeout")], [failed("internal")], Kind.FAILURE),
-    "an emission": (ORDERED, [emit(1)], [], Kind.OUTPUTS),
-    "1 and 1.0": (ORDERED, [emit(1)], [emit(1.0)], Kind.OUTPUTS),
-    "1 and true": (ORDERED, [emit(1)], [emit(True)], Kind.OUTPUTS),
-    "a timestamp": (ORDERED, [Emit(value=1, ts=0)], [Emit(value=1, ts=None)], Kind.OUTPUTS),
-    "the order of emissions": (UNORDERED, [emit(1), emit(2)], [emit(2), emit(1)], Kind.OUTPUTS),
-    "a watermark overtakes": (REISSUED, [emit(1), WATERMARK], [WATERMARK, emit(1)], Kind.OUTPUTS),
-    "an attempt": (ORDERED, [call(1, 1, 2)], [call(1, 1, 1)], Kind.CALLS),
-    "a timeout": (ORDERED, [Timeout(value=1)], [], Kind.CALLS),
-    "the order of calls": (ORDERED, [call(1, 1), call(2, 2)], [call(1, 2), call(2, 1)], Kind.NUMBERS),
-    "calls among emissions": (ORDERED, [emit(1), call(2, 2)], [call(2, 2), emit(1)], Kind.INTERLEAVING),
-    "blocked": (ORDERED, [Blocked()], [], Kind.BLOCKED),
-    "still blocked": (BLOCKED, [Unblocked()], [], Kind.BLOCKED),
-    "a snapshot's order": (ORDERED, [snapshot(1, 2)], [snapshot(2, 1)], Kind.SNAPSHOT),
-    "a snapshot's segments": (UNORDERED, [snapshot(1, "wm", 2)], [snapshot(2, "wm", 1)], Kind.SNAPSHOT),
-    "a snapshot's elements": (UNORDERED, [snapshot(1, 2)], [snapshot(1)], Kind.SNAPSHOT),
-    "a snapshot taken": (ORDERED, [snapshot(1)], [], Kind.SNAPSHOT),
-    "none and some mails": (ORDERED, [stats(mails=0)], [stats(mails=1)], Kind.STATS),
-    "a counter": (ORDERED, [stats(queue=1)], [stats(queue=2)], Kind.STATS),
+DIFFERENT: dict[str, tuple[Moment, Answer, Answer, MismatchKind]] = {
+    "a code": (ORDERED, [refused("bad-state")], [refused("bad-argument")], MismatchKind.REFUSAL),
+    "a refusal": (ORDERED, [refused("bad-state")], [], MismatchKind.REFUSAL),
+    "a failure": (ORDERED, [failed("timeout")], [], MismatchKind.FAILURE),
+    "a failure's error": (ORDERED, [failed("timeout")], [failed("internal")], MismatchKind.FAILURE),
+    "an emission": (ORDERED, [emit(1)], [], MismatchKind.OUTPUTS),
+    "1 and 1.0": (ORDERED, [emit(1)], [emit(1.0)], MismatchKind.OUTPUTS),
+    "1 and true": (ORDERED, [emit(1)], [emit(True)], MismatchKind.OUTPUTS),
+    "a timestamp": (ORDERED, [Emit(value=1, ts=0)], [Emit(value=1, ts=None)], MismatchKind.OUTPUTS),
+    "the order of emissions": (UNORDERED, [emit(1), emit(2)], [emit(2), emit(1)], MismatchKind.OUTPUTS),
+    "a watermark overtakes": (REISSUED, [emit(1), WATERMARK], [WATERMARK, emit(1)], MismatchKind.OUTPUTS),
+    "an attempt": (ORDERED, [call(1, 1, 2)], [call(1, 1, 1)], MismatchKind.CALLS),
+    "a timeout": (ORDERED, [Timeout(value=1)], [], MismatchKind.CALLS),
+    "the order of calls": (ORDERED, [call(1, 1), call(2, 2)], [call(1, 2), call(2, 1)], MismatchKind.NUMBERS),
+    "calls among emissions": (
+        ORDERED,
+        [emit(1), call(2, 2)],
+        [call(2, 2), emit(1)],
+        MismatchKind.INTERLEAVING,
+    ),
+    "blocked": (ORDERED, [Blocked()], [], MismatchKind.BLOCKED),
+    "still blocked": (BLOCKED, [Unblocked()], [], MismatchKind.BLOCKED),
+    "a snapshot's order": (ORDERED, [snapshot(1, 2)], [snapshot(2, 1)], MismatchKind.SNAPSHOT),
+    "a snapshot's segments": (
+        UNORDERED,
+        [snapshot(1, "wm", 2)],
+        [snapshot(2, "wm", 1)],
+        MismatchKind.SNAPSHOT,
+    ),
+    "a snapshot's elements": (UNORDERED, [snapshot(1, 2)], [snapshot(1)], MismatchKind.SNAPSHOT),
+    "a snapshot taken": (ORDERED, [snapshot(1)], [], MismatchKind.SNAPSHOT),
+    "none and some mails": (ORDERED, [stats(mails=0)], [stats(mails=1)], MismatchKind.STATS),
+    "a counter": (ORDERED, [stats(queue=1)], [stats(queue=2)], MismatchKind.STATS),
     "timers left": (
         ORDERED,
         [Closed(dropped_mails=1, timers=2)],
         [Closed(dropped_mails=1, timers=3)],
-        Kind.CLOSED,
+        MismatchKind.CLOSED,
     ),
     "none and some dropped": (
         ORDERED,
         [Closed(dropped_mails=0, timers=0)],
         [Closed(dropped_mails=1, timers=0)],
-        Kind.CLOSED,
+        MismatchKind.CLOSED,
     ),
 }
 

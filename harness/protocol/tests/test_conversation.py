@@ -7,21 +7,21 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from harness.protocol.conversation import Conversation, Misplaced, Phase
+from harness.protocol.conversation import Conversation, ConversationPhase, Misplaced
 from harness.protocol.driver import Command
 from harness.protocol.events import (
     Blocked,
-    Call,
     Closed,
+    DrainEnded,
     Emit,
-    Ended,
     ErrorAnswer,
     Event,
-    Failed,
+    FunctionCall,
     Hello,
     Marker,
     Snapshot,
     Stats,
+    TaskFailed,
     Timeout,
     Unblocked,
 )
@@ -29,17 +29,17 @@ from harness.protocol.events import (
 HELLO = Hello(protocol=1, name="n", version="v", abilities=[])
 STATS = Stats(queue=0, calls_running=0, timers=0, mails=0, now=0)
 CLOSED = Closed(dropped_mails=0, timers=0)
-FAILED = Failed(error="internal", message="")
+FAILED = TaskFailed(error="internal", message="")
 REFUSED = ErrorAnswer(error="bad-state", message="")
 EMIT = Emit(value=1, ts=None)
 
 Turn = tuple[Command, Sequence[Event]]
 GREET: list[Turn] = [({"cmd": "hello"}, [HELLO])]
 OPEN: list[Turn] = [*GREET, ({"cmd": "open"}, [])]
-CALLED: list[Turn] = [*OPEN, ({"cmd": "element"}, [Call(call=1, value=1, attempt=1)])]
+CALLED: list[Turn] = [*OPEN, ({"cmd": "element"}, [FunctionCall(call=1, value=1, attempt=1)])]
 BLOCKED: list[Turn] = [*CALLED, ({"cmd": "element"}, [Blocked()])]
 DRAINING: list[Turn] = [*CALLED, ({"cmd": "end_input"}, [])]
-ENDED: list[Turn] = [*DRAINING, ({"cmd": "complete"}, [EMIT, Ended()])]
+ENDED: list[Turn] = [*DRAINING, ({"cmd": "complete"}, [EMIT, DrainEnded()])]
 FAILING: list[Turn] = [*CALLED, ({"cmd": "fail"}, [FAILED])]
 DUE: list[Turn] = [*BLOCKED, ({"cmd": "snapshot", "id": 7}, [])]
 
@@ -48,8 +48,8 @@ def snapshot(number: int) -> Snapshot:
     return Snapshot(id=number, state=msgspec.Raw(b"0"), elements=[])
 
 
-def call(number: int) -> Call:
-    return Call(call=number, value=number, attempt=1)
+def call(number: int) -> FunctionCall:
+    return FunctionCall(call=number, value=number, attempt=1)
 
 
 def follow(turns: Sequence[Turn]) -> Conversation:
@@ -78,7 +78,7 @@ LEGAL: dict[str, list[Turn]] = {
     "a snapshot sent while draining is taken after ended": [
         *DRAINING,
         ({"cmd": "snapshot", "id": 7}, []),
-        ({"cmd": "complete"}, [EMIT, Ended(), snapshot(7)]),
+        ({"cmd": "complete"}, [EMIT, DrainEnded(), snapshot(7)]),
     ],
     "a snapshot that is due at failed is not taken": [*DUE, ({"cmd": "fail"}, [FAILED])],
     "a snapshot that is due at close is not taken": [*DUE, ({"cmd": "close"}, [CLOSED])],
@@ -126,8 +126,8 @@ MISPLACED: dict[str, tuple[list[Turn], Command, list[Event], str]] = {
     "an event after failed": (CALLED, {"cmd": "fail"}, [FAILED, EMIT], "after `failed`"),
     "failed twice": (FAILING, {"cmd": "stats"}, [STATS, FAILED], "after `failed`"),
     "an emission in a failed task": (FAILING, {"cmd": "stats"}, [STATS, EMIT], "after `failed`"),
-    "ended without end_input": (CALLED, {"cmd": "complete"}, [EMIT, Ended()], "open"),
-    "ended twice": (ENDED, {"cmd": "stats"}, [STATS, Ended()], "ended"),
+    "ended without end_input": (CALLED, {"cmd": "complete"}, [EMIT, DrainEnded()], "open"),
+    "ended twice": (ENDED, {"cmd": "stats"}, [STATS, DrainEnded()], "ended"),
     "a call after ended": (ENDED, {"cmd": "advance"}, [call(2)], "cannot follow"),
     "close without closed": (CALLED, {"cmd": "close"}, [], "lacks the event"),
     "closed unasked": (CALLED, {"cmd": "stats"}, [STATS, CLOSED], "is in the answer to"),
@@ -163,4 +163,10 @@ def test_the_phase_follows_the_events() -> None:
 
     phases = [follow(turn).phase for turn in turns]
 
-    assert phases == [Phase.SHUT, Phase.OPEN, Phase.DRAINING, Phase.ENDED, Phase.FAILED]
+    assert phases == [
+        ConversationPhase.SHUT,
+        ConversationPhase.OPEN,
+        ConversationPhase.DRAINING,
+        ConversationPhase.ENDED,
+        ConversationPhase.FAILED,
+    ]

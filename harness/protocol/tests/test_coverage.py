@@ -11,11 +11,11 @@ from harness.protocol.coverage import SIGHTS, Coverage
 from harness.protocol.driver import Command
 from harness.protocol.events import (
     Blocked,
-    Call,
+    DrainEnded,
     Emit,
-    Ended,
     ErrorAnswer,
     Event,
+    FunctionCall,
     Snapshot,
     Timeout,
     Watermark,
@@ -29,8 +29,8 @@ RETRYING = {
     "retry": {"strategy": "fixed", "max_retries": 2, "delay_ms": 1, "on": ["empty"]},
 }
 EMPTY: Command = {"cmd": "complete", "call": 1, "results": []}
-FIRST = Call(call=1, value=7, attempt=1)
-SECOND = Call(call=2, value=7, attempt=2)
+FIRST = FunctionCall(call=1, value=7, attempt=1)
+SECOND = FunctionCall(call=2, value=7, attempt=2)
 
 Turn = tuple[Command, Sequence[Event]]
 BEGUN: list[Turn] = [({"cmd": "element", "value": 7, "ts": 1}, [FIRST])]
@@ -73,8 +73,8 @@ SEEN: dict[str, list[Turn]] = {
         ({"cmd": "element", "value": 8, "ts": 1}, [Blocked()]),
         ({"cmd": "snapshot", "id": 1}, []),
     ],
-    "ends of input that drain at once": [({"cmd": "end_input"}, [Ended()])],
-    "ends of input that drain later": [({"cmd": "end_input"}, []), (EMPTY, [Ended()])],
+    "ends of input that drain at once": [({"cmd": "end_input"}, [DrainEnded()])],
+    "ends of input that drain later": [({"cmd": "end_input"}, []), (EMPTY, [DrainEnded()])],
     "commands refused": [({"cmd": "dance"}, [ErrorAnswer(error="unknown-command", message="")])],
 }
 

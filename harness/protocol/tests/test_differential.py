@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from harness.errors import Exit, NothingRan
-from harness.protocol.comparison import Kind, report
+from harness.protocol.comparison import MismatchKind, report
 from harness.protocol.coverage import SIGHTS
 from harness.protocol.differential import common_settings, compare_systems, differential
 from harness.protocol.program import Limits
@@ -39,7 +39,7 @@ def test_a_planted_defect_is_found_and_shrunk_to_a_few_commands(defect: str) -> 
 
         (found,) = compare_systems(twins, seed=1, scripts=300, settings=settings, shrink_runs=500).differences
 
-    assert found.mismatch.kind not in {Kind.ONCE, Kind.LEFT_BREACH, Kind.RIGHT_BREACH}
+    assert found.mismatch.kind not in {MismatchKind.ONCE, MismatchKind.LEFT_BREACH, MismatchKind.RIGHT_BREACH}
     assert found.script.length <= 12
     assert "to paste" in report(found)
 
@@ -51,7 +51,7 @@ def test_a_planted_breach_is_pinned_to_its_script_though_many_were_on_their_way(
 
         (found,) = compare_systems(twins, seed=1, scripts=300, settings=settings, shrink_runs=8).differences
 
-    assert found.mismatch.kind is Kind.LEFT_BREACH
+    assert found.mismatch.kind is MismatchKind.LEFT_BREACH
     assert found.script.length < 50
     assert "at command" in report(found)
 
@@ -74,8 +74,8 @@ def test_a_difference_that_does_not_show_again_is_told_as_such() -> None:
 
         (found,) = compare_systems(twins, seed=3, scripts=100, settings=settings).differences
 
-    assert found.mismatch.kind is Kind.ONCE
-    assert Kind.STATS in found.mismatch.detail
+    assert found.mismatch.kind is MismatchKind.ONCE
+    assert MismatchKind.STATS in found.mismatch.detail
 
 
 def test_systems_that_share_no_claim_are_not_compared() -> None:
@@ -100,4 +100,4 @@ def test_the_command_prints_the_seed_first_and_saves_what_can_be_replayed(tmp_pa
     assert ran.stdout.startswith("seed 4 ")
     assert all(sight in ran.stdout for sight in SIGHTS)
     assert "scripts/s" in ran.stdout
-    assert Kind.OUTPUTS in again.stdout
+    assert MismatchKind.OUTPUTS in again.stdout

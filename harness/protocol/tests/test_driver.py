@@ -13,8 +13,8 @@ import pytest
 from harness.clock import Deadline, wait_until
 from harness.errors import SutError
 from harness.process_identity import identify
-from harness.protocol.driver import Command, Driver
-from harness.protocol.events import Breach, BreachKind, ErrorAnswer, Stats
+from harness.protocol.driver import Command, ProgramDriver
+from harness.protocol.events import BreachKind, ErrorAnswer, ProtocolBreach, Stats
 from harness.protocol.program import Limits
 from harness.protocol.tests.nasty import nasty
 
@@ -27,7 +27,7 @@ IMPATIENT = replace(LIMITS, answer_s=0.15)
 
 def converse(argv: Sequence[str], *, limits: Limits = LIMITS) -> None:
     """Say hello, open, ask for the counters, close; twice."""
-    with Driver(argv, limits=limits) as driver:
+    with ProgramDriver(argv, limits=limits) as driver:
         driver.greet()
         for _ in range(2):
             driver.tell(OPEN)
@@ -142,7 +142,7 @@ def test_a_nasty_program_is_a_clear_error_and_leaves_nothing_behind(name: str) -
     text, kind, word = NASTY[name]
     before = threading.active_count()
 
-    with pytest.raises(Breach) as caught:
+    with pytest.raises(ProtocolBreach) as caught:
         converse(nasty(text), limits=IMPATIENT if word.startswith("no answer") else LIMITS)
 
     assert caught.value.kind is kind
@@ -172,8 +172,8 @@ def _remember_who_was_there() -> None:
 
 @pytest.mark.parametrize("argv", [["/no/such/program"], [str(Path(__file__))], [], ["with\0nul"]])
 def test_a_program_that_cannot_be_started_is_said_to_be_so(argv: list[str]) -> None:
-    with pytest.raises(Breach, match="cannot be started") as caught:
-        Driver(argv)
+    with pytest.raises(ProtocolBreach, match="cannot be started") as caught:
+        ProgramDriver(argv)
 
     assert caught.value.kind is BreachKind.START
 
@@ -188,9 +188,9 @@ def test_a_program_that_never_reads_is_given_up_though_its_pipe_is_full() -> Non
     program = nasty("greet()\nimport threading; threading.Event().wait()")
     huge: Command = {"cmd": "element", "value": "x" * (3 << 20), "ts": 1}
 
-    with Driver(program, limits=IMPATIENT) as driver:
+    with ProgramDriver(program, limits=IMPATIENT) as driver:
         driver.greet()
-        with pytest.raises(Breach, match="no answer") as caught:
+        with pytest.raises(ProtocolBreach, match="no answer") as caught:
             driver.tell(huge)
 
     assert caught.value.kind is BreachKind.HANG
@@ -201,9 +201,9 @@ def test_an_answer_to_a_command_that_was_not_read_is_out_of_turn() -> None:
     program = nasty("greet(); os.read(0, 1); write(QUIET); import threading; threading.Event().wait()")
     huge: Command = {"cmd": "element", "value": "x" * (3 << 20), "ts": 1}
 
-    with Driver(program, limits=LIMITS) as driver:
+    with ProgramDriver(program, limits=LIMITS) as driver:
         driver.greet()
-        with pytest.raises(Breach, match="cannot have read") as caught:
+        with pytest.raises(ProtocolBreach, match="cannot have read") as caught:
             driver.tell(huge)
 
     assert caught.value.kind is BreachKind.TURN
@@ -212,7 +212,7 @@ def test_an_answer_to_a_command_that_was_not_read_is_out_of_turn() -> None:
 def test_standard_error_is_drained_whatever_its_size_and_its_tail_is_kept() -> None:
     program = nasty("greet(); next_command(); os.write(2, b'x' * 3_000_000 + b' the tail'); sys.exit(1)")
 
-    with pytest.raises(Breach, match="the tail") as caught:
+    with pytest.raises(ProtocolBreach, match="the tail") as caught:
         converse(program, limits=Limits(answer_s=2.0))
 
     assert len(str(caught.value)) < 10_000
@@ -224,7 +224,7 @@ def test_a_child_of_the_program_is_ended_with_it() -> None:
         "next_command(); event(ev='error', error='bad-state', message=str(child)); quiet(); serve()"
     )
 
-    with Driver(program, limits=LIMITS) as driver:
+    with ProgramDriver(program, limits=LIMITS) as driver:
         driver.greet()
         (answer,) = driver.tell(OPEN)
         assert isinstance(answer, ErrorAnswer)
@@ -237,7 +237,7 @@ def test_a_child_of_the_program_is_ended_with_it() -> None:
 def test_an_error_names_the_command_and_what_was_said_last() -> None:
     program = nasty("greet(); next_command(); quiet(); next_command(); write('nonsense\\n'); quiet()")
 
-    with pytest.raises(Breach) as caught:
+    with pytest.raises(ProtocolBreach) as caught:
         converse(program)
 
     assert caught.value.command == 3
@@ -246,7 +246,7 @@ def test_an_error_names_the_command_and_what_was_said_last() -> None:
 
 
 def test_a_batch_larger_than_every_pipe_is_answered_in_order() -> None:
-    with Driver(nasty("greet(); serve()"), limits=Limits(answer_s=10)) as driver:
+    with ProgramDriver(nasty("greet(); serve()"), limits=Limits(answer_s=10)) as driver:
         driver.greet()
         driver.tell(OPEN)
         padding = "x" * 1_000
@@ -258,11 +258,11 @@ def test_a_batch_larger_than_every_pipe_is_answered_in_order() -> None:
 
 
 def test_a_program_that_was_ended_cannot_be_told_more() -> None:
-    driver = Driver(nasty("greet(); serve()"), limits=LIMITS)
+    driver = ProgramDriver(nasty("greet(); serve()"), limits=LIMITS)
     driver.greet()
     driver.program.kill()
 
-    with pytest.raises(Breach, match="has ended before"):
+    with pytest.raises(ProtocolBreach, match="has ended before"):
         driver.tell(OPEN)
 
 
@@ -271,7 +271,7 @@ def test_a_line_that_is_no_command_may_only_be_refused() -> None:
         "greet(); sys.stdin.readline(); event(ev='error', error='not-json', message=''); quiet(); serve()"
     )
 
-    with Driver(refusing, limits=LIMITS) as driver:
+    with ProgramDriver(refusing, limits=LIMITS) as driver:
         driver.greet()
         (answer,) = driver.tell_raw(b"}{\n")
 
@@ -281,7 +281,7 @@ def test_a_line_that_is_no_command_may_only_be_refused() -> None:
 @pytest.mark.parametrize("broken", [KeyboardInterrupt, ValueError])
 def test_an_error_of_ours_ends_the_program_at_once(broken: Callable[[], BaseException]) -> None:
     def interrupted() -> None:
-        with Driver(nasty("greet(); serve()")) as driver:
+        with ProgramDriver(nasty("greet(); serve()")) as driver:
             driver.greet()
             raise broken()
 

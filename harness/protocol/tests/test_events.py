@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from harness.protocol.events import Call, Emit, Event, Malformed, Snapshot, read_event
+from harness.protocol.events import Emit, Event, FunctionCall, MalformedEvent, Snapshot, read_event
 
 GOOD: list[tuple[bytes, Event]] = [
-    (b'{"ev":"call","call":1,"value":null,"attempt":1}', Call(call=1, value=None, attempt=1)),
+    (b'{"ev":"call","call":1,"value":null,"attempt":1}', FunctionCall(call=1, value=None, attempt=1)),
     (b' {"ts": null, "value": [1.5], "ev": "emit"} \r', Emit(value=[1.5], ts=None)),
     (b'{"ev":"emit","value":123456789012345678901,"ts":-1}', Emit(value=123456789012345678901, ts=-1)),
 ]
@@ -49,7 +49,7 @@ def test_an_event_is_read_to_the_letter(line: bytes, event: Event) -> None:
 
 @pytest.mark.parametrize(("line", "word"), BAD, ids=[line.decode("ascii", "replace")[:60] for line, _ in BAD])
 def test_what_is_no_event_is_refused_with_the_reason(line: bytes, word: str) -> None:
-    with pytest.raises(Malformed) as caught:
+    with pytest.raises(MalformedEvent) as caught:
         read_event(line)
 
     assert word in str(caught.value)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from harness.protocol.events import Snapshot
-from harness.protocol.lockstep import Restored, Snapshots
+from harness.protocol.lockstep import RestoredPair, Snapshots
 from harness.protocol.script import Life
 
 ORDERED = Life(config={"mode": "ordered", "capacity": 2}, restore=1)
@@ -18,7 +18,7 @@ def snapshot(*values: object, state: bytes = b"0") -> Snapshot:
     return Snapshot(id=1, state=msgspec.Raw(state), elements=elements)
 
 
-def restored(left: Snapshot, right: Snapshot, *, mode: str, life: Life = UNORDERED) -> Restored:
+def restored(left: Snapshot, right: Snapshot, *, mode: str, life: Life = UNORDERED) -> RestoredPair:
     snapshots = Snapshots()
     snapshots.take([left], [right], mode=mode)
     return snapshots.restored(life)
@@ -33,14 +33,14 @@ def test_each_side_is_restored_from_its_own_state() -> None:
 
 @pytest.mark.parametrize("mode", ["ordered", "unordered"])
 def test_a_snapshot_of_unlike_contents_is_restored_on_neither_side(mode: str) -> None:
-    assert restored(snapshot(1), snapshot(1, 2), mode=mode) == Restored()
+    assert restored(snapshot(1), snapshot(1, 2), mode=mode) == RestoredPair()
 
 
 def test_a_snapshot_that_only_one_side_took_is_restored_on_neither_side() -> None:
     snapshots = Snapshots()
     snapshots.take([snapshot(1)], [], mode="ordered")
 
-    assert snapshots.restored(ORDERED) == Restored()
+    assert snapshots.restored(ORDERED) == RestoredPair()
 
 
 def test_the_order_is_free_only_within_a_segment_of_an_unordered_snapshot() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from harness.choices import Choices
 from harness.errors import UsageError
-from harness.protocol.script import CallName, Dice, Life, Script, load_script, save_script, value_key
+from harness.protocol.script import CallName, ChoiceStream, Life, Script, load_script, save_script, value_key
 from harness.protocol.script_drawing import FLAWED, ScriptSettings, draw_script
 
 SETTINGS = ScriptSettings(
@@ -44,7 +44,8 @@ def test_a_seed_draws_the_same_scripts_in_every_process() -> None:
 
 def test_dice_show_every_side_about_as_often_and_alike_for_alike_purposes() -> None:
     throws = [
-        [dice.index(6) for _ in range(6_000)] for dice in (Dice(Choices(1, "a")), Dice(Choices(1, "a")))
+        [dice.index(6) for _ in range(6_000)]
+        for dice in (ChoiceStream(Choices(1, "a")), ChoiceStream(Choices(1, "a")))
     ]
 
     assert throws[0] == throws[1]

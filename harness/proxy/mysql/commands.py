@@ -25,7 +25,7 @@ __all__ = [
     "UNASKED",
     "WORDS",
     "Exchange",
-    "Kind",
+    "MessageKind",
     "plain",
 ]
 
@@ -51,7 +51,7 @@ STATEMENT_BYTES: Final = 4096
 """How many bytes of a statement are examined, leading comments included."""
 
 
-class Kind(StrEnum):
+class MessageKind(StrEnum):
     """The kinds that a packet rule can name; a message can have several (a COMMIT is a query too)."""
 
     ANY = "any"
@@ -67,13 +67,13 @@ class Kind(StrEnum):
 
 
 _KINDS: Final = {
-    HANDSHAKE: Kind.HANDSHAKE,
-    QUERY: Kind.QUERY,
-    PREPARE: Kind.PREPARE,
-    EXECUTE: Kind.EXECUTE,
-    BULK_EXECUTE: Kind.EXECUTE,
-    PING: Kind.PING,
-    QUIT: Kind.QUIT,
+    HANDSHAKE: MessageKind.HANDSHAKE,
+    QUERY: MessageKind.QUERY,
+    PREPARE: MessageKind.PREPARE,
+    EXECUTE: MessageKind.EXECUTE,
+    BULK_EXECUTE: MessageKind.EXECUTE,
+    PING: MessageKind.PING,
+    QUIT: MessageKind.QUIT,
 }
 _SKIPPED: Final = re.compile(
     rb"(?:\s+|#[^\n]*(?:\n|\Z)|--(?=\s)[^\n]*(?:\n|\Z)|/\*(?!!|M!).*?(?:\*/|\Z))+", re.DOTALL
@@ -86,7 +86,7 @@ _ROLLBACK: Final = re.compile(r"(xa rollback\b|rollback\b(?!( work)? to\b))")
 """`ROLLBACK TO` does not end the transaction."""
 _WORD: Final = re.compile(r"[a-z_]+")
 
-WORDS: Final = frozenset(kind.value for kind in Kind)
+WORDS: Final = frozenset(kind.value for kind in MessageKind)
 
 
 class Exchange(msgspec.Struct, kw_only=True, eq=False):
@@ -110,15 +110,15 @@ class Exchange(msgspec.Struct, kw_only=True, eq=False):
         """The normalised statement; empty if the command has none."""
         return plain(self.text)
 
-    def kinds(self) -> tuple[Kind, ...]:
+    def kinds(self) -> tuple[MessageKind, ...]:
         """Its kinds, the most specific first."""
-        named = _KINDS.get(self.command, Kind.OTHER)
-        if named in {Kind.QUERY, Kind.EXECUTE}:
+        named = _KINDS.get(self.command, MessageKind.OTHER)
+        if named in {MessageKind.QUERY, MessageKind.EXECUTE}:
             statement = self.statement()
             if _COMMIT.match(statement):
-                return (Kind.COMMIT, named)
+                return (MessageKind.COMMIT, named)
             if _ROLLBACK.match(statement):
-                return (Kind.ROLLBACK, named)
+                return (MessageKind.ROLLBACK, named)
         return (named,)
 
     def first_word(self) -> str:

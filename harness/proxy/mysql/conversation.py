@@ -12,11 +12,14 @@ from harness.proxy.mysql.gate import Action, GateToxic, GateWire, PacketGate
 from harness.proxy.mysql.rules import ROLLS_BACK, Then, error_packet, rollback_packet
 from harness.proxy.toxics.stage import Stream
 
-__all__ = ["Conversation"]
+__all__ = ["MySqlConversation"]
 
 
-class Conversation:
-    """One connection's packets; its gates' `Table`. Mutable. It must see the bytes from the first on."""
+class MySqlConversation:
+    """One connection's packets; its gates' `GatedConversation`. Mutable.
+
+    It must see the bytes from the first on.
+    """
 
     def __init__(self, wire: GateWire) -> None:
         self.wire = wire
@@ -48,7 +51,7 @@ class Conversation:
         return error_packet(action.rule.code, sequence=sequence, greeted=greeted)
 
     def failed(self, exchange: Exchange, action: Action, *, sequence: int) -> None:
-        """See `Table`.
+        """See `GatedConversation`.
 
         For an error that rolls back on a server, sends it ROLLBACK and replaces that reply with the error.
         """

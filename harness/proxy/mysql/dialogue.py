@@ -34,7 +34,7 @@ __all__ = [
     "Dialogue",
     "ReplyReader",
     "RequestReader",
-    "Session",
+    "SessionMemory",
     "counted",
     "reply_word",
     "without_attributes",
@@ -107,7 +107,7 @@ PREPARED_TEXT_BYTES: Final = 512
 _LAST_ONE: Final = 0xFFFFFFFF
 
 
-class Session:
+class SessionMemory:
     """The state of one connection. Mutable: changes with every packet."""
 
     __slots__ = ("_prepared", "abilities", "infile", "last_prepared", "offered", "open", "why_lost")
@@ -156,7 +156,7 @@ class RequestReader:
 
     __slots__ = ("_exchange", "_last", "_session", "reach")
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SessionMemory) -> None:
         self.reach = STATEMENT_BYTES
         self._session = session
         self._exchange = session.open[0]
@@ -269,7 +269,7 @@ class ReplyReader:
 
     __slots__ = ("_exchange", "_last", "_left", "_session", "_step", "reach")
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SessionMemory) -> None:
         self.reach = 512
         """The greeting is the longest packet that must be complete to be parsed; a longer one is not understood."""
         self._session = session
@@ -451,7 +451,7 @@ class Dialogue:
     __slots__ = ("replies", "requests", "session")
 
     def __init__(self) -> None:
-        self.session = Session()
+        self.session = SessionMemory()
         self.requests = FrameTracker(RequestReader(self.session))
         self.replies = FrameTracker(ReplyReader(self.session))
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-__all__ = ["HEADER_BYTES", "LONGEST_FRAME", "FrameTracker", "Packet", "PacketReader", "Part", "framed"]
+__all__ = ["HEADER_BYTES", "LONGEST_FRAME", "FrameTracker", "Packet", "PacketPart", "PacketReader", "framed"]
 
 HEADER_BYTES = 4
 """Three bytes of payload length, one of the sequence number."""
@@ -31,7 +31,7 @@ class Packet(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it is the last packet of the message."""
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
+class PacketPart(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of one packet; `packet` is None once the stream is not understood."""
 
     data: bytes
@@ -91,11 +91,11 @@ class FrameTracker:
         self._passed = len(self._kept)
         return False
 
-    def parts(self, chunk: bytes) -> list[Part]:
+    def parts(self, chunk: bytes) -> list[PacketPart]:
         """The bytes that may be sent on now, by packet; the beginning of a packet that cannot be parsed yet is kept."""
-        parts: list[Part] = []
+        parts: list[PacketPart] = []
         if self.lost:
-            parts.append(Part(data=chunk, packet=None))
+            parts.append(PacketPart(data=chunk, packet=None))
         else:
             self._scan(chunk, parts)
         return parts
@@ -110,7 +110,7 @@ class FrameTracker:
         """Whether the stream is between two packets."""
         return not (self._left or self._goes_on or self._kept)
 
-    def _scan(self, chunk: bytes, parts: list[Part] | None) -> None:
+    def _scan(self, chunk: bytes, parts: list[PacketPart] | None) -> None:
         buffer = self._kept + chunk if self._kept else chunk
         at, size, passed = 0, len(buffer), self._passed
         self._kept, self._passed = b"", 0
@@ -139,7 +139,9 @@ class FrameTracker:
         if at < size:
             self._keep(buffer, at, passed, parts)
 
-    def _frame(self, buffer: bytes, at: int, passed: int, *, begins: bool, parts: list[Part] | None) -> int:
+    def _frame(
+        self, buffer: bytes, at: int, passed: int, *, begins: bool, parts: list[PacketPart] | None
+    ) -> int:
         """Take a frame's header and the available part of its payload; returns the position after it."""
         end = min(at + HEADER_BYTES + self._left, len(buffer))
         self._left -= end - at - HEADER_BYTES
@@ -147,7 +149,7 @@ class FrameTracker:
             self._part(buffer, at, end, passed, starts=begins, parts=parts)
         return end
 
-    def _payload(self, buffer: bytes, at: int, passed: int, parts: list[Part] | None) -> int:
+    def _payload(self, buffer: bytes, at: int, passed: int, parts: list[PacketPart] | None) -> int:
         end = min(at + self._left, len(buffer))
         self._left -= end - at
         if parts is not None:
@@ -155,23 +157,25 @@ class FrameTracker:
         return end
 
     def _part(
-        self, buffer: bytes, at: int, end: int, passed: int, *, starts: bool, parts: list[Part]
+        self, buffer: bytes, at: int, end: int, passed: int, *, starts: bool, parts: list[PacketPart]
     ) -> None:
         """Skip bytes that the peer already has; a packet whose start was sent is not marked as starting."""
         known = max(at, passed)
         if known < end:
             ends = not self._left and not self._goes_on
             parts.append(
-                Part(data=buffer[known:end], packet=self._packet, starts=starts and known == at, ends=ends)
+                PacketPart(
+                    data=buffer[known:end], packet=self._packet, starts=starts and known == at, ends=ends
+                )
             )
         if not self._left and not self._goes_on:
             self._packet = None
 
-    def _keep(self, buffer: bytes, at: int, passed: int, parts: list[Part] | None) -> None:
+    def _keep(self, buffer: bytes, at: int, passed: int, parts: list[PacketPart] | None) -> None:
         if not self.lost:
             self._kept, self._passed = buffer[at:], max(passed - at, 0)
         elif parts is not None:
-            parts.append(Part(data=buffer[max(at, passed) :], packet=None))
+            parts.append(PacketPart(data=buffer[max(at, passed) :], packet=None))
 
 
 def framed(payload: bytes, *, sequence: int) -> bytes:

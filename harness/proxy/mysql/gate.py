@@ -15,8 +15,8 @@ from typing import Protocol, assert_never
 
 from harness.proxy.mysql.commands import HANDSHAKE, Exchange
 from harness.proxy.mysql.dialogue import reply_word
-from harness.proxy.mysql.frames import HEADER_BYTES, FrameTracker, Packet, Part
-from harness.proxy.mysql.rules import ENDING, Act, PacketRule, Then
+from harness.proxy.mysql.frames import HEADER_BYTES, FrameTracker, Packet, PacketPart
+from harness.proxy.mysql.rules import ENDING, PacketRule, RuleAction, Then
 from harness.proxy.toxics.stage import Receiver, Stream, Timer
 
 __all__ = [
@@ -25,10 +25,10 @@ __all__ = [
     "Barrier",
     "GateToxic",
     "GateWire",
+    "GatedConversation",
     "Outflow",
     "Outlet",
     "PacketGate",
-    "Table",
 ]
 
 
@@ -63,12 +63,12 @@ class Action:
     @property
     def takes(self) -> bool:
         """Whether it takes bytes out of the stream."""
-        return self.rule.do in {Act.DROP, Act.ERROR}
+        return self.rule.do in {RuleAction.DROP, RuleAction.ERROR}
 
     @property
     def whole(self) -> bool:
         """Whether it covers the rest of the message from its point on, not one packet."""
-        return self.rule.packet == 0 or self.rule.do is not Act.DROP
+        return self.rule.packet == 0 or self.rule.do is not RuleAction.DROP
 
     @property
     def ending(self) -> Then:
@@ -260,7 +260,7 @@ class GateWire(Protocol):
         """Add an entry to the link's log."""
 
 
-class Table(Protocol):
+class GatedConversation(Protocol):
     """What a gate needs of its conversation."""
 
     @property
@@ -291,7 +291,7 @@ class PacketGate:
     """The next element of the chain; set by the direction."""
     held_max = HELD_MAX
 
-    def __init__(self, *, stream: Stream, tracker: FrameTracker, table: Table) -> None:
+    def __init__(self, *, stream: Stream, tracker: FrameTracker, table: GatedConversation) -> None:
         self.stream = stream
         self.tracking = True
         """Whether the direction may call `track` and pass the bytes on itself."""
@@ -386,7 +386,7 @@ class PacketGate:
 
     # ----------------------------------------------------------------------------------------- packets
 
-    def _part(self, part: Part) -> None:
+    def _part(self, part: PacketPart) -> None:
         packet = part.packet
         if self._deaf:
             return
@@ -437,7 +437,7 @@ class PacketGate:
 
     # ----------------------------------------------------------------------------------------- acting
 
-    def _act(self, action: Action, packet: Packet, part: Part) -> None:
+    def _act(self, action: Action, packet: Packet, part: PacketPart) -> None:
         data = part.data
         if not action.reached:
             point = action.point(self._position, len(data), ends=part.ends)
@@ -465,17 +465,17 @@ class PacketGate:
         """Start to act."""
         rule, wire = action.rule, self._table.wire
         self._flush()
-        if rule.do is Act.RESET:
+        if rule.do is RuleAction.RESET:
             self._over = True
             self._deed("reset", action)
             wire.reset()
-        elif rule.do is Act.CLOSE:
+        elif rule.do is RuleAction.CLOSE:
             self._over = True
             self._deed("cut", action)
             wire.close()
-        elif rule.do is Act.DROP and rule.byte >= 0:
+        elif rule.do is RuleAction.DROP and rule.byte >= 0:
             self._silence(action)
-        elif rule.do in {Act.HOLD, Act.DELAY}:
+        elif rule.do in {RuleAction.HOLD, RuleAction.DELAY}:
             self._bar(action)
 
     def _silence(self, action: Action) -> None:
@@ -485,7 +485,7 @@ class PacketGate:
         self._then(action.rule.then)
 
     def _bar(self, action: Action) -> None:
-        wire, delays = self._table.wire, action.rule.do is Act.DELAY
+        wire, delays = self._table.wire, action.rule.do is RuleAction.DELAY
 
         def gone(seconds: float, held: int) -> None:
             self._deed("delayed", action, ms=round(seconds * 1000), bytes=held)
@@ -508,11 +508,11 @@ class PacketGate:
         goes_on = action.exchange.command == HANDSHAKE and action.takes and action.whole
         if not goes_on:
             self._action = None
-        if action.rule.do is Act.DROP:
+        if action.rule.do is RuleAction.DROP:
             self._deed("dropped", action, bytes=action.bytes, packets=action.packets)
             if self.stream is Stream.UPSTREAM and action.packet == 1:
                 self._table.forgotten(action.exchange)
-        if action.rule.do is not Act.ERROR:
+        if action.rule.do is not RuleAction.ERROR:
             self._then(action.rule.then)
             return
         self._deed("error", action, code=action.rule.code, bytes=action.bytes, packets=action.packets)

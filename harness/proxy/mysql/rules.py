@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from harness.proxy.mysql.commands import ANSWERLESS, WORDS, Exchange, Kind, plain
+from harness.proxy.mysql.commands import ANSWERLESS, WORDS, Exchange, MessageKind, plain
 from harness.proxy.mysql.frames import framed
 from harness.proxy.toxics.stage import Attributes, Stream
 
@@ -20,9 +20,9 @@ __all__ = [
     "ENDING",
     "ERRORS",
     "ROLLS_BACK",
-    "Act",
     "PacketRule",
     "PacketToxic",
+    "RuleAction",
     "Scope",
     "Then",
     "error_packet",
@@ -62,7 +62,7 @@ def rollback_packet() -> bytes:
     return framed(b"\x03ROLLBACK", sequence=0)
 
 
-class Act(StrEnum):
+class RuleAction(StrEnum):
     """What the rule does at its point."""
 
     DROP = "drop"
@@ -106,7 +106,7 @@ ATTRIBUTES: Final[Attributes] = {
 _CHOICES: Final = {
     "on": sorted(WORDS),
     "per": [scope.value for scope in Scope],
-    "do": [act.value for act in Act],
+    "do": [act.value for act in RuleAction],
     "then": [then.value for then in Then],
 }
 _LEAST: Final = {"nth": 1, "times": 0, "packet": 0, "byte": -1, "ms": 0, "code": 0}
@@ -116,7 +116,7 @@ _LEAST: Final = {"nth": 1, "times": 0, "packet": 0, "byte": -1, "ms": 0, "code":
 class PacketRule:
     """The parsed attributes of a packet toxic."""
 
-    on: Kind
+    on: MessageKind
     statement: str
     """Normalised prefix of the statements to match; empty: any statement."""
     nth: int
@@ -127,14 +127,14 @@ class PacketRule:
     """0: the whole message."""
     byte: int
     """-1: at the packet's beginning."""
-    do: Act
+    do: RuleAction
     ms: int
     code: int
     then: Then
 
     def picks(self, exchange: Exchange) -> bool:
         """Whether the exchange has this kind and its statement this prefix."""
-        if self.on is not Kind.ANY and self.on not in exchange.kinds():
+        if self.on is not MessageKind.ANY and self.on not in exchange.kinds():
             return False
         return not self.statement or exchange.statement().startswith(self.statement)
 
@@ -148,14 +148,14 @@ def rule_of(attributes: Attributes) -> PacketRule:
     words = {name: str(attributes[name]) for name in (*_CHOICES, "statement")}
     numbers = {name: int(attributes[name]) for name in _LEAST}
     return PacketRule(
-        on=Kind(words["on"]),
+        on=MessageKind(words["on"]),
         statement=plain(words["statement"].encode()),
         nth=numbers["nth"],
         per=Scope(words["per"]),
         times=numbers["times"],
         packet=numbers["packet"],
         byte=numbers["byte"],
-        do=Act(words["do"]),
+        do=RuleAction(words["do"]),
         ms=numbers["ms"],
         code=numbers["code"],
         then=Then(words["then"]),
@@ -174,15 +174,15 @@ def refuse(attributes: Attributes) -> str:
 
 
 def _contradiction(rule: PacketRule) -> str:
-    if (rule.do is Act.ERROR) != bool(rule.code):
+    if (rule.do is RuleAction.ERROR) != bool(rule.code):
         return "`code` goes with `do: error`, and `do: error` needs a `code`"
-    if rule.do is Act.ERROR and rule.code not in ERRORS:
+    if rule.do is RuleAction.ERROR and rule.code not in ERRORS:
         return f"`code` must be one of {', '.join(map(str, ERRORS))}, not {rule.code}"
-    if rule.do is Act.ERROR and rule.byte >= 0:
+    if rule.do is RuleAction.ERROR and rule.byte >= 0:
         return "`do: error` replaces whole packets: leave `byte` out"
-    if (rule.do is Act.DELAY) != bool(rule.ms):
+    if (rule.do is RuleAction.DELAY) != bool(rule.ms):
         return "`ms` goes with `do: delay`, and `do: delay` needs an `ms` of at least 1"
-    if rule.do in {Act.RESET, Act.CLOSE} and rule.then is not Then.NONE:
+    if rule.do in {RuleAction.RESET, RuleAction.CLOSE} and rule.then is not Then.NONE:
         return f"`do: {rule.do}` ends the connection itself: leave `then` out"
     return ""
 
@@ -202,7 +202,7 @@ class PacketToxic:
 
     def picks(self, exchange: Exchange) -> bool:
         """Whether it means such messages: no error is an answer to what has none."""
-        unanswerable = self.rule.do is Act.ERROR and exchange.command in ANSWERLESS
+        unanswerable = self.rule.do is RuleAction.ERROR and exchange.command in ANSWERLESS
         return not unanswerable and self.rule.picks(exchange)
 
     def match(self, *, matched_here: int) -> int:

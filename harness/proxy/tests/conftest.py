@@ -13,7 +13,7 @@ from typing import TypeVar
 import pytest
 
 from harness.clock import Deadline, wait_until
-from harness.proxy.deeds import Deed
+from harness.proxy.deeds import ProxyEvent
 from harness.proxy.link import Link
 from harness.proxy.toxic_kinds import TOXIC_KINDS
 from harness.proxy.toxics.stage import Stream, Toxic
@@ -102,7 +102,7 @@ class Stand:
     def remove(self, name: str = "it") -> None:
         self.call(lambda: self.link.remove_toxic(name))
 
-    def deeds(self, did: str) -> list[Deed]:
+    def deeds(self, did: str) -> list[ProxyEvent]:
         page = self.call(lambda: self.link.deeds_after(0))
         return [deed for deed in page.deeds if deed.did == did]
 

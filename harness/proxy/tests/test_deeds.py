@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from harness.proxy import deeds
-from harness.proxy.deeds import DEEDS_MAX, PAGE_MAX, WINDOW_S, DeedLog
+from harness.proxy.deeds import DEEDS_MAX, PAGE_MAX, WINDOW_S, ProxyEventLog
 from reference_impl.mailbox.loops import VirtualLoop, virtual_loop
 
 
@@ -25,7 +25,7 @@ def _pass(loop: VirtualLoop, seconds: float) -> None:
 
 
 def test_the_first_of_a_flood_is_written_at_once_and_the_rest_added_up(loop: VirtualLoop) -> None:
-    log = DeedLog(link="db", loop=loop)
+    log = ProxyEventLog(link="db", loop=loop)
 
     for _ in range(1_000):
         log.note(1, "upstream", "lag", "delayed", bytes=10, ms=5)
@@ -36,7 +36,7 @@ def test_the_first_of_a_flood_is_written_at_once_and_the_rest_added_up(loop: Vir
 
 
 def test_a_flood_makes_a_deed_a_window(loop: VirtualLoop) -> None:
-    log = DeedLog(link="db", loop=loop)
+    log = ProxyEventLog(link="db", loop=loop)
 
     for _ in range(10):
         log.note(1, "upstream", "lag", "delayed", bytes=1)
@@ -49,7 +49,7 @@ def test_a_flood_makes_a_deed_a_window(loop: VirtualLoop) -> None:
 
 
 def test_windows_close_by_themselves(loop: VirtualLoop) -> None:
-    log = DeedLog(link="db", loop=loop, file=(file := io.StringIO()))
+    log = ProxyEventLog(link="db", loop=loop, file=(file := io.StringIO()))
     log.note(1, "upstream", "lag", "delayed", bytes=1)
     log.note(1, "upstream", "lag", "delayed", bytes=2)
 
@@ -61,7 +61,7 @@ def test_windows_close_by_themselves(loop: VirtualLoop) -> None:
 
 
 def test_different_connections_toxics_and_commands_are_not_mixed(loop: VirtualLoop) -> None:
-    log = DeedLog(link="db", loop=loop)
+    log = ProxyEventLog(link="db", loop=loop)
 
     for connection, toxic, command in (
         (1, "a", "query"),
@@ -75,7 +75,7 @@ def test_different_connections_toxics_and_commands_are_not_mixed(loop: VirtualLo
 
 
 def test_a_deed_about_one_match_is_never_added_up(loop: VirtualLoop) -> None:
-    log = DeedLog(link="db", loop=loop)
+    log = ProxyEventLog(link="db", loop=loop)
 
     for match in (1, 2, 3):
         log.note(1, "upstream", "lost", "dropped", bytes=1, match=match)
@@ -84,7 +84,7 @@ def test_a_deed_about_one_match_is_never_added_up(loop: VirtualLoop) -> None:
 
 
 def test_what_was_added_up_comes_before_the_connections_next_deed(loop: VirtualLoop) -> None:
-    log = DeedLog(link="db", loop=loop)
+    log = ProxyEventLog(link="db", loop=loop)
     log.note(1, "upstream", "lag", "delayed", bytes=1)
     log.note(1, "upstream", "lag", "delayed", bytes=2)
 
@@ -97,7 +97,7 @@ def test_the_log_is_bounded_and_counts_what_fell_out(
     loop: VirtualLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(deeds, "DEEDS_MAX", 100)
-    log = DeedLog(link="db", loop=loop)
+    log = ProxyEventLog(link="db", loop=loop)
 
     for number in range(250):
         log.note(number, "", "", "reset")
@@ -109,7 +109,7 @@ def test_the_log_is_bounded_and_counts_what_fell_out(
 
 
 def test_a_page_goes_on_where_the_last_one_ended(loop: VirtualLoop) -> None:
-    log = DeedLog(link="db", loop=loop)
+    log = ProxyEventLog(link="db", loop=loop)
     for number in range(PAGE_MAX + 5):
         log.note(number, "", "", "reset")
 

@@ -8,22 +8,22 @@ it; at a rate of 0 nothing passes and nothing is lost; removal passes everything
 from __future__ import annotations
 
 from harness.proxy.toxics.kind import HELD_MAX, HeldBytes, ToxicKind
-from harness.proxy.toxics.stage import Attributes, Place, Receiver, Timer
+from harness.proxy.toxics.stage import Attributes, Receiver, StagePlace, Timer
 
-__all__ = ["BANDWIDTH", "Bandwidth"]
+__all__ = ["BANDWIDTH", "BandwidthToxic"]
 
 _SLICE_S = 0.02
 """A long chunk is passed on in pieces of this duration."""
 _SHORT_OF_A_BYTE = 1e-9
 
 
-class Bandwidth:
+class BandwidthToxic:
     """A queue of bytes and the time up to which the rate is used up."""
 
     next: Receiver
     held_max = HELD_MAX
 
-    def __init__(self, place: Place, attributes: Attributes) -> None:
+    def __init__(self, place: StagePlace, attributes: Attributes) -> None:
         self._place = place
         self._line: HeldBytes[None] = HeldBytes()
         self._used_until = place.now()
@@ -111,4 +111,4 @@ def _refuse(attributes: Attributes) -> str:
     return "rate must not be negative" if int(attributes["rate"]) < 0 else ""
 
 
-BANDWIDTH = ToxicKind(name="bandwidth", attributes={"rate": 0}, refuse=_refuse, stage=Bandwidth)
+BANDWIDTH = ToxicKind(name="bandwidth", attributes={"rate": 0}, refuse=_refuse, stage=BandwidthToxic)

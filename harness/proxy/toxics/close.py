@@ -9,19 +9,19 @@ act; Toxiproxy's counts from each chunk. Removing it closes the connections that
 from __future__ import annotations
 
 from harness.proxy.toxics.kind import ToxicKind
-from harness.proxy.toxics.stage import Attributes, Place, Receiver, Timer
+from harness.proxy.toxics.stage import Attributes, Receiver, StagePlace, Timer
 
-__all__ = ["RESET_PEER", "SLOW_CLOSE", "TIMEOUT", "ResetPeer", "SlowClose", "Timeout"]
+__all__ = ["RESET_PEER", "SLOW_CLOSE", "TIMEOUT", "ResetPeerToxic", "SlowCloseToxic", "TimeoutToxic"]
 
 
-class SlowClose:
+class SlowCloseToxic:
     """Holds the FIN of a direction."""
 
     next: Receiver
     held = 0
     held_max = 1
 
-    def __init__(self, place: Place, attributes: Attributes) -> None:
+    def __init__(self, place: StagePlace, attributes: Attributes) -> None:
         self._place = place
         self._came: float | None = None
         self._timer: Timer | None = None
@@ -60,17 +60,17 @@ class SlowClose:
             self.next.eof()
 
 
-SLOW_CLOSE = ToxicKind(name="slow_close", attributes={"delay": 0}, stage=SlowClose)
+SLOW_CLOSE = ToxicKind(name="slow_close", attributes={"delay": 0}, stage=SlowCloseToxic)
 
 
-class ResetPeer:
+class ResetPeerToxic:
     """Waits for the first bytes or FIN, then for its timeout."""
 
     next: Receiver
     held = 0
     held_max = 1
 
-    def __init__(self, place: Place, attributes: Attributes) -> None:
+    def __init__(self, place: StagePlace, attributes: Attributes) -> None:
         self._place = place
         self._came: float | None = None
         self._fin = False
@@ -119,17 +119,17 @@ class ResetPeer:
         self._place.wire.reset()
 
 
-RESET_PEER = ToxicKind(name="reset_peer", attributes={"timeout": 0}, stage=ResetPeer)
+RESET_PEER = ToxicKind(name="reset_peer", attributes={"timeout": 0}, stage=ResetPeerToxic)
 
 
-class Timeout:
+class TimeoutToxic:
     """Swallows all bytes until its timer closes the connection."""
 
     next: Receiver
     held = 0
     held_max = 1
 
-    def __init__(self, place: Place, attributes: Attributes) -> None:
+    def __init__(self, place: StagePlace, attributes: Attributes) -> None:
         self._place = place
         self._timer: Timer | None = None
         self._timeout_ms = 0
@@ -171,4 +171,4 @@ class Timeout:
             self.next.eof()
 
 
-TIMEOUT = ToxicKind(name="timeout", attributes={"timeout": 0}, stage=Timeout)
+TIMEOUT = ToxicKind(name="timeout", attributes={"timeout": 0}, stage=TimeoutToxic)

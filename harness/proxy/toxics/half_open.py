@@ -8,19 +8,19 @@ swallowed.
 from __future__ import annotations
 
 from harness.proxy.toxics.kind import ToxicKind
-from harness.proxy.toxics.stage import Attributes, Place, Receiver
+from harness.proxy.toxics.stage import Attributes, Receiver, StagePlace
 
-__all__ = ["HALF_OPEN", "HalfOpen"]
+__all__ = ["HALF_OPEN", "HalfOpenToxic"]
 
 
-class HalfOpen:
+class HalfOpenToxic:
     """Swallows everything and remembers whether it did."""
 
     next: Receiver
     held = 0
     held_max = 1
 
-    def __init__(self, place: Place, attributes: Attributes) -> None:
+    def __init__(self, place: StagePlace, attributes: Attributes) -> None:
         del attributes
         self._place = place
         self._acted = False
@@ -47,4 +47,4 @@ class HalfOpen:
         self._place.deed("swallowed", **numbers)
 
 
-HALF_OPEN = ToxicKind(name="half_open", attributes={}, stage=HalfOpen, own=True)
+HALF_OPEN = ToxicKind(name="half_open", attributes={}, stage=HalfOpenToxic, own=True)

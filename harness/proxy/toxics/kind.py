@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from harness.proxy.toxics.stage import Attributes, Place, Receiver, Stage
+from harness.proxy.toxics.stage import Attributes, Receiver, Stage, StagePlace
 
 __all__ = ["HELD_MAX", "HeldBytes", "ToxicKind", "nothing_refused"]
 
@@ -30,7 +30,7 @@ class ToxicKind:
     """Default by name, in the order in which they are listed; the default's type is the attribute's type."""
     refuse: Callable[[Attributes], str] = nothing_refused
     """Returns why these attributes are invalid (one sentence), or an empty text."""
-    stage: Callable[[Place, Attributes], Stage] | None
+    stage: Callable[[StagePlace, Attributes], Stage] | None
     """Creates the stage of a connection; None where the link or the packet gate implements the toxic."""
     own: bool = False
     """Whether it is ours and unknown to Toxiproxy."""

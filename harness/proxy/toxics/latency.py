@@ -7,18 +7,18 @@ overtake each other, and removal passes everything held at once, in order.
 from __future__ import annotations
 
 from harness.proxy.toxics.kind import HELD_MAX, HeldBytes, ToxicKind
-from harness.proxy.toxics.stage import Attributes, Place, Receiver, Timer
+from harness.proxy.toxics.stage import Attributes, Receiver, StagePlace, Timer
 
-__all__ = ["LATENCY", "Latency"]
+__all__ = ["LATENCY", "LatencyToxic"]
 
 
-class Latency:
+class LatencyToxic:
     """A queue of chunks, each with the time at which it is due."""
 
     next: Receiver
     held_max = HELD_MAX
 
-    def __init__(self, place: Place, attributes: Attributes) -> None:
+    def __init__(self, place: StagePlace, attributes: Attributes) -> None:
         self._place = place
         self._line: HeldBytes[float] = HeldBytes()
         self._last_due = 0.0
@@ -77,4 +77,4 @@ class Latency:
         self._place.eased()
 
 
-LATENCY = ToxicKind(name="latency", attributes={"latency": 0, "jitter": 0}, stage=Latency)
+LATENCY = ToxicKind(name="latency", attributes={"latency": 0, "jitter": 0}, stage=LatencyToxic)

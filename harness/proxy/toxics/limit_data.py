@@ -7,19 +7,19 @@ is closed; if the limit is lowered below the count, the next bytes close it.
 from __future__ import annotations
 
 from harness.proxy.toxics.kind import ToxicKind
-from harness.proxy.toxics.stage import Attributes, Place, Receiver
+from harness.proxy.toxics.stage import Attributes, Receiver, StagePlace
 
-__all__ = ["LIMIT_DATA", "LimitData"]
+__all__ = ["LIMIT_DATA", "LimitDataToxic"]
 
 
-class LimitData:
+class LimitDataToxic:
     """Counts the bytes that passed."""
 
     next: Receiver
     held = 0
     held_max = 1
 
-    def __init__(self, place: Place, attributes: Attributes) -> None:
+    def __init__(self, place: StagePlace, attributes: Attributes) -> None:
         self._place = place
         self._passed = 0
         self._over = False
@@ -53,4 +53,4 @@ class LimitData:
         """Holds nothing; a connection over the limit is already closing."""
 
 
-LIMIT_DATA = ToxicKind(name="limit_data", attributes={"bytes": 0}, stage=LimitData)
+LIMIT_DATA = ToxicKind(name="limit_data", attributes={"bytes": 0}, stage=LimitDataToxic)

@@ -10,16 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.proxy.toxics.kind import HELD_MAX, HeldBytes, ToxicKind
-from harness.proxy.toxics.stage import Attributes, Place, Receiver, Timer
+from harness.proxy.toxics.stage import Attributes, Receiver, StagePlace, Timer
 
-__all__ = ["SLICER", "Slicer"]
+__all__ = ["SLICER", "SlicerToxic"]
 
 _PIECES_MAX = 256
 """Pieces of one turn, before other connections are served."""
 
 
 @dataclass(slots=True, kw_only=True)
-class _Cut:
+class _SlicedTurn:
     """The pieces of one turn. Mutable: counts them."""
 
     bytes: int = 0
@@ -28,13 +28,13 @@ class _Cut:
     tail_bytes: int = 0
 
 
-class Slicer:
+class SlicerToxic:
     """A queue of bytes and the time at which the next piece may leave."""
 
     next: Receiver
     held_max = HELD_MAX
 
-    def __init__(self, place: Place, attributes: Attributes) -> None:
+    def __init__(self, place: StagePlace, attributes: Attributes) -> None:
         self._place = place
         self._line: HeldBytes[None] = HeldBytes()
         self._free_at = place.now()
@@ -79,7 +79,7 @@ class Slicer:
         """Pass every piece that is due; after a late wake-up these are several."""
         self._timer = None
         now = self._place.now()
-        cut = _Cut()
+        cut = _SlicedTurn()
         while self._line and self._free_at <= now and cut.pieces < _PIECES_MAX:
             self._free_at += self._pause_s
             self.next.data(self._piece(cut))
@@ -91,7 +91,7 @@ class Slicer:
             self._timer = self._place.later(self._free_at - now, self._pass)
         self._place.eased()
 
-    def _piece(self, cut: _Cut) -> bytes:
+    def _piece(self, cut: _SlicedTurn) -> bytes:
         length = self._length()
         is_tail = length > self._line.first_length
         piece = self._line.split(length)
@@ -102,7 +102,7 @@ class Slicer:
             cut.tail_bytes += len(piece)
         return piece
 
-    def _log(self, cut: _Cut, now: float) -> None:
+    def _log(self, cut: _SlicedTurn, now: float) -> None:
         """Log the pieces and the time since the previous one."""
         before, self._last_at = self._last_at, now
         gaps = cut.pieces - (before is None)
@@ -131,5 +131,5 @@ SLICER = ToxicKind(
     name="slicer",
     attributes={"average_size": 0, "size_variation": 0, "delay": 0},
     refuse=_refuse,
-    stage=Slicer,
+    stage=SlicerToxic,
 )

@@ -2,8 +2,8 @@
 
 Answers to Toxiproxy's toxic `Pipe`, without a goroutine for each: a stage is called with what arrives and pushes what
 it lets through to the next stage, now or later. Invariants: bytes leave a stage in the order in which they came; a
-stage never blocks: it holds bytes, reports how many (`held`), and asks its `Place` for a timer. `Toxic` is the setting
-that the control interface made.
+stage never blocks: it holds bytes, reports how many (`held`), and asks its `StagePlace` for a timer. `Toxic`
+is the setting that the control interface made.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Protocol
 
 from harness.choices import Choices
 
-__all__ = ["Attributes", "Gate", "Place", "Receiver", "Stage", "Stream", "Timer", "Toxic", "Wire"]
+__all__ = ["Attributes", "Gate", "Receiver", "Stage", "StagePlace", "Stream", "Timer", "Toxic", "Wire"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +122,7 @@ class Wire(Protocol):
         """FIN to both ends after this direction's FIN and everything before it have passed all stages."""
 
 
-class Place(Protocol):
+class StagePlace(Protocol):
     """The surroundings of a stage: its connection, direction, random choices, timers and log."""
 
     @property

@@ -16,7 +16,13 @@ from harness.database import subtask_writer
 from harness.database.endpoint import QUERY
 from harness.simulation.controls import control_of, executor_of
 from harness.simulation.hub import Hub
-from harness.simulation.server import ConnectRefused, Reply, Session, SimulatedServer, UnknownStatement
+from harness.simulation.server import (
+    ConnectRefused,
+    Reply,
+    SimulatedServer,
+    SimulatedSession,
+    UnknownStatement,
+)
 from harness.simulation.statements import STATEMENTS
 from harness.simulation.tables import Customers, Effects, Tables
 from harness.simulation.tests.scripts import KEYED_SCRIPTS, SCRIPTS
@@ -42,10 +48,10 @@ class Rig:
         )
         self.answers: list[tuple[int, str, Reply]] = []
 
-    def _committed(self, session: Session, effects: Effects) -> None:
+    def _committed(self, session: SimulatedSession, effects: Effects) -> None:
         self.commits.append((session.number, effects))
 
-    def session(self, **kind: bool) -> Session:
+    def session(self, **kind: bool) -> SimulatedSession:
         """One that has AUTOCOMMIT = 0, but for a lookup's."""
         session = self.server.open_session(**kind)
         if not session.is_lookups:
@@ -55,7 +61,7 @@ class Rig:
     def done(self, name: str) -> Callable[[Reply], None]:
         return lambda reply: self.answers.append((self.hub.now_ms, name, reply))
 
-    def ask(self, session: Session, sql: str, args: Any = ()) -> Reply | None:
+    def ask(self, session: SimulatedSession, sql: str, args: Any = ()) -> Reply | None:
         """The answer, if it is given at once."""
         given: list[Reply] = []
         session.execute(sql, args, given.append)

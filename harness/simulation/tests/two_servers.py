@@ -18,7 +18,7 @@ from harness.choices import Draw
 from harness.database.endpoint import Endpoint, connect
 from harness.simulation.controls import executor_of
 from harness.simulation.hub import Actor, Hub
-from harness.simulation.server import Reply, Session, SimulatedServer
+from harness.simulation.server import Reply, SimulatedServer, SimulatedSession
 from harness.simulation.tables import Customers, Effects, Tables
 
 __all__ = ["ROWS", "SUBTASKS", "Answer", "Ask", "End", "Step", "on_real", "on_simulated", "set_up"]
@@ -125,7 +125,7 @@ def on_simulated(script: Sequence[Step], *, keyed: bool) -> list[Any]:
     return play.told
 
 
-def _nobody_listens(session: Session, effects: Effects) -> None:
+def _nobody_listens(session: SimulatedSession, effects: Effects) -> None:
     del session, effects
 
 

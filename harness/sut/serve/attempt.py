@@ -21,7 +21,7 @@ from reference_impl.mailbox.loops import VirtualLoop
 from reference_impl.mailbox.mailbox import MIN_PRIORITY, Mailbox, MailboxExecutor
 from reference_impl.mailbox.timers import Timers
 
-__all__ = ["Attempt", "Phase", "Unwound"]
+__all__ = ["AttemptPhase", "CommandedAttempt", "Unwound"]
 
 _PRIORITY = 0
 """The operator's position in its chain; there is only one operator."""
@@ -29,7 +29,7 @@ _PRIORITY = 0
 Event = dict[str, Any]
 
 
-class Phase(Enum):
+class AttemptPhase(Enum):
     """The state of the attempt, which decides what commands it accepts."""
 
     OPEN = "open"
@@ -43,7 +43,7 @@ class Unwound(Exception):
     """Internal: the attempt is over, so calls that wait inside the operator are unwound."""
 
 
-class Attempt:
+class CommandedAttempt:
     """An operator that is driven by commands. Mutable."""
 
     def __init__(
@@ -55,7 +55,7 @@ class Attempt:
         write: Callable[[Event], None],
         next_command: Callable[[], None],
     ) -> None:
-        self.phase = Phase.OPEN
+        self.phase = AttemptPhase.OPEN
         self.holding = False
         """Whether the present command has `hold`, so that no mail runs."""
         self._write_event = write
@@ -119,14 +119,14 @@ class Attempt:
     def snapshot(self, number: int) -> None:
         """Takes a snapshot; while an element waits or the operator drains, directly after that."""
         self._due_snapshots.append(number)
-        if self.phase in {Phase.OPEN, Phase.ENDED}:
+        if self.phase in {AttemptPhase.OPEN, AttemptPhase.ENDED}:
             self._take_due_snapshots()
 
     def end_input(self) -> None:
         """Drains the operator and writes `ended`."""
-        self.phase = Phase.DRAINING
+        self.phase = AttemptPhase.DRAINING
         self._operator.end_input()
-        self.phase = Phase.ENDED
+        self.phase = AttemptPhase.ENDED
         self._write({"ev": "ended"})
         self._take_due_snapshots()
 
@@ -176,7 +176,7 @@ class Attempt:
                 mail.action()
                 return
             if self.holding or not self._step_time():
-                if self.phase is Phase.ADMITTING and not self._blocked:
+                if self.phase is AttemptPhase.ADMITTING and not self._blocked:
                     self._blocked = True
                     self._write({"ev": "blocked"})
                 self._next_command()
@@ -194,10 +194,10 @@ class Attempt:
         return True
 
     def _admit(self, admit: Callable[[], None]) -> None:
-        self.phase = Phase.ADMITTING
+        self.phase = AttemptPhase.ADMITTING
         admit()
         self._raise_if_failed()
-        self.phase = Phase.OPEN
+        self.phase = AttemptPhase.OPEN
         if self._blocked:
             self._blocked = False
             self._write({"ev": "unblocked"})
@@ -226,22 +226,22 @@ class Attempt:
 
     def _write(self, event: Event) -> None:
         """Writes an event, unless the attempt has failed."""
-        if self.phase is not Phase.FAILED:
+        if self.phase is not AttemptPhase.FAILED:
             self._write_event(event)
 
     def _fail(self, error: BaseException) -> None:
         """Called by the operator when it fails the task."""
-        if self.phase is Phase.FAILED:
+        if self.phase is AttemptPhase.FAILED:
             return
         self._write({"ev": "failed", "error": _kind(error), "message": _in_words(error)})
-        self.phase = Phase.FAILED
+        self.phase = AttemptPhase.FAILED
 
     def failed_with(self, error: Exception) -> None:
         """Fails the task because a mail or the operator raised `error`."""
         self._fail(error)
 
     def _raise_if_failed(self) -> None:
-        if self.phase is Phase.FAILED:
+        if self.phase is AttemptPhase.FAILED:
             raise Unwound
 
 
@@ -250,7 +250,7 @@ class _CommandedExecutor(MailboxExecutor):
 
     __slots__ = ("_at_least", "_attempt")
 
-    def __init__(self, mailbox: Mailbox, priority: int, attempt: Attempt) -> None:
+    def __init__(self, mailbox: Mailbox, priority: int, attempt: CommandedAttempt) -> None:
         super().__init__(mailbox, priority)
         self._attempt = attempt
         self._at_least = priority

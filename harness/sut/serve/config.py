@@ -25,10 +25,10 @@ from reference_impl.operator.retry import (
 
 __all__ = [
     "Code",
-    "Fields",
+    "CommandFields",
+    "CommandRefused",
     "OnTimeout",
     "OperatorConfig",
-    "Refusal",
     "a_bool",
     "a_list",
     "a_text",
@@ -51,7 +51,7 @@ class Code(StrEnum):
     UNKNOWN_CALL = "unknown-call"
 
 
-class Refusal(Exception):
+class CommandRefused(Exception):
     """The command is answered with an error and not performed."""
 
     def __init__(self, code: Code, message: str) -> None:
@@ -64,7 +64,7 @@ _SHOWN_MAX = 60
 """How many characters of a wrong value an error shows."""
 
 
-class Fields:
+class CommandFields:
     """The fields of one object. Mutable: taken fields are removed."""
 
     def __init__(self, where: str, fields: Mapping[str, Any]) -> None:
@@ -74,7 +74,7 @@ class Fields:
     def take(self, name: str, check: Callable[[str, Any], _T]) -> _T:
         """The value of a required field."""
         if name not in self._left:
-            raise Refusal(Code.BAD_ARGUMENT, f"{self._where} lacks the field {name!r}")
+            raise CommandRefused(Code.BAD_ARGUMENT, f"{self._where} lacks the field {name!r}")
         return check(f"{self._where}: {name}", self._left.pop(name))
 
     def take_or(self, name: str, default: _T, check: Callable[[str, Any], _T]) -> _T:
@@ -84,7 +84,7 @@ class Fields:
     def end(self) -> None:
         """Refuses fields that were not taken."""
         for name in self._left:
-            raise Refusal(Code.BAD_ARGUMENT, f"{self._where} has no field {name!r}")
+            raise CommandRefused(Code.BAD_ARGUMENT, f"{self._where} has no field {name!r}")
 
 
 def anything(where: str, value: Any) -> Any:
@@ -144,11 +144,11 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def _wrong(where: str, wanted: str, value: Any) -> Refusal:
+def _wrong(where: str, wanted: str, value: Any) -> CommandRefused:
     shown = repr(value)
     if len(shown) > _SHOWN_MAX:
         shown = shown[:_SHOWN_MAX] + "..."
-    return Refusal(Code.BAD_ARGUMENT, f"{where} must be {wanted}, not {shown}")
+    return CommandRefused(Code.BAD_ARGUMENT, f"{where} must be {wanted}, not {shown}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,8 +175,8 @@ class OperatorConfig:
 
 
 def operator_config(raw: Any, abilities: Sequence[str]) -> OperatorConfig:
-    """Checks `raw`; raises a `Refusal` that names the wrong field."""
-    fields = Fields("config", _object("config", raw))
+    """Checks `raw`; raises a `CommandRefused` that names the wrong field."""
+    fields = CommandFields("config", _object("config", raw))
     config = OperatorConfig(
         mode=_mode(fields.take("mode", one_of("ordered", "unordered"))),
         capacity=fields.take("capacity", a_whole(at_least=1)),
@@ -188,7 +188,7 @@ def operator_config(raw: Any, abilities: Sequence[str]) -> OperatorConfig:
     )
     fields.end()
     if config.retry is not NO_RETRY and config.timeout_ms == 0:
-        raise Refusal(Code.BAD_ARGUMENT, "config: retry needs a timeout_ms above 0")
+        raise CommandRefused(Code.BAD_ARGUMENT, "config: retry needs a timeout_ms above 0")
     _require_claimed(config, abilities)
     return config
 
@@ -199,7 +199,7 @@ def _require_claimed(config: OperatorConfig, abilities: Sequence[str]) -> None:
     needed += ["flink-profile"] * (config.profile == "flink")
     for ability in needed:
         if ability not in abilities:
-            raise Refusal(
+            raise CommandRefused(
                 Code.UNSUPPORTED, f"config: {ability!r} is not among the abilities of this operator"
             )
 
@@ -212,7 +212,7 @@ def _on_timeout(where: str, raw: Any) -> OnTimeout:
     if isinstance(raw, str):
         word = one_of("fail", "nothing")(where, raw)
         return OnTimeout(kind="fail" if word == "fail" else "nothing")
-    fields = Fields(where, _object(where, raw))
+    fields = CommandFields(where, _object(where, raw))
     if isinstance(raw, dict) and "throw" in raw:
         answer = OnTimeout(kind="throw", text=fields.take("throw", a_text))
     else:
@@ -224,7 +224,7 @@ def _on_timeout(where: str, raw: Any) -> OnTimeout:
 def _retry(where: str, raw: Any) -> RetryStrategy:
     if raw is None:
         return NO_RETRY
-    fields = Fields(where, _object(where, raw))
+    fields = CommandFields(where, _object(where, raw))
     strategy = fields.take("strategy", one_of("fixed", "exponential"))
     judged = fields.take("on", _on)
     predicates: dict[str, Any] = {
@@ -251,18 +251,18 @@ def _retry(where: str, raw: Any) -> RetryStrategy:
 def _on(where: str, raw: Any) -> list[str]:
     words = [one_of("empty", "error")(where, word) for word in a_list(where, raw)]
     if not words or len(set(words)) != len(words):
-        raise Refusal(Code.BAD_ARGUMENT, f"{where} must hold 'empty', 'error' or both, once each")
+        raise CommandRefused(Code.BAD_ARGUMENT, f"{where} must hold 'empty', 'error' or both, once each")
     return words
 
 
 def _multiplier(where: str, raw: Any) -> float:
     if type(raw) not in {int, float} or not raw > 0:
-        raise Refusal(Code.BAD_ARGUMENT, f"{where} must be a number above 0")
+        raise CommandRefused(Code.BAD_ARGUMENT, f"{where} must be a number above 0")
     number: float = raw
     return number
 
 
 def _object(where: str, raw: Any) -> dict[str, Any]:
     if not isinstance(raw, dict):
-        raise Refusal(Code.BAD_ARGUMENT, f"{where} must be an object")
+        raise CommandRefused(Code.BAD_ARGUMENT, f"{where} must be an object")
     return raw

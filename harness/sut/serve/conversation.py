@@ -11,11 +11,11 @@ from functools import partial
 from typing import Any
 
 from harness.runs.versions import VERSION
-from harness.sut.serve.attempt import Attempt, Phase, Unwound
+from harness.sut.serve.attempt import AttemptPhase, CommandedAttempt, Unwound
 from harness.sut.serve.config import (
     Code,
-    Fields,
-    Refusal,
+    CommandFields,
+    CommandRefused,
     a_bool,
     a_list,
     a_text,
@@ -36,11 +36,11 @@ PROTOCOL = 1
 _FEEDS = frozenset({"element", "watermark", "status", "marker", "end_input"})
 _ALWAYS = frozenset({"complete", "fail", "advance", "snapshot", "stats", "close"})
 _TAKEN = {
-    Phase.OPEN: _FEEDS | _ALWAYS | {"notify"},
-    Phase.ADMITTING: _ALWAYS,
-    Phase.DRAINING: _ALWAYS,
-    Phase.ENDED: _ALWAYS | {"notify"},
-    Phase.FAILED: frozenset({"stats", "close"}),
+    AttemptPhase.OPEN: _FEEDS | _ALWAYS | {"notify"},
+    AttemptPhase.ADMITTING: _ALWAYS,
+    AttemptPhase.DRAINING: _ALWAYS,
+    AttemptPhase.ENDED: _ALWAYS | {"notify"},
+    AttemptPhase.FAILED: frozenset({"stats", "close"}),
 }
 """The commands that each phase of an attempt accepts."""
 _ABILITY = {"snapshot": "snapshot", "notify": "snapshot", "status": "status", "marker": "marker"}
@@ -67,7 +67,7 @@ class _Conversation:
         self._read = read
         self._write_line = write
         self._greeted = False
-        self._attempt: Attempt | None = None
+        self._attempt: CommandedAttempt | None = None
         self._closing = False
 
     def run(self) -> None:
@@ -112,7 +112,7 @@ class _Conversation:
                 raise _EndOfConversation
             try:
                 self._perform(object_of(line))
-            except Refusal as refusal:
+            except CommandRefused as refusal:
                 self._write({"ev": "error", "error": refusal.code.value, "message": str(refusal)})
                 self._write_line(_QUIET)
             else:
@@ -121,12 +121,12 @@ class _Conversation:
     def _perform(self, raw: dict[str, Any]) -> None:
         command = raw.pop("cmd", None)
         if not isinstance(command, str) or command not in COMMANDS:
-            raise Refusal(Code.UNKNOWN_COMMAND, f"there is no command {str(command)[:60]!r}")
+            raise CommandRefused(Code.UNKNOWN_COMMAND, f"there is no command {str(command)[:60]!r}")
         self._require_state(command)
         needed = _ABILITY.get(command)
         if needed is not None and needed not in self._system.abilities:
-            raise Refusal(Code.UNSUPPORTED, f"{command!r} is not among the abilities of this operator")
-        fields = Fields(command, raw)
+            raise CommandRefused(Code.UNSUPPORTED, f"{command!r} is not among the abilities of this operator")
+        fields = CommandFields(command, raw)
         hold = fields.take_or("hold", default=False, check=a_bool)
         if self._attempt is None:
             self._begin(command, fields, hold=hold)
@@ -141,9 +141,9 @@ class _Conversation:
         else:
             taken, when = _TAKEN[self._attempt.phase], f"while the operator is {self._attempt.phase.value}"
         if command not in taken:
-            raise Refusal(Code.BAD_STATE, f"{command!r} is out of order {when}")
+            raise CommandRefused(Code.BAD_STATE, f"{command!r} is out of order {when}")
 
-    def _begin(self, command: str, fields: Fields, *, hold: bool) -> None:
+    def _begin(self, command: str, fields: CommandFields, *, hold: bool) -> None:
         if command == "hello":
             self._greet(fields)
             return
@@ -151,17 +151,17 @@ class _Conversation:
         now_ms = fields.take("now", _WHOLE)
         restored = elements_of(fields.take("restore", anything))
         fields.end()
-        self._attempt = Attempt(
+        self._attempt = CommandedAttempt(
             self._system, config, now_ms=now_ms, write=self._write, next_command=self._next_command
         )
         self._attempt.holding = hold
         self._attempt.replay(restored)
 
-    def _greet(self, fields: Fields) -> None:
+    def _greet(self, fields: CommandFields) -> None:
         protocol = fields.take("protocol", _WHOLE)
         fields.end()
         if protocol != PROTOCOL:
-            raise Refusal(Code.UNSUPPORTED, f"this program speaks protocol {PROTOCOL}, not {protocol}")
+            raise CommandRefused(Code.UNSUPPORTED, f"this program speaks protocol {PROTOCOL}, not {protocol}")
         self._greeted = True
         self._write(
             {
@@ -173,13 +173,15 @@ class _Conversation:
             }
         )
 
-    def _drive(self, attempt: Attempt, command: str, fields: Fields, *, hold: bool) -> None:
+    def _drive(self, attempt: CommandedAttempt, command: str, fields: CommandFields, *, hold: bool) -> None:
         act = self._understand(attempt, command, fields)
         fields.end()
         attempt.holding = hold
         act()
 
-    def _understand(self, attempt: Attempt, command: str, fields: Fields) -> Callable[[], None]:
+    def _understand(
+        self, attempt: CommandedAttempt, command: str, fields: CommandFields
+    ) -> Callable[[], None]:
         """Checks a command and returns its act, which has not run yet."""
         match command:
             case "element" | "watermark" | "status" | "marker":
@@ -206,7 +208,7 @@ class _Conversation:
         self._write_line(written(event))
 
 
-def _element(command: str, fields: Fields) -> OperatorInput:
+def _element(command: str, fields: CommandFields) -> OperatorInput:
     match command:
         case "element":
             value, ts = fields.take("value", anything), fields.take("ts", a_whole(or_null=True))
@@ -219,7 +221,7 @@ def _element(command: str, fields: Fields) -> OperatorInput:
             return LatencyMarker(id=fields.take("id", _WHOLE))
 
 
-def _outcome(attempt: Attempt, command: str, fields: Fields) -> Callable[[], None]:
+def _outcome(attempt: CommandedAttempt, command: str, fields: CommandFields) -> Callable[[], None]:
     call = fields.take("call", _WHOLE)
     if command == "complete":
         act = partial(attempt.complete, call, fields.take("results", a_list))

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from harness.history.strict_json import Loose, strictly
-from harness.sut.serve.config import Code, Refusal
+from harness.sut.serve.config import Code, CommandRefused
 
 __all__ = ["CHUNK", "LINE_MAX", "Lines", "object_of", "written"]
 
@@ -65,16 +65,16 @@ class Lines:
 
 
 def object_of(line: bytes) -> dict[str, Any]:
-    """The JSON object in a line; raises a `Refusal`."""
+    """The JSON object in a line; raises a `CommandRefused`."""
     if len(line) > LINE_MAX:
-        raise Refusal(Code.NOT_JSON, f"the line is longer than {LINE_MAX} bytes")
+        raise CommandRefused(Code.NOT_JSON, f"the line is longer than {LINE_MAX} bytes")
     value = strictly(line.strip(), any_length=False)
     if isinstance(value, Loose):
-        raise Refusal(Code.NOT_JSON, value.say)
+        raise CommandRefused(Code.NOT_JSON, value.say)
     if not isinstance(value, dict):
-        raise Refusal(Code.NOT_JSON, f"the line is JSON, but a {type(value).__name__} and no object")
+        raise CommandRefused(Code.NOT_JSON, f"the line is JSON, but a {type(value).__name__} and no object")
     if _MAY_BE_INFINITE(line) and any(_infinities(value)):
-        raise Refusal(Code.BAD_ARGUMENT, "a number is too large for 64-bit floating point")
+        raise CommandRefused(Code.BAD_ARGUMENT, "a number is too large for 64-bit floating point")
     return value
 
 

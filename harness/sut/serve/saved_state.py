@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from harness.sut.serve.config import Code, Fields, Refusal, a_bool, a_list, a_whole, anything
+from harness.sut.serve.config import Code, CommandFields, CommandRefused, a_bool, a_list, a_whole, anything
 from reference_impl.elements import QueueElement, Record, Watermark, WatermarkStatus
 
 __all__ = ["elements_of", "shown"]
@@ -35,17 +35,17 @@ def elements_of(state: Any) -> Sequence[QueueElement]:
     if state is None:
         return ()
     if not isinstance(state, dict):
-        raise Refusal(
+        raise CommandRefused(
             Code.BAD_ARGUMENT, "restore must be a state that a snapshot of this program gave, or null"
         )
-    fields = Fields("restore", state)
+    fields = CommandFields("restore", state)
     elements = fields.take("elements", a_list)
     fields.end()
     return [_element(element) for element in elements]
 
 
 def _element(raw: Any) -> QueueElement:
-    fields = Fields("restore: an element", raw if isinstance(raw, dict) else {})
+    fields = CommandFields("restore: an element", raw if isinstance(raw, dict) else {})
     element: QueueElement
     if isinstance(raw, dict) and "watermark" in raw:
         element = Watermark(timestamp=fields.take("watermark", a_whole()))

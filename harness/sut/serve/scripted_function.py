@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from harness.sut.serve.config import Code, OperatorConfig, Refusal, canonical
+from harness.sut.serve.config import Code, CommandRefused, OperatorConfig, canonical
 from reference_impl.elements import Record
 from reference_impl.errors import CallTimedOut
 from reference_impl.operator.functions import AsyncFunction
@@ -27,7 +27,7 @@ class CallFailed(Exception):
     """The error of a call that a command failed."""
 
 
-class _Call(Struct, eq=False):
+class _OpenCall(Struct, eq=False):
     handle: ResultHandle
     ended: bool = False
 
@@ -38,7 +38,7 @@ class ScriptedFunction(AsyncFunction):
     def __init__(self, config: OperatorConfig, write: Callable[[dict[str, Any]], None]) -> None:
         self._config = config
         self._write = write
-        self._calls: dict[int, _Call] = {}
+        self._calls: dict[int, _OpenCall] = {}
         self._count = 0
         self._attempt = 1
         self._forget_at = _FINISHED_MAX
@@ -58,7 +58,7 @@ class ScriptedFunction(AsyncFunction):
 
     def invoke(self, value: Any, handle: ResultHandle) -> None:
         self._count += 1
-        self._calls[self._count] = _Call(handle)
+        self._calls[self._count] = _OpenCall(handle)
         if len(self._calls) > self._forget_at:
             self._forget_finished()
         self._write({"ev": "call", "call": self._count, "value": value, "attempt": self._attempt})
@@ -96,11 +96,11 @@ class ScriptedFunction(AsyncFunction):
     def require(self, number: int) -> None:
         """Refuses a call number that was never used."""
         if not 1 <= number <= self._count:
-            raise Refusal(
+            raise CommandRefused(
                 Code.UNKNOWN_CALL, f"there has been no call {number}; the last one is {self._count}"
             )
 
-    def _call(self, number: int) -> _Call | None:
+    def _call(self, number: int) -> _OpenCall | None:
         self.require(number)
         return self._calls.get(number)
 

@@ -21,14 +21,14 @@ from harness.world.server_program import ServerProgram, find_server
 from harness.world.settings import WorldSettings
 from harness.world.unpacked_server import unpack_clock, unpack_server
 
-__all__ = ["Provision", "Step", "provide_local_world", "provisioning", "timed_step"]
+__all__ = ["Provision", "ProvisionStep", "provide_local_world", "provisioning", "timed_step"]
 
 Say = Callable[[str], None]
 """Gets sentences about the progress."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class ProvisionStep:
     """One thing that a world needs, and what was done for it."""
 
     thing: str
@@ -61,7 +61,7 @@ def provisioning(settings: WorldSettings, *, rebuild: bool, say: Say) -> Iterato
         ledger.close(sweep_run)
 
 
-def provide_local_world(task: Provision, *, toxiproxy: bool = True) -> Iterator[Step]:
+def provide_local_world(task: Provision, *, toxiproxy: bool = True) -> Iterator[ProvisionStep]:
     """A server, Toxiproxy (unless False), a prepared data folder and a clock that can be shifted."""
     begun_us = monotonic_us()
     server, outcome = _server(task)
@@ -126,6 +126,6 @@ def _clock(task: Provision) -> str:
     return f"{found}, already there"
 
 
-def timed_step(thing: str, outcome: str, begun_us: int) -> Step:
+def timed_step(thing: str, outcome: str, begun_us: int) -> ProvisionStep:
     """A step that began at `begun_us` and has ended now."""
-    return Step(thing=thing, outcome=outcome, took_s=(monotonic_us() - begun_us) / 1_000_000)
+    return ProvisionStep(thing=thing, outcome=outcome, took_s=(monotonic_us() - begun_us) / 1_000_000)

@@ -14,12 +14,12 @@ from harness.world.containers.engine import Engine
 from harness.world.containers.images import OFFLINE_MYSQL, OFFLINE_TOXIPROXY, choose_images
 from harness.world.offline_images.build import build_mysql_image, build_toxiproxy_image, is_current
 from harness.world.proxy_program import build_proxy_program, built_proxy_program
-from harness.world.setup.provision import Provision, Step, timed_step
+from harness.world.setup.provision import Provision, ProvisionStep, timed_step
 
 __all__ = ["provide_images", "provide_offline_images"]
 
 
-def provide_images(task: Provision) -> Iterator[Step]:
+def provide_images(task: Provision) -> Iterator[ProvisionStep]:
     """Images for `--world containers`: those that exist, else pulled."""
     begun_us = monotonic_us()
     engine = find_engine(task.settings)
@@ -30,7 +30,7 @@ def provide_images(task: Provision) -> Iterator[Step]:
     yield timed_step("images", f"{images.mysql} and {proxy}; {images.why}", begun_us)
 
 
-def provide_offline_images(task: Provision) -> Iterator[Step]:
+def provide_offline_images(task: Provision) -> Iterator[ProvisionStep]:
     """Build the images from package sources; Toxiproxy's only where Go can build it."""
     begun_us = monotonic_us()
     engine = find_engine(task.settings)

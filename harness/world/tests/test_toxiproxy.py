@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from harness.errors import WorldError
-from harness.faults.real.fault_site import Toxic
+from harness.faults.real.fault_site import ToxicRequest
 from harness.world.toxiproxy import ProxySilent, Toxiproxy
 from harness.world.world import Address
 
-SLOW = Toxic(name="slow", type="latency", stream="downstream", attributes={"latency": 5})
+SLOW = ToxicRequest(name="slow", type="latency", stream="downstream", attributes={"latency": 5})
 
 
 class Stub:
@@ -141,7 +141,7 @@ def test_a_silent_server_is_an_error_within_the_limit_and_unhealthy(proxy: Toxip
 def test_a_call_that_hangs_makes_the_link_anew_with_the_toxics_it_shall_have(
     proxy: Toxiproxy, stub: Stub
 ) -> None:
-    other = Toxic(name="other", type="timeout", stream="upstream", attributes={"timeout": 0})
+    other = ToxicRequest(name="other", type="timeout", stream="upstream", attributes={"timeout": 0})
     proxy.add_toxic("lookups", SLOW)
     proxy.add_toxic("lookups", other)
     stub.asked.clear()

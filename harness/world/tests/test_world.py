@@ -13,14 +13,14 @@ import pytest
 
 from harness.clock import Deadline, monotonic_us, wait_until
 from harness.errors import WorldError
-from harness.faults.real.fault_site import Toxic
+from harness.faults.real.fault_site import ToxicRequest
 from harness.world.proof import ask, open_connection
 from harness.world.toxiproxy import Toxiproxy
 from harness.world.world import DATABASE, LINKS, World
 
 pytestmark = pytest.mark.real
 
-SLOW = Toxic(name="slow", type="latency", stream="downstream", attributes={"latency": 120})
+SLOW = ToxicRequest(name="slow", type="latency", stream="downstream", attributes={"latency": 120})
 
 
 def took_ms(world: World, link: str) -> float:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reference_impl.elements import OperatorInput, QueueElement, Record
-from reference_impl.flip12.buffers import Buffer, Entry, OrderedBuffer, UnorderedBuffer
+from reference_impl.flip12.buffers import Buffer, BufferEntry, OrderedBuffer, UnorderedBuffer
 from reference_impl.operator.queues import ElementQueue, OrderedQueue, UnorderedQueue
 from reference_impl.operator.queues import Entry as QueueEntry
 from reference_impl.tests.rig import quickly, record, shown, watermark
@@ -22,7 +22,7 @@ KINDS: dict[str, tuple[Callable[[int], Buffer], Callable[[int], ElementQueue]]] 
 EACH = pytest.mark.parametrize("kind", [OrderedBuffer, UnorderedBuffer])
 
 
-def complete(buffer: Buffer, entry: Entry) -> None:
+def complete(buffer: Buffer, entry: BufferEntry) -> None:
     entry.results = [entry.element.value] if isinstance(entry.element, Record) else ()
     buffer.entry_completed(entry)
 
@@ -37,10 +37,10 @@ def emit_all(buffer: Buffer) -> list[Any]:
 @EACH
 def test_a_full_buffer_refuses_and_stays_as_it_was_a7_a8(kind: type[OrderedBuffer | UnorderedBuffer]) -> None:
     buffer = kind(2)
-    assert buffer.try_put(Entry(record(1)))
-    assert buffer.try_put(Entry(watermark(1)))
+    assert buffer.try_put(BufferEntry(record(1)))
+    assert buffer.try_put(BufferEntry(watermark(1)))
 
-    assert not buffer.try_put(Entry(record(2)))
+    assert not buffer.try_put(BufferEntry(record(2)))
 
     assert list(buffer) == [record(1), watermark(1)]
 
@@ -49,7 +49,7 @@ def test_a_full_buffer_refuses_and_stays_as_it_was_a7_a8(kind: type[OrderedBuffe
 def test_an_entry_keeps_its_slot_until_all_of_it_is_out_a11(
     kind: type[OrderedBuffer | UnorderedBuffer],
 ) -> None:
-    buffer, entry = kind(1), Entry(record(1))
+    buffer, entry = kind(1), BufferEntry(record(1))
     buffer.try_put(entry)
     complete(buffer, entry)
     sizes: list[int] = []
@@ -61,8 +61,8 @@ def test_an_entry_keeps_its_slot_until_all_of_it_is_out_a11(
 
 def test_a_set_leaves_in_the_order_of_completion_also_if_it_was_not_the_first_then_a21_a23() -> None:
     buffer = UnorderedBuffer(9)
-    entries = {value: Entry(record(value)) for value in (1, 2, 3)}
-    for entry in (entries[1], Entry(watermark(1)), entries[2], entries[3]):
+    entries = {value: BufferEntry(record(value)) for value in (1, 2, 3)}
+    for entry in (entries[1], BufferEntry(watermark(1)), entries[2], entries[3]):
         buffer.try_put(entry)
     complete(buffer, entries[3])
     complete(buffer, entries[2])
@@ -76,7 +76,7 @@ def test_a_set_leaves_in_the_order_of_completion_also_if_it_was_not_the_first_th
 def test_watermarks_alone_pass_an_empty_buffer_in_order_a19_a22() -> None:
     buffer = UnorderedBuffer(9)
     for timestamp in (1, 2, 3):
-        buffer.try_put(Entry(watermark(timestamp)))
+        buffer.try_put(BufferEntry(watermark(timestamp)))
 
     assert emit_all(buffer) == ["w1", "w2", "w3"]
 
@@ -103,7 +103,7 @@ class Twins:
         self.buffer = buffer
         self.queue = queue
         self.emitted: tuple[list[OperatorInput], list[OperatorInput]] = ([], [])
-        self.open: list[tuple[Entry, QueueEntry]] = []
+        self.open: list[tuple[BufferEntry, QueueEntry]] = []
 
     def take(self, step: str, number: int, which: int) -> None:
         """One step of both."""
@@ -117,7 +117,7 @@ class Twins:
                 self.queue.emit_completed(self.emitted[1].append)
             case "record" | "watermark":
                 element = record(number) if step == "record" else watermark(number)
-                pair = (Entry(element), QueueEntry(element))
+                pair = (BufferEntry(element), QueueEntry(element))
                 has_room = self.buffer.try_put(pair[0])
                 assert has_room == self.queue.try_put(pair[1])
                 if has_room and step == "record":

@@ -26,7 +26,11 @@ from reference_impl.mailbox.loops import real_loop, virtual_loop
 from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor
 from reference_impl.mailbox.processor import MailboxProcessor
 from reference_impl.mailbox.timers import Timers
-from reference_impl.task.input_processor import DataOutput, StreamInputProcessor, StreamOneInputProcessor
+from reference_impl.task.input_processor import (
+    StreamInputProcessor,
+    StreamOneInputProcessor,
+    StreamTaskNetworkOutput,
+)
 from reference_impl.task.operator_chain import OperatorChain, OperatorLink
 from reference_impl.task.stream_task import StreamTask
 from reference_impl.task.task_environment import TaskEnvironment
@@ -67,7 +71,7 @@ class HandInput:
         self._script: deque[OperatorInput | DataInputStatus] = deque(script)
         self.is_available = AVAILABLE
 
-    def emit_next(self, output: DataOutput) -> DataInputStatus:
+    def emit_next(self, output: StreamTaskNetworkOutput) -> DataInputStatus:
         """One step of the script; behind its end there is nothing, for the time being."""
         thing = self._script.popleft() if self._script else DataInputStatus.NOTHING_AVAILABLE
         if not isinstance(thing, DataInputStatus):

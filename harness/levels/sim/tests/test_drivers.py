@@ -10,11 +10,11 @@ import pytest
 
 from harness.choices import Draw
 from harness.database.transactions import ErrorClass, class_of, code_of
-from harness.levels.sim.drivers import AsyncDriver, BlockingDriver, SimulatedError
+from harness.levels.sim.drivers import AsyncSimulatedDriver, SimulatedDriver, SimulatedError
 from harness.levels.sim.subtask_loop import SubtaskLoop, outer_loop_kept
 from harness.simulation.controls import executor_of
 from harness.simulation.hub import Actor, Hub
-from harness.simulation.link import Link
+from harness.simulation.link import SimulatedLink
 from harness.simulation.replies import LOST_CONNECTION
 from harness.simulation.server import SimulatedServer
 from harness.simulation.tables import Customers, Effects, Tables
@@ -40,7 +40,7 @@ class World:
             on_commit=lambda _session, effects: self.committed.append(effects),
             executor=executor_of,
         )
-        self.link = Link("sink", hub=self.hub, draw=Draw(2, "test"), server=self.server)
+        self.link = SimulatedLink("sink", hub=self.hub, draw=Draw(2, "test"), server=self.server)
 
     def run(self, *bodies: Callable[[Actor], Any]) -> list[Any]:
         """Each in an actor of its own, from the beginning to the end; what they return or raise."""
@@ -60,8 +60,8 @@ class World:
             assert self.hub.run() is None
         return [actor.error or end for actor, end in zip(actors, ends, strict=True)]
 
-    def driver(self, actor: Actor) -> BlockingDriver:
-        return BlockingDriver(self.link, actor=lambda: actor)
+    def driver(self, actor: Actor) -> SimulatedDriver:
+        return SimulatedDriver(self.link, actor=lambda: actor)
 
 
 @pytest.fixture
@@ -132,12 +132,12 @@ def test_a_row_lock_is_waited_for_and_given_up_after_its_limit(world: World) -> 
 
 def test_an_answer_that_does_not_come_in_time_loses_the_connection(world: World) -> None:
     class Holds:
-        def meets(self, link: Link, flight: Any) -> None:
+        def meets(self, link: SimulatedLink, flight: Any) -> None:
             if not flight.is_handshake:
                 link.holds(flight)
 
-        def begins(self, link: Link) -> None: ...
-        def ends(self, link: Link) -> None: ...
+        def begins(self, link: SimulatedLink) -> None: ...
+        def ends(self, link: SimulatedLink) -> None: ...
         def evidence(self) -> dict[str, Any]:
             return {}
 
@@ -195,9 +195,9 @@ def test_while_requests_are_swallowed_the_server_does_not_hear_that_a_client_has
     class Hole:
         swallows_requests = True
 
-        def meets(self, link: Link, flight: Any) -> None: ...
-        def begins(self, link: Link) -> None: ...
-        def ends(self, link: Link) -> None: ...
+        def meets(self, link: SimulatedLink, flight: Any) -> None: ...
+        def begins(self, link: SimulatedLink) -> None: ...
+        def ends(self, link: SimulatedLink) -> None: ...
         def evidence(self) -> dict[str, Any]:
             return {}
 
@@ -219,7 +219,7 @@ def test_an_awaited_statement_leaves_its_loop_to_others_and_a_cancelled_one_ends
     world.server.slow_ms = 100
     told: list[Any] = []
 
-    async def ask(driver: AsyncDriver, key: int) -> Any:
+    async def ask(driver: AsyncSimulatedDriver, key: int) -> Any:
         connection = driver.connection()
         await driver.open(connection, session="SET SESSION wait_timeout = 60")
         try:
@@ -229,7 +229,7 @@ def test_an_awaited_statement_leaves_its_loop_to_others_and_a_cancelled_one_ends
         finally:
             driver.hang_up(connection)
 
-    async def three(driver: AsyncDriver) -> None:
+    async def three(driver: AsyncSimulatedDriver) -> None:
         began_s = asyncio.get_running_loop().time()
         told.append(await asyncio.gather(ask(driver, 0), ask(driver, 1)))
         told.append(asyncio.get_running_loop().time() - began_s)
@@ -241,7 +241,7 @@ def test_an_awaited_statement_leaves_its_loop_to_others_and_a_cancelled_one_ends
 
     def live(actor: Actor) -> None:
         loop = SubtaskLoop(actor, MemoryRecorder(Tape(actor.hub)))
-        loop.run_until_complete(three(AsyncDriver(world.link, loop=loop)))
+        loop.run_until_complete(three(AsyncSimulatedDriver(world.link, loop=loop)))
         loop.wind_up()
 
     world.run(live)

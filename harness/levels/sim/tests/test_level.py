@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.checkers.judge import judge_file
-from harness.engine.level import Opening, Site
+from harness.engine.level import Opening, RunSite
 from harness.engine.perform import perform
 from harness.history.event import Call
 from harness.levels.sim.level import SimulatedLevel
@@ -39,7 +39,7 @@ def order() -> Order:
 def performed(folder: Path, *, variant: Variant | None = None) -> RunOutcome:
     """A run kept whole, in a folder of its own."""
     with SimulatedLevel(variant=variant).open(Opening()) as play:
-        return perform(order(), play=play, site=Site(run_id="run", folder=folder / "run"))
+        return perform(order(), play=play, site=RunSite(run_id="run", folder=folder / "run"))
 
 
 def test_the_stored_history_gives_the_same_verdict_again(tmp_path: Path) -> None:

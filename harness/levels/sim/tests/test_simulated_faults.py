@@ -16,7 +16,7 @@ from harness.levels.sim.run import Simulated
 from harness.levels.sim.tests.fault_samples import SAMPLES, STORES, sample, simulated
 from harness.simulation.controls import executor_of
 from harness.simulation.hub import Hub
-from harness.simulation.link import Link
+from harness.simulation.link import SimulatedLink
 from harness.simulation.server import SimulatedServer
 from harness.simulation.tables import Customers, Tables
 from harness.sut.variant import Variant
@@ -87,8 +87,8 @@ def idle_run() -> Any:
     server = SimulatedServer(
         hub=hub, tables=tables, on_commit=lambda _session, _effects: None, executor=executor_of
     )
-    links = {name: Link(name, hub=hub, draw=draw, server=server) for name in ("lookups", "sink")}
-    direct = Link("direct", hub=hub, draw=draw, server=server, is_direct=True)
+    links = {name: SimulatedLink(name, hub=hub, draw=draw, server=server) for name in ("lookups", "sink")}
+    direct = SimulatedLink("direct", hub=hub, draw=draw, server=server, is_direct=True)
     return SimpleNamespace(
         hub=hub, draw=draw, server=server, links=links, direct=direct, errors=Counter(), attempts=[]
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.engine.in_world import record_in_world
-from harness.engine.level import Site
+from harness.engine.level import RunSite
 from harness.engine.perform import perform
 from harness.levels.live.tests.faulty_scenario import faulty, what_bit
 from harness.runs.order import Order
@@ -57,7 +57,7 @@ def performed(world: World, runner: SparkRunner, tmp_path: Path) -> Performed:
         return perform(
             Order(scenario=scenario, level="spark", seed=7),
             play=partial(record_in_world, runner=runner),
-            site=Site(run_id=f"spark-fault-{next(_numbers):03d}", folder=tmp_path, world=world),
+            site=RunSite(run_id=f"spark-fault-{next(_numbers):03d}", folder=tmp_path, world=world),
         )
 
     return run

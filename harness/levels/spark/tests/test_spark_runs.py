@@ -18,7 +18,7 @@ import pytest
 from harness.choices import Choices, fresh_seed
 from harness.database.endpoint import Endpoint
 from harness.engine.in_world import record_in_world
-from harness.engine.level import Site
+from harness.engine.level import RunSite
 from harness.engine.perform import perform
 from harness.history.event import Failed, Start
 from harness.history.read import read_whole
@@ -85,7 +85,7 @@ def performed(world: World, runner: SparkRunner, tmp_path: Path) -> Performed:
         return perform(
             Order(scenario=scenario, level="spark", seed=seed, **order),
             play=partial(record_in_world, runner=runner, inspect=inspect),
-            site=Site(run_id=f"spark-{next(_numbers):03d}", folder=tmp_path, world=world),
+            site=RunSite(run_id=f"spark-{next(_numbers):03d}", folder=tmp_path, world=world),
         )
 
     return run

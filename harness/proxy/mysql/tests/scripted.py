@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.proxy.mysql.conversation import Conversation
+from harness.proxy.mysql.conversation import MySqlConversation
 from harness.proxy.mysql.dialogue import PROTOCOL_41
 from harness.proxy.mysql.frames import framed
 from harness.proxy.mysql.rules import ATTRIBUTES, PacketToxic, refuse
@@ -119,7 +119,7 @@ class Exchanged:
 
     def __init__(self, *, logged_in: bool = True) -> None:
         self.wire = FakeWire()
-        self.talk = Conversation(self.wire)
+        self.talk = MySqlConversation(self.wire)
         self.server, self.client = Collected(), Collected()
         self.talk.requests.next, self.talk.replies.next = self.server, self.client
         if logged_in:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.proxy.mysql.commands import EXECUTE, PING, PREPARE, QUERY, Exchange, Kind, plain
+from harness.proxy.mysql.commands import EXECUTE, PING, PREPARE, QUERY, Exchange, MessageKind, plain
 from harness.proxy.mysql.dialogue import counted, without_attributes
 
 
@@ -29,7 +29,7 @@ from harness.proxy.mysql.dialogue import counted, without_attributes
 def test_a_commit_is_known_whatever_stands_before_it(text: bytes) -> None:
     exchange = Exchange(command=QUERY, text=text)
 
-    assert exchange.kinds() == (Kind.COMMIT, Kind.QUERY)
+    assert exchange.kinds() == (MessageKind.COMMIT, MessageKind.QUERY)
 
 
 @pytest.mark.parametrize(
@@ -46,20 +46,20 @@ def test_a_commit_is_known_whatever_stands_before_it(text: bytes) -> None:
     ],
 )
 def test_what_only_looks_like_a_commit_is_a_query(text: bytes) -> None:
-    assert Exchange(command=QUERY, text=text).kinds() == (Kind.QUERY,)
+    assert Exchange(command=QUERY, text=text).kinds() == (MessageKind.QUERY,)
 
 
 def test_going_back_to_a_savepoint_is_no_rollback() -> None:
     kinds = {text: Exchange(command=QUERY, text=text).kinds()[0] for text in (b"ROLLBACK", b"rollback  to s")}
 
-    assert kinds == {b"ROLLBACK": Kind.ROLLBACK, b"rollback  to s": Kind.QUERY}
+    assert kinds == {b"ROLLBACK": MessageKind.ROLLBACK, b"rollback  to s": MessageKind.QUERY}
 
 
 def test_a_prepared_commit_counts_when_it_is_executed() -> None:
-    assert Exchange(command=EXECUTE, text=b"COMMIT").kinds() == (Kind.COMMIT, Kind.EXECUTE)
-    assert Exchange(command=PREPARE, text=b"COMMIT").kinds() == (Kind.PREPARE,)
-    assert Exchange(command=PING).kinds() == (Kind.PING,)
-    assert Exchange(command=0x02).kinds() == (Kind.OTHER,)
+    assert Exchange(command=EXECUTE, text=b"COMMIT").kinds() == (MessageKind.COMMIT, MessageKind.EXECUTE)
+    assert Exchange(command=PREPARE, text=b"COMMIT").kinds() == (MessageKind.PREPARE,)
+    assert Exchange(command=PING).kinds() == (MessageKind.PING,)
+    assert Exchange(command=0x02).kinds() == (MessageKind.OTHER,)
 
 
 def test_a_statement_in_plain_form_has_small_letters_and_single_blanks() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.sut.serve.config import Refusal
+from harness.sut.serve.config import CommandRefused
 from harness.sut.serve.line import CHUNK, LINE_MAX, Lines, object_of
 from harness.sut.serve.tests.conversation_file import HELLO
 from harness.sut.serve.tests.speaking import lines_in_process
@@ -175,7 +175,7 @@ def test_of_a_line_without_end_no_more_is_kept_than_the_limit(tmp_path: Path) ->
 
     assert short == b"z\n"
     assert LINE_MAX < len(long) < LINE_MAX + 2 * CHUNK
-    with pytest.raises(Refusal, match="longer than"):
+    with pytest.raises(CommandRefused, match="longer than"):
         object_of(long)
 
 

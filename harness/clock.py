@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
-__all__ = ["REAL_CLOCK", "Clock", "Deadline", "RealClock", "monotonic_us", "pause", "utc_now", "wait_until"]
+__all__ = ["REAL_CLOCK", "Clock", "Deadline", "monotonic_us", "pause", "utc_now", "wait_until"]
 
 
 def monotonic_us() -> int:

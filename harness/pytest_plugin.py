@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from harness.runs.outcome import RunOutcome
     from harness.scenario.model import Scenario
 
-__all__ = ["NotProven", "ScenarioFile", "ScenarioItem", "Shared"]
 
 _SHARED = pytest.StashKey["Shared"]()
 

@@ -14,7 +14,7 @@ from harness.runs.outcome import FaultRecord
 from reports.chart_scale import Band, LinearScale, Tick, bands_of, bucket_of, label_rows, points, time_ticks
 from reports.history_view import HistoryView, Lane
 
-__all__ = ["LaneDrawing", "Timeline", "timeline_of"]
+__all__ = ["Timeline", "timeline_of"]
 
 WIDTH = 1100
 _LEFT, _RIGHT = 96, 14

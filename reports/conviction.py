@@ -17,7 +17,7 @@ from harness.verdict import Anomaly, Explanation, InvariantVerdict, Outcome
 from reports.history_view import HistoryView, Line
 from reports.reading import counts_towards, describe_invariant, title_of
 
-__all__ = ["AnomalyStory", "Conviction", "as_text", "by_its_lineage", "conviction_of", "convictions_of"]
+__all__ = ["Conviction", "as_text", "by_its_lineage", "conviction_of", "convictions_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,17 +20,7 @@ from harness.explanation.events import Json, describe_event, element_ids
 from harness.explanation.explain import ANOMALIES_IN_FULL
 from harness.verdict import Anomaly, Judgement, Outcome
 
-__all__ = [
-    "CallSpan",
-    "CheckpointRow",
-    "Excerpts",
-    "HistoryLines",
-    "HistoryView",
-    "Lane",
-    "Line",
-    "Mark",
-    "read_view",
-]
+__all__ = ["CallSpan", "CheckpointRow", "Excerpts", "HistoryView", "Lane", "Line", "read_view"]
 
 
 class HistoryLines:

@@ -33,7 +33,7 @@ from reports.reading import (
 )
 from reports.run_section import NOT_CLAIMED, RunSection
 
-__all__ = ["PAGE_BYTES_MAX", "page_text", "templates"]
+__all__ = ["PAGE_BYTES_MAX", "page_text"]
 
 PAGE_BYTES_MAX = 1_000_000
 _CHECKPOINT_ROWS = 40

@@ -22,21 +22,7 @@ from reports.conviction import as_text, conviction_of
 from reports.reading import headline_of, read_run
 from reports.run_section import RunSection
 
-__all__ = [
-    "Document",
-    "Fault",
-    "FaultTime",
-    "HistoryFile",
-    "Invariant",
-    "Part",
-    "Pitfall",
-    "RunDocument",
-    "World",
-    "document_of",
-    "document_text",
-    "load_document",
-    "schema_text",
-]
+__all__ = ["document_of", "document_text", "load_document", "schema_text"]
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -25,7 +25,6 @@ __all__ = [
     "RecordOf",
     "SubtaskInput",
     "Taken",
-    "element_of",
     "elements_of",
     "positions_of_emissions",
 ]

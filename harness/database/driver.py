@@ -12,15 +12,7 @@ from typing import Any, Protocol, Self
 
 from harness.database.endpoint import Endpoint, connect
 
-__all__ = [
-    "AsyncDriver",
-    "AsyncMySqlDriver",
-    "BlockingConnection",
-    "Cursor",
-    "Driver",
-    "MySqlDriver",
-    "lookup_connection",
-]
+__all__ = ["AsyncDriver", "AsyncMySqlDriver", "Driver", "MySqlDriver", "lookup_connection"]
 
 
 class Cursor(Protocol):

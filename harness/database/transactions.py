@@ -23,7 +23,6 @@ from harness.database.epoch import SinkLost
 __all__ = [
     "ERRORS",
     "NO_SUCH_BRANCH",
-    "SETTLE_S",
     "STATEMENT_S",
     "Backoff",
     "ErrorClass",

@@ -49,7 +49,7 @@ from reference_impl.operator.functions import AsyncFunction
 from reference_impl.operator.retry import FixedDelay, RetryStrategy, any_error
 from reference_impl.task.positioned_input import Checkpoint, Source
 
-__all__ = ["AttemptFailed", "AttemptParts", "AttemptPlace", "Inside", "run_attempt"]
+__all__ = ["AttemptFailed", "AttemptParts", "run_attempt"]
 
 
 class AttemptFailed(Exception):

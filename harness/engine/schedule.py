@@ -17,7 +17,7 @@ from harness.faults.model.fault import Fault
 from harness.scenario.model import At, Between
 from harness.scenario.moments import Moments, due_us, shown_by
 
-__all__ = ["Acting", "Place", "Schedule"]
+__all__ = ["Schedule"]
 
 UNTIL_EFFECTIVE_US: Final = 10_000_000
 """How long a fault without a duration is active if no evidence is found."""

@@ -22,7 +22,7 @@ from reference_impl.checkpoints.subtask_checkpoint_coordinator import (
 )
 from reference_impl.checkpoints.task_state import TaskStateSnapshot, TaskStateStore
 
-__all__ = ["HandOver", "HandedCheckpoints"]
+__all__ = ["HandedCheckpoints"]
 
 
 class HandOver(Protocol):

@@ -15,7 +15,7 @@ from harness.explanation.events import EventLines, Glimpse, Json, glimpse_of, is
 from harness.explanation.recovery import RecoveryFold
 from harness.verdict import Anomaly, Recovery
 
-__all__ = ["Dossier", "FaultSpan", "Lineage", "Skeleton", "gather", "survey"]
+__all__ = ["Dossier", "FaultSpan", "gather", "survey"]
 
 _LIFE = frozenset({"start", "restore", "kill", "failed", "close", "end", "ended"})
 _OF_CHECKPOINTS = frozenset({"done", "abort", "retire", "commit"})

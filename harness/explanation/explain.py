@@ -23,7 +23,7 @@ from harness.history.strict_json import integers_of_any_length
 from harness.history.values import shown
 from harness.verdict import INVARIANTS, Anomaly, Explanation, InvariantVerdict, Judgement, Outcome, Recovery
 
-__all__ = ["ANOMALIES_IN_FULL", "explain_anomaly", "explained_events", "explained_file"]
+__all__ = ["ANOMALIES_IN_FULL", "explained_events", "explained_file"]
 
 ANOMALIES_IN_FULL = 10
 """Anomalies explained for each invariant; further ones are counted by class."""

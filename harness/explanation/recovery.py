@@ -16,7 +16,7 @@ from harness.explanation.events import Glimpse, is_empty
 from harness.history.values import shown
 from harness.verdict import Cost, Recovery
 
-__all__ = ["LAGS_KEPT", "STEADY_RESULTS", "Meter", "RecoveryFold"]
+__all__ = ["LAGS_KEPT", "STEADY_RESULTS", "RecoveryFold"]
 
 STEADY_RESULTS = 20
 """Results are steady again after this many in a row that are within the 99th percentile of before."""

@@ -21,7 +21,7 @@ from harness.runs.order import Order
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import load_many
 
-__all__ = ["digests", "main"]
+__all__ = ["main"]
 
 _HASH_SEEDS: Final = ("1", "271828")
 _SCENARIO_EVERY: Final = 10

@@ -35,18 +35,7 @@ from harness.scenario.model import Scenario
 from harness.sut.variant import HONEST, Variant
 from harness.verdict import Judgement, Outcome
 
-__all__ = [
-    "Conviction",
-    "Swath",
-    "breaches_of",
-    "digest",
-    "judged",
-    "lines",
-    "main",
-    "order_of",
-    "sweep",
-    "swept",
-]
+__all__ = ["breaches_of", "digest", "judged", "lines", "main", "order_of", "sweep", "swept"]
 
 _CHUNK: Final = 200
 """Seeds that a process runs per task."""

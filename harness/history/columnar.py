@@ -28,7 +28,6 @@ from harness.history.text import CutOff, Line, event_json, header_line, json_tex
 
 __all__ = [
     "COLUMNS",
-    "ROWS",
     "Rows",
     "column_lines",
     "line_of_row",

@@ -21,16 +21,7 @@ from harness.history.event import Event
 from harness.history.header import VERSION, header_schema
 from harness.history.values import shown
 
-__all__ = [
-    "ENDED_FAULT",
-    "KINDS",
-    "SCHEMA_FILE",
-    "LineFields",
-    "history_schema",
-    "main",
-    "schema_text",
-    "well_formed",
-]
+__all__ = ["ENDED_FAULT", "KINDS", "SCHEMA_FILE", "history_schema", "schema_text", "well_formed"]
 
 
 class _Type(NamedTuple):

@@ -18,7 +18,7 @@ import msgspec
 
 from harness.process_identity import ProcessIdentity
 
-__all__ = ["AttemptView", "CallPairing", "Follower", "Progress", "TimedCall", "timed_calls"]
+__all__ = ["AttemptView", "Follower", "Progress", "TimedCall", "timed_calls"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

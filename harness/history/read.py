@@ -24,17 +24,7 @@ from harness.history.strict_json import Loose, strictly
 from harness.history.text import CutOff, Line, numbered
 from harness.history.values import identity, shown
 
-__all__ = [
-    "WHITE",
-    "FormatBreach",
-    "HistoryReader",
-    "Rules",
-    "SourceIdentity",
-    "cut_off",
-    "open_history",
-    "open_text",
-    "read_whole",
-]
+__all__ = ["WHITE", "FormatBreach", "HistoryReader", "cut_off", "open_history", "open_text", "read_whole"]
 
 _NO_KEY = ("no key",)
 """The identity of an absent key; no JSON value has it."""

@@ -23,7 +23,7 @@ from harness.scenario.model import Scenario
 from harness.sut.keyed_parts import KeyedParts
 from harness.sut.variant import HONEST, Variant
 
-__all__ = ["EQUIVALENTS", "Equivalent", "Sameness", "compare"]
+__all__ = ["EQUIVALENTS", "Sameness", "compare"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,6 @@ from harness.world.settings import WorldSettings
 
 __all__ = [
     "FLINK_VERSION",
-    "REHEARSAL",
     "adopt",
     "archive_of",
     "command_line",

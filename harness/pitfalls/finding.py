@@ -16,19 +16,7 @@ from harness.database.audit import ServerCounts
 from harness.runs.outcome import Pitfall
 from harness.scenario.model import Scenario
 
-__all__ = [
-    "AttemptCalls",
-    "OpenCall",
-    "RunSeen",
-    "find_blocking_call",
-    "find_failing",
-    "find_lost_completion",
-    "find_no_pool",
-    "find_open_connections",
-    "find_pitfalls",
-    "find_silent",
-    "find_small_pool",
-]
+__all__ = ["RunSeen", "find_pitfalls"]
 
 Line = Mapping[str, Any]
 

@@ -30,15 +30,7 @@ from harness.protocol.events import Event, FunctionCall, Snapshot
 from harness.protocol.script import CallName, Life, Script, value_key
 from harness.protocol.twins import SideBreach, Twins
 
-__all__ = [
-    "ORDER_KINDS",
-    "RestoredPair",
-    "Snapshots",
-    "drained",
-    "is_of_a_drain",
-    "open_command",
-    "run_lockstep",
-]
+__all__ = ["ORDER_KINDS", "RestoredPair", "Snapshots", "is_of_a_drain", "open_command", "run_lockstep"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ from typing import IO, Any, Self
 from harness.clock import Deadline
 from harness.protocol.events import BreachKind, MalformedEvent, ProtocolBreach, Quiet, read_event, shortened
 
-__all__ = ["AnswerLimit", "AnswerSplitter", "Limits", "Program", "await_answers"]
+__all__ = ["Limits", "Program", "await_answers"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

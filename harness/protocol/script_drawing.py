@@ -17,7 +17,7 @@ from harness.choices import Choices
 from harness.protocol.driver import Command
 from harness.protocol.script import ChoiceStream, Life, Script, draw_config
 
-__all__ = ["FLAWED", "Belief", "DrawnRecord", "RecordStage", "ScriptSettings", "draw_script"]
+__all__ = ["FLAWED", "ScriptSettings", "draw_script"]
 
 
 class RecordStage(Enum):

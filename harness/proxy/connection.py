@@ -24,7 +24,7 @@ from harness.proxy.toxic_kinds import TOXIC_KINDS
 from harness.proxy.toxics.stage import Gate, Stream, Timer, Toxic, Wire
 from harness.proxy.workshop import Workshop
 
-__all__ = ["Connection", "ConnectionTimer", "LinkState", "Station", "Traffic"]
+__all__ = ["Connection", "Traffic"]
 
 
 class ConnectionTimer:

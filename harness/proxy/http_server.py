@@ -17,16 +17,7 @@ from typing import Any
 from harness.proxy.listener import OUT_OF_DESCRIPTORS
 from harness.proxy.refusal import Refusal
 
-__all__ = [
-    "BODY_MAX",
-    "CLIENTS_MAX",
-    "HEAD_MAX",
-    "HttpResponse",
-    "HttpServer",
-    "Request",
-    "read_request",
-    "written",
-]
+__all__ = ["BODY_MAX", "CLIENTS_MAX", "HEAD_MAX", "HttpResponse", "HttpServer", "Request"]
 
 HEAD_MAX = 64 * 1024
 """Bytes of a request's first line and headers."""

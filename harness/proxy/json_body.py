@@ -22,7 +22,6 @@ __all__ = [
     "STRING",
     "TRUTH",
     "Field",
-    "GoType",
     "as_single",
     "json_text",
     "read_fields",

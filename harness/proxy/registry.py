@@ -24,7 +24,7 @@ from harness.proxy.toxic_kinds import TOXIC_KINDS
 from harness.proxy.toxics.stage import Toxic
 from harness.proxy.workshop import Workshop
 
-__all__ = ["Populated", "Registry"]
+__all__ = ["Registry"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ from harness.scenario.yaml_text import Path
 from harness.scenario_parts.parts import Part
 from harness.scenario_parts.triggers import TRIGGER_FORMS, TRIGGERS
 
-__all__ = ["Mistake", "dotted", "meant", "validated"]
+__all__ = ["Mistake", "meant", "validated"]
 
 _SHOWN_MAX = 40
 _NAMED_MAX = 6

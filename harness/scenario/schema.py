@@ -20,7 +20,7 @@ from harness.scenario.model import Scenario
 from harness.scenario_parts.parts import Downstream, Expectations, Operator, Part, Task, Workload
 from harness.scenario_parts.triggers import TRIGGERS
 
-__all__ = ["SCHEMA_FILE", "main", "scenario_schema", "schema_text"]
+__all__ = ["SCHEMA_FILE", "scenario_schema", "schema_text"]
 
 SCHEMA_FILE = Path(__file__).resolve().parents[1] / "schemas" / "scenario.v1.json"
 

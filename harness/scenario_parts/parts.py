@@ -37,7 +37,6 @@ __all__ = [
     "Operator",
     "Part",
     "Sink",
-    "SinkForm",
     "Task",
     "Workload",
     "refuse",

@@ -27,7 +27,6 @@ __all__ = [
     "Call",
     "CheckpointDone",
     "Phase",
-    "PhaseForm",
     "PhaseName",
     "RecordTaken",
     "Trigger",

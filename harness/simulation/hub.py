@@ -16,7 +16,7 @@ from greenlet import GreenletExit, getcurrent, greenlet  # type: ignore[import-u
 
 from harness.choices import Draw
 
-__all__ = ["Actor", "Due", "Hub", "Killed"]
+__all__ = ["Actor", "Due", "Hub"]
 
 Due = list[Any]
 """[instant in ms, a draw for the tie, number, actor or callback]; `cancel` it by way of the hub."""

@@ -21,15 +21,7 @@ from harness.simulation.replies import LOST_CONNECTION, REFUSED, ConnectRefused
 from harness.simulation.server import Reply, SimulatedServer, SimulatedSession
 from harness.simulation.wire import SimulatedPacket, Statement, packets, statement_of
 
-__all__ = [
-    "Alarm",
-    "Flight",
-    "HubAlarm",
-    "LinkAct",
-    "MeetsFlights",
-    "SimulatedConnection",
-    "SimulatedLink",
-]
+__all__ = ["Flight", "HubAlarm", "LinkAct", "SimulatedConnection", "SimulatedLink"]
 
 
 _NETWORK_MS_MAX = 1

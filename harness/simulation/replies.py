@@ -15,7 +15,6 @@ __all__ = [
     "KILLED",
     "LOCK_WAIT",
     "LOST_CONNECTION",
-    "MESSAGES",
     "NO_SUCH_SESSION",
     "OFFLINE",
     "PACKET",

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from harness.simulation.tables import StatementFailed, Tables, Transaction
 
-__all__ = ["DUPLICATE", "STATEMENTS", "Result", "TableStatement"]
+__all__ = ["STATEMENTS", "TableStatement"]
 
 DUPLICATE: Final = 1062
 

@@ -20,16 +20,12 @@ from msgspec import Struct
 __all__ = [
     "Branch",
     "Customers",
-    "DeadLetterRow",
     "Effects",
     "Locks",
     "OutputRow",
-    "Row",
-    "SimulatedTable",
     "StatementFailed",
     "Tables",
     "Transaction",
-    "Wait",
     "cycle",
 ]
 

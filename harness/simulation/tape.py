@@ -16,7 +16,7 @@ from msgspec import UNSET
 from harness.history.event import AttemptEvent, Event, In, Out, Res
 from harness.simulation.hub import Hub
 
-__all__ = ["CALLBACK", "TASK", "Hears", "MemoryRecorder", "RestoreFallback", "Tape"]
+__all__ = ["CALLBACK", "TASK", "MemoryRecorder", "Tape"]
 
 TASK: Final = "task"
 CALLBACK: Final = "client"

@@ -17,7 +17,7 @@ from harness.database.endpoint import Endpoint, connect
 from harness.database.pool import ConnectionLost, ConnectionPool
 from harness.database.transactions import code_of
 
-__all__ = ["CLIENTS", "BlockingClient", "ConnectionACall", "OpenConnections"]
+__all__ = ["CLIENTS"]
 
 
 class BlockingClient:

@@ -18,7 +18,7 @@ from harness.workloads.shape import Lookup, StampedLookup
 from reference_impl.elements import Record
 from reference_impl.operator.probe import Ending
 
-__all__ = ["CallJournal", "Enriched", "JournalProbe", "answer_timeouts", "enrich", "stamped"]
+__all__ = ["Enriched", "JournalProbe", "answer_timeouts", "enrich", "stamped"]
 
 
 class Enriched(msgspec.Struct, frozen=True, kw_only=True):

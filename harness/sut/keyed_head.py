@@ -34,7 +34,7 @@ from reference_impl.state.snapshot_future import SnapshotFuture
 from reference_impl.task.operator_chain import OperatorChain, OperatorLink
 from reference_impl.task.positioned_input import DueTime, Reader, Source
 
-__all__ = ["KeyedHead", "KeyedTask"]
+__all__ = ["KeyedTask"]
 
 _MAX_PARALLELISM = 8
 """The number of key groups, all of this subtask; few, so that each holds several keys."""

@@ -27,16 +27,7 @@ from reference_impl.state.internal_timer_services import InternalTimerServices
 from reference_impl.state.internal_timers import KeyContext, TimersHandle
 from reference_impl.state.keyed_state_backend import KeyedStateBackend
 
-__all__ = [
-    "HONEST_PARTS",
-    "BuildBarrierHandler",
-    "Keeping",
-    "KeptState",
-    "KeptStateAltered",
-    "KeyedParts",
-    "decoded",
-    "encoded",
-]
+__all__ = ["HONEST_PARTS", "Keeping", "KeptState", "KeptStateAltered", "KeyedParts", "decoded"]
 
 
 class BuildBarrierHandler(Protocol):

@@ -20,7 +20,7 @@ from harness.workloads.lookups import Lookup
 if TYPE_CHECKING:
     from harness.database.pool import ConnectionPool
 
-__all__ = ["ForeignAnswer", "Nonces", "ReferenceLookup", "own_nonces"]
+__all__ = ["ForeignAnswer", "ReferenceLookup", "own_nonces"]
 
 _GIVE_UP_S = 60.0
 """How long a lookup retries; longer than any fault lasts plus the time that its record may wait for the sink."""

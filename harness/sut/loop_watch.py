@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 
 from harness.clock import monotonic_us
 
-__all__ = ["LoopWatch", "WatchJournal", "code_of"]
+__all__ = ["LoopWatch", "code_of"]
 
 _BEAT_S = 0.02
 _STILL_US = 100_000

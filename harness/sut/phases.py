@@ -15,7 +15,7 @@ from harness.scenario.moments import Awaited, Moments, due, shown_by
 from harness.scenario_parts.triggers import NOT_RECORDED
 from harness.sut.past import Past
 
-__all__ = ["PhaseHook", "PhaseHooks", "PhaseJournal", "Phases"]
+__all__ = ["PhaseHook", "PhaseHooks", "Phases"]
 
 
 class Phases(Protocol):

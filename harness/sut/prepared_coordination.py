@@ -19,7 +19,7 @@ from harness.sut.coordination import JournalledSubtask, TaskJournal
 from harness.sut.phases import Phases
 from reference_impl.task.positioned_input import Checkpoint
 
-__all__ = ["Later", "PreparedCoordination", "PreparedJournal", "TwoPhaseCoordination", "TwoPhaseJournal"]
+__all__ = ["Later", "PreparedCoordination", "TwoPhaseCoordination"]
 
 _LOOK_MS = 25
 _LOOK_MAX_MS = 100

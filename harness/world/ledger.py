@@ -26,7 +26,7 @@ from harness.process_identity import Owner, ProcessIdentity, end_process, identi
 from harness.world.places import Places
 from harness.world.server_clock import remove_shared_memory
 
-__all__ = ["EngineSweep", "Ledger", "Reaped", "dead_runs", "reap"]
+__all__ = ["Ledger", "Reaped", "dead_runs", "reap"]
 
 EngineSweep = Callable[[str], list[str]]
 """Removes the containers and networks of one run (by its id); returns one sentence for each."""

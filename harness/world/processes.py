@@ -16,7 +16,7 @@ from harness.clock import Deadline, wait_until
 from harness.errors import WorldError
 from harness.world.ledger import Ledger
 
-__all__ = ["ChildProcess", "last_lines", "run_to_end"]
+__all__ = ["ChildProcess", "run_to_end"]
 
 KILL_LIMIT_S = 5.0
 """How long a killed child may take to end."""

@@ -30,7 +30,6 @@ __all__ = [
     "built_proxy_program",
     "choose_local_proxy",
     "find_proxy_program",
-    "installed_proxy_program",
     "proxy_lacks",
     "start_own_proxy",
     "wanted_proxy",

@@ -21,7 +21,7 @@ from harness.faults.real.server_control import ServerState
 from harness.world.proof import open_connection
 from harness.world.world import DATABASE, Address, Credentials
 
-__all__ = ["Machine", "Server", "lacking"]
+__all__ = ["Server", "lacking"]
 
 START_LIMIT_S = 60.0
 """How long it may take to answer after a start; crash recovery of our small data folders takes seconds."""

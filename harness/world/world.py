@@ -17,7 +17,7 @@ from harness.faults.real.fault_site import Control
 from harness.faults.real.server_control import ServerControl
 from harness.runs.outcome import WorldDescription
 
-__all__ = ["DATABASE", "LINKS", "Address", "Credentials", "ProxyControl", "World", "WorldSource"]
+__all__ = ["DATABASE", "LINKS", "Address", "Credentials", "ProxyControl", "World"]
 
 DATABASE = "floodmark"
 """The name of every world's database, and the prefix (`floodmark_...`) of those that its user may create."""

@@ -22,7 +22,6 @@ from reference_impl.checkpoint_events import (
 from reference_impl.checkpoints.channels import InputChannelInfo
 
 __all__ = [
-    "AlignmentClock",
     "ChannelState",
     "CheckpointBarrierHandler",
     "CheckpointableInput",

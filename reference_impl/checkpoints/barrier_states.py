@@ -22,16 +22,7 @@ from reference_impl.checkpoints.barrier_handler import ChannelState
 from reference_impl.checkpoints.channels import InputChannelInfo
 from reference_impl.errors import WrongState
 
-__all__ = [
-    "AlternatingCollectingBarriers",
-    "AlternatingCollectingBarriersUnaligned",
-    "AlternatingWaitingForFirstBarrier",
-    "AlternatingWaitingForFirstBarrierUnaligned",
-    "BarrierHandlerController",
-    "BarrierHandlerState",
-    "CollectingBarriers",
-    "WaitingForFirstBarrier",
-]
+__all__ = ["AlternatingWaitingForFirstBarrier", "BarrierHandlerState", "WaitingForFirstBarrier"]
 
 
 class BarrierHandlerController(Protocol):

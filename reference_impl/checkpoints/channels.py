@@ -31,8 +31,6 @@ __all__ = [
     "ChannelElement",
     "InputChannel",
     "InputChannelInfo",
-    "InputWriter",
-    "OutputWriter",
     "PipelinedSubpartition",
     "ResultSubpartitionInfo",
 ]

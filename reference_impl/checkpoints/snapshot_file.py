@@ -42,8 +42,6 @@ __all__ = [
     "CompletedSnapshot",
     "SnapshotDefect",
     "SnapshotUnreadable",
-    "decode_handle",
-    "encode_handle",
     "read_snapshot",
     "write_snapshot",
 ]

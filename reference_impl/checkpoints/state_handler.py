@@ -34,7 +34,6 @@ from reference_impl.state.snapshot_future import SnapshotFuture
 __all__ = [
     "FunctionInitializationContext",
     "FunctionSnapshotContext",
-    "InternalTimers",
     "StateBackend",
     "StateInitializationContext",
     "StateSnapshotContext",

@@ -21,7 +21,7 @@ from reference_impl.checkpoints.snapshot_file import (
 )
 from reference_impl.checkpoints.task_state import OperatorSubtaskState
 
-__all__ = ["CheckpointStorage", "RestoreChoice", "RestorePolicy", "refuse_unknown_operators"]
+__all__ = ["CheckpointStorage", "RestorePolicy", "refuse_unknown_operators"]
 
 _PREFIX = "checkpoint-"
 

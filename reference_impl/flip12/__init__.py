@@ -13,6 +13,6 @@ Read `wait_operator`, then `buffers`. Invariant: it shares with the reference on
 
 from __future__ import annotations
 
-from reference_impl.flip12.wait_operator import EmitterWaitOperator, build_operator
+from reference_impl.flip12.wait_operator import build_operator
 
-__all__ = ["EmitterWaitOperator", "build_operator"]
+__all__ = ["build_operator"]

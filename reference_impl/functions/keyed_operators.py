@@ -39,15 +39,7 @@ from reference_impl.state.operator_state import BroadcastState, ReadOnlyBroadcas
 from reference_impl.state.state_descriptor import MapStateDescriptor
 from reference_impl.task.stream_operator import Closing
 
-__all__ = [
-    "CombinedWatermarkStatus",
-    "KeyedBroadcastProcessOperator",
-    "KeyedCoProcessOperator",
-    "KeyedFunctionOperator",
-    "KeyedFunctionRun",
-    "KeyedProcessOperator",
-    "SeveralInputs",
-]
+__all__ = ["KeyedBroadcastProcessOperator", "KeyedCoProcessOperator", "KeyedProcessOperator"]
 
 
 class CombinedWatermarkStatus:

@@ -29,7 +29,6 @@ __all__ = [
     "RuntimeContext",
     "TimeDomain",
     "TimerService",
-    "broadcast_state",
 ]
 
 

@@ -24,14 +24,7 @@ from reference_impl.state.internal_timers import MIN_WATERMARK
 from reference_impl.state.state_descriptor import ListStateDescriptor
 from reference_impl.task.stream_operator import Closing, Finishing, InitializesState, Opening, SnapshotsState
 
-__all__ = [
-    "CheckpointedFunction",
-    "FunctionState",
-    "ListCheckpointed",
-    "SinkContext",
-    "SinkFunction",
-    "StreamSink",
-]
+__all__ = ["FunctionState", "SinkContext", "StreamSink"]
 
 _LEGACY_STATE = "_default_"
 

@@ -18,7 +18,7 @@ from reference_impl.checkpoints.state_handler import FunctionInitializationConte
 from reference_impl.functions.sink import SinkContext
 from reference_impl.state.state_descriptor import ListStateDescriptor
 
-__all__ = ["Transaction", "TransactionTimeout", "Transactions", "TwoPhaseCommitSinkFunction"]
+__all__ = ["TransactionTimeout", "Transactions", "TwoPhaseCommitSinkFunction"]
 
 
 class Transaction(Struct, frozen=True):

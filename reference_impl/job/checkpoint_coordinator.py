@@ -59,7 +59,7 @@ from reference_impl.job.pending_checkpoint import (
 )
 from reference_impl.mailbox.loops import NS_PER_MS, Handle, call_at_ns, clock_of, now_ms
 
-__all__ = ["CheckpointCoordinator", "CheckpointNotifier", "CheckpointScheduler", "call_after_ms"]
+__all__ = ["CheckpointCoordinator", "call_after_ms"]
 
 
 def call_after_ms(

@@ -29,7 +29,6 @@ __all__ = [
     "TaskAcknowledgeResult",
     "check_inputs_of_finished",
     "end_request",
-    "operator_states_of",
 ]
 
 MAX_QUEUED_REQUESTS = 1_000

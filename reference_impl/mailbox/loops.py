@@ -30,7 +30,6 @@ __all__ = [
     "VirtualLoop",
     "call_at_ns",
     "clock_of",
-    "fine_selector",
     "now_ms",
     "real_loop",
     "virtual_loop",

@@ -25,7 +25,6 @@ __all__ = [
     "BuildOperator",
     "Mode",
     "Parts",
-    "PlainParts",
     "build_operator",
     "checked_timeout_ms",
     "operator_around",

@@ -19,12 +19,9 @@ from reference_impl.operator.result import ResultHandle
 
 __all__ = [
     "AsyncFunction",
-    "ClosingFunction",
     "Lookup",
     "OnTimeout",
-    "OpeningFunction",
     "answer_timeout",
-    "answer_with",
     "ask_for_substitute",
     "begin_call",
     "close_function",

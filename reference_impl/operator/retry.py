@@ -32,8 +32,6 @@ __all__ = [
     "FixedDelay",
     "JudgedSettlement",
     "RetryStrategy",
-    "Retrying",
-    "SharedBackoff",
     "any_error",
     "empty_result",
     "error_of",

@@ -30,7 +30,6 @@ __all__ = [
     "assign_to_key_group",
     "check_parallelism",
     "compute_default_max_parallelism",
-    "compute_key_group_for_key_hash",
     "compute_key_group_range_for_operator_index",
     "compute_operator_index_for_key_group",
     "identity_of",

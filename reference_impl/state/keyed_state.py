@@ -29,7 +29,6 @@ __all__ = [
     "AggregatingState",
     "KeyedState",
     "ListState",
-    "MergingState",
     "ReducingState",
     "ValueState",
     "create_state",

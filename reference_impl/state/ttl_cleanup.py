@@ -24,7 +24,6 @@ __all__ = [
     "TtlCompactionFilter",
     "TtlIncrementalCleanup",
     "TtlStateSnapshotTransformer",
-    "clean_entry",
 ]
 
 

@@ -17,7 +17,6 @@ __all__ = [
     "IncrementalCleanup",
     "StateTtlConfig",
     "StateVisibility",
-    "TtlTimeCharacteristic",
     "TtlTimeProvider",
     "UpdateType",
     "expires_at",

@@ -19,7 +19,7 @@ from reference_impl.mailbox.timers import Timers
 from reference_impl.state.snapshot_future import SnapshotFuture
 from reference_impl.task.operator_chain import OperatorLink
 
-__all__ = ["AsyncOperator", "BuildAsyncOperator", "Fed", "PatientlyFed", "async_link"]
+__all__ = ["BuildAsyncOperator", "async_link"]
 
 
 class AsyncOperator(Protocol):

@@ -19,9 +19,6 @@ from reference_impl.task.stream_operator import Emit
 __all__ = [
     "MAX_WATERMARK",
     "RECORDS_PER_ACTION_MAX",
-    "KnowsWatermark",
-    "RecoverableInput",
-    "StoppableInput",
     "StreamInputProcessor",
     "StreamMultipleInputProcessor",
     "StreamOneInputProcessor",

@@ -25,16 +25,12 @@ from reference_impl.mailbox.mailbox import MailboxExecutor
 from reference_impl.mailbox.timers import Timers
 
 __all__ = [
-    "BoundedMultiInput",
-    "BoundedOneInput",
     "Closing",
     "Emit",
-    "EmitsOnFinalCheckpoint",
     "Finishing",
     "InitializesState",
     "Opening",
     "OperatorStateHandler",
-    "PreparesSnapshot",
     "SnapshotsState",
     "StreamOperator",
     "StreamOperatorFactory",

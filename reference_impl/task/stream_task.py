@@ -34,7 +34,7 @@ from reference_impl.task.operator_chain import OperatorChain
 from reference_impl.task.task_checkpoints import SubtaskCheckpoints, TaskCheckpoints
 from reference_impl.task.task_environment import RecordWriter, TaskEnvironment
 
-__all__ = ["Later", "ReportedCall", "StreamTask", "TaskWaits", "UnfinishedChannels"]
+__all__ = ["StreamTask"]
 
 
 class TaskWaits:

@@ -23,7 +23,7 @@ from reference_impl.mailbox.availability import Availability
 from reference_impl.task.operator_chain import OperatorChain
 from reference_impl.task.task_environment import RecordWriter, TaskEnvironment
 
-__all__ = ["NoCheckpoints", "SubtaskCheckpoints", "TaskCheckpoints"]
+__all__ = ["SubtaskCheckpoints", "TaskCheckpoints"]
 
 
 class SubtaskCheckpoints(Protocol):

@@ -13,7 +13,6 @@ import click
 if TYPE_CHECKING:
     from tools.bench.row import NotMeasured, Row
 
-__all__ = ["bench"]
 
 _PARTS = ("operator", "task", "judge", "world", "proxy", "spark")
 

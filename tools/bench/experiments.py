@@ -12,7 +12,6 @@ import click
 if TYPE_CHECKING:
     from harness.world.world import World
 
-__all__ = ["experiments"]
 
 _MORE_RECORDS = 10
 """The second experiment has this many times the records for the same slots, and fewer draws by the same factor."""

@@ -14,8 +14,6 @@ import sys
 from importlib.metadata import version
 from typing import Any
 
-__all__ = ["main"]
-
 _TIMEOUT_S = 60
 
 

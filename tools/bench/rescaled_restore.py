@@ -26,7 +26,7 @@ from reference_impl.state.key_groups import (
 from reference_impl.state.keyed_state_backend import KeyedStateBackend
 from reference_impl.state.state_descriptor import ValueStateDescriptor
 
-__all__ = ["Rescale", "RestoredKeys", "restore_rescaled"]
+__all__ = ["Rescale", "restore_rescaled"]
 
 _JOB, _OPERATOR, _CHECKPOINT = "bench", "keyed", 1
 _MAX_PARALLELISM = 128

@@ -20,7 +20,7 @@ from harness.world.setup.opening import open_world
 from harness.world.world import World
 from tools.bench.survival_cell import SINKS, Counted, survive
 
-__all__ = ["Survived", "main", "survived"]
+__all__ = ["Survived"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

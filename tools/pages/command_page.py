@@ -18,7 +18,7 @@ from harness.cli.main import floodmark
 from harness.cli.settings import OPTIONS
 from harness.errors import Exit
 
-__all__ = ["PAGE", "main", "page_text"]
+__all__ = ["PAGE", "page_text"]
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "command-line.md"
 

@@ -15,7 +15,7 @@ from harness.proxy.mysql.commands import WORDS
 from harness.proxy.mysql.rules import ERRORS
 from harness.proxy.toxic_kinds import TOXIC_KINDS
 
-__all__ = ["PAGE", "main", "page_text"]
+__all__ = ["PAGE", "page_text"]
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "proxy.md"
 

@@ -24,7 +24,7 @@ from harness.scenario.catalogue import catalogue, catalogue_folder
 from harness.scenario.file import load
 from harness.scenario.model import Scenario
 
-__all__ = ["Trial", "main", "page_text", "try_catalogue"]
+__all__ = ["main", "page_text", "try_catalogue"]
 
 _SEEDS: Final = 10
 _OPENING: Final = """\

@@ -28,7 +28,7 @@ from harness.scenario_parts.parts import SINK_FORMS
 from harness.scenario_parts.triggers import PHASE_FORMS, PHASES, PhaseName
 from harness.workloads.lookups import Inputs, LookupSource, session_stamps
 
-__all__ = ["PhaseTrial", "killed_at", "main", "phases_of", "shortened", "try_phases"]
+__all__ = ["killed_at", "main", "phases_of", "shortened", "try_phases"]
 
 _SEEDS: Final = 10
 _RECORDS: Final = 120

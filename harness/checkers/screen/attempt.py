@@ -20,7 +20,7 @@ from harness.checkers.screen.totals import Entry, ExpectedRows, Irregular, Segme
 from harness.history.event import Call, Dead, End, Event, Failed, Id, In, Out, Owm, Res, Restore, Snap, Wm
 from harness.history.values import same
 
-__all__ = ["AttemptScreen", "Clock", "Failures", "Saved", "SourceMemory", "alike", "follow"]
+__all__ = ["AttemptScreen", "Clock", "Saved", "SourceMemory", "follow"]
 
 
 class Failures:

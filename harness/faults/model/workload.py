@@ -22,7 +22,6 @@ __all__ = [
     "Element",
     "PassOn",
     "ShapingFault",
-    "Shows",
     "Source",
     "StruckCall",
     "find_calls",

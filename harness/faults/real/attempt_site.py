@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-__all__ = ["ActJournal", "AttemptSite", "Shift", "SiteClock", "SiteLoop", "SiteStore", "stop"]
+__all__ = ["ActJournal", "AttemptSite", "Shift", "stop"]
 
 if TYPE_CHECKING:
     from harness.database.store_files import Files

@@ -33,7 +33,6 @@ __all__ = [
     "delayed_chunks",
     "fact",
     "fastest_ms",
-    "from_its_beginning",
     "is_speech",
     "loss_evidence",
     "measurements",

@@ -19,12 +19,9 @@ from harness.errors import WorldError
 
 __all__ = [
     "RootLine",
-    "ServerClockControl",
     "ServerControl",
-    "ServerProcess",
     "ServerState",
     "Session",
-    "SmallDisk",
     "end_sessions",
     "interrupt",
     "repeating",

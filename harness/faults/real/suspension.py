@@ -16,7 +16,7 @@ from harness.clock import Deadline, monotonic_us, wait_until
 from harness.errors import WorldError
 from harness.process_identity import ProcessIdentity, is_alive
 
-__all__ = ["awaited", "resume", "suspended"]
+__all__ = ["awaited", "suspended"]
 
 _STATE_LIMIT_S = 5.0
 """How long a process may take to stop; it may hang in the kernel, for example on a disk."""

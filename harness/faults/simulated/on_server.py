@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from harness.simulation.hub import Due
     from harness.simulation.server import SimulatedServer
 
-__all__ = ["Hunt", "OnServer", "nothing"]
+__all__ = ["Hunt", "OnServer"]
 
 
 def nothing(server: SimulatedServer) -> None:

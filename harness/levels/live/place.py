@@ -29,7 +29,7 @@ from harness.sut.variant import Variant
 from harness.workloads.lookups import LookupSource
 from reference_impl.mailbox.loops import real_loop
 
-__all__ = ["RealPlace", "real_parts"]
+__all__ = ["real_parts"]
 
 
 def real_parts(plan: RunPlan, subtask: int, *, variant: Variant) -> AttemptParts:

@@ -26,7 +26,7 @@ from harness.process_identity import ProcessIdentity, identify
 from harness.runs.order import Order
 from harness.runs.plan import RunPlan, encode_plan
 
-__all__ = ["LiveLevel", "LiveRunner", "Superseded", "Supervisor"]
+__all__ = ["LiveRunner", "Supervisor"]
 
 
 class Superseded:

@@ -14,7 +14,7 @@ import msgspec
 
 from harness.runs.plan import decode_plan
 
-__all__ = ["FAILED", "main"]
+__all__ = ["FAILED"]
 
 FAILED = 1
 """Exit code of an attempt that reported its failure; the supervisor may start it again."""

@@ -23,7 +23,7 @@ from harness.runs.outcome import FaultRecord, FaultTime, WorldDescription
 from harness.sut.registry import REFERENCE_EMITTER
 from harness.sut.variant import HONEST, Variant
 
-__all__ = ["SIMULATED_WORLD", "SimulatedLevel", "record_of"]
+__all__ = ["SIMULATED_WORLD", "SimulatedLevel"]
 
 SIMULATED_WORLD = WorldDescription(
     kind="simulated",

@@ -26,7 +26,7 @@ from harness.sut.phases import Phases
 from harness.sut.positions import SubtaskSource
 from harness.workloads.lookups import LookupSource
 
-__all__ = ["SimulatedAttempt", "SimulatedClock", "SimulatedPlace"]
+__all__ = ["SimulatedAttempt", "SimulatedPlace"]
 
 
 class SimulatedClock:

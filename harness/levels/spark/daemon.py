@@ -13,8 +13,6 @@ from pyspark.daemon import manager
 import harness.levels.live.place
 import harness.levels.spark.job
 
-__all__ = ["PRELOADED"]
-
 PRELOADED = (pd, pa, harness.levels.live.place, harness.levels.spark.job)
 """Referenced so that tools do not remove the imports as unused."""
 

@@ -27,7 +27,7 @@ from harness.runs.plan import RunPlan, decode_plan, encode_plan
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["SparkExecution", "SparkRunner"]
+__all__ = ["SparkRunner"]
 
 _STOP_S = 15.0
 _RESULT = "subtask bigint, attempt int"

@@ -12,8 +12,6 @@ from harness.engine.in_world import record_in_world
 from harness.engine.level import Opening, Play
 from harness.runs.order import Order
 
-__all__ = ["SparkLevel"]
-
 _SUBTASKS_MAX = 16
 """Most subtasks of one run; the session has a slot for each, whatever the machine's cores."""
 

@@ -24,7 +24,7 @@ from harness.errors import UsageError, WorldError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["gateway_pid", "java_version", "spark_session"]
+__all__ = ["gateway_pid", "spark_session"]
 
 _JAVA_MIN = 17
 _JAVA_S = 10

@@ -19,17 +19,7 @@ from harness.proxy.mysql.frames import HEADER_BYTES, FrameTracker, Packet, Packe
 from harness.proxy.mysql.rules import ENDING, PacketRule, RuleAction, Then
 from harness.proxy.toxics.stage import Receiver, Stream, Timer
 
-__all__ = [
-    "HELD_MAX",
-    "Action",
-    "Barrier",
-    "GateToxic",
-    "GateWire",
-    "GatedConversation",
-    "Outflow",
-    "Outlet",
-    "PacketGate",
-]
+__all__ = ["HELD_MAX", "Action", "GateToxic", "GateWire", "PacketGate"]
 
 
 class Action:

@@ -23,7 +23,6 @@ __all__ = [
     "PacketRule",
     "PacketToxic",
     "RuleAction",
-    "Scope",
     "Then",
     "error_packet",
     "refuse",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from harness.proxy.toxics.kind import HELD_MAX, HeldBytes, ToxicKind
 from harness.proxy.toxics.stage import Attributes, Receiver, StagePlace, Timer
 
-__all__ = ["BANDWIDTH", "BandwidthToxic"]
+__all__ = ["BANDWIDTH"]
 
 _SLICE_S = 0.02
 """A long chunk is passed on in pieces of this duration."""

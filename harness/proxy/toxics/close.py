@@ -11,7 +11,7 @@ from __future__ import annotations
 from harness.proxy.toxics.kind import ToxicKind
 from harness.proxy.toxics.stage import Attributes, Receiver, StagePlace, Timer
 
-__all__ = ["RESET_PEER", "SLOW_CLOSE", "TIMEOUT", "ResetPeerToxic", "SlowCloseToxic", "TimeoutToxic"]
+__all__ = ["RESET_PEER", "SLOW_CLOSE", "TIMEOUT"]
 
 
 class SlowCloseToxic:

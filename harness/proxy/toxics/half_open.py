@@ -10,7 +10,7 @@ from __future__ import annotations
 from harness.proxy.toxics.kind import ToxicKind
 from harness.proxy.toxics.stage import Attributes, Receiver, StagePlace
 
-__all__ = ["HALF_OPEN", "HalfOpenToxic"]
+__all__ = ["HALF_OPEN"]
 
 
 class HalfOpenToxic:

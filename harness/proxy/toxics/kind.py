@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 from harness.proxy.toxics.stage import Attributes, Receiver, Stage, StagePlace
 
-__all__ = ["HELD_MAX", "HeldBytes", "ToxicKind", "nothing_refused"]
+__all__ = ["HELD_MAX", "HeldBytes", "ToxicKind"]
 
 
 def nothing_refused(attributes: Attributes) -> str:

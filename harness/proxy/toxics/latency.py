@@ -9,7 +9,7 @@ from __future__ import annotations
 from harness.proxy.toxics.kind import HELD_MAX, HeldBytes, ToxicKind
 from harness.proxy.toxics.stage import Attributes, Receiver, StagePlace, Timer
 
-__all__ = ["LATENCY", "LatencyToxic"]
+__all__ = ["LATENCY"]
 
 
 class LatencyToxic:

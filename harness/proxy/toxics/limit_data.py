@@ -9,7 +9,7 @@ from __future__ import annotations
 from harness.proxy.toxics.kind import ToxicKind
 from harness.proxy.toxics.stage import Attributes, Receiver, StagePlace
 
-__all__ = ["LIMIT_DATA", "LimitDataToxic"]
+__all__ = ["LIMIT_DATA"]
 
 
 class LimitDataToxic:

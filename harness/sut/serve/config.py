@@ -27,7 +27,6 @@ __all__ = [
     "Code",
     "CommandFields",
     "CommandRefused",
-    "OnTimeout",
     "OperatorConfig",
     "a_bool",
     "a_list",

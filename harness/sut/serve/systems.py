@@ -19,7 +19,7 @@ from reference_impl.mailbox.timers import Timers
 from reference_impl.operator.build import build_operator
 from reference_impl.operator.quirks import PROFILES
 
-__all__ = ["SYSTEMS", "BuildServed", "ServedOperator", "Surroundings", "System"]
+__all__ = ["SYSTEMS", "System"]
 
 
 class ServedOperator(Protocol):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from harness.world.containers.engine import Engine
     from harness.world.containers.images import Images
 
-__all__ = ["Choice", "choose_world", "open_world"]
+__all__ = ["choose_world", "open_world"]
 
 KINDS = ("auto", "containers", "local")
 ONLY_LOCAL = "server-clock"

@@ -31,15 +31,7 @@ from harness.history.strict_json import integers_of_any_length
 from harness.history.text import COLUMNAR, Chunks, Line, numbered
 from harness.verdict import INVARIANTS, InvariantVerdict, Judgement, Outcome, worst
 
-__all__ = [
-    "Malformed",
-    "Progress",
-    "judge",
-    "judge_file",
-    "judge_reader",
-    "judge_trace",
-    "overall",
-]
+__all__ = ["Malformed", "Progress", "judge", "judge_file", "judge_reader", "judge_trace", "overall"]
 
 _ALWAYS_COUNTS = "V23"
 """A vacuous V23 always counts: the run did not show what was expected."""

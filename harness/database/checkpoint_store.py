@@ -20,12 +20,7 @@ from harness.database.epoch import CheckpointPart, PassedOver, Restored, SavedEp
 from harness.database.store_files import Files
 from harness.database.transactions import Backoff
 
-__all__ = [
-    "CheckpointStore",
-    "CheckpointUnreadable",
-    "StoreLost",
-    "checkpoint_folder",
-]
+__all__ = ["CheckpointStore", "CheckpointUnreadable", "StoreLost", "checkpoint_folder"]
 
 _VERSION = 1
 _PARTS = "checkpoint-??????-attempt-????"

@@ -109,7 +109,6 @@ class MySqlDriver:
         return (MySQLError, OSError)
 
     def connect(self, *, statement_s: float) -> Any:
-        """See `Driver`."""
         return connect(self._endpoint, statement_s=statement_s)
 
     def hang_up(self, connection: Any) -> None:
@@ -134,7 +133,6 @@ class AsyncMySqlDriver:
         return (MySQLError, OSError)
 
     def connection(self) -> Any:
-        """See `AsyncDriver`."""
         connection = lookup_connection(self._endpoint, connect_timeout_s=_FOREVER_S)
         # asyncmy's own limit covers only the TCP connect, and may lose an open socket or a cancellation that comes
         # at the same moment (asyncio.wait_for of 3.11); the pool's limit covers the handshake too.

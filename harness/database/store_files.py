@@ -40,7 +40,6 @@ class FolderFiles:
         self._folder = folder
 
     def write(self, name: str, data: bytes) -> None:
-        """See `Files`."""
         self._folder.mkdir(parents=True, exist_ok=True)
         unfinished = self._folder / f"{name}.unfinished"
         with unfinished.open("wb") as file:
@@ -55,19 +54,15 @@ class FolderFiles:
             os.close(folder)
 
     def read(self, name: str) -> bytes:
-        """See `Files`."""
         return (self._folder / name).read_bytes()
 
     def cut(self, name: str, size: int) -> None:
-        """See `Files`."""
         os.truncate(self._folder / name, size)
 
     def remove(self, name: str) -> None:
-        """See `Files`."""
         (self._folder / name).unlink(missing_ok=True)
 
     def names(self) -> list[str]:
-        """See `Files`."""
         return sorted(path.name for path in self._folder.glob(_PARTS))
 
 
@@ -78,23 +73,18 @@ class MemoryFiles:
         self._data: dict[str, bytes] = {}
 
     def write(self, name: str, data: bytes) -> None:
-        """See `Files`."""
         self._data[name] = data
 
     def read(self, name: str) -> bytes:
-        """See `Files`."""
         if name not in self._data:
             raise FileNotFoundError(name)
         return self._data[name]
 
     def cut(self, name: str, size: int) -> None:
-        """See `Files`."""
         self._data[name] = self._data[name][:size]
 
     def remove(self, name: str) -> None:
-        """See `Files`."""
         self._data.pop(name, None)
 
     def names(self) -> list[str]:
-        """See `Files`."""
         return sorted(self._data)

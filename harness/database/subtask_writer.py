@@ -60,7 +60,6 @@ class SubtaskWriter:
         self.transactions.on_error = on_error
 
     def retry_until_settled(self, work: Callable[[Any], _T], what: str) -> _T:
-        """See `Transactions.retry_until_settled`."""
         return self.transactions.retry_until_settled(work, what)
 
     def add(self, row: Visible) -> None:

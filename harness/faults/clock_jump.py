@@ -105,7 +105,6 @@ class ClockJump(InsideFault):
         return Found(began_us=first["t"], measured_us=moved["t"], ended_us=ended_us, evidence=evidence)
 
     def simulated(self, run: SimulatedRun) -> Act:
-        """See `Fault`."""
         return SimulatedJump(run, how=self.how, shift_ms=self.shift, lasts_ms=self.lasts)
 
 

@@ -68,7 +68,6 @@ class DatabaseKill(_Ended):
         return _ended_then_started(site, site.server.kill)
 
     def simulated(self, run: SimulatedRun) -> Act:
-        """See `Fault`."""
         return _Gone(run, in_order=False)
 
 
@@ -89,7 +88,6 @@ class DatabaseRestart(_Ended):
         return _ended_then_started(site, site.server.shut_down)
 
     def simulated(self, run: SimulatedRun) -> Act:
-        """See `Fault`."""
         return _Gone(run, in_order=True)
 
 

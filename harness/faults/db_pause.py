@@ -68,7 +68,6 @@ class DatabasePause(ServerFault):
         return {"pid": fact(seen, "pid"), "calls_waiting": len(waiting), "answered": 0, "codes": given_up}
 
     def simulated(self, run: SimulatedRun) -> Act:
-        """See `Fault`."""
         return OnLinks(_Paused(), [*run.links.values(), run.direct])
 
 

@@ -81,7 +81,6 @@ class Deadlocks(ServerFault):
         return {"codes": met, "counted": counted} if met and counted else {}
 
     def simulated(self, run: SimulatedRun) -> Act:
-        """See `Fault`."""
         return _SimulatedDeadlocks(run, gap_ms=self.gap, count=self.count)
 
 

@@ -55,8 +55,6 @@ class DiskFull(ServerFault):
         return {"bytes_taken": taken, "codes": met} if met and taken else {}
 
     def simulated(self, run: SimulatedRun) -> Act:
-        """See `Fault`."""
-
         def switch(server: SimulatedServer, *, on: bool) -> None:
             server.disk_full = on
 

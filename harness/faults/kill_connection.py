@@ -55,8 +55,6 @@ class KillConnection(ServerFault):
         return {"killed": killed, "codes": lost} if lost and killed else {}
 
     def simulated(self, run: SimulatedRun) -> Act:
-        """See `Fault`."""
-
         def strike(server: SimulatedServer) -> bool:
             known = server.clients()
             return bool(known) and server.kill(known[run.draw.index(len(known))].number)

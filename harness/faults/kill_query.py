@@ -58,8 +58,6 @@ class KillQuery(ServerFault):
         return {"killed": killed, "codes": met} if met and killed else {}
 
     def simulated(self, run: SimulatedRun) -> Act:
-        """See `Fault`."""
-
         def strike(server: SimulatedServer) -> bool:
             meant = [one for one in server.clients() if self._is_meant(one.statement)]
             return bool(meant) and server.kill_query(meant[run.draw.index(len(meant))].number)

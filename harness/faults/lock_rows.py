@@ -96,7 +96,6 @@ class LockRows(ServerFault):
         return {"waiting": waiting, "codes": client_errors(seen, _GIVEN_UP)} if waiting else {}
 
     def simulated(self, run: SimulatedRun) -> Act:
-        """See `Fault`."""
         return _SimulatedLock(run, link=self.link, subtasks=self.count)
 
 

@@ -59,7 +59,6 @@ class LoopStall(InsideFault, Repeats):
         return Found(began_us=began_us, measured_us=late[0]["t"], ended_us=late[-1]["t"], evidence=evidence)
 
     def simulated(self, run: SimulatedRun) -> Act:
-        """See `Fault`."""
         return SimulatedLoopStall(run, self.subtask, lasts_ms=self.lasts)
 
 

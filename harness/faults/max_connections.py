@@ -68,8 +68,6 @@ class MaxConnections(ServerFault):
         return {"refused": refused, "codes": met} if met and refused else {}
 
     def simulated(self, run: SimulatedRun) -> Act:
-        """See `Fault`."""
-
         def fill(server: SimulatedServer) -> None:
             server.sessions_max = self.connections
             server.end_clients()

@@ -52,8 +52,6 @@ class OfflineMode(ServerFault):
         return {"codes": met} if str(_OFFLINE) in met and fact(seen, "offline") == 1 else {}
 
     def simulated(self, run: SimulatedRun) -> Act:
-        """See `Fault`."""
-
         def take_offline(server: SimulatedServer) -> None:
             server.is_offline = True
             server.end_clients()

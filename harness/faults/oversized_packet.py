@@ -54,8 +54,6 @@ class OversizedPacket(ServerFault):
         return {"codes": met, "bytes_max": self.bytes} if met and fact(seen, "ended_us") else {}
 
     def simulated(self, run: SimulatedRun) -> Act:
-        """See `Fault`."""
-
         def bound(server: SimulatedServer, *, bytes_max: int | None) -> None:
             server.packet_bytes_max = bytes_max
             server.end_clients()

@@ -76,5 +76,4 @@ class PauseWorker(OutsideFault, Repeats):
         stop(self.id, attempt)
 
     def simulated(self, run: SimulatedRun) -> Act:
-        """See `Fault`."""
         return StoppedWorker(run, self.subtask)

@@ -52,8 +52,6 @@ class ReadOnly(ServerFault):
         return {"codes": refused} if refused and fact(seen, _VARIABLE) == 1 else {}
 
     def simulated(self, run: SimulatedRun) -> Act:
-        """See `Fault`."""
-
         def switch(server: SimulatedServer, *, on: bool) -> None:
             server.read_only = on
 

@@ -84,7 +84,6 @@ class SchemaChange(ServerFault):
         return {"codes": met} if met and fact(seen, "renamed") else {}
 
     def simulated(self, run: SimulatedRun) -> Act:
-        """See `Fault`."""
         return OnServer(
             run,
             codes=(_NO_COLUMN, _NO_TABLE),

@@ -86,7 +86,6 @@ class SlowQuery(ServerFault):
         }
 
     def simulated(self, run: SimulatedRun) -> Act:
-        """See `Fault`."""
         return _Slow(run, delay_ms=self.delay)
 
 

@@ -54,7 +54,6 @@ class _OfFiles(InsideFault):
             attempt.journal.acted(self.id, self.what, file=name, bytes=done.bytes, of=done.of)
 
     def simulated(self, run: SimulatedRun) -> Act:
-        """See `Fault`."""
         return _SimulatedDamage(run, self)
 
     def found(self, lines: Sequence[Line]) -> Found | None:

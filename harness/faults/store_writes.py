@@ -80,7 +80,6 @@ class StoreSlow(_OfWrites):
         return self._found(lines, met=held, evidence={"writes": len(held), "slowest_ms": slowest_ms})
 
     def simulated(self, run: SimulatedRun) -> Act:
-        """See `Fault`."""
         return _SimulatedSlow(run, self.subtask, delay_ms=self.delay)
 
 
@@ -109,7 +108,6 @@ class StoreFailing(_OfWrites):
         return self._found(lines, met=refused, evidence={"writes": len(refused), "errors": errors})
 
     def simulated(self, run: SimulatedRun) -> Act:
-        """See `Fault`."""
         return _SimulatedFailing(run, self.subtask, code=_ERRNO[self.how])
 
 

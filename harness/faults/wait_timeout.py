@@ -65,7 +65,6 @@ class WaitTimeout(ServerFault):
         return {"hung_up": hung_up, "codes": lost} if lost else {}
 
     def simulated(self, run: SimulatedRun) -> Act:
-        """See `Fault`."""
         return _SimulatedSilence(run, silence_ms=1000 * max(1, -(-self.delay // 1000)))
 
 

@@ -105,7 +105,6 @@ class Zombie(OutsideFault):
         stop(self.id, attempt)
 
     def simulated(self, run: SimulatedRun) -> Act:
-        """See `Fault`."""
         return SimulatedZombie(run, self.subtask)
 
 

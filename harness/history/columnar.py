@@ -26,14 +26,7 @@ from harness.history.header import Header
 from harness.history.strict_json import Loose, strictly
 from harness.history.text import CutOff, Line, event_json, header_line, json_text, line_of
 
-__all__ = [
-    "COLUMNS",
-    "Rows",
-    "column_lines",
-    "line_of_row",
-    "open_rows",
-    "write_columns",
-]
+__all__ = ["COLUMNS", "Rows", "column_lines", "line_of_row", "open_rows", "write_columns"]
 
 HEADER_KEY = b"floodmark.history"
 """The key of the header in the schema's metadata."""

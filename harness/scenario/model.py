@@ -14,16 +14,7 @@ from pydantic import Field, WithJsonSchema, model_validator
 from harness.faults.model.fault import Fault
 from harness.faults.registry import AnyFault, FaultName
 from harness.scenario.rules import Standing, breaches
-from harness.scenario_parts.parts import (
-    Expectations,
-    Level,
-    Operator,
-    Part,
-    Sink,
-    Task,
-    Workload,
-    refuse,
-)
+from harness.scenario_parts.parts import Expectations, Level, Operator, Part, Sink, Task, Workload, refuse
 from harness.scenario_parts.triggers import At, Between, Call, CheckpointDone, Phase, RecordTaken
 from harness.scenario_parts.values import Name, Span
 from harness.verdict import INVARIANTS

@@ -74,11 +74,9 @@ class HubAlarm:
         self._hub = hub
 
     def set(self, instant_ms: int, callback: Callable[[], None]) -> Due:
-        """See `Alarm`."""
         return self._hub.at(instant_ms, callback)
 
     def drop(self, alarm: Due) -> None:
-        """See `Alarm`."""
         self._hub.cancel(alarm)
 
 

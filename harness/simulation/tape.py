@@ -102,7 +102,6 @@ class MemoryRecorder:
         self._tape = Tape(self._hub)
 
     def event(self, kind: type[AttemptEvent], **fields: Any) -> None:
-        """See `EventLog`."""
         held = _HOLDS_VALUES.get(kind)
         if held is not None:
             value = fields[held]

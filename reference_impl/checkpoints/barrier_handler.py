@@ -43,11 +43,6 @@ class ChannelState:
         self._blocked: dict[InputChannelInfo, None] = {}
         self._announced: dict[InputChannelInfo, int] = {}
 
-    @property
-    def blocked_channels(self) -> tuple[InputChannelInfo, ...]:
-        """In the order in which they were blocked."""
-        return tuple(self._blocked)
-
     def block_channel(self, channel: InputChannelInfo) -> None:
         """Block a channel that has delivered its barrier (C22)."""
         self._inputs[channel.gate_idx].block_consumption(channel)

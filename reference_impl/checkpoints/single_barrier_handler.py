@@ -188,10 +188,6 @@ class SingleCheckpointBarrierHandler(MeasuredAlignment):
     def is_checkpoint_pending(self) -> bool:
         return self._pending is not None
 
-    @property
-    def num_open_channels(self) -> int:
-        return len(self._open)
-
     def all_barriers_received_future(self, checkpoint_id: int) -> Future[None]:
         """Ends when the last barrier of that checkpoint has come; fails if the checkpoint was aborted.
 

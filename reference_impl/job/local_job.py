@@ -25,12 +25,7 @@ from reference_impl.job.completed_checkpoints import (
     RecoveredCheckpoint,
     recovered_store,
 )
-from reference_impl.job.execution_graph import (
-    ExecutionAttemptID,
-    ExecutionGraph,
-    ExecutionState,
-    JobVertex,
-)
+from reference_impl.job.execution_graph import ExecutionAttemptID, ExecutionGraph, ExecutionState, JobVertex
 from reference_impl.job.local_subtask import (
     BuildLinks,
     ChannelRecordWriter,

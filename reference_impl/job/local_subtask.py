@@ -27,10 +27,7 @@ from reference_impl.checkpoints.channel_state_writer import ChannelStateWriter
 from reference_impl.checkpoints.channels import InputChannel
 from reference_impl.checkpoints.input_gate import CheckpointedInputGate, InputGate, StreamTaskNetworkInput
 from reference_impl.checkpoints.single_barrier_handler import SingleCheckpointBarrierHandler
-from reference_impl.checkpoints.state_handler import (
-    StreamOperatorStateContext,
-    StreamTaskStateInitializer,
-)
+from reference_impl.checkpoints.state_handler import StreamOperatorStateContext, StreamTaskStateInitializer
 from reference_impl.checkpoints.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
 from reference_impl.checkpoints.task_state import CheckpointResponder, TaskStateSnapshot, TaskStateStore
 from reference_impl.elements import OperatorInput, Record

@@ -274,11 +274,6 @@ class PendingCheckpoint:
         self._is_disposed = False
 
     @property
-    def is_disposed(self) -> bool:
-        """Whether it has ended, complete or aborted."""
-        return self._is_disposed
-
-    @property
     def is_fully_acknowledged(self) -> bool:
         """Whether all tasks have acknowledged."""
         return not self._waiting and not self._is_disposed

@@ -16,11 +16,7 @@ from typing import Any
 
 import msgspec
 
-from reference_impl.checkpoints.task_state import (
-    FINISHED_ON_RESTORE,
-    OperatorSubtaskState,
-    TaskStateSnapshot,
-)
+from reference_impl.checkpoints.task_state import FINISHED_ON_RESTORE, OperatorSubtaskState, TaskStateSnapshot
 from reference_impl.errors import StateError, StateMigrationException
 from reference_impl.job.completed_checkpoints import CompletedCheckpoint, OperatorState
 from reference_impl.job.execution_graph import JobVertex

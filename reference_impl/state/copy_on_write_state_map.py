@@ -20,14 +20,7 @@ from msgspec import Struct
 
 from reference_impl.state.key_groups import SPREAD_BITS, Identity, spread_of
 
-__all__ = [
-    "Cell",
-    "Chunk",
-    "CopyOnWriteStateMap",
-    "EntryKey",
-    "StateMapSnapshot",
-    "Stored",
-]
+__all__ = ["Cell", "Chunk", "CopyOnWriteStateMap", "EntryKey", "StateMapSnapshot", "Stored"]
 
 EntryKey = Identity | tuple[Identity, Identity]
 """A key, or a namespace and a key."""

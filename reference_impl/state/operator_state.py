@@ -11,12 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from reference_impl.checkpoint_events import CheckpointOptions
 from reference_impl.errors import StateError, StateMigrationException
-from reference_impl.state.handles import (
-    Item,
-    Mode,
-    OperatorStateHandle,
-    OperatorStatePartitions,
-)
+from reference_impl.state.handles import Item, Mode, OperatorStateHandle, OperatorStatePartitions
 from reference_impl.state.schema import Compatibility, Schema
 from reference_impl.state.serializer import UNENCODABLE, TypeSerializer
 from reference_impl.state.snapshot_future import SnapshotFuture

@@ -14,11 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from reference_impl.errors import StateError
-from reference_impl.state.handles import (
-    Mode,
-    OperatorStateHandle,
-    OperatorStatePartitions,
-)
+from reference_impl.state.handles import Mode, OperatorStateHandle, OperatorStatePartitions
 
 __all__ = ["RoundRobinOperatorStateRepartitioner", "refuse_union_finished_in_part"]
 

@@ -17,13 +17,7 @@ from reference_impl.state.copy_on_write_state_map import (
     StateMapSnapshot,
     Stored,
 )
-from reference_impl.state.handles import (
-    Block,
-    StateMetaInfo,
-    StoredItems,
-    decode_block,
-    encode_block,
-)
+from reference_impl.state.handles import Block, StateMetaInfo, StoredItems, decode_block, encode_block
 from reference_impl.state.key_groups import Identity, InternalKeyContext, identity_of, value_of
 
 __all__ = ["Compaction", "KeyedEntry", "StateTable", "StateTableSnapshot"]

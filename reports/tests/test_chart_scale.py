@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reports.chart_scale import (
-    LinearScale,
-    LogScale,
-    bucket_of,
-    decade_ticks,
-    even_ticks,
-    points,
-    quantile,
-)
+from reports.chart_scale import LinearScale, LogScale, bucket_of, decade_ticks, even_ticks, points, quantile
 
 
 def test_a_linear_scale_maps_its_ends_to_its_ends() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 
 from reports.chart_scale import quantile
-from reports.chart_spread import Panel, spread_svg
+from tools.bench.chart_spread import Panel, spread_svg
 from tools.bench.experiment import DrawnTimes, ExperimentPlan, Times
 from tools.bench.lookup_forms import FORMS
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.clock import monotonic_us
 from reference_impl.elements import OperatorInput, Record
-from reference_impl.functions.examples import StreamFilter
+from reference_impl.functions.tests.examples import StreamFilter
 from reference_impl.mailbox.availability import AVAILABLE, Availability, DataInputStatus
 from reference_impl.mailbox.loops import real_loop
 from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor

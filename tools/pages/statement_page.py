@@ -1,4 +1,4 @@
-"""Generates `docs/reference/statements.md`: the numbered statements with their tests, or the reason why one has no test.
+"""Generates `docs/reference/statements.md`: the numbered statements with their tests, or why one has none.
 
 `python -m tools.pages.statement_page` rewrites it. Invariant: every number from A1 to A93, M1 to M49, T1 to T16, C1 to
 C45, S1 to S25 and W1 to W3 has a title; a title's position in its list is its number.

@@ -299,7 +299,6 @@ class LinkFault(OutsideFault, Repeats):
         raise NotImplementedError
 
     def simulated(self, run: SimulatedRun) -> Act:
-        """See `Fault`."""
         return OnLinks(self.on_links(), [run.links[self.link]])
 
 
@@ -362,7 +361,6 @@ class ServerFault(OutsideFault, Repeats):
     by = "server"
 
     def simulated(self, run: SimulatedRun) -> Act:
-        """See `Fault`."""
         raise NotImplementedError
 
 

@@ -142,7 +142,6 @@ class _BlockingConnection:
         self._driver.hang_up(self)
 
     def hang_up(self) -> None:
-        """See `SimulatedDriver.hang_up`."""
         self.open = False
         link = self._connection.link
         if self._flight is not None and not self._flight.over:
@@ -205,7 +204,6 @@ class _LoopAlarm:
         return handle
 
     def drop(self, alarm: Handle) -> None:
-        """See `Alarm`."""
         alarm.gone = True
 
 
@@ -283,7 +281,6 @@ class _AsyncConnection:
         self._driver.hang_up(self)
 
     def hang_up(self) -> None:
-        """See `AsyncSimulatedDriver.hang_up`."""
         if self._flight is not None and not self._flight.over:
             self._link.abandon(self._flight)
         if self._connection is not None:

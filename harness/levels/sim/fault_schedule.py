@@ -55,11 +55,9 @@ class _Acting:
         return self.noted.measured_us is not None
 
     def start(self) -> None:
-        """See `Acting`."""
         self.act.begins()
 
     def look(self) -> None:
-        """See `Acting`."""
         if self.act.evidence() and self.noted.measured_us is None:
             self.noted.measured_us = self.run.hub.now_ms * 1000
 
@@ -84,7 +82,6 @@ class _Acting:
         """See `Acting`: the history hears of it by itself."""
 
     def close(self) -> None:
-        """See `Acting`."""
         if self.settles is not None:
             self.run.hub.cancel(self.settles)
         if self.ended and not self.is_told:
@@ -162,28 +159,22 @@ class FaultSchedule:
 
     @property
     def now_us(self) -> int:
-        """See `Place`."""
         return self.run.hub.now_ms * 1000
 
     def at(self, instant_us: int, callback: Callable[[], None]) -> Due:
-        """See `Place`."""
         return self.run.hub.at(instant_us // 1000, callback)
 
     def cancel(self, alarm: Any) -> None:
-        """See `Place`."""
         self.run.hub.cancel(alarm)
 
     def look_again(self, callback: Callable[[], None], *, soon: bool) -> None:
-        """See `Place`."""
         hub = self.run.hub
         hub.at(hub.now_ms + (0 if soon else _LOOK_MS), callback)
 
     def lasts_ms(self, fault: Fault) -> int | None:
-        """See `Place`."""
         return fault.simulated_lasts_ms
 
     def begins(self, fault: Fault, *, cycle: int, due_us: int) -> _Acting:
-        """See `Place`."""
         del cycle
         act, tape = fault.simulated(self.run), self.run.tape
         assert act is not None, "only what is acted out from here is planned"

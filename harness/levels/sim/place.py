@@ -38,7 +38,6 @@ class SimulatedClock:
         self._catch_up = catch_up
 
     def now_us(self) -> int:
-        """See `Clock`."""
         return self._hub.now_ms * 1000
 
     def pause(self, seconds: float) -> None:
@@ -119,7 +118,6 @@ class SimulatedPlace:
 
     @contextmanager
     def journal(self, attempt: int) -> Iterator[Journal]:
-        """See `Place`."""
         run, mine = self._run, self._attempt
         mine.number = attempt
         recorder = mine.recorder = run.variant.recorder(MemoryRecorder)(run.tape)
@@ -129,7 +127,6 @@ class SimulatedPlace:
 
     @contextmanager
     def loop(self) -> Iterator[SubtaskLoop]:
-        """See `Place`."""
         assert self._attempt.recorder is not None, "an attempt has its journal before its loop"
         loop = self._attempt.loop = SubtaskLoop(self._attempt.actor, self._attempt.recorder)
         try:
@@ -138,7 +135,6 @@ class SimulatedPlace:
             loop.wind_up()
 
     def lookups(self, loop: asyncio.AbstractEventLoop) -> AsyncSimulatedDriver:
-        """See `Place`."""
         assert isinstance(loop, SubtaskLoop), "an attempt of level sim has a loop of level sim"
         run = self._run
         return AsyncSimulatedDriver(
@@ -146,14 +142,12 @@ class SimulatedPlace:
         )
 
     def client(self, name: str) -> Any:
-        """See `Place`."""
         message = f"`client: {name}` is a mistake that only a real client can make; level sim has none"
         raise HarnessError(message, fix="please report it: the scenario should have been refused")
 
     def inside(
         self, *, attempt: int, journal: Any, loop: asyncio.AbstractEventLoop, store: CheckpointStore
     ) -> SimulatedPlace:
-        """See `Place`."""
         del attempt, journal, loop
         store.trouble = self._meet_store
         self._run.started(self._attempt)
@@ -172,12 +166,10 @@ class SimulatedPlace:
         return nullcontext()
 
     def elements(self, subtask: int, shaping: Iterable[Fault]) -> LookupSource:
-        """See `Place`."""
         del shaping
         return self._run.elements(subtask)
 
     def linger(self, loop: asyncio.AbstractEventLoop, ms: int) -> None:
-        """See `Place`."""
         assert isinstance(loop, SubtaskLoop), "an attempt of level sim has a loop of level sim"
         loop.turn_until(self._run.hub.now_ms + ms)
 
@@ -185,16 +177,13 @@ class SimulatedPlace:
 
     @property
     def phases(self) -> Phases:
-        """See `Inside`."""
         return self._attempt.crashes
 
     @property
     def shaping(self) -> Iterable[Fault]:
-        """See `Inside`."""
         return self._run.scenario.faults
 
     def wall_ns(self) -> int:
-        """See `Inside`."""
         assert self._attempt.loop is not None, "an attempt has its loop before its timers"
         return self._attempt.loop.wall_ns()
 
@@ -204,6 +193,5 @@ class SimulatedPlace:
         return source
 
     def around_calls(self, function: AsyncFunction) -> AsyncFunction:
-        """See `Inside`."""
         around: AsyncFunction = self._run.around_calls(function, self._attempt)
         return around

@@ -16,11 +16,7 @@ from reference_impl.checkpoints.channel_state_writer import (
 )
 from reference_impl.checkpoints.channels import InputChannelInfo, ResultSubpartitionInfo
 from reference_impl.checkpoints.snapshot_file import CompletedSnapshot
-from reference_impl.checkpoints.task_state import (
-    FINISHED_ON_RESTORE,
-    OperatorSubtaskState,
-    TaskStateSnapshot,
-)
+from reference_impl.checkpoints.task_state import FINISHED_ON_RESTORE, OperatorSubtaskState, TaskStateSnapshot
 from reference_impl.elements import LatencyMarker, Record, RecordAttributes, Watermark, WatermarkStatus
 from reference_impl.state.internal_timers import KeyGroupTimers, SavedTimer, TimersHandle
 from reference_impl.state.key_groups import KeyGroupRange

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reference_impl.checkpoints.tests.bench import (
-    HandlerKind,
-    barrier,
-    cancel_marker,
-    open_bench,
-)
+from reference_impl.checkpoints.tests.bench import HandlerKind, barrier, cancel_marker, open_bench
 
 EXACTLY_ONCE = pytest.mark.parametrize("kind", ["aligned", "alternating"])
 

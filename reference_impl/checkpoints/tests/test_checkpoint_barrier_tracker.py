@@ -5,10 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reference_impl.checkpoint_events import AlignmentType, CheckpointBarrier
-from reference_impl.checkpoints.barrier_tracker import (
-    MAX_CHECKPOINTS_TO_TRACK,
-    CheckpointBarrierTracker,
-)
+from reference_impl.checkpoints.barrier_tracker import MAX_CHECKPOINTS_TO_TRACK, CheckpointBarrierTracker
 from reference_impl.checkpoints.tests.bench import CANCELLED, ENDED, Bench, cancel_marker, end, open_bench
 from reference_impl.checkpoints.tests.bench import barrier as any_barrier
 from reference_impl.errors import WrongState

@@ -22,8 +22,8 @@ from reference_impl.checkpoints.subtask_checkpoint_coordinator import SubtaskChe
 from reference_impl.checkpoints.task_state import TaskStateSnapshot, TaskStateStore
 from reference_impl.checkpoints.tests.checkpoint_rig import NotingResponder
 from reference_impl.elements import OperatorInput
-from reference_impl.functions.examples import CountWindowAverage
 from reference_impl.functions.keyed_operators import KeyedProcessOperator
+from reference_impl.functions.tests.examples import CountWindowAverage
 from reference_impl.mailbox.loops import VirtualLoop, virtual_loop
 from reference_impl.mailbox.mailbox import Mailbox
 from reference_impl.mailbox.timers import Timers

@@ -7,11 +7,7 @@ from pathlib import Path
 import pytest
 
 from reference_impl.checkpoints.snapshot_file import CompletedSnapshot, SnapshotDefect, SnapshotUnreadable
-from reference_impl.checkpoints.storage import (
-    CheckpointStorage,
-    RestorePolicy,
-    refuse_unknown_operators,
-)
+from reference_impl.checkpoints.storage import CheckpointStorage, RestorePolicy, refuse_unknown_operators
 from reference_impl.checkpoints.task_state import OperatorSubtaskState, TaskStateSnapshot
 from reference_impl.checkpoints.tests.drawn_snapshots import operator_handle
 

@@ -5,11 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reference_impl.checkpoint_events import AlignmentType, SnapshotType
-from reference_impl.checkpoints.tests.bench import (
-    barrier,
-    open_bench,
-    unaligned,
-)
+from reference_impl.checkpoints.tests.bench import barrier, open_bench, unaligned
 from reference_impl.errors import WrongState
 
 

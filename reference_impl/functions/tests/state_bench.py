@@ -10,9 +10,7 @@ from reference_impl.checkpoints.state_handler import StateInitializationContext,
 from reference_impl.functions.sink import FunctionState
 from reference_impl.state.handles import OperatorStateHandle
 from reference_impl.state.operator_state import OperatorStateBackend
-from reference_impl.state.repartitioner import (
-    RoundRobinOperatorStateRepartitioner,
-)
+from reference_impl.state.repartitioner import RoundRobinOperatorStateRepartitioner
 
 __all__ = ["StateBench", "redistributed"]
 

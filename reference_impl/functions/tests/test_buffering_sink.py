@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reference_impl.checkpoints.state_handler import FunctionInitializationContext
-from reference_impl.functions.examples import BufferingSink
 from reference_impl.functions.sink import SinkContext
+from reference_impl.functions.tests.examples import BufferingSink
 from reference_impl.functions.tests.state_bench import StateBench, redistributed
 from reference_impl.state.state_descriptor import ListStateDescriptor
 from reference_impl.tests.rig import quickly

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reference_impl.functions.examples import CountWindow, CountWindowAverage, Rounding
 from reference_impl.functions.keyed_operators import KeyedProcessOperator
+from reference_impl.functions.tests.examples import CountWindow, CountWindowAverage, Rounding
 from reference_impl.functions.tests.keyed_bench import KeyedBench, owner_of
 from reference_impl.mailbox.loops import virtual_loop
 from reference_impl.state.state_descriptor import ValueStateDescriptor

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from reference_impl.errors import StateError
-from reference_impl.functions.examples import CounterSource, SourceContext
+from reference_impl.functions.tests.examples import CounterSource, SourceContext
 from reference_impl.functions.tests.state_bench import StateBench, redistributed
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from reference_impl.checkpoints.state_handler import StateInitializationContext, StateSnapshotContext
 from reference_impl.elements import LatencyMarker, OperatorInput, Record, WatermarkStatus
-from reference_impl.functions.examples import StreamFilter
 from reference_impl.functions.sink import SinkContext, StreamSink
+from reference_impl.functions.tests.examples import StreamFilter
 from reference_impl.mailbox.loops import virtual_loop
 from reference_impl.state.internal_timers import MIN_WATERMARK
 from reference_impl.state.tests.timer_bench import TimerBench

@@ -22,12 +22,7 @@ from reference_impl.job.completed_checkpoints import (
     MemoryCheckpointStorage,
     StateHandle,
 )
-from reference_impl.job.execution_graph import (
-    ExecutionAttemptID,
-    ExecutionGraph,
-    ExecutionState,
-    JobVertex,
-)
+from reference_impl.job.execution_graph import ExecutionAttemptID, ExecutionGraph, ExecutionState, JobVertex
 from reference_impl.job.messages import (
     AcknowledgeCheckpoint,
     CheckpointCoordinatorConfiguration,

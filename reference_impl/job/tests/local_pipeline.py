@@ -24,10 +24,8 @@ from reference_impl.job.completed_checkpoints import (
 from reference_impl.job.execution_graph import ExecutionAttemptID, JobVertex
 from reference_impl.job.local_job import LocalJob, LocalVertex, Message, at_once
 from reference_impl.job.local_subtask import SubtaskContext, by_key
-from reference_impl.job.messages import (
-    CheckpointCoordinatorConfiguration,
-)
-from reference_impl.job.split_source import SPLITS, Split, SplitSource
+from reference_impl.job.messages import CheckpointCoordinatorConfiguration
+from reference_impl.job.tests.split_source import SPLITS, Split, SplitSource
 from reference_impl.mailbox.loops import VirtualLoop, virtual_loop
 from reference_impl.operator.build import Mode, build_operator
 from reference_impl.operator.functions import AsyncFunction

@@ -7,10 +7,7 @@ from hypothesis import strategies as st
 
 from reference_impl.checkpoint_events import CheckpointFailureReason, SnapshotType
 from reference_impl.job.messages import CheckpointProperties
-from reference_impl.job.pending_checkpoint import (
-    CheckpointRequestDecider,
-    CheckpointTriggerRequest,
-)
+from reference_impl.job.pending_checkpoint import CheckpointRequestDecider, CheckpointTriggerRequest
 from reference_impl.job.tests.coordination_rig import reason_of
 from reference_impl.tests.rig import quickly
 

@@ -15,12 +15,7 @@ from reference_impl.job.execution_graph import (
     JobVertex,
 )
 from reference_impl.job.pending_checkpoint import check_inputs_of_finished
-from reference_impl.job.tests.coordination_rig import (
-    TWO_VERTICES,
-    open_coordinator,
-    reason_of,
-    some_state,
-)
+from reference_impl.job.tests.coordination_rig import TWO_VERTICES, open_coordinator, reason_of, some_state
 from reference_impl.state.handles import Mode, OperatorStateHandle, OperatorStatePartitions
 
 THREE_VERTICES = (

@@ -10,11 +10,7 @@ from reference_impl.checkpoint_events import CheckpointFailureReason
 from reference_impl.errors import StreamElementFailed
 from reference_impl.job.execution_graph import ExecutionState
 from reference_impl.job.local_job import Message, TaskKilled
-from reference_impl.job.messages import (
-    AcknowledgeCheckpoint,
-    NotifyCheckpointComplete,
-    TriggerCheckpoint,
-)
+from reference_impl.job.messages import AcknowledgeCheckpoint, NotifyCheckpointComplete, TriggerCheckpoint
 from reference_impl.job.tests.coordination_rig import reason_of
 from reference_impl.job.tests.local_pipeline import (
     MAX_PARALLELISM,

@@ -8,24 +8,13 @@ from typing import Any, get_args
 import pytest
 
 from reference_impl.checkpoint_events import CheckpointBarrier
-from reference_impl.elements import (
-    EndOfInput,
-    QueueElement,
-    Record,
-)
+from reference_impl.elements import EndOfInput, QueueElement, Record
 from reference_impl.errors import CallbackFailed, StreamElementFailed
 from reference_impl.mailbox.mailbox import MailboxExecutor
 from reference_impl.operator.build import Mode
 from reference_impl.operator.result import ResultHandle
 from reference_impl.operator.retry import FixedDelay
-from reference_impl.tests.rig import (
-    HandFunction,
-    OpenRig,
-    open_rig,
-    open_virtual,
-    record,
-    substitute,
-)
+from reference_impl.tests.rig import HandFunction, OpenRig, open_rig, open_virtual, record, substitute
 
 BOTH = pytest.mark.parametrize("mode", get_args(Mode))
 

@@ -18,7 +18,7 @@ from reference_impl.checkpoints.state_handler import StreamTaskStateInitializer
 from reference_impl.checkpoints.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
 from reference_impl.checkpoints.task_state import TaskStateSnapshot, TaskStateStore
 from reference_impl.elements import OperatorInput
-from reference_impl.functions.examples import StreamFilter
+from reference_impl.functions.tests.examples import StreamFilter
 from reference_impl.mailbox.availability import DataInputStatus
 from reference_impl.mailbox.loops import VirtualLoop, virtual_loop
 from reference_impl.mailbox.mailbox import Mailbox

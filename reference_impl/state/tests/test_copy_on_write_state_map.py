@@ -8,11 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference_impl.state.copy_on_write_state_map import (
-    Cell,
-    CopyOnWriteStateMap,
-    StateMapSnapshot,
-)
+from reference_impl.state.copy_on_write_state_map import Cell, CopyOnWriteStateMap, StateMapSnapshot
 from reference_impl.state.key_groups import SPREAD_BITS, spread_of
 
 KEY_GROUPS = 3

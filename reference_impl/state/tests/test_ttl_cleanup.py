@@ -8,11 +8,7 @@ import pytest
 
 from reference_impl.state.handles import KeyedStateHandle
 from reference_impl.state.tests.ttl_rig import BY_HAND, DESCRIPTORS, RETURN, STRATEGIES, Subtask, ttl
-from reference_impl.state.ttl_config import (
-    CleanupStrategies,
-    CompactionFilterCleanup,
-    IncrementalCleanup,
-)
+from reference_impl.state.ttl_config import CleanupStrategies, CompactionFilterCleanup, IncrementalCleanup
 
 
 def with_keys(cleanup: CleanupStrategies, keys: int) -> Subtask:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from reference_impl.functions.examples import StreamFilter
+from reference_impl.functions.tests.examples import StreamFilter
 from reference_impl.state.copy_on_write_state_map import CopyOnWriteStateMap, StateMapSnapshot
 from reference_impl.state.handles import KeyedStateHandle
 from reference_impl.state.keyed_state_backend import KeyedStateBackend

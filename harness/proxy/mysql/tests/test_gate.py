@@ -12,15 +12,7 @@ from hypothesis import strategies as st
 from harness.proxy.mysql.frames import framed
 from harness.proxy.mysql.gate import HELD_MAX
 from harness.proxy.mysql.rules import error_packet, rollback_packet
-from harness.proxy.mysql.tests.scripted import (
-    GREETING,
-    LOGGED_IN,
-    LOGIN,
-    OK,
-    Exchanged,
-    query,
-    rows,
-)
+from harness.proxy.mysql.tests.scripted import GREETING, LOGGED_IN, LOGIN, OK, Exchanged, query, rows
 
 COMMITTED = framed(OK, sequence=1)
 RULES: list[tuple[str, dict[str, int | str]]] = [

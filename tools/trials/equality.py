@@ -1,6 +1,6 @@
 """Determinism check: equal seeds in two processes with different hash seeds must give equal histories.
 
-`python -m harness.explore.equality --runs 10000` simulates 10000 random scenarios, and a tenth as many runs of the
+`python -m tools.trials.equality --runs 10000` simulates 10000 random scenarios, and a tenth as many runs of the
 catalogue, in each of two processes, and prints how many histories differ. Answers to the determinism tests of
 madsim and trio. Invariant: each difference is printed with its seed.
 """
@@ -44,7 +44,7 @@ def _line(order: Order) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line of this module; exits with VIOLATION if any history differs."""
-    parser = ArgumentParser(prog="python -m harness.explore.equality", description=__doc__)
+    parser = ArgumentParser(prog="python -m tools.trials.equality", description=__doc__)
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--print-digests", action="store_true", help="of this process alone")
@@ -77,7 +77,7 @@ def _compare(asked: Namespace) -> int:
 def _process(hash_seed: str, asked: Namespace) -> subprocess.Popen[str]:
     words = ["--print-digests", "--runs", str(asked.runs), "--seed", str(asked.seed)]
     return subprocess.Popen(
-        [sys.executable, "-m", "harness.explore.equality", *words],
+        [sys.executable, "-m", "tools.trials.equality", *words],
         env={"PYTHONHASHSEED": hash_seed},
         stdout=subprocess.PIPE,
         text=True,

@@ -74,7 +74,7 @@ class SplitSource:
             mine = list(self._splits)[self._subtask :: self._parallelism]
             self._positions = dict.fromkeys(mine, 0)
 
-    def snapshot_state(self, context: StateSnapshotContext) -> None:  # noqa: ARG002 - part of the protocol
+    def snapshot_state(self, context: StateSnapshotContext) -> None:
         """Save the position in each split."""
         self._state.update([[name, position] for name, position in self._positions.items()])
 

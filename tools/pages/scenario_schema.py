@@ -1,7 +1,7 @@
 """The JSON Schema (draft 07) of scenario files, for editors, generated from the model.
 
-`python -m harness.scenario.schema` regenerates it; a test fails while the file is stale. Invariant: the schema accepts
-whatever the model accepts without nulls. Of the rules between fields it holds only those within one fault.
+`python -m tools.pages.scenario_schema` regenerates it; a test fails while the file is stale. Invariant: the schema
+accepts whatever the model accepts without nulls. Of the rules between fields it holds only those within one fault.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from harness.scenario_parts.triggers import TRIGGERS
 
 __all__ = ["SCHEMA_FILE", "scenario_schema", "schema_text"]
 
-SCHEMA_FILE = Path(__file__).resolve().parents[1] / "schemas" / "scenario.v1.json"
+SCHEMA_FILE = Path(__file__).resolve().parents[2] / "harness" / "schemas" / "scenario.v1.json"
 
 _CHOSEN = ("how", "code")
 """Fields whose allowed values differ between kinds of faults."""

@@ -7,7 +7,7 @@ from typing import Self
 import pytest
 
 from harness.errors import Exit
-from harness.explore import equality
+from tools.trials import equality
 
 
 def test_a_difference_is_told_and_costs_the_exit_code(

@@ -67,14 +67,14 @@ class BufferingSink:
         self._buffered: list[Any] = []
         self._checkpointed: Any = None
 
-    def invoke(self, value: Any, context: SinkContext) -> None:  # noqa: ARG002 - part of the protocol
+    def invoke(self, value: Any, context: SinkContext) -> None:
         """Buffer the value; send a full buffer as a whole, even if a lower parallelism has overfilled it."""
         self._buffered.append(value)
         if len(self._buffered) >= self._threshold:
             sent, self._buffered = self._buffered, []
             self._send(sent)
 
-    def snapshot_state(self, context: FunctionSnapshotContext) -> None:  # noqa: ARG002 - part of the protocol
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
         """Replace the state by the buffer (S25)."""
         self._checkpointed.update(self._buffered)
 
@@ -108,7 +108,7 @@ class CountWindow:
     def process_element(
         self,
         value: Any,
-        context: ProcessContext,  # noqa: ARG002 - part of the protocol
+        context: ProcessContext,
         out: Collector,
     ) -> None:
         """Keep the value; the last one of a window emits it and clears the state."""
@@ -166,7 +166,7 @@ class CountWindowAverage:
     def process_element(
         self,
         value: tuple[int, int],
-        context: ProcessContext,  # noqa: ARG002 - part of the protocol
+        context: ProcessContext,
         out: Collector,
     ) -> None:
         """Update count and sum; clear the state before the average is emitted."""
@@ -234,6 +234,6 @@ class CounterSource:
             )
         self._offset = offsets[0] if offsets else 0
 
-    def snapshot_state(self, context: FunctionSnapshotContext) -> None:  # noqa: ARG002 - part of the protocol
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
         """The caller holds the lock."""
         self._state.update([self._offset])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.scenario.catalogue import catalogue
-from harness.scenario.schema import SCHEMA_FILE, scenario_schema, schema_text
+from tools.pages.scenario_schema import SCHEMA_FILE, scenario_schema, schema_text
 
 DRAFT_07 = {
     "$schema", "$ref", "additionalProperties", "allOf", "const", "default", "definitions", "description",
@@ -34,7 +34,7 @@ def schemas(node: Any) -> Iterator[dict[str, Any]]:
 
 
 def test_the_published_schema_is_the_models() -> None:
-    """Stale: run `python -m harness.scenario.schema`."""
+    """Stale: run `python -m tools.pages.scenario_schema`."""
     assert SCHEMA_FILE.read_text(encoding="utf-8") == schema_text()
 
 

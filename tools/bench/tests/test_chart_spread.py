@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree as ET
 
-from reports.chart_spread import Panel, spread_svg
+from tools.bench.chart_spread import Panel, spread_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.defects.defect import EVERY_LEVEL, Defect, PropertyDefect
+from harness.defects.defect import Defect, PropertyDefect
 from harness.defects.where import NEVER
 from harness.sut.keyed_parts import KeyedParts
 from harness.sut.variant import Variant
@@ -170,7 +170,6 @@ _HANDLER = "SingleCheckpointBarrierHandler"
 
 OF_BARRIERS = (
     Defect(
-        number=None,
         name="snapshot-at-first-barrier",
         about="the snapshot is taken at the first barrier of a checkpoint, before those of other inputs have come",
         mirrors="FLINK-24068, an alignment that does not wait",
@@ -179,7 +178,6 @@ OF_BARRIERS = (
         where="`sessions-while-aligning`",
         applies=NEVER,
         scenario="sessions-while-aligning",
-        levels=EVERY_LEVEL,
     ),
     PropertyDefect(
         name="abort-leaves-blocked",
@@ -247,7 +245,6 @@ OF_BARRIERS = (
         where="`sessions-of-the-slower-input`",
         applies=NEVER,
         scenario="sessions-of-the-slower-input",
-        levels=EVERY_LEVEL,
     ),
     PropertyDefect(
         name="new-channel-left-out",

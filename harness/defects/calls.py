@@ -12,7 +12,7 @@ from threading import get_ident
 from typing import Any, Unpack
 from zlib import crc32
 
-from harness.defects.defect import EVERY_LEVEL, Defect
+from harness.defects.defect import SIM_ONLY, Defect
 from harness.defects.operators import OperatorOfSettlements, building
 from harness.defects.pools import cancelling_nothing
 from harness.defects.where import (
@@ -265,6 +265,7 @@ OF_CALLS = (
         variant=Variant(build_operator=build_losing_operator),
         where="no timeout",
         applies=has_no_timeout,
+        levels=SIM_ONLY,
     ),
     Defect(
         number=7,
@@ -276,7 +277,6 @@ OF_CALLS = (
         where="calls are made once",
         applies=calls_once,
         scenario="latency-spike-ordered",
-        levels=EVERY_LEVEL,
     ),
     Defect(
         number=10,
@@ -288,7 +288,6 @@ OF_CALLS = (
         where="calls are made again; one ends with an error",
         applies=both(retries, calls_fail),
         scenario="timeout-and-retry",
-        levels=EVERY_LEVEL,
     ),
     Defect(
         number=11,
@@ -300,7 +299,6 @@ OF_CALLS = (
         where="calls are made once; a timeout is answered, and cancels nothing",
         applies=both(calls_once, timeouts_cancel_nothing),
         scenario="loop-stall",
-        levels=EVERY_LEVEL,
     ),
     Defect(
         number=20,
@@ -312,7 +310,6 @@ OF_CALLS = (
         where="calls are made once; one ends with an error",
         applies=both(calls_once, calls_fail),
         scenario="schema-change",
-        levels=EVERY_LEVEL,
     ),
     Defect(
         number=29,
@@ -324,6 +321,5 @@ OF_CALLS = (
         where="there are dead letters; a call ends with an error",
         applies=both(has_dead_letters, calls_fail),
         scenario="poison-raises",
-        levels=EVERY_LEVEL,
     ),
 )

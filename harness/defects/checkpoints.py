@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from harness.database.epoch import Takeover
-from harness.defects.defect import EVERY_LEVEL, Defect
+from harness.defects.defect import SIM_ONLY, Defect
 from harness.defects.operators import building
 from harness.defects.where import claims_checkpoint_gap, has_hard_back_pressure, is_restored
 from harness.sut.variant import Kind, Variant, made_once
@@ -109,6 +109,7 @@ OF_CHECKPOINTS = (
         variant=Variant(task=omitting_blocked),
         where="hard back pressure, checkpoints by mail",
         applies=has_hard_back_pressure,
+        levels=SIM_ONLY,
     ),
     Defect(
         number=2,
@@ -118,7 +119,6 @@ OF_CHECKPOINTS = (
         convicted_by=("V10", "V8"),
         variant=Variant(build_operator=building(_SnapshotsOmitCompleted)),
         scenario="kill-between-snapshot-and-commit",
-        levels=EVERY_LEVEL,
     ),
     Defect(
         number=3,
@@ -130,7 +130,6 @@ OF_CHECKPOINTS = (
         where=_RESTORED,
         applies=is_restored,
         scenario="kill-between-snapshot-and-commit",
-        levels=EVERY_LEVEL,
     ),
     Defect(
         number=3,
@@ -142,7 +141,6 @@ OF_CHECKPOINTS = (
         where=_RESTORED,
         applies=is_restored,
         scenario="newest-missing",
-        levels=EVERY_LEVEL,
     ),
     Defect(
         number=4,
@@ -152,7 +150,6 @@ OF_CHECKPOINTS = (
         convicted_by=("V10", "V8"),
         variant=Variant(coordination=one_early),
         scenario="kill-after-commit",
-        levels=EVERY_LEVEL,
     ),
     Defect(
         number=4,
@@ -162,7 +159,6 @@ OF_CHECKPOINTS = (
         convicted_by=("V10", "V8"),
         variant=Variant(coordination=one_late),
         scenario="at-accept",
-        levels=EVERY_LEVEL,
     ),
     Defect(
         number=27,
@@ -173,5 +169,6 @@ OF_CHECKPOINTS = (
         variant=Variant(build_operator=building(_SnapshotsEmptyQueues)),
         where="a bound on the time between checkpoints is claimed",
         applies=claims_checkpoint_gap,
+        levels=SIM_ONLY,
     ),
 )

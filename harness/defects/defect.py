@@ -14,7 +14,7 @@ from harness.defects.where import NEVER, Applies, anywhere
 from harness.scenario_parts.parts import Level
 from harness.sut.variant import Variant
 
-__all__ = ["EVERY_LEVEL", "HARNESS_CHECKS", "SIM_AND_LIVE", "Defect", "PropertyDefect"]
+__all__ = ["HARNESS_CHECKS", "SIM_AND_LIVE", "SIM_ONLY", "Defect", "PropertyDefect"]
 
 HARNESS_CHECKS = {
     "recording": "Every event that was made stands in the history: its numbers have no gap, up to the last.",
@@ -22,7 +22,7 @@ HARNESS_CHECKS = {
 }
 """The checks that convict a defect of the recorder or of the judge: the history lacks what an invariant would need."""
 
-_SIM_ONLY: tuple[Level, ...] = ("sim",)
+SIM_ONLY: tuple[Level, ...] = ("sim",)
 SIM_AND_LIVE: tuple[Level, ...] = ("sim", "live")
 """For a defect whose scenario runs at levels sim and live."""
 EVERY_LEVEL: tuple[Level, ...] = ("sim", "live", "spark")
@@ -32,7 +32,7 @@ EVERY_LEVEL: tuple[Level, ...] = ("sim", "live", "spark")
 class Defect:
     """A planted defect that a run, or the kill matrix, can show."""
 
-    number: int | None
+    number: int | None = None
     """M1, M2, ...; some numbers have several variants, and a few defects have no number."""
     name: str
     about: str
@@ -49,7 +49,7 @@ class Defect:
     """The same as a question about a scenario."""
     scenario: str | None = None
     """The scenario of the catalogue that is meant for it."""
-    levels: tuple[Level, ...] = _SIM_ONLY
+    levels: tuple[Level, ...] = EVERY_LEVEL
     """The levels at which the invariants meant for it convict it; at live and spark in its scenario."""
 
     @property

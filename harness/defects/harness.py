@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from harness.defects.defect import EVERY_LEVEL, Defect
+from harness.defects.defect import SIM_ONLY, Defect
 from harness.defects.where import is_disturbed, network_is_disturbed
 from harness.history.event import Event
 from harness.history.header import Header
@@ -68,7 +68,6 @@ OF_THE_HARNESS = (
         where="something disturbs the network",
         applies=network_is_disturbed,
         scenario="latency-spike-ordered",
-        levels=EVERY_LEVEL,
     ),
     Defect(
         number=30,
@@ -80,7 +79,6 @@ OF_THE_HARNESS = (
         where="something disturbs the run",
         applies=is_disturbed,
         scenario="latency-spike-ordered",
-        levels=EVERY_LEVEL,
     ),
     Defect(
         number=30,
@@ -89,6 +87,7 @@ OF_THE_HARNESS = (
         mirrors="a history with holes in it, which looks whole",
         convicted_by=("recording",),
         variant=Variant(recorder=dropping),
+        levels=SIM_ONLY,
     ),
     Defect(
         number=30,
@@ -97,5 +96,6 @@ OF_THE_HARNESS = (
         mirrors="a check that stops too early",
         convicted_by=("canary",),
         variant=Variant(judge=skipping_last_attempt),
+        levels=SIM_ONLY,
     ),
 )

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from harness.defects.defect import EVERY_LEVEL, Defect, PropertyDefect
+from harness.defects.defect import Defect, PropertyDefect
 from harness.defects.where import NEVER
 from harness.sut.keyed_parts import Keeping, KeptState, KeyedParts
 from harness.sut.session_counter import BY_INPUT
@@ -155,7 +155,6 @@ def keeping(kind: type[Keeping]) -> Variant:
 
 OF_KEYED_STATE = (
     Defect(
-        number=None,
         name="snapshot-omits-keyed-state",
         about="a snapshot holds timers and elements, but no keyed state",
         mirrors="an operator whose backend nobody asks",
@@ -164,10 +163,8 @@ OF_KEYED_STATE = (
         where="`sessions-at-snapshot`",
         applies=NEVER,
         scenario="sessions-at-snapshot",
-        levels=EVERY_LEVEL,
     ),
     Defect(
-        number=None,
         name="state-one-checkpoint-old",
         about="a checkpoint holds the keyed state of the one before it",
         mirrors="FLINK-26968, a copy with the wrong version",
@@ -176,10 +173,8 @@ OF_KEYED_STATE = (
         where="`sessions-after-commit`",
         applies=NEVER,
         scenario="sessions-after-commit",
-        levels=EVERY_LEVEL,
     ),
     Defect(
-        number=None,
         name="restores-one-state-of-two",
         about="of two states of one operator one is read back, the other begins anew",
         mirrors="FLINK-17218, a state that is registered too late",
@@ -188,10 +183,8 @@ OF_KEYED_STATE = (
         where="`sessions-crash-loop`",
         applies=NEVER,
         scenario="sessions-crash-loop",
-        levels=EVERY_LEVEL,
     ),
     Defect(
-        number=None,
         name="key-group-off-by-one",
         about="the last key group of a range is not restored",
         mirrors="a range that is taken for half open",
@@ -200,7 +193,6 @@ OF_KEYED_STATE = (
         where="`sessions-idempotent`",
         applies=NEVER,
         scenario="sessions-idempotent",
-        levels=EVERY_LEVEL,
     ),
     PropertyDefect(
         name="backend-range-half-open",

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Unpack
 
 from msgspec.structs import replace
 
-from harness.defects.defect import EVERY_LEVEL, Defect
+from harness.defects.defect import SIM_ONLY, Defect
 from harness.defects.pools import cancelling_nothing
 from harness.defects.where import (
     both,
@@ -243,7 +243,6 @@ OF_OPERATORS = (
         where="there are watermarks",
         applies=has_watermarks,
         scenario="latency-spike-unordered",
-        levels=EVERY_LEVEL,
     ),
     Defect(
         number=9,
@@ -255,7 +254,6 @@ OF_OPERATORS = (
         where="unordered, with watermarks",
         applies=both(is_unordered, has_watermarks),
         scenario="latency-spike-unordered",
-        levels=EVERY_LEVEL,
     ),
     Defect(
         number=12,
@@ -267,7 +265,6 @@ OF_OPERATORS = (
         where="an attempt is killed, or superseded",
         applies=is_restored,
         scenario="restore-full-queue",
-        levels=EVERY_LEVEL,
     ),
     Defect(
         number=13,
@@ -277,7 +274,6 @@ OF_OPERATORS = (
         convicted_by=("V14",),
         variant=Variant(build_operator=_build_without_limit),
         scenario="head-of-line-ordered",
-        levels=EVERY_LEVEL,
     ),
     Defect(
         number=22,
@@ -288,6 +284,7 @@ OF_OPERATORS = (
         variant=Variant(build_operator=_build_without_copies),
         where="the source reads each record into one object",
         applies=reuses_objects,
+        levels=SIM_ONLY,
     ),
     Defect(
         number=23,
@@ -298,6 +295,7 @@ OF_OPERATORS = (
         variant=Variant(build_operator=building(_EmitsInCaller)),
         where="calls are made once",
         applies=calls_once,
+        levels=SIM_ONLY,
     ),
     Defect(
         number=24,
@@ -312,6 +310,7 @@ OF_OPERATORS = (
         ),
         where="calls are made once",
         applies=calls_once,
+        levels=SIM_ONLY,
     ),
     Defect(
         number=25,
@@ -322,9 +321,9 @@ OF_OPERATORS = (
         variant=Variant(build_operator=building(_ForwardsFinalWatermark)),
         where="there is a final watermark",
         applies=has_final_watermark,
+        levels=SIM_ONLY,
     ),
     Defect(
-        number=None,
         name="drops-equal-watermarks",
         about="a watermark equal to the one before it is dropped",
         mirrors="thrift where each one counts",
@@ -333,10 +332,8 @@ OF_OPERATORS = (
         where="watermarks repeat",
         applies=watermarks_repeat,
         scenario="wild-watermarks",
-        levels=EVERY_LEVEL,
     ),
     Defect(
-        number=None,
         name="unordered-emission",
         about="ordered mode emits in the order of completion",
         mirrors="a queue that emits any completed entry",
@@ -345,6 +342,5 @@ OF_OPERATORS = (
         where="ordered",
         applies=is_ordered,
         scenario="latency-spike-ordered",
-        levels=EVERY_LEVEL,
     ),
 )

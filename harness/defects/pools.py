@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from harness.database.pool import MayAskAgain
-from harness.defects.defect import EVERY_LEVEL, SIM_AND_LIVE, Defect
+from harness.defects.defect import SIM_AND_LIVE, Defect
 from harness.defects.where import calls_are_lost, cancels_calls
 from harness.sut.lookup import ForeignAnswer
 from harness.sut.registry import LookupFunction
@@ -129,7 +129,6 @@ def cancelling_nothing(pool: Kind) -> Kind:
 
 OF_POOLS = (
     Defect(
-        number=None,
         name="loss-is-no-row",
         about="a lost connection, or a statement that the server ended, is taken for an answer without rows",
         mirrors="an error that looks like nothing found",
@@ -138,7 +137,6 @@ OF_POOLS = (
         where="queries end with an error, or are lost; what they should give is told",
         applies=calls_are_lost,
         scenario="connections-cut",
-        levels=EVERY_LEVEL,
     ),
     Defect(
         number=19,

@@ -15,7 +15,7 @@ from harness.database.epoch import CheckpointPart, DeadRow, Fenced, Visible
 from harness.database.sink import EpochSink
 from harness.database.subtask_writer import INSERT_OUTPUT, SubtaskWriter
 from harness.database.two_phase_sink import TwoPhaseSink
-from harness.defects.defect import EVERY_LEVEL, SIM_AND_LIVE, Defect
+from harness.defects.defect import SIM_AND_LIVE, SIM_ONLY, Defect
 from harness.defects.where import (
     both,
     can_be_superseded,
@@ -307,6 +307,7 @@ OF_SINKS = (
         variant=Variant(sink=keeping_output),
         where=f"a sink with transactions; {_RESTORED}",
         applies=both(sink_is("atomic", "two-phase"), is_restored),
+        levels=SIM_ONLY,
     ),
     Defect(
         number=14,
@@ -342,7 +343,6 @@ OF_SINKS = (
         where=f"an idempotent sink; {_RESTORED}",
         applies=both(sink_is("idempotent"), is_restored),
         scenario="newest-missing",
-        levels=EVERY_LEVEL,
     ),
     Defect(
         number=17,
@@ -354,7 +354,6 @@ OF_SINKS = (
         where="a two-phase sink",
         applies=sink_is("two-phase"),
         scenario="crash-at-notification",
-        levels=EVERY_LEVEL,
     ),
     Defect(
         number=18,
@@ -366,10 +365,8 @@ OF_SINKS = (
         where="a two-phase sink",
         applies=sink_is("two-phase"),
         scenario="commit-lost",
-        levels=EVERY_LEVEL,
     ),
     Defect(
-        number=None,
         name="commits-blindly",
         about="a transaction whose COMMIT was not answered is written again, and nobody asks for its epoch row",
         mirrors="a retry after a lost acknowledgement",
@@ -378,10 +375,8 @@ OF_SINKS = (
         where="an atomic sink; the answer to a commit is lost",
         applies=both(sink_is("atomic"), commit_replies_are_lost),
         scenario="lost-commit-reply",
-        levels=EVERY_LEVEL,
     ),
     Defect(
-        number=None,
         name="assumes-committed",
         about="a commit that ended with an error is taken for one that was made",
         mirrors="an error that is logged and forgotten",
@@ -390,10 +385,8 @@ OF_SINKS = (
         where="an atomic sink; its statements are lost, or end with an error",
         applies=both(sink_is("atomic"), sink_is_disturbed),
         scenario="lost-commit",
-        levels=EVERY_LEVEL,
     ),
     Defect(
-        number=None,
         name="sink-outside-transaction",
         about="the sink writes each output at once, outside the epoch's transaction",
         mirrors="output and state that do not commit together",
@@ -402,6 +395,5 @@ OF_SINKS = (
         where=f"an atomic sink; {_RESTORED}",
         applies=both(sink_is("atomic"), is_restored),
         scenario="kill-between-snapshot-and-commit",
-        levels=EVERY_LEVEL,
     ),
 )

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from harness.defects.defect import EVERY_LEVEL, Defect, PropertyDefect
+from harness.defects.defect import Defect, PropertyDefect
 from harness.defects.keyed_state import OneCheckpointOld, keeping
 from harness.defects.where import NEVER, both, clock_jumps, has_timeout
 from harness.sut.keyed_parts import Keeping, KeptState, KeyedParts
@@ -244,10 +244,8 @@ OF_TIMERS = (
         where="a timeout; the clock jumps",
         applies=both(clock_jumps, has_timeout),
         scenario="clock-jump",
-        levels=EVERY_LEVEL,
     ),
     Defect(
-        number=None,
         name="timers-lost-on-restore",
         about="timers are saved and not restored",
         mirrors="a session that never ends",
@@ -256,10 +254,8 @@ OF_TIMERS = (
         where="`sessions-at-timer`",
         applies=NEVER,
         scenario="sessions-at-timer",
-        levels=EVERY_LEVEL,
     ),
     Defect(
-        number=None,
         name="timers-one-checkpoint-old",
         about="a checkpoint holds the timers of the one before it: those that have fired since fire again",
         mirrors="a timer that fires twice after a restore",
@@ -268,10 +264,8 @@ OF_TIMERS = (
         where="`sessions-full-queue`",
         applies=NEVER,
         scenario="sessions-full-queue",
-        levels=EVERY_LEVEL,
     ),
     Defect(
-        number=None,
         name="snapshot-keeps-deleted-timers",
         about="a timer that was deleted is in the next snapshot, and fires once that is restored",
         mirrors="a deletion that only the heap hears of",
@@ -280,10 +274,8 @@ OF_TIMERS = (
         where="`sessions-in-restore`",
         applies=NEVER,
         scenario="sessions-in-restore",
-        levels=EVERY_LEVEL,
     ),
     Defect(
-        number=None,
         name="timer-of-another-key",
         about="a timer fires while the key of the last record is still the current one",
         mirrors="a key context that is set for records only",
@@ -292,7 +284,6 @@ OF_TIMERS = (
         where="`sessions-calm`",
         applies=NEVER,
         scenario="sessions-calm",
-        levels=EVERY_LEVEL,
     ),
     PropertyDefect(
         name="timers-not-deduplicated",

@@ -36,6 +36,8 @@ class Traffic:
     acknowledged: list[int] = field(default_factory=list)
     """Epochs whose commit was answered."""
     found: list[dict[str, Any]] = field(default_factory=list)
+    said: str = ""
+    """The text of the last error."""
     _over: threading.Event = field(default_factory=threading.Event)
 
     def seen(self, armed_us: int, healed_us: int) -> Seen:
@@ -69,7 +71,9 @@ class Traffic:
         since_us = monotonic_us()
         for link in ("lookups", "sink"):
             answered = partial(self._answered, link, since_us)
-            assert wait_until(answered, deadline=Deadline(30)), f"{link} is not answered: {self.errors[-3:]}"
+            assert wait_until(answered, deadline=Deadline(30)), (
+                f"{link} is not answered; last error: {self.said}"
+            )
 
     def _answered(self, link: str, since_us: int) -> bool:
         latest = self.calls[-50:]
@@ -136,6 +140,7 @@ class Traffic:
         except (pymysql.MySQLError, OSError) as error:
             code = error.args[0] if isinstance(error, pymysql.MySQLError) else type(error).__name__
             self.errors.append((monotonic_us(), link, code))
+            self.said = f"{link}: {error}"
         finally:
             if connection is not None:
                 with suppress(pymysql.MySQLError, OSError):

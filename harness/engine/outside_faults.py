@@ -76,8 +76,6 @@ class OutsideFaults:
             self._alarms.remove(due)
             due[1]()
 
-    # -------------------------------------------------------------------------------------- as a place
-
     def at(self, instant_us: int, callback: Callable[[], None]) -> _Alarm:
         """Calls back in the first `step` from that time on."""
         alarm = (instant_us, callback)

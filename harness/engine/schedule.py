@@ -131,8 +131,6 @@ class Schedule(Generic[A]):
         """The newest activation of each fault that has begun."""
         return [planned.now.acting for planned in self._planned if planned.now is not None]
 
-    # ------------------------------------------------------------------------------------------- triggers
-
     def come(self, moments: Moments, *, subtask: int | None = None, phase: str | None = None) -> None:
         """Begins the faults whose trigger has come; `phase`: the phase that an attempt of `subtask` has reached.
 
@@ -157,8 +155,6 @@ class Schedule(Generic[A]):
         if planned.first_us is None:
             planned.first_us = instant_us
         self._waiting.append(self.place.at(instant_us, partial(self._begin, planned, instant_us)))
-
-    # --------------------------------------------------------------------------------------------- acting
 
     def _begin(self, planned: _Planned[A], instant_us: int) -> None:
         acting = self.place.begins(planned.fault, cycle=planned.begun, due_us=instant_us)

@@ -91,8 +91,6 @@ class HandedCheckpoints(SubtaskCheckpointCoordinator):
         if is_running():
             self._completed(checkpoint_id)
 
-    # ----------------------------------------------------------------------------- a `CheckpointResponder`
-
     def acknowledge_checkpoint(
         self, checkpoint_id: int, metrics: CheckpointMetrics, snapshot: TaskStateSnapshot | None
     ) -> None:

@@ -35,8 +35,6 @@ class Contradiction:
         self._faults: list[str] = []
         self._then: list[str] = []
 
-    # ------------------------------------------------------------------ access to the history
-
     @property
     def s(self) -> Any:
         """The subtask of the anomaly."""
@@ -94,8 +92,6 @@ class Contradiction:
         """A bound from the header, in ms."""
         bounds = self.dossier.header.get("bounds")
         return bounds.get(name, 0) if isinstance(bounds, dict) else 0
-
-    # ------------------------------------------------------------------ building the explanation
 
     def let(self, event: Json) -> str:
         """Define a name for an event and return its placeholder; beyond the limit, `event <number>`."""

@@ -16,7 +16,13 @@ from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Count, Gap, Lasts
 from harness.faults.real.evidence import GONE, Evidence, Seen, client_errors, fact
 from harness.faults.real.fault_site import Site
-from harness.faults.real.server_control import RootLine, end_sessions, repeating, sessions_of_run
+from harness.faults.real.server_control import (
+    RootLine,
+    close_tables,
+    end_sessions,
+    repeating,
+    sessions_of_run,
+)
 from harness.faults.simulated.act import Act, SimulatedRun
 from harness.faults.simulated.on_server import Hunt
 
@@ -45,10 +51,13 @@ class KillConnection(ServerFault):
         """The server rolls the session's transaction back; its client notices at the next use."""
         choices = Choices(site.seed, f"fault {self.id}")
         hunt = _ConnectionHunt(site=site, choices=choices, count=self.count)
-        with RootLine(site.server) as line:
-            site.found(began_us=monotonic_us())
-            with repeating(lambda: line(hunt.once), self.gap / 1000):
-                yield
+        try:
+            with RootLine(site.server) as line:
+                site.found(began_us=monotonic_us())
+                with repeating(lambda: line(hunt.once), self.gap / 1000):
+                    yield
+        finally:
+            close_tables(site.server)
 
     def evidence(self, seen: Seen) -> Evidence:
         lost, killed = client_errors(seen, GONE, grace_us=_GRACE_US), fact(seen, "killed")

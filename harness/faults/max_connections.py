@@ -15,7 +15,13 @@ from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Connections, Lasts
 from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
 from harness.faults.real.fault_site import Site
-from harness.faults.real.server_control import RootLine, end_sessions, repeating, sessions_of_run
+from harness.faults.real.server_control import (
+    RootLine,
+    close_tables,
+    end_sessions,
+    repeating,
+    sessions_of_run,
+)
 from harness.faults.real.server_variables import global_variables
 from harness.faults.simulated.act import Act, SimulatedRun
 from harness.faults.simulated.on_server import OnServer
@@ -62,6 +68,7 @@ class MaxConnections(ServerFault):
                         yield
                 finally:
                     strangers.close()  # so that root can connect and restore the limit
+                    close_tables(server)
 
     def evidence(self, seen: Seen) -> Evidence:
         met, refused = client_errors(seen, (_TOO_MANY_CONNECTIONS,)), fact(seen, "refused")

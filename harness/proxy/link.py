@@ -81,8 +81,6 @@ class Link:
         self._ended_traffic: Traffic = dict.fromkeys(Stream, (0, 0))
         self._listener: Listener | None = None
 
-    # --------------------------------------------------------------------------- listening or not
-
     def start(self) -> None:
         """Listen. Raises OSError if the address cannot be bound."""
         if self._listener is None:
@@ -152,8 +150,6 @@ class Link:
         self._live.pop(connection.id, None)
         self._ended_traffic = _sum(self._ended_traffic, connection.traffic())
 
-    # ------------------------------------------------------------------------------------- toxics
-
     @property
     def toxics(self) -> list[Toxic]:
         """Upstream first, then downstream, each in the order of creation."""
@@ -209,8 +205,6 @@ class Link:
         if self._listener is not None:
             self._listener.shut()
         self.deeds.note(0, str(toxic.direction), toxic.name, "refused")
-
-    # ---------------------------------------------------------------------------- cuts and answers
 
     def cut(self, how: Cutting) -> list[int]:
         """End all live connections by RST or by FIN to both ends; returns their ids."""

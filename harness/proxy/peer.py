@@ -102,8 +102,6 @@ class Peer:
         self._watched = True
         pump.watch(self._descriptor, NOTHING, self.ready)
 
-    # ------------------------------------------------------------------------------- being read
-
     def read(self, *, on: bool) -> None:
         """Start or stop reading; unread bytes stay in the kernel."""
         if not self._source_ended and not self._closing:
@@ -153,8 +151,6 @@ class Peer:
     def _lost(self) -> None:
         self._close()
         self._watcher.lost(self)
-
-    # ---------------------------------------------------------------------------- being written
 
     def data(self, chunk: bytes) -> None:
         """Send, or queue what the socket does not take."""
@@ -258,8 +254,6 @@ class Peer:
             self._broken = True
         self._settle()
         self._watcher.told_all(self)
-
-    # ---------------------------------------------------------------------------------- its end
 
     def _settle(self) -> None:
         if self._source_ended and self.shut and not self.closed:

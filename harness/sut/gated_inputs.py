@@ -73,8 +73,6 @@ class GatedInputs:
         self._has_begun = False
         self._has_ended = False
 
-    # -------------------------------------------------------------------------- a `StreamInputProcessor`
-
     @property
     def is_available(self) -> Availability:
         """Whether the next element is due."""
@@ -112,8 +110,6 @@ class GatedInputs:
     def cut_at(self, checkpoint: int) -> int:
         """The barrier position of `checkpoint`; for the last one, which has no barriers, the end."""
         return self._stood_at.get(checkpoint, self._position)
-
-    # -------------------------------------------------------------------------------------------- elements
 
     def _due_ms(self, position: int) -> int:
         """When the element at `position` is due on all its inputs."""
@@ -159,8 +155,6 @@ class GatedInputs:
             channel.put(event)
             said = self._gate.emit_next(self._read)
         return said
-
-    # -------------------------------------------------------------------------------------------- barriers
 
     def _bring_barriers(self) -> None:
         """Passes the barriers that are at the head of their inputs; the last one of a checkpoint triggers it."""

@@ -132,8 +132,6 @@ class InsideFaults:
         """The faults that change what the source sends."""
         return [fault for fault in self._faults if isinstance(fault, ShapingFault)]
 
-    # ------------------------------------------------------------------------------------------- phases
-
     def _hooks(self) -> Iterator[PhaseHook]:
         for fault in self._faults:
             act_of_fault = self._act_of(fault)
@@ -176,8 +174,6 @@ class InsideFaults:
 
         return repeatedly
 
-    # --------------------------------------------------------------------------------------------- acts
-
     def _act_of(self, fault: Fault) -> Act | None:
         """The act at its trigger; None: it changes the source or the calls instead."""
         return partial(fault.inside, self._site) if fault.attempts_own else None
@@ -185,8 +181,6 @@ class InsideFaults:
     def _crash(self, crash: Crash) -> None:
         self._journal.about_to_die(fault=crash.fault, phase=crash.phase, hit=crash.hit, how=crash.how)
         die(crash.how, why=f"fault {crash.fault} at {crash.phase} #{crash.hit}")
-
-    # --------------------------------------------------------------------------------- source and calls
 
     def around_source(self, source: SubtaskSource, elements: LookupSource) -> Source:
         """Wraps `source` so that it performs the acts with a record trigger."""

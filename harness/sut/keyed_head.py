@@ -97,8 +97,6 @@ class KeyedHead:
             executor=executor,
         )
 
-    # ------------------------------------------------------------------------------------------- its parts
-
     def _built_operator(
         self, *, timers: Timers, emit: Callable[[OperatorInput], None], **parts: Any
     ) -> KeyedCoProcessOperator:

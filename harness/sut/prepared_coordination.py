@@ -120,8 +120,6 @@ class PreparedCoordination(JournalledSubtask):
         """Records the completion; the outputs of this sink are already visible."""
         self._journal.heard_complete(part.epoch)
 
-    # ------------------------------------------------------------- looking whether checkpoints are complete
-
     def _look_later(self) -> None:
         if not self._is_looking:
             self._is_looking = True

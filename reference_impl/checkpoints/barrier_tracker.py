@@ -70,8 +70,6 @@ class CheckpointBarrierTracker(MeasuredAlignment):
         self._latest_id = -1
         """The highest checkpoint that was begun or cancelled."""
 
-    # ------------------------------------------------------------------------------------------ what channels bring
-
     def process_barrier(
         self, barrier: CheckpointBarrier, channel: InputChannelInfo, *, is_rpc_triggered: bool = False
     ) -> None:
@@ -143,8 +141,6 @@ class CheckpointBarrierTracker(MeasuredAlignment):
 
     def close(self) -> None: ...
 
-    # ---------------------------------------------------------------------------------------------------- what is known
-
     @property
     def pending_checkpoint_ids(self) -> tuple[int, ...]:
         """Pending checkpoints, cancelled ones included."""
@@ -164,8 +160,6 @@ class CheckpointBarrierTracker(MeasuredAlignment):
         raise WrongState(
             f"barriers of checkpoint {checkpoint_id} are only counted, not awaited; use SingleCheckpointBarrierHandler"
         )
-
-    # -------------------------------------------------------------------------------------------------- one by one
 
     def _complete(self, count: _Count) -> None:
         """Drop the checkpoint and older ones, which can no longer complete; trigger it unless it was cancelled."""

@@ -67,8 +67,6 @@ class InputGate:
         """Channels whose end of data was not read yet."""
         self._stop_mode = StopMode.DRAIN
 
-    # ------------------------------------------------------------------------------------------------- what it has
-
     def poll_next(self) -> tuple[InputChannelInfo, ChannelElement] | None:
         """The next element and its channel, or None."""
         channel = self._next_channel()
@@ -123,8 +121,6 @@ class InputGate:
             self._priority_available.end()
         if not self._available and any(channel.is_readable for channel in self.channels):
             self._available.end()
-
-    # ---------------------------------------------------------------------------------- what a barrier handler does
 
     @property
     def channel_infos(self) -> tuple[InputChannelInfo, ...]:

@@ -198,8 +198,6 @@ class TwoPhaseCommitSinkFunction:
         current = None if self._current is None else _saved(self._current)
         return current, [_saved(pending) for pending in self._pending.values()]
 
-    # ------------------------------------------------------------------------------------------------ recovery
-
     def _recover(self, current: _SavedTransaction | None, pending: Iterable[_SavedTransaction]) -> None:
         for saved in pending:
             self._recover_and_commit(Transaction(*saved))

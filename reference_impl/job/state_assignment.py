@@ -75,8 +75,6 @@ class StateAssignmentOperation:
                     given[subtask][state.operator_id] = mine
         return [TaskStateSnapshot(operator_states=mine) if mine else None for mine in given]
 
-    # ---------------------------------------------------------------------------------------------- what is refused
-
     def _check_nothing_is_lost(self) -> None:
         operators = {operator for vertex in self._vertices.values() for operator in vertex.operator_ids}
         for state in self._checkpoint.operator_states.values():

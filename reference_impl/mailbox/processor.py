@@ -162,8 +162,6 @@ class MailboxProcessor:
             and self.mailbox.state is MailboxState.OPEN
         )
 
-    # ------------------------------------------------------------------------------------- its mailbox
-
     def mailbox_executor(self, priority: int, *, urgent: bool = False) -> MailboxExecutor:
         return MailboxExecutor(self.mailbox, priority, urgent=urgent)
 
@@ -174,8 +172,6 @@ class MailboxProcessor:
 
     def has_mail(self) -> bool:
         return self.mailbox.has_mail()
-
-    # -------------------------------------------------------------------------------------- suspending
 
     def suspend_default_action(self, period: PeriodTimer | None = None) -> Suspension:
         """Run no default action until the returned suspension is resumed; call it on the task's thread (M36).
@@ -202,8 +198,6 @@ class MailboxProcessor:
             clear()
         else:
             self.send_control_mail(clear, "resume the default action")
-
-    # ----------------------------------------------------------------------------------------- control
 
     def suspend(self) -> None:
         """Leave `run_mailbox_loop` before the next mail or default action; it can be run again (M33)."""
@@ -238,8 +232,6 @@ class MailboxProcessor:
             self._control.execute(rethrow, "report an error")
         except MailboxClosed as closed:
             raise closed from error
-
-    # ------------------------------------------------------------------------------------------ its end
 
     def prepare_close(self) -> None:
         """Refuse further mail (M37)."""

@@ -130,8 +130,6 @@ class OperatorChain:
         """Pass `element` to the head's first input."""
         self.doors[0](element)
 
-    # ------------------------------------------------------------------------------------------- its life
-
     def initialize_state_and_open_operators(self) -> None:
         """From the tail, since an operator may emit when it is opened (A62, M46)."""
         for wrapper in reversed(self._wrappers):
@@ -158,8 +156,6 @@ class OperatorChain:
     def close_all_operators(self) -> None:
         """Close every operator even if one raises; then raise the first error (A70). A second call does nothing."""
         _call_all(wrapper.close for wrapper in self._wrappers)
-
-    # ---------------------------------------------------------------------------------------- checkpoints
 
     def prepare_snapshot_pre_barrier(self, checkpoint_id: int) -> None:
         """From the head: what is emitted here precedes the barrier in the whole chain (C3)."""

@@ -130,8 +130,6 @@ class TaskCheckpoints:
         self.has_end_of_data = False
         """Whether the operators have finished; set by the task."""
 
-    # ------------------------------------------------------------------------------------------- taking part
-
     def init_input_checkpoint(self, checkpoint_id: int, options: CheckpointOptions) -> None:
         """Prepare to store in-flight input, for a checkpoint that was triggered by a call instead of by barriers."""
         self._coordinator.init_input_checkpoint(checkpoint_id, options)
@@ -176,8 +174,6 @@ class TaskCheckpoints:
         if checkpoint_id == self.sync_savepoint:
             raise StopWithSavepointFailed(self._environment.task_name, checkpoint_id) from cause
 
-    # ------------------------------------------------------------------------------------------- hearing of them
-
     def notify_complete(self, checkpoint_id: int) -> None:
         """Notify the operators, at most once for each checkpoint and never of an older one (C14)."""
         if checkpoint_id <= self._latest_reported:
@@ -208,8 +204,6 @@ class TaskCheckpoints:
         self._coordinator.notify_checkpoint_subsumed(
             checkpoint_id, operator_chain=self._chain, is_running=self._is_running
         )
-
-    # ------------------------------------------------------------------------------------------- the end
 
     def termination_conditions(self) -> list[Availability]:
         """What the task must wait for after its input has ended (M47)."""

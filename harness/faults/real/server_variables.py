@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.clock import monotonic_us
 from harness.faults.real.fault_site import Site
-from harness.faults.real.server_control import ServerControl, end_sessions, sessions_of_run
+from harness.faults.real.server_control import ServerControl, close_tables, end_sessions, sessions_of_run
 
 __all__ = ["global_variables", "variables_of_new_sessions"]
 
@@ -42,6 +42,7 @@ def variables_of_new_sessions(site: Site, values: Mapping[str, int]) -> Iterator
             yield
     finally:
         site.server.put_back(lambda root: _end_all(root, site.server))
+        close_tables(site.server)
 
 
 def _begin_anew(site: Site) -> None:

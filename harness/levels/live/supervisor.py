@@ -152,8 +152,6 @@ class Supervisor:
         said = lines[-1] if lines else "it said nothing"
         return f"subtask {worker.subtask} failed {worker.failures} times; the last time: {said}"
 
-    # ----------------------------------------------------------------------------------- what faults need
-
     def process(self, subtask: int) -> ProcessIdentity | None:
         with self._lock:
             process = self._workers[subtask].process

@@ -155,8 +155,6 @@ class FaultSchedule:
         self._schedule.close()
         self.workload.close()
 
-    # -------------------------------------------------------------------------------------- as a place
-
     @property
     def now_us(self) -> int:
         return self.run.hub.now_ms * 1000

@@ -173,8 +173,6 @@ class SimulatedPlace:
         assert isinstance(loop, SubtaskLoop), "an attempt of level sim has a loop of level sim"
         loop.turn_until(self._run.hub.now_ms + ms)
 
-    # ---------------------------------------------------------------------------------------------- inside
-
     @property
     def phases(self) -> Phases:
         return self._attempt.crashes

@@ -86,8 +86,6 @@ class WorkloadFaults:
         """Whether anything is to be told at all."""
         return bool(self._order)
 
-    # ------------------------------------------------------------------------------------------------ calls
-
     def around_calls(self, function: AsyncFunction, attempt: SimulatedAttempt) -> AsyncFunction:
         """`function`, with the faults of this attempt's calls."""
         mine = [self._planned(one) for one in self._of_calls.values() if one.fault.subtask == attempt.subtask]
@@ -109,8 +107,6 @@ class WorkloadFaults:
             one.hears(what)
             self._tell(name)
 
-    # ----------------------------------------------------------------------------------------- the source
-
     def accepted(self, subtask: int) -> None:
         """An attempt of `subtask` has taken what the tape tells last."""
         if not self._places:
@@ -125,8 +121,6 @@ class WorkloadFaults:
                 self._tell(name)
         if isinstance(taken, In):
             self._last_ms[subtask] = self._run.hub.now_ms
-
-    # ---------------------------------------------------------------------------------------- the history
 
     def _tell(self, name: str) -> None:
         """Its beginning and its end, as soon as each has come."""

@@ -41,8 +41,6 @@ class MySqlConversation:
     def _gate(self, toxic: GateToxic) -> PacketGate:
         return self.requests if toxic.stream is Stream.UPSTREAM else self.replies
 
-    # --------------------------------------------------------------------------- what its gates ask for
-
     def owes(self) -> bool:
         return bool(self._owed)
 

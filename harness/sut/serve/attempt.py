@@ -84,8 +84,6 @@ class CommandedAttempt:
         """Virtual time."""
         return self._loop.now_ms()
 
-    # --------------------------------------------------------------------------------------- commands
-
     def replay(self, restored: Sequence[QueueElement]) -> None:
         """Opens the operator with the elements of a snapshot."""
         self._admit(lambda: self._operator.open(restored))
@@ -155,8 +153,6 @@ class CommandedAttempt:
         self._loop.close()
         return dropped
 
-    # ----------------------------------------------------------------------------------- taking turns
-
     def run(self) -> None:
         """Runs mail and due timers until there are none, unless the command has `hold`."""
         while not self.holding:
@@ -210,8 +206,6 @@ class CommandedAttempt:
             self._write(
                 {"ev": "snapshot", "id": number, "state": {"elements": elements}, "elements": elements}
             )
-
-    # ------------------------------------------------------------------------------ what comes out
 
     def _emit(self, element: OperatorInput) -> None:
         match element:

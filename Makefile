@@ -13,7 +13,7 @@ help:  ## these lines
 
 install: .venv/installed  ## .venv with everything in it (half a gigabyte, once)
 
-# Enough for a run at level sim or live: no Spark, none of the tools of who works on Floodmark.
+# Enough for a run at level sim or live: without Spark and without the developers' tools.
 .venv/light: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "Floodmark needs Python 3.11 or later; name one: make PYTHON=python3.12 ..." >&2; exit 11; }

@@ -59,7 +59,7 @@ class OutsideFaults:
 
     def active(self) -> dict[str, bool]:
         """The faults that are active now, and whether each has evidence."""
-        return {one.fault.id: one.bitten for one in self._schedule.acting if one.acts}
+        return {one.fault.id: one.effective for one in self._schedule.acting if one.acts}
 
     def is_settled(self) -> bool:
         """Whether every fault that began is armed, and every one that is over has healed."""
@@ -145,15 +145,15 @@ class _Told(ActingOutside):
     """One activation of a fault, which reports its evidence and its end. Mutable."""
 
     outside: OutsideFaults
-    bitten: bool = False
+    effective: bool = False
     is_told: bool = False
 
     def look(self) -> None:
-        if self.bitten or not self.acts:
+        if self.effective or not self.acts:
             return
         evidence = self.outside.evidence(self)
         if evidence:
-            self.bitten = True
+            self.effective = True
             self.note("~bit", self.fault.id, cycle=self.cycle)
             self.outside.tell(f"{self.fault.id} bites: {_in_words(evidence)}")
 

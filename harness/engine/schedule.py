@@ -27,7 +27,7 @@ class Acting(Protocol):
     """One activation of a fault. Mutable."""
 
     @property
-    def bitten(self) -> bool:
+    def effective(self) -> bool:
         """Whether its evidence was found."""
 
     @property
@@ -42,7 +42,7 @@ class Acting(Protocol):
         """Arms it. If the attempt does it to itself, this may return only when it is over."""
 
     def look(self) -> None:
-        """Checks for evidence and updates `bitten`."""
+        """Checks for evidence and updates `effective`."""
 
     def end(self) -> None:
         """Begins to heal it; does not wait."""
@@ -186,9 +186,9 @@ class Schedule(Generic[A]):
             return
         acting.look()
         waited_us = place.now_us - armed_us
-        if place.lasts_ms(planned.fault) is None and (acting.bitten or waited_us >= UNTIL_EFFECTIVE_US):
+        if place.lasts_ms(planned.fault) is None and (acting.effective or waited_us >= UNTIL_EFFECTIVE_US):
             self._end(planned, turn)
-        elif not acting.bitten or place.watches_to_the_end:
+        elif not acting.effective or place.watches_to_the_end:
             place.look_again(partial(self._look, planned, turn), soon=False)
 
     def _end(self, planned: _Planned[A], turn: _Turn[A]) -> None:

@@ -11,16 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from harness.choices import Choices
-from harness.clock import monotonic_us
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Count, Gap, Lasts
 from harness.faults.real.evidence import GONE, Evidence, Seen, client_errors, fact
-from harness.faults.real.fault_site import Site
+from harness.faults.real.fault_site import Site, repeated_kills
 from harness.faults.real.server_control import (
-    RootLine,
-    close_tables,
     end_sessions,
-    repeating,
     sessions_of_run,
 )
 from harness.faults.simulated.act import Act, SimulatedRun
@@ -51,13 +47,8 @@ class KillConnection(ServerFault):
         """The server rolls the session's transaction back; its client notices at the next use."""
         choices = Choices(site.seed, f"fault {self.id}")
         hunt = _ConnectionHunt(site=site, choices=choices, count=self.count)
-        try:
-            with RootLine(site.server) as line:
-                site.found(began_us=monotonic_us())
-                with repeating(lambda: line(hunt.once), self.gap / 1000):
-                    yield
-        finally:
-            close_tables(site.server)
+        with repeated_kills(site, hunt.once, gap_ms=self.gap):
+            yield
 
     def evidence(self, seen: Seen) -> Evidence:
         lost, killed = client_errors(seen, GONE, grace_us=_GRACE_US), fact(seen, "killed")

@@ -12,17 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from harness.choices import Choices
-from harness.clock import Deadline, monotonic_us, wait_until
+from harness.clock import Deadline, wait_until
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Count, Gap, Lasts, OnLink
 from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
-from harness.faults.real.fault_site import Site
+from harness.faults.real.fault_site import Site, repeated_kills
 from harness.faults.real.server_control import (
-    RootLine,
     Session,
-    close_tables,
     interrupt,
-    repeating,
     sessions_of_run,
 )
 from harness.faults.simulated.act import Act, SimulatedRun
@@ -55,13 +52,8 @@ class KillQuery(ServerFault):
         """The connections stay usable."""
         choices = Choices(site.seed, f"fault {self.id}")
         hunt = _QueryHunt(site=site, choices=choices, is_meant=self._is_meant, count=self.count)
-        try:
-            with RootLine(site.server) as line:
-                site.found(began_us=monotonic_us())
-                with repeating(lambda: line(hunt.once), self.gap / 1000):
-                    yield
-        finally:
-            close_tables(site.server)
+        with repeated_kills(site, hunt.once, gap_ms=self.gap):
+            yield
 
     def evidence(self, seen: Seen) -> Evidence:
         met, killed = client_errors(seen, (_INTERRUPTED,)), fact(seen, "killed")

@@ -17,10 +17,8 @@ from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
 from harness.faults.real.fault_site import Site
 from harness.faults.real.server_control import (
     RootLine,
-    close_tables,
-    end_sessions,
+    end_all_sessions,
     repeating,
-    sessions_of_run,
 )
 from harness.faults.real.server_variables import global_variables
 from harness.faults.simulated.act import Act, SimulatedRun
@@ -61,14 +59,13 @@ class MaxConnections(ServerFault):
             line(lambda root: root.ping())  # connect now: once the server is full it is too late
             with global_variables(site, {"max_connections": _STRANGERS + 1 + self.connections}):
                 site.found(began_us=monotonic_us())
-                line(lambda root: end_sessions(root, sessions_of_run(root, server)))
+                line(lambda root: end_all_sessions(root, server))
                 refusals = _Refusals(site=site, before=before)
                 try:
                     with repeating(lambda: line(refusals.look), _LOOK_S):
                         yield
                 finally:
                     strangers.close()  # so that root can connect and restore the limit
-                    close_tables(server)
 
     def evidence(self, seen: Seen) -> Evidence:
         met, refused = client_errors(seen, (_TOO_MANY_CONNECTIONS,)), fact(seen, "refused")

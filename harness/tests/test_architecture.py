@@ -6,6 +6,7 @@ there to refuse, planted into a copy of the tree. Everything here reads all modu
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from pathlib import Path
 import grimp
 import pytest
 
-from harness.tests.tidy import ROOT
+from harness.tests.tidy import ROOT, our_files
 
 pytestmark = pytest.mark.arch
 
@@ -160,3 +161,11 @@ def test_every_module_can_be_imported(graph: grimp.ImportGraph) -> None:
     )
 
     assert not answer.stdout.split(), answer.stderr
+
+
+def test_what_is_marked_arch_stands_where_its_environment_looks() -> None:
+    """Elsewhere it would run in no environment: `quick` leaves it out."""
+    (command,) = re.findall(r"-m arch (.+) \{posargs\}", (ROOT / "tox.ini").read_text())
+    marked = [path.as_posix() for path, text in our_files() if path.suffix == ".py" and "mark.arch" in text]
+
+    assert [path for path in marked if not path.startswith(tuple(command.split()))] == []

@@ -27,6 +27,8 @@ pytestmark = pytest.mark.real
 
 LIMIT_S = 10.0
 CALLS = 10_000
+NEVER = 3
+"""The moment of cancellation that does not come."""
 CALLERS = 40
 SIZE = 20
 
@@ -59,13 +61,18 @@ def status(database: RunDatabase, name: str) -> int:
 
 
 async def one_call(pool: ConnectionPool, nonce: int, choices: Choices) -> str:
-    """Ask with a nonce; in three of four cases be cancelled at some point of the way."""
+    """Ask with a nonce; in three of four cases be cancelled at some point of the way.
+
+    What came of it: `own` or `foreign` answer of a call that nothing cancelled, `in time` of one that was to be
+    cancelled and had its own answer by then, or `cancelled`.
+    """
 
     async def ask() -> Any:
         return await pool.fetch_one("SELECT %s, SLEEP(%s)", (nonce, choices.between(0, 3) / 1000))
 
     call = asyncio.ensure_future(ask())
-    match choices.index(4):
+    moment = choices.index(4)
+    match moment:
         case 0:
             for _ in range(choices.index(30)):
                 await asyncio.sleep(0)
@@ -75,7 +82,9 @@ async def one_call(pool: ConnectionPool, nonce: int, choices: Choices) -> str:
             call.cancel()
     with suppress(asyncio.CancelledError):
         row = await call
-        return "own" if int(row[0]) == nonce else "foreign"
+        if int(row[0]) != nonce:
+            return "foreign"
+        return "own" if moment == NEVER else "in time"
     return "cancelled"
 
 
@@ -105,9 +114,9 @@ def test_a_storm_of_cancellations_leaks_no_connection_and_gives_nobody_a_foreign
     told = run(work, database)
 
     assert told.count("foreign") == 0
-    # A loaded machine answers later, so more calls are cancelled before their answer; both must be many.
-    assert told.count("cancelled") > CALLS // 5
-    assert told.count("own") > CALLS // 5
+    assert told.count("cancelled") > CALLS // 3
+    assert told.count("own") > CALLS // 5  # a quarter is never cancelled
+    assert told.count("in time") > CALLS // 100  # fewer on a loaded machine, which answers later
     assert status(database, "Connections") - made_before > 500
     assert max(peaks) <= SIZE
     assert wait_until(lambda: not sessions(database), deadline=Deadline(LIMIT_S))

@@ -12,13 +12,24 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
+from harness.clock import monotonic_us
 from harness.faults.real.evidence import DeedsRead
-from harness.faults.real.server_control import ServerControl
+from harness.faults.real.server_control import RootLine, ServerControl, close_tables, repeating
 from harness.process_identity import ProcessIdentity
 
-__all__ = ["Control", "Messages", "Site", "Succession", "ToxicRequest", "Workers", "packets_on", "toxics_on"]
+__all__ = [
+    "Control",
+    "Messages",
+    "Site",
+    "Succession",
+    "ToxicRequest",
+    "Workers",
+    "packets_on",
+    "repeated_kills",
+    "toxics_on",
+]
 
 
 class Succession(Protocol):
@@ -149,3 +160,15 @@ def packets_on(
         **attributes,
     }
     return toxics_on(control, link, name=name, type="packet", streams=(stream,), attributes=whole)
+
+
+@contextmanager
+def repeated_kills(site: Site, kill: Callable[[Any], None], *, gap_ms: int) -> Iterator[None]:
+    """Calls `kill` with a root connection every `gap_ms` while the block lasts; then closes the server's tables."""
+    try:
+        with RootLine(site.server) as line:
+            site.found(began_us=monotonic_us())
+            with repeating(lambda: line(kill), gap_ms / 1000):
+                yield
+    finally:
+        site.server.put_back(lambda root: close_tables(root, site.server))

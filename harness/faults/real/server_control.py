@@ -23,6 +23,7 @@ __all__ = [
     "ServerState",
     "Session",
     "close_tables",
+    "end_all_sessions",
     "end_sessions",
     "interrupt",
     "repeating",
@@ -174,19 +175,21 @@ def _kill(connection: Any, what: str, session: Session) -> bool:
     return True
 
 
-def close_tables(server: ServerControl) -> None:
-    """Makes MariaDB read its tables' triggers again.
+def end_all_sessions(root: Any, server: ServerControl) -> None:
+    """KILL CONNECTION for each session of the run."""
+    end_sessions(root, sessions_of_run(root, server))
+    close_tables(root, server)
+
+
+def close_tables(root: Any, server: ServerControl) -> None:
+    """Makes MariaDB read its tables' triggers again; does not wait for tables in use.
 
     A statement that is killed while MariaDB 10.11 parses a trigger leaves the trigger broken in the table cache: every
     later INSERT fails with 1064, "Unknown trigger has an error in its body: 'Query was empty'".
     """
     if server.flavour == "mariadb":
-        server.put_back(_flush_tables)
-
-
-def _flush_tables(root: Any) -> None:
-    with root.cursor() as cursor:
-        cursor.execute("FLUSH TABLES")
+        with root.cursor() as cursor:
+            cursor.execute("FLUSH TABLES")
 
 
 _T = TypeVar("_T")

@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.clock import monotonic_us
 from harness.faults.real.fault_site import Site
-from harness.faults.real.server_control import ServerControl, close_tables, end_sessions, sessions_of_run
+from harness.faults.real.server_control import end_all_sessions, sessions_of_run
 
 __all__ = ["global_variables", "variables_of_new_sessions"]
 
@@ -41,19 +41,14 @@ def variables_of_new_sessions(site: Site, values: Mapping[str, int]) -> Iterator
             _begin_anew(site)
             yield
     finally:
-        site.server.put_back(lambda root: _end_all(root, site.server))
-        close_tables(site.server)
+        site.server.put_back(lambda root: end_all_sessions(root, site.server))
 
 
 def _begin_anew(site: Site) -> None:
     with site.server.root() as connection:
         sessions = sessions_of_run(connection, site.server)
-        _end_all(connection, site.server)
+        end_all_sessions(connection, site.server)
         site.found(ended=len(sessions), ended_us=monotonic_us())
-
-
-def _end_all(connection: Any, server: ServerControl) -> None:
-    end_sessions(connection, sessions_of_run(connection, server))
 
 
 def _value_of(connection: Any, name: str) -> int:

@@ -50,7 +50,7 @@ class _Acting:
     settles: Due | None = None
 
     @property
-    def bitten(self) -> bool:
+    def effective(self) -> bool:
         """Whether its evidence was seen."""
         return self.noted.measured_us is not None
 

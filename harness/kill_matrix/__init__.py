@@ -1,1 +1,1 @@
-"""The kill matrix: every planted defect against every invariant, in scenarios drawn from a seed."""
+"""The kill matrix: which invariants convict which planted defects, in scenarios drawn from a seed."""

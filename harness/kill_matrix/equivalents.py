@@ -1,7 +1,7 @@
-"""Variants that are no defects where they stand: named with the argument, tried all the same, and not scored.
+"""Equivalent mutants: variants that break no invariant in some scenarios, simulated there but not scored.
 
-Answers to equivalent mutants. Invariant: what is said to be equivalent is convicted by nobody; whether its histories
-are even the same bytes is counted, not claimed.
+Answers to the equivalent mutants of mutation testing. Invariant: no invariant convicts an equivalent; whether
+its histories equal the reference's byte for byte is counted, not claimed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["EQUIVALENTS", "Sameness", "compare"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Equivalent:
-    """A variant, and why nobody can convict it there."""
+    """A variant, the scenarios in which it is equivalent (`where`, `applies`), and why (`because`)."""
 
     name: str
     where: str
@@ -39,16 +39,16 @@ class Equivalent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sameness:
-    """What a comparison with the reference showed."""
+    """The result of comparing an equivalent with the reference."""
 
     name: str
     where: str
     because: str
     runs: int
     same: int
-    """Runs whose history has the reference's bytes."""
+    """Runs whose history equals the reference's byte for byte."""
     convicted: tuple[int, ...]
-    """Seeds of the runs that somebody convicts: it is no equivalent."""
+    """Seeds of convicted runs; any shows that the variant is not equivalent."""
 
 
 _URGENT = (
@@ -156,7 +156,7 @@ EQUIVALENTS: Sequence[Equivalent] = (
 def compare(
     equivalent: Equivalent, *, first_seed: int, runs: int, draws_max: int, deadline: Deadline
 ) -> Sameness:
-    """So many runs of it, each beside the reference's."""
+    """Simulates the equivalent and the reference in up to `runs` drawn scenarios to which it applies."""
     made = same = 0
     convicted: list[int] = []
     for seed in range(first_seed, first_seed + draws_max):

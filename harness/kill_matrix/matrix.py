@@ -1,9 +1,9 @@
 """The kill matrix: each suspect (a planted defect) is run in scenarios until the invariants meant for it fail.
 
-Answers to a mutation score with the survivors named. A name that is no suspect is an error before anything
-runs; a user's own defect is judged as ours are. The same first seed gives the same trial, however many
-processes fill the matrix, unless a budget cut it short, which it says. What the honest twin of a run fails
-too, or is vacuous for, does not count against the mutant; an incomplete history is not judged.
+Answers to a mutation score that names its survivors. An unknown name is an error before the first run; a
+user's own defect is judged like the planted ones. Invariants: the same first seed gives the same results for
+any number of processes, unless the time budget ended a trial, which the result states. An invariant that the
+reference also fails in the same run does not count against the mutant; an incomplete history is not judged.
 """
 
 from __future__ import annotations
@@ -48,21 +48,21 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspect:
-    """One defect, ready to be simulated."""
+    """A defect to be tried: a planted one, or a user's own."""
 
     name: str
     label: str
-    """`M7`, or nothing."""
+    """The mutant's number, such as `M7`, or empty."""
     about: str
     mirrors: str
     named: tuple[str, ...]
-    """The invariants and checks meant for it; without any, whichever convicts it will do."""
+    """The invariants and checks that must convict it; empty: any may."""
     where: str
-    """The scenarios in which it can show, in words."""
+    """Description of the scenarios in which it can show, for which `applies` is true."""
     applies: Callable[[Scenario], bool]
     variant: Variant
     scenario: str | None = None
-    """Of the catalogue: it is tried there, and in no drawn scenario."""
+    """The catalogue scenario in which it is tried; None: drawn scenarios."""
 
 
 def _ours(name: str) -> Suspect:
@@ -116,46 +116,46 @@ def _variant(found: Any, name: str) -> Variant:
 
 
 Simulate = Callable[[Variant], Simulated]
-"""One run, with whatever is planted."""
+"""Simulates one run with the given variant."""
 
 RUNS_LEAST = 10
-"""Of each trial, whoever has convicted by then: who else would have is worth knowing."""
+"""Runs of each trial, even if it is decided earlier: shows which other invariants convict."""
 _DRAWS_MAX = 200
-"""Scenarios that may be drawn for each that is wanted: a condition that none meets must not take for ever."""
+"""Scenarios drawn at most for each run, so that a trial to which no scenario applies ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuspectResult:
-    """What came of one suspect, run in scenarios until all that is meant for it has convicted it."""
+    """The result of trying one suspect."""
 
     name: str
     named: tuple[str, ...]
     runs: int
-    """Simulated; without any, its scenarios never occurred."""
+    """Simulated runs; 0: no drawn scenario applied."""
     convicted: dict[str, int]
-    """Invariant or check -> in which run it convicted for the first time."""
+    """Invariant or check -> number of the run in which it first convicted."""
     in_time: bool = True
-    """False: the budget was over before it was convicted, or had been given all its runs."""
+    """False: the time budget ended before all named had convicted it and before its last run."""
 
     @property
     def is_convicted(self) -> bool:
-        """By whoever is meant for it; where nobody is, by anybody."""
+        """At least one of `named` convicted it; if none are named, any invariant or check did."""
         return any(name in self.convicted for name in self.named) if self.named else bool(self.convicted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceResult:
-    """What came of the honest reference: its runs, and those that are not acquitted, by seed."""
+    """The result of running the honest reference."""
 
     runs: int
     convicted: dict[int, tuple[str, ...]]
-    """Seed -> by whom."""
+    """Seed of a convicted run -> the invariants that convict it."""
 
 
 def try_suspect(
     suspect: Suspect, *, first_seed: int, runs: int, deadline: Deadline, least: int = RUNS_LEAST
 ) -> SuspectResult:
-    """Up to `runs` runs, in scenarios where it can show, till everybody meant for it has convicted it."""
+    """Simulates up to `runs` runs; ends after `least` runs if all named invariants have convicted."""
     convicted = _by_canary(suspect.variant)
     made = 0
     for seed, simulated_by in _runs(suspect, first_seed, runs):
@@ -174,7 +174,7 @@ def try_suspect(
 
 
 def hear_the_reference(*, first_seed: int, runs: int, deadline: Deadline) -> ReferenceResult:
-    """So many runs of the honest one; there, a vacuous run is none of its faults."""
+    """Runs the honest reference in drawn scenarios; V23 (a vacuous run) does not convict it."""
     convicted: dict[int, tuple[str, ...]] = {}
     made = 0
     for seed in range(first_seed, first_seed + runs):
@@ -189,12 +189,12 @@ def hear_the_reference(*, first_seed: int, runs: int, deadline: Deadline) -> Ref
 
 
 def _by_canary(variant: Variant) -> dict[str, int]:
-    """A judge of its own is shown the canaries before anything else."""
+    """Convicts a variant whose judge overlooks a canary; counts as the first run."""
     return {"canary": 1} if overlooked(variant.judge(judge)) else {}
 
 
 def _runs(suspect: Suspect, first_seed: int, runs: int) -> Iterator[tuple[int, Simulate]]:
-    """Of its scenario, or in the first `runs` drawn ones in which it can show."""
+    """(seed, run) pairs: in the suspect's scenario, or in the first `runs` drawn scenarios that apply."""
     if suspect.scenario is not None:
         scenario = load(catalogue()[suspect.scenario])
         for seed in range(first_seed, first_seed + runs):
@@ -216,7 +216,7 @@ def _in(scenario: Scenario, seed: int) -> Simulate:
 
 
 def _convicts(simulated_by: Simulate, seed: int, variant: Variant) -> tuple[str, ...]:
-    """Who convicts that run; V23 by finding it vacuous."""
+    """The invariants that convict the run; V23 also convicts if it is vacuous."""
     try:
         simulated = simulated_by(variant)
     except Exception as error:
@@ -234,17 +234,17 @@ def _convicts(simulated_by: Simulate, seed: int, variant: Variant) -> tuple[str,
 
 
 _DRAWS_PER_RUN = 40
-"""Scenarios drawn at most for each comparison of an equivalent."""
+"""Scenarios drawn at most for each comparison run of an equivalent."""
 _COMPARED = 10
-"""Of so many runs that a suspect may have, an equivalent is compared in one."""
+"""An equivalent gets one comparison run per this many runs of a suspect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Charge:
-    """What is asked for."""
+    """The parameters of a matrix."""
 
     names: tuple[str, ...]
-    """Suspects, in the order of the table."""
+    """The suspects, in the order of the rows."""
     seed: int
     runs: int
     with_equivalents: bool = True
@@ -252,7 +252,7 @@ class Charge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One suspect and its trial."""
+    """A suspect's row of the matrix."""
 
     label: str
     name: str
@@ -264,7 +264,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matrix:
-    """All trials."""
+    """The filled matrix: the results of the reference, all suspects and all equivalents."""
 
     charge: Charge
     reference: ReferenceResult
@@ -273,12 +273,12 @@ class Matrix:
 
     @property
     def survivors(self) -> tuple[Row, ...]:
-        """Tried to the end, and not convicted by whoever is meant to."""
+        """Suspects that were tried to the end and not convicted."""
         return tuple(row for row in self.rows if self._was_tried(row) and not row.trial.is_convicted)
 
     @property
     def untried(self) -> tuple[Row, ...]:
-        """Not convicted, for want of time or of a scenario in which they show."""
+        """Suspects not convicted because the time budget ended or no scenario applied."""
         return tuple(row for row in self.rows if not self._was_tried(row))
 
     def _was_tried(self, row: Row) -> bool:
@@ -286,14 +286,14 @@ class Matrix:
 
     @property
     def numbers(self) -> tuple[int, int]:
-        """Of the numbered mutants: the numbers of which every variant is convicted, and all numbers."""
+        """(mutant numbers whose every variant is convicted, all mutant numbers), as counts."""
         all_of = dict.fromkeys(row.label for row in self.rows if row.label)
         missed = {row.label for row in (*self.survivors, *self.untried)}
         return len([label for label in all_of if label not in missed]), len(all_of)
 
     @property
     def exit_code(self) -> Exit:
-        """0: every suspect is convicted, and nobody else is."""
+        """HOLD: every suspect is convicted; the reference and the equivalents are not."""
         if self.reference.convicted or self.survivors or any(one.convicted for one in self.equivalents):
             return Exit.VIOLATION
         return Exit.UNDECIDED if self.untried else Exit.HOLD
@@ -304,13 +304,13 @@ _Finding = ReferenceResult | SuspectResult | Sameness
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SuspectTask:
-    """What one process does at a time; found by name there, for a suspect holds functions."""
+    """A worker process's unit of work. Names its suspect, since a `Suspect` holds unpicklable functions."""
 
     charge: Charge
     deadline: Deadline
     suspect: str | None = None
     equivalent: int | None = None
-    """Neither: the reference."""
+    """Index in `EQUIVALENTS`. With neither set, the task runs the reference."""
 
     def __call__(self) -> _Finding:
         charge = self.charge
@@ -333,7 +333,7 @@ class _SuspectTask:
 def fill(
     charge: Charge, *, jobs: int, budget_s: float, say: Callable[[str], None] = lambda sentence: None
 ) -> Matrix:
-    """Try all that is charged. Raises HarnessError if the judge itself overlooks what it must convict."""
+    """Fills the matrix. Raises HarnessError if the judge overlooks a canary."""
     if missed := overlooked(judge):
         message = f"the judge overlooks the canaries of {', '.join(missed)}: nothing that it says counts"
         raise HarnessError(message)
@@ -360,11 +360,11 @@ def fill(
 
 
 def _found(tasks: Sequence[_SuspectTask], jobs: int) -> Iterator[_Finding]:
-    """In the order of the tasks."""
+    """The results, in the order of the tasks."""
     if jobs == 1:
         yield from (task() for task in tasks)
         return
-    deaf = (signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for us, who end them
+    deaf = (signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and ends the workers
     with multiprocessing.get_context("fork").Pool(jobs, signal.signal, deaf) as pool:
         yield from pool.imap(_call, tasks)
 

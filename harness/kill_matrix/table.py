@@ -1,9 +1,9 @@
-"""The kill matrix for its readers: on a terminal, as Markdown, as JSON, and as the page `docs/reference/mutants.md`.
+"""Formats the kill matrix: for a terminal, as Markdown, as JSON, and as the page `docs/reference/mutants.md`.
 
-Answers to the score table of a mutation test and to Maelstrom's generated tables. Every suspect has its line,
-convicted or not; what was expected and did not happen is shown as such, not as an empty cell. `floodmark
-mutants --write docs/reference/mutants.md` makes the page anew; what stands above its matrix is a function of the code
-alone, so a test can compare it.
+Answers to the score table of a mutation test and to Maelstrom's generated tables. Invariant: every suspect
+has a row, convicted or not, and a named invariant that did not convict shows as `-`, not as an empty cell.
+`floodmark mutants --write docs/reference/mutants.md` regenerates the page; the part above the matrix depends
+only on the code, so a test compares it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _COLUMNS = (*INVARIANTS, *HARNESS_CHECKS)
 
 
 def summary(matrix: Matrix) -> str:
-    """How many are convicted, by whom nobody should be, and who is left."""
+    """Counts of convictions, then one line per survivor, untried suspect and wrong conviction."""
     killed, numbers = matrix.numbers
     convicted = sum(row.trial.is_convicted for row in matrix.rows)
     reference = matrix.reference
@@ -47,7 +47,7 @@ def _why_untried(row: Row) -> str:
 
 
 def as_text(matrix: Matrix) -> str:
-    """A line a suspect: who convicted it, in which run; who is meant for it stands first, with a star."""
+    """One line per suspect: each convicting invariant and its first run; named ones first, with a star."""
     width = max((len(row.name) for row in matrix.rows), default=0)
     lines = [
         f"{row.label:<4} {row.name:<{width}}  {', '.join(_words(row)) or 'nobody'}" for row in matrix.rows
@@ -69,7 +69,7 @@ def _words(row: Row) -> Iterator[str]:
 
 
 def as_markdown(matrix: Matrix) -> str:
-    """Mutant by invariant; in a cell the run of the first conviction, in bold if it is meant for that mutant."""
+    """Table of mutants by invariants; a cell has the run of the first conviction, bold if named."""
     reference = matrix.reference
     by = {name for names in reference.convicted.values() for name in names}
     heads = ["", "mutant", "runs", *_COLUMNS]
@@ -90,7 +90,7 @@ def _cells(row: Row) -> Iterator[str]:
 
 
 def as_json(matrix: Matrix) -> str:
-    """Everything, for a machine."""
+    """All results of the matrix, as JSON."""
     killed, numbers = matrix.numbers
     told: dict[str, Any] = {
         "seed": matrix.charge.seed,
@@ -175,7 +175,7 @@ in `harness/defects/tests` acquits the reference's part and convicts the wrong o
 
 
 def opening() -> str:
-    """The page above its matrix."""
+    """The part of the page above the matrix."""
     checks = "\n".join(f"- `{name}`: {about}" for name, about in HARNESS_CHECKS.items())
     rows = "\n".join(_line(find_suspect(name)) for name in OURS)
     properties = (defect for defect in DEFECTS.values() if isinstance(defect, PropertyDefect))
@@ -206,7 +206,7 @@ def _property_line(defect: PropertyDefect) -> str:
 
 
 def page_text(matrix: Matrix) -> str:
-    """The whole page."""
+    """The whole page, as Markdown."""
     charge = matrix.charge
     equivalents = "\n".join(_equivalent(one) for one in matrix.equivalents)
     return f"""{opening()}

@@ -1,5 +1,5 @@
-"""The simulated world of a run at level sim: a virtual clock, links with latency, one database server, a tape.
+"""The simulated world of a run at level sim: a virtual clock, links, one database server, an event tape.
 
-Read `hub` (who goes on next), `link` (a statement on its way), `server` (sessions and locks). Nothing here knows
-scenarios, faults or the operator: `harness.levels.sim` runs attempts in it, and faults act on it (decision 34).
+Read `hub` (scheduling), `link` (statements in flight), `server` (sessions and locks). This package knows no
+scenario, fault or operator: `harness.levels.sim` runs attempts in it, and faults act on it (decision 34).
 """

@@ -1,7 +1,7 @@
-"""Statements that are not on tables: of transactions, sessions and locks by name, and a user's SELECTs.
+"""Statements outside `statements.STATEMENTS`: on transactions, sessions, locks by name; a user's SELECTs.
 
-Each is found by its pattern and remembered by its text; what has no pattern is a user's lookup, which SQLite answers.
-A SELECT waits for LOCK TABLES, sees a renamed column or table, and sleeps in the hub's time.
+A statement is matched by its pattern and cached by its text; one without a pattern is a user's lookup, which
+SQLite executes. A SELECT waits for LOCK TABLES, fails on a renamed column or table, sleeps in virtual time.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ _MS: Final = 1000
 
 
 def executor_of(sql: str) -> Control:
-    """What executes a statement that is not on tables; a text without a pattern is taken for a user's SELECT."""
+    """The executor of a statement outside `STATEMENTS`; a text without a pattern is a user's SELECT."""
     control = control_of(sql)
     if control is not None:
         return control
     return lambda session, args, done: _select(session, sql, args, done)
 
 
-@lru_cache(maxsize=1024)  # a statement may hold a number or a name, so there is no end to them
+@lru_cache(maxsize=1024)  # bounded: texts may contain numbers or names, so their set is unlimited
 def control_of(sql: str) -> Control | None:
-    """What executes it, if it is one of those of transactions, sessions and locks by name."""
+    """The executor of a statement on transactions, sessions or locks by name; None: no pattern matches."""
     for pattern, make in _PATTERNS:
         match = pattern.fullmatch(sql.strip())
         if match is not None:
@@ -87,7 +87,7 @@ def _roll_back(session: SimulatedSession, _args: Any, done: Done) -> None:
 
 
 def _begin(session: SimulatedSession, _args: Any, done: Done) -> None:
-    """An open transaction is committed first."""
+    """BEGIN commits an open transaction first."""
     if session.branch is not None:
         session.refuse_in_branch(session.branch, done)
         return
@@ -154,7 +154,7 @@ def _is_used_lock(session: SimulatedSession, args: Any, done: Done) -> None:
 
 
 def _release_lock(session: SimulatedSession, args: Any, done: Done) -> None:
-    """1, 0 if another holds it, None if nobody does."""
+    """RELEASE_LOCK returns 1, 0 if another session holds the lock, NULL if the lock is free."""
     server, name = session.server, args[0]
     holder = server.names.holder(name)
     if holder is not session:
@@ -215,7 +215,7 @@ def _flush_status(session: SimulatedSession, _args: Any, done: Done) -> None:
 
 
 def _lock_customers(session: SimulatedSession, _args: Any, done: Done) -> None:
-    """Lookups in transactions of several statements would hold it up in MariaDB; here it has the lock at once."""
+    """MariaDB would wait for open transactions that read the table; here the lock is granted at once."""
     session.server.lock_customers(session)
     session.ok(done)
 
@@ -251,7 +251,7 @@ _PATTERNS: Final = tuple((re.compile(source, re.IGNORECASE), make) for source, m
 
 
 def _select(session: SimulatedSession, sql: str, args: Any, done: Done) -> None:
-    """A user's statement. Raises `UnknownStatement` if it came from the harness's own code."""
+    """Execute a user's SELECT. Raises `UnknownStatement` for a statement of the harness's own code."""
     begins = sql.lstrip().lower()
     is_select = begins.startswith(("select", "with"))
     if not session.is_lookups and not (is_select and "customer" in begins):
@@ -279,7 +279,7 @@ def _select(session: SimulatedSession, sql: str, args: Any, done: Done) -> None:
 
 
 def _wait_for_customers(session: SimulatedSession, sql: str, args: Any, done: Done) -> None:
-    """LOCK TABLES is held by another; all who wait go on together."""
+    """Wait for the end of another session's LOCK TABLES; all waiting SELECTs then continue at once."""
     server = session.server
     waiting = server.customers_queue
 

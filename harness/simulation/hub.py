@@ -1,8 +1,8 @@
-"""The hub: one virtual clock for all actors of a run, each a greenlet that waits for an instant or to be woken.
+"""The hub: virtual clock and scheduler of a run's actors, greenlets that wait for an instant or for `wake`.
 
-Answers to the scheduler of a deterministic simulator (FoundationDB's, TigerBeetle's); why greenlets: decision 19.
-Invariant: who goes on next depends on due instants and on the seed alone. The clock stands while anybody runs;
-when nobody is due any more, `run` says so and never hangs.
+Answers to a deterministic simulator's scheduler (FoundationDB's, TigerBeetle's); why greenlets: decision 19.
+Invariant: the next actor depends on due instants and on the seed alone. Virtual time advances only while all
+actors wait; when nothing is due, `run` returns (with the reason if actors still wait) and never hangs.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from harness.choices import Draw
 __all__ = ["Actor", "Due", "Hub"]
 
 Due = list[Any]
-"""[instant in ms, a draw for the tie, number, actor or callback]; `cancel` it by way of the hub."""
+"""[instant in ms, random tiebreak, sequence number, actor or callback (None: cancelled by `Hub.cancel`)]."""
 
 _TIE_BITS: Final = 20
 
 
-class Killed(GreenletExit):  # type: ignore[misc]  # of a module without stubs
-    """SIGKILL: the actor is thrown away where it stands."""
+class Killed(GreenletExit):  # type: ignore[misc]  # greenlet has no stubs
+    """SIGKILL: raised in the actor's greenlet at the point where it waits or runs."""
 
 
 class Actor:
-    """One line of execution on the hub's clock. Mutable. `ended(actor)` hears that it is over, however."""
+    """One greenlet on the hub's clock. Mutable. `ended(actor)` is called after its return, error or kill."""
 
     def __init__(
         self, hub: Hub, run: Callable[[Actor], None], *, name: str, ended: Callable[[Actor], None]
@@ -38,13 +38,13 @@ class Actor:
         self.name = name
         self.alive = True
         self.is_daemon = False
-        """Whether it may wait for ever: the run is over when only such are left."""
+        """May wait for ever: a run in which only daemons still wait is not stuck."""
         self.dying: Callable[[], None] | None = None
-        """Called when it is killed, before anything of it sees that."""
+        """Called by `kill`, before `Killed` is raised in the actor's code."""
         self.killed = False
         self.paused = False
         self.error: Exception | None = None
-        """What it ended with, if not well."""
+        """The exception that ended the actor, if any."""
         self._run = run
         self._ended = ended
         self._due: Due | None = None
@@ -56,23 +56,22 @@ class Actor:
             self._run(self)
         except Killed:
             self.killed = True
-        except Exception as error:  # noqa: BLE001 - whoever is told of the end judges it
+        except Exception as error:  # noqa: BLE001 - the `ended` callback judges `error`
             self.error = error
         self.alive = False
         self._forget()
         self._ended(self)
 
     def begins(self, at_ms: int) -> None:
-        """For the hub: its first turn."""
+        """Hub only: schedule the actor's first turn."""
         self._due = self.hub.at(at_ms, self)
 
     @property
     def is_current(self) -> bool:
-        """Whether it is the one that runs."""
         return getcurrent() is self._greenlet
 
     def wait(self, until_ms: int | None) -> None:
-        """Let others go on until `until_ms`, or until somebody wakes it (None: only that)."""
+        """Suspend the actor until `until_ms` or `wake` (None: only `wake`). Raises `Killed` after a kill."""
         if not self.alive or self.killed:
             raise Killed
         hub = self.hub
@@ -83,18 +82,18 @@ class Actor:
         hub.rest()
 
     def sleep_until(self, instant_ms: int) -> None:
-        """As `wait`, and whoever wakes it early is not heard."""
+        """Like `wait`, but ignores early wakes."""
         while self.hub.now_ms < instant_ms:
             self.wait(instant_ms)
 
     def wake(self) -> None:
-        """Let it go on at this instant, if it waits."""
+        """Schedule the actor's next turn at this instant, if it waits."""
         if self.alive and getcurrent() is not self._greenlet:
             self._forget()
             self._due = self.hub.at(self.hub.now_ms, self)
 
     def go_on(self) -> None:
-        """For the hub: it is this actor's turn."""
+        """Hub only: switch to the actor's greenlet, or note the missed turn if the actor is paused."""
         self._due = None
         if self.paused:
             self._missed = True
@@ -102,18 +101,18 @@ class Actor:
             self._greenlet.switch()
 
     def pause(self) -> None:
-        """Be not scheduled any more (SIGSTOP, a long stop of the process), until `resume`."""
+        """Give the actor no turns until `resume` (SIGSTOP, a long stop of the process)."""
         self.paused = True
 
     def resume(self) -> None:
-        """Go on after a pause, late."""
+        """End a pause; a turn missed during the pause takes place now."""
         self.paused = False
         if self._missed:
             self._missed = False
             self.wake()
 
     def kill(self) -> None:
-        """End it here and now; called from inside, it does not return. Another actor's kill comes at this instant."""
+        """Kill at this instant. Raises `Killed` if this actor calls; a call by another actor is queued."""
         if not self.alive:
             return
         self.killed = True
@@ -128,7 +127,7 @@ class Actor:
         self._forget()
         if self._greenlet:
             self._greenlet.throw(Killed)
-        else:  # it never began
+        else:  # the greenlet has not started
             self.alive = False
             self._ended(self)
 
@@ -144,7 +143,7 @@ class Hub:
     def __init__(self, draw: Draw, *, limit_ms: int, steps_max: int) -> None:
         self.now_ms = 0
         self.wall_offset_ms = 0
-        """What a clock that people set shows beyond `now_ms`; jumps."""
+        """Wall clock minus `now_ms`; a clock fault makes it jump."""
         self.steps = 0
         self._bits = draw.bits
         self._limit_ms = limit_ms
@@ -154,40 +153,39 @@ class Hub:
         self._actors: list[Actor] = []
         self.main = getcurrent()
         self.rest: Callable[[], None] = self.main.switch
-        """For actors: back to the hub."""
+        """Called by an actor: switches to the hub's greenlet."""
         self.broken = False
-        """A callback raised: what is there says nothing about who waits for what."""
+        """A callback raised: the run stopped at an arbitrary point, so waiting actors are no evidence."""
         self.over = False
-        """Nobody begins any more."""
+        """The run has ended: no actor may be started any more."""
         self.running: Any = None
-        """The actor's loop of which asyncio was told last that it runs."""
+        """The event loop last set as asyncio's running loop; saves setting the same loop again each turn."""
         self.in_callback = False
-        """An actor runs what is a callback's work: nobody may be killed in the midst of it."""
+        """The current actor executes a callback's work, during which `kill` is postponed to a callback."""
 
     def spawn(
         self, run: Callable[[Actor], None], *, name: str, ended: Callable[[Actor], None], at_ms: int
     ) -> Actor:
-        """An actor that begins at `at_ms`."""
+        """Create an actor whose first turn is at `at_ms`."""
         actor = Actor(self, run, name=name, ended=ended)
         self._actors.append(actor)
         actor.begins(at_ms)
         return actor
 
     def at(self, instant_ms: int, target: Actor | Callable[[], None]) -> Due:
-        """An actor's turn at that instant; or a callback, in nobody's name: it must not wait."""
+        """Schedule an actor's turn, or a callback, which runs in the hub's greenlet and must not wait."""
         self._numbers = number = self._numbers + 1
-        if instant_ms < self.now_ms:  # noqa: PLR1730 - `max` is a call, and this is done at each step
+        if instant_ms < self.now_ms:  # noqa: PLR1730 - hot path: saves the call of `max`
             instant_ms = self.now_ms
         due = [instant_ms, self._bits(_TIE_BITS), number, target]
         heappush(self._heap, due)
         return due
 
     def cancel(self, due: Due) -> None:
-        """Let it not happen."""
         due[3] = None
 
     def skip_to(self, instant_ms: int) -> bool:
-        """Let the clock stand at `instant_ms`, if nobody else is due until then; whether it does."""
+        """Advance to `instant_ms` if nothing is due until then and the budgets allow it; whether it did."""
         heap = self._heap
         while heap and heap[0][3] is None:
             heappop(heap)
@@ -200,7 +198,7 @@ class Hub:
         return True
 
     def run(self) -> str | None:
-        """Until nobody is left, or nobody is due; why it ended early, if it did. Throws the rest away."""
+        """Run until nothing is due; the reason of an early end, or None. Kills the remaining actors."""
         try:
             return self._run()
         finally:

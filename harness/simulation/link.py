@@ -1,9 +1,9 @@
-"""A simulated link: connections from a client through a proxy to the database, with the faults that act on it.
+"""A simulated link: client connections through a proxy to the database, and the faults that act on them.
 
-Answers to Toxiproxy in front of MySQL. Each statement is a flight: a request there, the server's work, an answer back;
-a new connection's handshake is a flight too. A fault acts on what is on its way when it begins and on what is sent
-while it lasts, and counts what it touched. A connection has two ends, which die apart: a client that hangs up on a dead
-link leaves its session in the server.
+Answers to Toxiproxy in front of MySQL. Each statement is a flight: its request, the server's work, its reply;
+a new connection's handshake is a flight too. A fault acts on flights under way when it begins and on flights
+sent while it lasts, and counts what it changed. Client and session of a connection end separately: a client
+that closes while a fault swallows requests leaves its session in the server.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ __all__ = ["Flight", "HubAlarm", "LinkAct", "SimulatedConnection", "SimulatedLin
 
 
 _NETWORK_MS_MAX = 1
-"""One way, undisturbed."""
+"""Maximum latency of one direction without faults."""
 _HANDSHAKE_MS = 2
-"""The greeting and its answer, besides the way of the last packet."""
+"""Added to a handshake's latency, for the greeting and its response."""
 
 
 class SimulatedConnection:
-    """One connection of a client. Mutable: its client's end dies once, its server's end maybe later."""
+    """One client connection. Mutable: the client's end ends once, the server's session possibly later."""
 
     __slots__ = (
         "alive",
@@ -46,29 +46,29 @@ class SimulatedConnection:
     def __init__(self, link: SimulatedLink, *, is_automatic: bool, is_root: bool) -> None:
         self.link = link
         self.is_automatic = is_automatic
-        """Whether its session begins in autocommit: asyncmy's does, and may run a user's statements."""
+        """The session begins in autocommit and may execute a user's statements, as asyncmy's does."""
         self.is_root = is_root
         self.flight: Flight | None = None
-        """What is on its way over it."""
+        """The flight in progress, if any."""
         self.alive = True
         self.fresh = True
-        """Not yet greeted by the server."""
+        """The handshake is not complete."""
         self.session: SimulatedSession | None = None
-        """The server's end; None: before the handshake, or once it has ended."""
+        """The session in the server; None before the handshake and after the session has ended."""
 
 
 class Alarm(Protocol):
-    """Calls back at an instant, in the time of the flight's client."""
+    """Calls back at an instant, in the hub or in the event loop of the flight's client."""
 
     def set(self, instant_ms: int, callback: Callable[[], None]) -> Any:
-        """What `drop` takes."""
+        """Schedule `callback`; the alarm, for `drop`."""
 
     def drop(self, alarm: Any) -> None:
-        """Let it not happen."""
+        """Cancel `alarm`."""
 
 
 class HubAlarm:
-    """Calls back from the hub: for a client that blocks."""
+    """Calls back from the hub: for a blocking client."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
@@ -81,14 +81,14 @@ class HubAlarm:
 
 
 def _heard(flight: Flight) -> None:
-    """It has landed: there is nobody left to tell."""
+    """Replaces the `landed` callback of a flight that has ended."""
 
 
 class Flight(Struct, eq=False):
-    """One statement on a connection, and its answer. Mutable: faults move `due_ms`, or doom it.
+    """One statement on a connection, and its reply. Mutable: faults move `due_ms`, or set `doom`.
 
-    `sql` is empty for the handshake. `works` says whether the server will execute it; `landed(flight)` is called when
-    the answer is there, or what the client takes for one. `code` is an error's.
+    `sql` is empty for the handshake. `works`: the server will execute the request. `landed(flight)` is called
+    when the client receives the reply or an error, unless it abandoned the flight. `code`: the error, if any.
     """
 
     connection: SimulatedConnection
@@ -99,82 +99,79 @@ class Flight(Struct, eq=False):
     many: bool = False
     """Whether `args` are the rows of one INSERT."""
     limit_ms: int | None = None
-    """How long a client that blocks waits for the answer; None: its own code has a limit."""
+    """A blocking client's timeout for the reply; None: the client's own code sets a timeout."""
     reply: Reply | None = None
     code: int | str | None = None
     message: str = ""
     doom: int | str | None = None
-    """With which error it will land, whatever the server answers."""
+    """The error with which the flight will end, whatever the server replies."""
     works: bool = True
     served: bool = False
-    """Whether the server has executed it, or refused to."""
+    """The server has started or refused the request, or a fault has answered in the server's place."""
     succeeded: bool = False
-    """Whether it took effect there, whatever its client hears of it."""
+    """The server executed the statement without an error, whatever the client receives."""
     sent_ms: int = 0
     arrive_ms: int = 0
     due_ms: int | None = None
-    """None: no answer is on its way."""
-    back_ms: int = 0
-    """While the server makes it wait: how long its answer takes then."""
+    """When the client receives the reply or `doom`; None: no reply is in flight."""
     timer: Any = None
     arrival: Due | None = None
     over: bool = False
     held: bool = False
-    """Its request waits on the way, or in front of a server that does not read."""
+    """The request is held in transit, or by a server that does not read."""
     departed: bool = False
     kept: bool = False
-    """A fault keeps its answer back: what the server says meanwhile does not set when it is due."""
+    """A fault holds the reply back: the server's reply does not set `due_ms`."""
     swallowed: bool = False
-    """Something on the way has swallowed the request or the answer; what held it before cannot let it go on."""
+    """A fault has discarded the request or the reply: `goes_on` does not resume the flight."""
 
     @property
     def is_handshake(self) -> bool:
-        """Whether it makes a connection and asks for nothing."""
+        """Whether the flight is a new connection's handshake, without a statement."""
         return not self.sql
 
     @property
     def statement(self) -> Statement:
-        """What is said on the wire for it."""
+        """The wire form of the flight."""
         return statement_of(self.sql, self.args, many=self.many, row_bytes=self.connection.link.row_bytes)
 
     @property
     def is_sound(self) -> bool:
-        """Whether an answer is on its way, and no fault has spoilt it."""
+        """Whether a reply is in flight and no fault has doomed it."""
         return self.due_ms is not None and self.doom is None
 
     def packets(self) -> Iterator[SimulatedPacket]:
-        """What it is on the wire, from its first packet to its last."""
         return packets(self.statement)
 
     def is_asking(self, now_ms: int) -> bool:
-        """Whether the server has not got the request yet."""
+        """Whether the request has not reached the server."""
         if self.held or not self.departed:
             return True
         return self.arrive_ms > now_ms if self.arrival is None else True
 
 
 class MeetsFlights(Protocol):
-    """What acts on a link while it lasts. With a true `swallows_requests` the server does not hear who hangs up."""
+    """Acts on a link's flights. If `swallows_requests` is true, the server does not see clients close."""
 
     def meets(self, link: SimulatedLink, flight: Flight) -> None:
-        """A request is sent: change when, or how, it ends."""
+        """Change when or how `flight`, whose request is sent now, will end."""
 
 
 class LinkAct(MeetsFlights, Protocol):
-    """A fault's act on links: begun and ended on each of them."""
+    """A fault's action on links: begun and ended on each link."""
 
     def begins(self, link: SimulatedLink) -> None:
-        """It acts from now on, and on what is on its way."""
+        """Start: act on the link's connections and flights of now; `meets` acts on later flights."""
 
     def ends(self, link: SimulatedLink) -> None:
-        """It is healed."""
+        """Heal: resume or lose the flights that the fault holds."""
 
     def evidence(self) -> dict[str, Any]:
-        """What it did; empty: nothing."""
+        """What the fault did; empty: no effect."""
 
 
 class SimulatedLink:
-    """Mutable: knows its flights and the faults that act."""
+    """One link. Mutable: holds its connections, flights and active faults."""
 
     def __init__(
         self,
@@ -188,33 +185,33 @@ class SimulatedLink:
     ) -> None:
         self.name = name
         self.is_direct = is_direct
-        """Past the proxy."""
+        """Whether the link bypasses the proxy."""
         self.hub = hub
         self.draw = draw
         self.server = server
         self.row_bytes = row_bytes
-        """To which the database pads a row."""
+        """Bytes by which the database pads each row."""
         self.flights: dict[Flight, None] = {}
         self.faults: list[MeetsFlights] = []
         self._connections: dict[SimulatedConnection, None] = {}
         self._stranded: list[SimulatedSession] = []
-        """Sessions of the server whose clients have hung up without its hearing of it."""
+        """Sessions whose clients have closed their connections without the server noticing."""
 
     @property
     def connections(self) -> list[SimulatedConnection]:
-        """Those that the client has not given up, and that were not cut; the oldest first."""
+        """Connections that neither the client nor the server has ended, the oldest first."""
         return list(self._connections)
 
     # --------------------------------------------------------------------------------------- connections
 
     def connect(self, *, is_automatic: bool, is_root: bool = False) -> SimulatedConnection:
-        """A connection whose handshake is to be sent."""
+        """Create a connection; the caller sends its handshake as a flight."""
         connection = SimulatedConnection(self, is_automatic=is_automatic, is_root=is_root)
         self._connections[connection] = None
         return connection
 
     def close(self, connection: SimulatedConnection) -> None:
-        """The client gives it up; the server hears of it, unless something on the link swallows that."""
+        """Close the client's end, and the session too, unless a fault on the link swallows requests."""
         connection.alive = False
         self._connections.pop(connection, None)
         session = connection.session
@@ -229,14 +226,14 @@ class SimulatedLink:
     # ------------------------------------------------------------------------------------------- flights
 
     def send(self, flight: Flight) -> None:
-        """Begin: the answer is due after both ways and the server's work, unless a fault has it otherwise."""
+        """Send the request; without faults the reply is due after both latencies and the server's work."""
         self._leave(flight)
         for fault in self.faults:
             fault.meets(self, flight)
         self._depart(flight)
 
     def round_trip(self, flight: Flight) -> None:
-        """`send`, for a client that blocks; all of it at once, without events, if nobody else is due until its end."""
+        """`send` for a blocking client; schedules no events if nothing else is due until the flight ends."""
         self._leave(flight)
         hub = self.hub
         if self.faults or not hub.skip_to(flight.arrive_ms):
@@ -259,7 +256,7 @@ class SimulatedLink:
             self.aim(flight)
 
     def _comes_back_at_once(self, flight: Flight) -> bool:
-        """Whether nothing has happened to its answer, and nothing can; the clock stands at its landing then."""
+        """Whether the reply is undisturbed and nothing is due before it; if so, advances to `due_ms`."""
         due_ms, limit_ms = flight.due_ms, flight.limit_ms
         if self.faults or due_ms is None or flight.doom is not None or flight.timer is not None:
             return False
@@ -267,7 +264,7 @@ class SimulatedLink:
         return is_patient and self.hub.skip_to(due_ms)
 
     def _leave(self, flight: Flight) -> None:
-        """It is on its way, and nothing has happened to it yet."""
+        """Register the flight, with its times as they are without faults."""
         bits, now_ms = self.draw.bits, self.hub.now_ms
         flight.sent_ms = now_ms
         way_ms = bits(1) * _NETWORK_MS_MAX
@@ -279,18 +276,18 @@ class SimulatedLink:
         flight.connection.flight = flight
 
     def _depart(self, flight: Flight) -> None:
-        """As the faults have left it."""
+        """Schedule the request's arrival and the client's alarm, after the faults have changed the flight."""
         flight.departed = True
         if flight.works and flight.doom != REFUSED and not flight.held:
             session = flight.connection.session
             if flight.sql == QUERY and session is not None and self.server.looks_up_at_once:
-                self._serve(flight)  # at once: the table never changes, and it is one event less
+                self._serve(flight)  # before it arrives: the table never changes; saves an event
             else:
                 self.arrives(flight)
         self.aim(flight)
 
     def arrives(self, flight: Flight) -> None:
-        """The server will get it at `arrive_ms`."""
+        """Schedule the request's arrival in the server at `arrive_ms`."""
         if not flight.served:
             flight.arrival = self.hub.at(flight.arrive_ms, partial(self._arrive, flight))
 
@@ -301,14 +298,14 @@ class SimulatedLink:
             self.aim(flight)
 
     def _serve(self, flight: Flight) -> None:
-        """The server executes it, or lets it wait for a lock."""
+        """The server executes the request; its statement may have to wait for a lock."""
         flight.served = True
         connection = flight.connection
         if flight.is_handshake:
             self._greet(flight)
             return
         session = connection.session
-        if session is None or not session.alive:  # the server ended it meanwhile
+        if session is None or not session.alive:  # the server ended the session meanwhile
             self.doom_at(flight, self.hub.now_ms, LOST_CONNECTION)
             return
         back_ms = (
@@ -345,13 +342,13 @@ class SimulatedLink:
         connection.session = session
 
     def _ended_by_server(self, connection: SimulatedConnection, code: int) -> None:
-        """KILL, a restart, silence: the client finds out when it uses the connection next."""
+        """The server ended the session, e.g. by KILL; an idle client notices at its next statement."""
         del code
         connection.alive, connection.session = False, None
         self._connections.pop(connection, None)
 
     def _interrupted(self, connection: SimulatedConnection, reply: Reply) -> None:
-        """Its statement sleeps in the server, and is killed: this is its answer."""
+        """The statement in flight was killed during its sleep in the server: `reply` becomes its reply."""
         flight = connection.flight
         if flight is not None and not flight.over and flight.doom is None and not flight.kept:
             flight.reply, flight.code, flight.message = reply, reply.code, reply.message
@@ -359,7 +356,7 @@ class SimulatedLink:
             self.aim(flight)
 
     def _answer(self, flight: Flight, reply: Reply, back_ms: int, *, later: bool) -> None:
-        """It took the server a while."""
+        """Set `due_ms` for the server's reply; `later`: the statement waited, the reply leaves only now."""
         if flight.over:
             return
         if later:
@@ -370,7 +367,7 @@ class SimulatedLink:
             flight.due_ms += reply.more_ms
 
     def aim(self, flight: Flight) -> None:
-        """(Re)set the alarm of `flight`: when its answer is due, or when its client loses patience."""
+        """(Re)set the alarm of `flight` to `due_ms`, or to its client's timeout if that comes first."""
         if flight.timer is not None:
             flight.alarm.drop(flight.timer)
             flight.timer = None
@@ -383,7 +380,7 @@ class SimulatedLink:
             flight.timer = flight.alarm.set(limit_ms, partial(self.fail, flight, code))
 
     def holds(self, flight: Flight) -> tuple[int, int] | None:
-        """Let it neither arrive nor be answered until it `goes_on`: in how many ms it would have; None: no need."""
+        """Suspend a flight until `goes_on`; ms left to arrival and reply. None, no effect: not `is_sound`."""
         if flight.due_ms is None or flight.doom is not None:
             return None
         now_ms = self.hub.now_ms
@@ -394,14 +391,14 @@ class SimulatedLink:
         return left_ms
 
     def goes_on(self, flight: Flight, left_ms: tuple[int, int]) -> None:
-        """What was held, as if no time had passed; unless it has ended otherwise."""
+        """Resume a held flight with its remaining times, unless it was ended, swallowed or doomed."""
         if flight.over or flight.swallowed or flight.doom is not None:
             return
         arrives_in_ms, due_in_ms = left_ms
         now_ms = self.hub.now_ms
         flight.kept = False
         if flight.served and not flight.is_handshake and flight.reply is None:
-            return  # it still waits in the server, which will answer
+            return  # its statement still waits in the server, whose reply will set `due_ms`
         flight.due_ms = now_ms + due_in_ms
         if flight.held:
             flight.held, flight.arrive_ms = False, now_ms + arrives_in_ms
@@ -410,25 +407,25 @@ class SimulatedLink:
         self.aim(flight)
 
     def doom_at(self, flight: Flight, instant_ms: int, code: int | str) -> None:
-        """It will land at that instant, with that error."""
+        """Make the flight end at `instant_ms` with error `code`; takes effect with the next `aim`."""
         flight.due_ms, flight.doom = instant_ms, code
 
     def delays_request(self, flight: Flight, ms: int) -> None:
-        """It arrives so much later, or earlier."""
+        """Move the request's arrival by `ms`, later or (negative) earlier."""
         flight.arrive_ms += ms
         if flight.arrival is not None:
             self._forget_arrival(flight)
             self.arrives(flight)
 
     def serve_late(self, flight: Flight) -> None:
-        """The server executes it though its client has hung up: it hears of that only afterwards."""
+        """Execute a request whose client has closed: the server reads the request before the close."""
         if not flight.served:
             self._serve(flight)
 
     def _land(self, flight: Flight) -> None:
         if flight.over:
             return
-        if flight.arrival is not None:  # of one instant with its answer, and drawn to come behind it
+        if flight.arrival is not None:  # due at the reply's instant, and ordered after it by the draw
             self.hub.cancel(flight.arrival)
             flight.arrival = None
             self._serve(flight)
@@ -442,7 +439,7 @@ class SimulatedLink:
         self._end(flight)
 
     def fail(self, flight: Flight, code: int | str) -> None:
-        """Its connection is lost, or never was; the client hears of it now."""
+        """End the flight with error `code` and close its connection; the client receives the error now."""
         if flight.over:
             return
         flight.code, flight.reply = code, None
@@ -452,22 +449,22 @@ class SimulatedLink:
 
     def _end(self, flight: Flight) -> None:
         flight.over = True
-        flight.timer = None  # it holds the flight, which so goes at once, and not as garbage of a cycle
+        flight.timer = None  # breaks a reference cycle, so that the flight is freed at once
         self._forget_arrival(flight)
         del self.flights[flight]
         flight.connection.flight = None
-        landed, flight.landed = flight.landed, _heard  # it holds who waits, who will hold the flight
+        landed, flight.landed = flight.landed, _heard  # breaks the cycle through the waiting client
         landed(flight)
 
     def abandon(self, flight: Flight) -> None:
-        """The client is gone, or wants no answer; what has not arrived may arrive in this moment, or never."""
+        """The client has closed or cancelled: no reply; a request in transit arrives now or never (draw)."""
         if flight.over:
             return
         flight.over = True
         self.flights.pop(flight, None)
         if flight.timer is not None:
             flight.alarm.drop(flight.timer)
-            flight.timer = None  # as at its end
+            flight.timer = None  # breaks a reference cycle, as in `_end`
         session = flight.connection.session
         if flight.arrival is not None:
             self._forget_arrival(flight)
@@ -477,7 +474,7 @@ class SimulatedLink:
             session.abandon()
 
     def never_arrives(self, flight: Flight) -> None:
-        """The request itself is lost."""
+        """Lose the request, if it has not reached the server."""
         self._forget_arrival(flight)
         flight.works = False
 
@@ -487,14 +484,14 @@ class SimulatedLink:
             flight.arrival = None
 
     def answers(self, flight: Flight, code: int) -> None:
-        """With an error, and without having done anything; the connection lives on."""
+        """Reply with error `code` in the server's place, without effect there; the connection stays open."""
         self.never_arrives(flight)
         flight.served, flight.reply, flight.code = True, None, code
         flight.message = "answered in the server's place"
         flight.due_ms = max(self.hub.now_ms, flight.arrive_ms)
 
     def breaks(self, flight: Flight, *, worked: bool, code: int | str = LOST_CONNECTION) -> None:
-        """Its connection ends on the way: with its answer, or before its request can take effect."""
+        """Break the flight's connection: with the reply (`worked`), or before the request can take effect."""
         if worked:
             flight.doom = code
             return
@@ -502,7 +499,7 @@ class SimulatedLink:
         self.doom_at(flight, max(self.hub.now_ms, flight.arrive_ms), code)
 
     def cut(self) -> int:
-        """End every connection; how many there were."""
+        """Close every connection; returns their number."""
         live = self.connections
         for flight in self.flights:
             self.never_arrives(flight)
@@ -513,32 +510,32 @@ class SimulatedLink:
         return len(live)
 
     def lose_all(self) -> None:
-        """Whatever is on its way is lost; the sessions are for the server to end."""
+        """Lose every flight, without ending its session: the server does that."""
         for flight in self.flights:
             self.never_arrives(flight)
             self.lose(flight, LOST_CONNECTION)
 
     def lose(self, flight: Flight, code: int | str) -> None:
-        """Its connection ends at this instant; its client hears of it in its own time."""
+        """Doom the flight at this instant; its client receives the error by its alarm."""
         self.doom_at(flight, self.hub.now_ms, code)
         self.aim(flight)
 
     # --------------------------------------------------------------------------------------------- faults
 
     def begin(self, fault: LinkAct) -> None:
-        """`fault` acts."""
+        """Activate `fault` on this link."""
         self.faults.append(fault)
         fault.begins(self)
 
     def heal(self, fault: LinkAct) -> None:
-        """`fault` acts no more."""
+        """Deactivate `fault`; end stranded sessions if no other fault swallows requests."""
         self.faults.remove(fault)
         fault.ends(self)
         if not any(getattr(one, "swallows_requests", False) for one in self.faults):
             self.hears_of_ends()
 
     def hears_of_ends(self) -> None:
-        """The proxy closes what had a hole: the server learns which of its clients are gone."""
+        """The proxy closes affected connections: the server ends sessions whose clients have closed."""
         stranded, self._stranded = self._stranded, []
         for session in stranded:
             session.end()

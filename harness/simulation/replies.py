@@ -1,4 +1,4 @@
-"""Replies of the simulated server, the numbers and words of its errors, and the two numbers of a lost link."""
+"""Replies of the simulated server, its error codes and messages, and a client's two connection errors."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ __all__ = [
 ]
 
 LOST_CONNECTION: Final = 2013
-"""The client's error for a connection that ended under it."""
+"""Client error: the connection was lost."""
 REFUSED: Final = 2003
-"""The client's error for a connect that was refused."""
+"""Client error: the connect was refused."""
 KILLED: Final = 1927
 INTERRUPTED: Final = 1317
 NO_SUCH_SESSION: Final = 1094
@@ -86,7 +86,7 @@ MESSAGES: Mapping[int, str] = MappingProxyType(
 
 
 class Reply(Struct, gc=False):
-    """The answer to one statement. `more_ms`: how much later the server gives it, for the statement's own SLEEP."""
+    """The reply to one statement. `more_ms`: delay by the statement's SLEEP and the server's `slow_ms`."""
 
     rows: list[tuple[Any, ...]] | None = None
     affected: int = 0
@@ -99,17 +99,17 @@ Done = Callable[[Reply], None]
 
 
 def refused(code: int) -> Reply:
-    """An error, in the server's words."""
+    """An error reply with the server's message."""
     return Reply(code=code, message=MESSAGES[code])
 
 
 def in_state(state: str) -> str:
-    """The words of error 1399."""
+    """The message of error 1399 for a branch in `state`."""
     return f"XAER_RMFAIL: The command cannot be executed when global transaction is in the  {state} state"
 
 
 class UnknownStatement(Exception):
-    """The harness's own code sent a statement that the simulated server does not know: a defect of ours."""
+    """The harness's own code sent a statement that the simulated server does not know: a harness defect."""
 
     def __init__(self, sql: str) -> None:
         super().__init__(
@@ -120,7 +120,7 @@ class UnknownStatement(Exception):
 
 
 class ConnectRefused(Exception):
-    """The server does not let a client in: `code` 1040 (full) or 3032 (offline)."""
+    """The server refuses a connect: `code` 1040 (too many sessions) or 3032 (offline)."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code, MESSAGES[code])

@@ -1,15 +1,15 @@
 """The simulated database server: sessions, transactions, locks, prepared branches, fault settings.
 
-Answers to one MariaDB 10.11 server and the threads of its connections, for the statements that the harness's own
-code sends; `tests/test_as_mariadb.py` runs the same scripts on both. A state machine that knows the hub's clock and
-nothing of links: the link's model calls `SimulatedSession.execute`. What a transaction wrote is visible
-whole, from `on_commit` on, or never. A statement is answered once, or never if its client is gone; what a
-session held is free when it has ended, but for prepared branches.
+Answers to one MariaDB 10.11 server and its connection threads, for the statements that the harness sends;
+`tests/test_as_mariadb.py` runs the same scripts on both. A state machine in virtual time that does not know
+links: `link` calls `SimulatedSession.execute`. Invariants: the writes of a transaction become visible all at
+once when it commits, or never. A statement is answered once, or never if its client has disconnected. A
+session that ends releases all its locks, except those of prepared branches.
 
-Deviations: row locks are exclusive and there are no gap locks (a DELETE of a row that is not there locks its
-key alone, and a session that was answered 1062 holds the row, which InnoDB locks shared): random scripts
-differ in that alone. KILL takes effect at once; a client's death is known when `end` or `abandon` says so;
-locks by name take no part in deadlock detection; see also `tables`.
+Deviations: row locks are exclusive and there are no gap locks (a DELETE of a missing row locks only its key,
+a session that got error 1062 holds the row exclusively, where InnoDB takes a shared lock): random scripts
+differ from MariaDB only in that. KILL takes effect immediately; a client's death is known only by `end` or
+`abandon`; deadlock detection ignores GET_LOCK locks. More deviations: `tables`.
 """
 
 from __future__ import annotations
@@ -62,31 +62,31 @@ _USUAL_LOCK_WAIT_MS: Final = 50_000
 
 
 class SimulatedServer:
-    """One server, for one run. Mutable: its sessions, what they hold, and the settings that faults switch.
+    """The database server of one run. Mutable: its sessions, their locks, the settings that faults change.
 
-    `on_commit(session, effects)` is called at the instant at which something becomes visible. `executor(sql)` is what
-    executes a statement that is not on tables (`harness.simulation.controls.executor_of`).
+    `on_commit(session, effects)` is called at the instant at which a commit becomes visible. `executor(sql)`
+    makes a statement that is not in `STATEMENTS` executable (`harness.simulation.controls.executor_of`).
     """
 
-    # What faults switch.
+    # Settings that faults change.
     read_only = False
-    """Refuses writes and their commits (1290), but for root's."""
+    """Refuses writes, and commits of writes, with 1290; root is exempt."""
     disk_full = False
-    """Refuses INSERT and REPLACE (1114)."""
+    """Refuses INSERT and REPLACE with 1114."""
     deadlocks_to_make = 0
-    """So many of the next epoch rows to be inserted meet a deadlock (1213), as its victims."""
+    """How many of the next INSERTs into `epoch` fail as deadlock victims (1213); root's are exempt."""
     lock_wait_ms = _USUAL_LOCK_WAIT_MS
-    """Of sessions that do not set their own."""
+    """innodb_lock_wait_timeout of new sessions, until a session sets its own."""
     silence_ms: int | None = None
-    """Global wait_timeout: for sessions that begin under it. None: as long as they like, or as they say."""
+    """Global wait_timeout, copied by each new session. None: no limit, unless a session sets its own."""
     packet_bytes_max: int | None = None
-    """For sessions that begin under it."""
+    """Global max_allowed_packet, copied by each new session. None: no limit."""
     sessions_max: int | None = None
-    """Beyond so many sessions of clients, one more is refused (1040); root is not counted."""
+    """With this many client sessions open, another is refused with 1040; root's are not counted."""
     is_offline = False
-    """Refuses clients (3032), but for root."""
+    """Refuses new sessions with 3032, except root's."""
     slow_ms = 0
-    """Every lookup takes so much longer."""
+    """Delay added to every lookup, the reference's or a user's SELECT."""
 
     def __init__(
         self,
@@ -102,38 +102,37 @@ class SimulatedServer:
         self._on_commit = on_commit
         self.sessions: dict[int, SimulatedSession] = {}
         self.opened = 0
-        """Sessions since the server began; also the newest session's number."""
+        """Sessions opened so far; also the number of the newest session."""
         self.at_once = 0
-        """The most sessions that there were at a time."""
+        """The highest number of sessions open at the same time."""
         self.hung_up = 0
-        """Sessions that it ended since they were silent for too long."""
+        """Sessions that the server ended by wait_timeout (4031)."""
         self.slept = 0
-        """Lookups that took longer by `slow_ms`."""
-        # What sessions hold.
+        """Lookups that `slow_ms` delayed."""
+        # Locks of sessions, and queues.
         self.row_locks: Locks[Transaction] = Locks()
         self.owners: dict[Transaction, SimulatedSession] = {}
-        """Of transactions that wait."""
+        """The session of each open transaction that waits, or has waited, for a row lock."""
         self.names: Locks[SimulatedSession] = Locks()
         self.name_times: dict[tuple[SimulatedSession, Hashable], int] = {}
-        """How often a session took a name that it held."""
+        """How many times a session holds a GET_LOCK name, which is reentrant."""
         self.customers_holder: SimulatedSession | None = None
-        """Who has LOCK TABLES customer WRITE."""
+        """The session that holds LOCK TABLES customer WRITE."""
         self.customers_queue: list[Callable[[], None]] = []
         self.branches: dict[tuple[str, str], Branch] = {}
         """All XA transactions, in the order of their START."""
         self.ready: list[Callable[[], None]] = []
-        """What was given a lock, and goes on when the statement that let go of it has been answered."""
+        """Continuations of statements that got a lock; `settle` runs them after the releasing statement."""
         self._is_settling = False
 
     @property
     def looks_up_at_once(self) -> bool:
-        """Whether no lock stands in the way of lookups."""
         return self.customers_holder is None
 
     # Sessions
 
     def open_session(self, *, is_root: bool = False, is_lookups: bool = False) -> SimulatedSession:
-        """A client is let in. `is_lookups`: its statements may be a user's. Raises `ConnectRefused`."""
+        """`is_lookups`: a lookup client's session; it may run a user's SELECT. Raises `ConnectRefused`."""
         if not is_root:
             if self.is_offline:
                 raise ConnectRefused(OFFLINE)
@@ -146,7 +145,7 @@ class SimulatedServer:
         return session
 
     def kill(self, number: int, code: int = KILLED) -> bool:
-        """KILL CONNECTION; whether there was such a session."""
+        """KILL CONNECTION; returns whether the session exists."""
         session = self.sessions.get(number)
         if session is None:
             return False
@@ -155,7 +154,7 @@ class SimulatedServer:
         return True
 
     def kill_query(self, number: int) -> bool:
-        """KILL QUERY; whether there was such a session with a statement under way."""
+        """KILL QUERY; returns whether a statement of that session was interrupted."""
         session = self.sessions.get(number)
         if session is None:
             return False
@@ -164,23 +163,23 @@ class SimulatedServer:
         return hit
 
     def clients(self) -> list[SimulatedSession]:
-        """All sessions but root's, the oldest first."""
+        """All sessions except root's, the oldest first."""
         return [session for session in self.sessions.values() if not session.is_root]
 
     def end_clients(self) -> None:
-        """KILL CONNECTION, for all of them."""
+        """KILL CONNECTION for every client session."""
         for session in self.clients():
             session.be_ended(KILLED)
         self.settle()
 
     def waiting(self, link: str) -> int:
-        """How many clients wait now: for the table `customer` (`lookups`), or for a row (`sink`)."""
+        """Counts waiting statements: for the table `customer` (`lookups`), or of sink sessions (`sink`)."""
         if link == "lookups":
             return len(self.customers_queue)
         return sum(session.running is not None and not session.is_lookups for session in self.clients())
 
     def restart(self) -> None:
-        """Every session ends, before any gets what another held. What is committed stays, and what is prepared."""
+        """Ends all sessions before a lock is passed on. Commits and prepared branches survive."""
         self._is_settling = True
         for session in list(self.sessions.values()):
             session.be_ended(SHUTDOWN)
@@ -188,7 +187,7 @@ class SimulatedServer:
         self.settle()
 
     def forget(self, session: SimulatedSession) -> None:
-        """For a session that ends."""
+        """Removes a session that ended, its GET_LOCK names and its table lock."""
         del self.sessions[session.number]
         self.name_times = {key: times for key, times in self.name_times.items() if key[0] is not session}
         self.names.release_all(session)
@@ -197,9 +196,9 @@ class SimulatedServer:
     # Locks that a fault holds, as root
 
     def hold_fences(self, count: int | None) -> SimulatedSession:
-        """A foreign transaction locks the fence rows of the first `count` subtasks (None: all) until its `end`.
+        """A root transaction locks the fence rows of the first `count` subtasks (None: all) until `end`.
 
-        It waits for them longer than any transaction of the run.
+        It waits up to `lock_wait_ms` for rows that are locked, longer than any transaction of the run takes.
         """
         session = self.open_session(is_root=True)
         session.autocommit = False
@@ -210,7 +209,7 @@ class SimulatedServer:
         return session
 
     def hold_customers(self) -> SimulatedSession:
-        """A foreign session locks the whole table `customer` until its `end`: plain SELECTs wait too."""
+        """A root session locks the whole table `customer` until its `end`: plain SELECTs wait too."""
         session = self.open_session(is_root=True)
         self.lock_customers(session)
         return session
@@ -221,7 +220,7 @@ class SimulatedServer:
         self.customers_holder = session
 
     def unlock_customers(self, session: SimulatedSession) -> None:
-        """Let all go on who wait, if it is `session` that has the lock."""
+        """UNLOCK TABLES: if `session` holds the lock, all statements that wait for the table become ready."""
         if self.customers_holder is session:
             self.customers_holder = None
             waiting, self.customers_queue[:] = list(self.customers_queue), []
@@ -230,13 +229,13 @@ class SimulatedServer:
     # Transactions
 
     def publish(self, session: SimulatedSession, transaction: Transaction) -> None:
-        """A commit: visible, told, and its locks given to who waits."""
+        """Commits: publishes the writes, calls `on_commit`, passes the locks on to waiting transactions."""
         if transaction.wrote:
             self._on_commit(session, self.tables.publish(transaction))
         self.end_transaction(transaction)
 
     def end_transaction(self, transaction: Transaction) -> None:
-        """Its locks are free, and it is no branch any more."""
+        """Releases the row locks of `transaction` and forgets its XA branch."""
         self.owners.pop(transaction, None)
         self.row_locks.release_all(transaction)
         for xid, branch in list(self.branches.items()):
@@ -244,7 +243,7 @@ class SimulatedServer:
                 del self.branches[xid]
 
     def settle(self) -> None:
-        """Let all go on that was given a lock."""
+        """Continues all statements that got a lock; not reentrant."""
         if self._is_settling:
             return
         self._is_settling = True
@@ -256,12 +255,12 @@ class SimulatedServer:
 
 
 class _Running(Struct, eq=False):
-    """A statement that did not end yet. Mutable: how many of its locks it has."""
+    """A statement that has not ended. Mutable: `taken` counts the row locks of `keys` that it holds."""
 
     sql: str
     done: Done
     end_wait: Callable[[], None] | None = None
-    """Leave whatever queue it stands in."""
+    """Leaves the queue of the lock that the statement waits for."""
     due: Due | None = None
     statement: TableStatement | None = None
     args: Any = None
@@ -270,11 +269,11 @@ class _Running(Struct, eq=False):
 
 
 class SimulatedSession:
-    """One client's session, as the server has it. Mutable. `running`: its statement, if that waits for a lock.
+    """A client's session in the server. Mutable. `running`: its statement, while that waits for a lock.
 
-    `on_end(code)` is called when the server ends it: by KILL (1927), a restart (1053), a packet that is too large
-    (1153), silence (4031); not by `end`. `on_interrupt(reply)` is called when a statement is killed whose answer
-    was given with `more_ms` and is not due yet: it takes that answer's place.
+    `on_end(code)` is called when the server ends the session: by KILL (1927), a restart (1053), a packet that
+    is too large (1153), wait_timeout (4031); not by `end`. `on_interrupt(reply)` is called when a statement
+    is killed in its SLEEP: its answer, given with `more_ms`, is not due yet, and `reply` replaces it.
     """
 
     def __init__(self, server: SimulatedServer, number: int, *, is_root: bool, is_lookups: bool) -> None:
@@ -286,7 +285,7 @@ class SimulatedSession:
         self.lock_wait_ms = server.lock_wait_ms
         self.silence_ms = server.silence_ms
         self.statement_ms: int | None = None
-        """As long as one statement may take (max_statement_time)."""
+        """max_statement_time; None: no limit."""
         self.packet_bytes_max = server.packet_bytes_max
         self.transaction: Transaction | None = None
         self.branch: Branch | None = None
@@ -299,10 +298,10 @@ class SimulatedSession:
         self._silent_since_ms = server.hub.now_ms
         self._silence_due: Due | None = None
 
-    # What a client asks
+    # Calls from the client's side
 
     def execute(self, sql: str, args: Sequence[Any] | None, done: Done) -> None:
-        """Execute it. `done` is called at once, or later in the hub's time. Raises `UnknownStatement`."""
+        """Calls `done` before it returns, or later in virtual time. Raises `UnknownStatement`."""
         server = self.server
         if sql == QUERY and server.looks_up_at_once and args is not None and self.packet_bytes_max is None:
             look_up(self, args, done)
@@ -310,14 +309,14 @@ class SimulatedSession:
         self._execute(sql, args, done)
 
     def execute_many(self, sql: str, rows: Sequence[Sequence[Any]], done: Done) -> None:
-        """An INSERT of many rows: one statement, whole or not at all."""
+        """An INSERT of many rows as one statement: all rows or none."""
         statement = STATEMENTS.get(sql)
         if statement is None or not statement.many:
             raise UnknownStatement(f"{sql} (with many rows)")
         self._execute(sql, rows, done, many=True)
 
     def abandon(self) -> None:
-        """The running statement's client is gone: it waits no longer, and is not answered."""
+        """The client stopped waiting: its running statement ends without an answer, the session stays."""
         running = self.running
         if running is not None:
             self.stop(running)
@@ -326,7 +325,7 @@ class SimulatedSession:
         self.server.settle()
 
     def end(self) -> None:
-        """The connection is gone: roll back, release all locks. What is prepared stays."""
+        """The connection is closed: rolls back and releases all locks. A prepared branch survives."""
         if not self.alive:
             return
         self.alive = False
@@ -343,17 +342,17 @@ class SimulatedSession:
         self.server.forget(self)
         self.server.settle()
 
-    # What others ask of it
+    # Calls from other sessions and from the server
 
     @property
     def statement(self) -> str:
-        """The text of the statement that it executes now; empty: none."""
+        """SQL of the statement that waits or sleeps now; empty: none."""
         if self.running is not None:
             return self.running.sql
         return self._asleep_sql if self.server.hub.now_ms < self._asleep_until_ms else ""
 
     def interrupt(self, reply: Reply) -> bool:
-        """End its statement with `reply`; whether there was one. Its transaction stays open."""
+        """Ends the running statement with `reply`; returns whether one ran. The transaction stays open."""
         running = self.running
         if running is not None:
             self.stop(running)
@@ -367,7 +366,7 @@ class SimulatedSession:
         return True
 
     def be_ended(self, code: int) -> None:
-        """The server ends it, and says `code` to who waits for an answer."""
+        """The server ends the session; a running statement is answered with error `code`."""
         if self.alive:
             self.interrupt(refused(code))
             self.end()
@@ -377,7 +376,7 @@ class SimulatedSession:
     # Executing
 
     def slept(self, sql: str, reply: Reply, done: Done) -> None:
-        """Answer, after the statement's own SLEEP."""
+        """Answers after the SLEEP of `reply.more_ms`, which max_statement_time limits (1969)."""
         now_ms = self.server.hub.now_ms
         if self.statement_ms is not None and reply.more_ms > self.statement_ms:
             reply = refused(TOO_LONG)
@@ -408,7 +407,7 @@ class SimulatedSession:
         server.settle()
 
     def _begin(self, sql: str, statement: TableStatement, args: Any, done: Done) -> None:
-        """A statement on tables: refuse it, or take its locks."""
+        """Refuses a statement of `STATEMENTS`, or starts to take its row locks."""
         server = self.server
         if self.branch is not None and self.branch.state != "ACTIVE":
             self.refuse_in_branch(self.branch, done)
@@ -432,9 +431,9 @@ class SimulatedSession:
         self._advance(self.running)
 
     def _advance(self, running: _Running) -> None:
-        """Take the locks that are left, then execute."""
+        """Takes the remaining row locks, then executes the statement."""
         if self.running is not running:
-            return  # it was given a lock and ended at the same instant
+            return  # the statement got the lock and was ended at the same instant
         transaction = self.transaction
         assert transaction is not None, "a statement on tables has a transaction"
         for key in running.keys[running.taken :]:
@@ -458,11 +457,11 @@ class SimulatedSession:
 
     @property
     def _is_alone(self) -> bool:
-        """Whether its transaction is that of one statement."""
+        """Whether the transaction is neither an XA branch nor begun by BEGIN."""
         return self.branch is None and not (self.transaction and self.transaction.is_explicit)
 
     def _end_statement(self) -> None:
-        """A statement failed; in autocommit its transaction ends with it."""
+        """After a failed statement: rolls back the transaction if it is this statement's alone."""
         if self.autocommit and self._is_alone:
             self.roll_back()
 
@@ -487,7 +486,7 @@ class SimulatedSession:
                 return
 
     def _give_up(self, running: _Running) -> None:
-        """The statement is rolled back, its transaction stays open."""
+        """Lock wait timeout: the statement fails (1205); an explicit transaction stays open."""
         running.due = None
         self.stop(running)
         self._end_statement()
@@ -495,7 +494,7 @@ class SimulatedSession:
         self.server.settle()
 
     def lose_deadlock(self) -> None:
-        """It is the victim: its whole transaction is rolled back."""
+        """This session is the deadlock victim: its whole transaction is rolled back (1213)."""
         running = self.running
         assert running is not None, "a victim waits"
         self.stop(running)
@@ -513,7 +512,7 @@ class SimulatedSession:
         branch.transaction = self.transaction = Transaction(self.server.tables)
 
     def stop(self, running: _Running) -> None:
-        """It waits no longer; nobody is answered."""
+        """Ends the running statement without an answer: cancels its timer and leaves its queue."""
         assert self.running is running, "only the running statement ends"
         self.running = None
         self._end_due(running)
@@ -528,7 +527,7 @@ class SimulatedSession:
     def wait(
         self, sql: str, done: Done, *, end_wait: Callable[[], None], limit_ms: int | None, late: Reply
     ) -> _Running:
-        """The statement waits, `limit_ms` at most: then it is answered `late`."""
+        """Makes the statement wait; after `limit_ms` it is answered with `late` (None: no limit)."""
         running = self.running = _Running(sql=sql, done=done, end_wait=end_wait)
 
         def give_up() -> None:
@@ -541,7 +540,7 @@ class SimulatedSession:
         return running
 
     def wait_ended(self, running: _Running, reply: Reply) -> None:
-        """Answer it, if it did not end meanwhile."""
+        """Answers the statement, unless it has ended already."""
         if self.running is running:
             self.stop(running)
             self._answer(running.done, reply)
@@ -549,7 +548,7 @@ class SimulatedSession:
     # Ends of transactions
 
     def commit(self) -> int | None:
-        """COMMIT; the error that rolled it back instead, or None."""
+        """COMMIT; returns None, or the code of the error that rolled the transaction back instead."""
         transaction = self.transaction
         if transaction is None:
             return None
@@ -562,7 +561,7 @@ class SimulatedSession:
         return None
 
     def roll_back(self) -> None:
-        """ROLLBACK, also of a branch that is not prepared."""
+        """ROLLBACK of the transaction, or of an XA branch that is not prepared."""
         transaction, self.transaction, self.branch = self.transaction, None, None
         if transaction is not None:
             self.server.end_transaction(transaction)
@@ -570,19 +569,17 @@ class SimulatedSession:
     # Answers
 
     def ok(self, done: Done, rows: list[tuple[Any, ...]] | None = None) -> None:
-        """It worked."""
         self._answer(done, Reply(rows=rows, affected=0 if rows is None else len(rows)))
 
     def fail(self, done: Done, code: int, message: str) -> None:
-        """An error."""
         self._answer(done, Reply(code=code, message=message))
 
     def refuse(self, done: Done, code: int) -> None:
-        """An error, in the server's own words."""
+        """Answers error `code` with the server's message."""
         self._answer(done, refused(code))
 
     def refuse_in_branch(self, branch: Branch, done: Done) -> None:
-        """A statement that the branch's state does not allow."""
+        """Answers 1399: the state of the XA branch does not allow the statement."""
         self.fail(done, XA_STATE, in_state(branch.state))
 
     def _answer(self, done: Done, reply: Reply) -> None:
@@ -592,7 +589,7 @@ class SimulatedSession:
         done(reply)
 
     def _watch_silence(self) -> None:
-        """Bounded by wait_timeout."""
+        """Schedules the next wait_timeout check."""
         assert self.silence_ms is not None, "no limit, nothing to watch"
         due_ms = self._silent_since_ms + self.silence_ms
         self._silence_due = self.server.hub.at(due_ms, self._look_whether_silent)
@@ -612,7 +609,7 @@ class SimulatedSession:
 
 
 def look_up(session: SimulatedSession, args: Sequence[Any], done: Done) -> None:
-    """The reference lookup's statement: the hot path of level sim, at a few microseconds."""
+    """Executes the reference lookup (`QUERY`): the hot path of level sim, a few microseconds."""
     filler, nonce, seconds, key = args
     server = session.server
     slept_ms = round(float(seconds) * _MS) + server.slow_ms
@@ -635,4 +632,4 @@ def look_up(session: SimulatedSession, args: Sequence[Any], done: Done) -> None:
 
 
 Control = Callable[[SimulatedSession, Any, Done], None]
-"""Executes a statement that is not on tables."""
+"""Executes a statement that is not in `STATEMENTS`."""

@@ -1,7 +1,7 @@
-"""The statements on tables that the simulated server executes, by their exact text.
+"""The statements on tables that the simulated server executes, found by their exact text.
 
-Answers to MySQL's parser and executor, as far as the harness's own code needs them. Invariant: a statement takes its
-row locks first, in order, and then has its effect at one instant, whole or not at all.
+Answers to MySQL's parser and executor, for the statements that the harness sends. Invariant: a statement
+first takes its row locks, in order, and then takes effect at one instant, completely or not at all.
 """
 
 from __future__ import annotations
@@ -23,28 +23,26 @@ _Args = Sequence[Any]
 
 
 class Result(Struct, frozen=True):
-    """Of one statement: rows of a query, or how many rows a write affected."""
+    """The result of one statement: the rows of a query, or the number of rows that a write affected."""
 
     rows: list[tuple[Any, ...]] | None = None
     affected: int = 0
 
 
 class TableStatement(Struct, frozen=True, kw_only=True):
-    """`run(tables, transaction, args)` is called when all `locks(tables, args)` are held.
+    """A statement whose `run(tables, transaction, args)` is called once all `locks(tables, args)` are held.
 
-    It may raise `StatementFailed`.
-
-    `many`: `args` is a list of rows, also where one is sent.
+    `run` may raise `StatementFailed`. `many`: `args` is a list of rows, even for a single row.
     """
 
     run: Callable[[Tables, Transaction, Any], Result]
     locks: Callable[[Tables, Any], Iterable[Key]] | None = None
     writes: bool = False
-    """Refused while the server only reads; MariaDB refuses a locking read as well."""
+    """Refused while the server is read-only; also for a locking read, as MariaDB refuses it too."""
     grows: bool = False
     """Refused while the disk is full."""
     deadlocks: bool = False
-    """The place at which fault `deadlocks` meets a writer: the gap of the next epoch row."""
+    """Whether fault `deadlocks` can fail it, as a deadlock on the gap lock of the next epoch row."""
     many: bool = False
 
 
@@ -130,7 +128,7 @@ def _epoch_token(tables: Tables, transaction: Transaction, args: _Args) -> Resul
 
 
 def _newest_of(tables: Tables, transaction: Transaction, subtask: int) -> tuple[Any, ...] | None:
-    """(epoch, token, pos, elements) of the subtask's newest epoch row."""
+    """(epoch, token, pos, elements) of the subtask's newest epoch row, or None."""
 
     def read() -> tuple[Any, ...] | None:
         mine = [(key[1], *row) for key, row in transaction.scan(tables.epoch) if key[0] == subtask]
@@ -191,7 +189,7 @@ def _insert_output(tables: Tables, transaction: Transaction, rows: Sequence[_Arg
 
 
 def _upsert_output(tables: Tables, transaction: Transaction, rows: Sequence[_Args]) -> Result:
-    """A row that is there keeps its token, so nothing changes; the audit's trigger is AFTER INSERT alone."""
+    """An existing row keeps its token and is not changed; the audit trigger fires only AFTER INSERT."""
     affected = 0
     for row in rows:
         if not (tables.keyed and transaction.has_output(row[:3])):

@@ -1,12 +1,12 @@
-"""The tables of the simulated server, the transactions on them, the looked-up table `customer`, and the locks.
+"""The tables of the simulated server, the transactions on them, the lookup table `customer`, and the locks.
 
 Answers to InnoDB's consistent reads and lock system, and to MariaDB's user-level locks. A transaction
-(REPEATABLE READ) reads what was committed when it read first, and its own writes; a locking read and a write
-go by the newest committed version. A lock has one holder, and waiters get it in the order in which they came;
-all row locks are exclusive.
+(REPEATABLE READ) reads the snapshot of its first read plus its own writes; locking reads and writes use the
+newest committed version. A lock has one holder and a first-in, first-out queue of waiters; all row locks are
+exclusive.
 
-Deviations: `seq` of `output`, `audit` and `dead_letter` is given at the commit, not at the INSERT, so it has
-no gaps and its order is that of the commits; reads of these three see what is committed now, and no snapshot.
+Deviations: `seq` of `output`, `audit` and `dead_letter` is assigned at the commit, not at the INSERT, so it
+has no gaps and follows the order of commits; reads of these three see the newest commit, not the snapshot.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _AWAY: Final = "floodmark_renamed"
 
 
 class StatementFailed(Exception):
-    """The statement cannot be executed: MySQL's number, and a message."""
+    """A statement failed: MySQL's error code and message."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(code, message)
@@ -43,25 +43,25 @@ class StatementFailed(Exception):
 
 
 class Customers:
-    """The table `customer`: rows by key for the reference lookup, SQLite for any other SELECT.
+    """The table `customer`: a dict by key for the reference lookup, SQLite for any other SELECT.
 
-    Both show the same rows, and both show a renamed column or table (fault `schema_change`). Mutable: what
-    has another name for a while. `rows`: (k, name, city, tier) each.
+    Both hold the same rows, and both show a renamed column or table (fault `schema_change`). Mutable:
+    `renamed`. `rows`: (k, name, city, tier) each.
     """
 
     def __init__(self, rows: Iterable[Sequence[Any]]) -> None:
         self._rows = [tuple(row) for row in rows]
         self.by_key: dict[Any, list[tuple[Any, ...]]] = {}
-        """Key -> (name, city, tier) of its rows, in their order."""
+        """Key -> (name, city, tier) of each row with that key, in the order of `rows`."""
         for key, *rest in self._rows:
             self.by_key.setdefault(key, []).append(tuple(rest))
         self.renamed: str | None = None
-        """`column` (city) or `table`."""
+        """What is renamed now: `column` (city), `table`, or None."""
         self._connection: sqlite3.Connection | None = None
         self._slept_s = 0.0
 
     def rename(self, what: str | None) -> None:
-        """Give `column` or `table` another name; None: give it back."""
+        """Renames `column` (city) or `table`; None restores the original name."""
         assert what in (None, "column", "table"), what
         connection = self._sqlite()
         if self.renamed == "table":
@@ -75,14 +75,14 @@ class Customers:
         self.renamed = what
 
     def refuse_renamed(self) -> None:
-        """Raises `StatementFailed` if the reference lookup's statement names what is not there."""
+        """Raises `StatementFailed` if the reference lookup names a renamed table or column."""
         if self.renamed == "table":
             raise StatementFailed(1146, "Table 'customer' doesn't exist")
         if self.renamed == "column":
             raise StatementFailed(1054, "Unknown column 'c.city' in 'SELECT'")
 
     def select(self, sql: str, args: Sequence[Any] | None) -> tuple[list[tuple[Any, ...]], int]:
-        """All rows, and how long the statement sleeps (ms). Raises `StatementFailed`."""
+        """Returns the rows and the statement's SLEEP time in ms. Raises `StatementFailed`."""
         self._slept_s = 0.0
         text = sql.replace("%s", "?").replace("%%", "%") if args is not None else sql
         try:
@@ -94,7 +94,7 @@ class Customers:
         return rows, round(self._slept_s * _MS)
 
     def _sqlite(self) -> sqlite3.Connection:
-        """Made when first needed: most runs need none."""
+        """The SQLite connection, opened on first use: most runs need none."""
         if self._connection is None:
             self._connection = connection = sqlite3.connect(":memory:", isolation_level=None)
             connection.create_function("SLEEP", 1, self._sleep)
@@ -123,7 +123,7 @@ _Owner = TypeVar("_Owner", bound=Hashable)
 
 
 class Wait(Struct, Generic[_Owner], eq=False):
-    """One waiter. Mutable: `granted` is called once, when the lock is its owner's."""
+    """A waiter in a lock's queue. Mutable. `granted` is called once, when `owner` gets the lock."""
 
     owner: _Owner
     key: Hashable
@@ -131,25 +131,24 @@ class Wait(Struct, Generic[_Owner], eq=False):
 
 
 class Locks(Generic[_Owner]):
-    """Mutable: who holds what, and who waits for it."""
+    """Exclusive locks by key, each with one holder and a queue of waiters. Mutable."""
 
     def __init__(self) -> None:
         self._holders: dict[Hashable, _Owner] = {}
         self._queues: dict[Hashable, list[Wait[_Owner]]] = {}
         self._held: dict[_Owner, dict[Hashable, None]] = {}
         self.waits: dict[_Owner, Wait[_Owner]] = {}
-        """An owner waits for one lock at a time."""
+        """The wait of each waiting owner, who waits for one lock at a time."""
 
     def holder(self, key: Hashable) -> _Owner | None:
-        """Who holds it, or None."""
         return self._holders.get(key)
 
     def held_by(self, owner: _Owner) -> int:
-        """How many locks."""
+        """The number of locks that `owner` holds."""
         return len(self._held.get(owner, ()))
 
     def take(self, owner: _Owner, key: Hashable) -> bool:
-        """Whether `owner` holds the lock now; it does if it held it before."""
+        """Takes the lock if it is free; returns whether `owner` holds it, from now on or from before."""
         holder = self._holders.get(key)
         if holder is None:
             self._give(owner, key)
@@ -161,18 +160,18 @@ class Locks(Generic[_Owner]):
         self._held.setdefault(owner, {})[key] = None
 
     def wait(self, owner: _Owner, key: Hashable, granted: Callable[[], None]) -> None:
-        """Stand in the queue of a lock that another holds."""
+        """Adds `owner` to the queue of a lock that another owner holds."""
         wait = self.waits[owner] = Wait(owner, key, granted)
         self._queues.setdefault(key, []).append(wait)
 
     def leave(self, owner: _Owner) -> None:
-        """Wait no longer, if `owner` does."""
+        """Removes `owner` from the queue it waits in, if any."""
         wait = self.waits.pop(owner, None)
         if wait is not None:
             self._queues[wait.key].remove(wait)
 
     def blockers(self, owner: _Owner) -> list[_Owner]:
-        """For whom it waits: the holder, and those who came before it."""
+        """The owners that `owner` waits for: the holder, and the waiters ahead in the queue."""
         wait = self.waits.get(owner)
         if wait is None:
             return []
@@ -180,7 +179,7 @@ class Locks(Generic[_Owner]):
         return [self._holders[wait.key], *(one.owner for one in queue[: queue.index(wait)])]
 
     def release(self, owner: _Owner, key: Hashable) -> None:
-        """Give one lock to the next in the queue. `granted` is called at once and must not do much."""
+        """Passes one lock to the next waiter. Calls its `granted` immediately, so that must be short."""
         del self._holders[key]
         del self._held[owner][key]
         queue = self._queues.get(key)
@@ -191,7 +190,7 @@ class Locks(Generic[_Owner]):
             wait.granted()
 
     def release_all(self, owner: _Owner) -> None:
-        """`owner` has ended: it neither waits nor holds anything."""
+        """Removes `owner` from its queue and releases all its locks."""
         self.leave(owner)
         for key in list(self._held.get(owner, ())):
             self.release(owner, key)
@@ -199,7 +198,7 @@ class Locks(Generic[_Owner]):
 
 
 def cycle(locks: Locks[_Owner], start: _Owner) -> list[_Owner]:
-    """Those who wait for each other in a ring through `start`, beginning with it; empty: there is none."""
+    """A deadlock cycle through `start`, as owners beginning with `start`; empty: there is none."""
     path: list[_Owner] = []
     seen: dict[_Owner, None] = {}
 
@@ -222,7 +221,7 @@ Row = tuple[Any, ...]
 
 
 class OutputRow(Struct, frozen=True):
-    """A row of `output`, and of `audit`. `v` is JSON text, as it was sent."""
+    """A row of `output` and of `audit`. `v` is the JSON text that was inserted."""
 
     seq: int
     subtask: int
@@ -245,7 +244,7 @@ class DeadLetterRow(Struct, frozen=True):
 
 
 class Effects(Struct, frozen=True):
-    """What a commit makes visible, each in the order in which it was written."""
+    """The rows that a commit makes visible, in each list in the order of writing."""
 
     outputs: list[OutputRow]
     dead_letters: list[DeadLetterRow]
@@ -259,42 +258,42 @@ class Effects(Struct, frozen=True):
 
 
 class SimulatedTable:
-    """Rows by their primary key, each with its versions. Mutable."""
+    """All committed versions of each row, by primary key. Mutable."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.changed = 0
-        """The number of the commit that changed it last."""
+        """The number of the last commit that changed the table."""
         self._versions: dict[Any, list[tuple[int, Row | None]]] = {}
         self._memo: dict[Hashable, tuple[int, Any]] = {}
 
     def put(self, key: Any, row: Row | None, *, commit: int) -> None:
-        """A new version; None: the row is deleted."""
+        """Adds a version of a row; None: the row is deleted."""
         self.changed = commit
         self._versions.setdefault(key, []).append((commit, row))
 
     def newest(self, key: Any) -> Row | None:
-        """The row as it is committed now."""
+        """The newest committed version of the row, or None."""
         versions = self._versions.get(key)
         return versions[-1][1] if versions else None
 
     def at(self, key: Any, view: int) -> Row | None:
-        """The row as it was when commit number `view` was the newest."""
+        """The row in the snapshot of commit number `view`, or None."""
         for commit, row in reversed(self._versions.get(key, ())):
             if commit <= view:
                 return row
         return None
 
     def committed(self) -> list[Any]:
-        """The keys of the rows that there are now, the oldest first."""
+        """The keys of all rows that exist now, in the order of their first commit."""
         return [key for key, versions in self._versions.items() if versions[-1][1] is not None]
 
     def sorted_keys(self) -> list[Any]:
-        """The keys of all rows that there ever were."""
+        """The sorted keys of all rows, deleted ones included."""
         return sorted(self._versions)
 
     def remembered(self, what: Hashable, make: Callable[[], Any]) -> Any:
-        """What `make` gave since the table changed last."""
+        """`make()`, cached under `what` until the table changes."""
         memo = self._memo.get(what)
         if memo is None or memo[0] != self.changed:
             memo = self._memo[what] = (self.changed, make())
@@ -302,7 +301,7 @@ class SimulatedTable:
 
 
 class Tables:
-    """Those of one run. Mutable. `keyed`: the table `output` has a unique key (subtask, id, j)."""
+    """The tables of one run. Mutable. `keyed`: `output` has a unique key (subtask, id, j)."""
 
     def __init__(self, *, subtasks: int, customers: Customers, keyed: bool = False) -> None:
         self.commits = 0
@@ -317,22 +316,22 @@ class Tables:
         self.completed = SimulatedTable("completed")
         """epoch -> ()."""
         self.output: list[OutputRow] = []
-        """Also the rows of `audit`: its trigger writes the same."""
+        """Also the rows of `audit`, as its trigger copies each row of `output`."""
         self.dead_letter: list[DeadLetterRow] = []
         self.output_keys: dict[tuple[int, int, int], None] = {}
-        """Where `keyed`."""
+        """The unique keys of `output`; filled only if `keyed`."""
         for subtask in range(subtasks):
             self.fence.put(subtask, (0, None, 0), commit=0)
 
     def fence_of(self, subtask: int) -> tuple[int, int | None, int]:
-        """(token, origin_ms, ended), as committed now."""
+        """(token, origin_ms, ended) of the newest committed row."""
         row = self.fence.newest(subtask)
         assert row is not None, f"the run has no subtask {subtask}"
         token, origin_ms, ended = row
         return token, origin_ms, ended
 
     def publish(self, transaction: Transaction) -> Effects:
-        """Make what it wrote visible, at one instant."""
+        """Commits: makes all writes of `transaction` visible at one instant."""
         self.commits = commit = self.commits + 1
         for table, rows in transaction.pending.items():
             for key, row in rows.items():
@@ -360,33 +359,32 @@ class Tables:
 
 
 class Transaction:
-    """What one transaction wrote, and what it reads. Mutable. Rows stay private until `Tables.publish`."""
+    """The snapshot and the uncommitted writes of one transaction, private until `Tables.publish`. Mutable."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self._view: int | None = None
         self.is_explicit = False
-        """BEGIN began it, so it outlasts its statements also in autocommit."""
+        """Whether BEGIN started it: it then stays open after a statement, also in autocommit."""
         self.pending: dict[SimulatedTable, dict[Any, Row | None]] = {}
         self.outputs: list[Row] = []
         self.output_keys: dict[Row, None] = {}
         self.dead_letters: list[Row] = []
         self.changes = 0
-        """Rows written, also twice: what makes it heavy when a victim of a deadlock is chosen."""
+        """Number of row writes: its weight when a deadlock victim is chosen (the lightest)."""
 
     @property
     def wrote(self) -> bool:
-        """Whether a commit has something to publish."""
         return bool(self.changes)
 
     def written(self, table: SimulatedTable) -> Iterator[tuple[Any, Row]]:
-        """Its rows that are not deleted, with their keys."""
+        """(key, row) of the rows of `table` that the transaction wrote and did not delete."""
         for key, row in self.pending.get(table, {}).items():
             if row is not None:
                 yield key, row
 
     def view(self) -> int:
-        """The commit that its consistent reads go by; fixed by the first of them."""
+        """The commit number of its snapshot, fixed by its first consistent read."""
         if self._view is None:
             self._view = self._tables.commits
         return self._view
@@ -400,14 +398,14 @@ class Transaction:
         return table.at(key, view)
 
     def read_newest(self, table: SimulatedTable, key: Any) -> Row | None:
-        """A locking read of one row; the lock is the caller's."""
+        """A locking read of one row; the caller holds the lock."""
         own = self.pending.get(table)
         if own is not None and key in own:
             return own[key]
         return table.newest(key)
 
     def scan(self, table: SimulatedTable) -> list[tuple[Any, Row]]:
-        """A consistent read of all rows, sorted by their keys."""
+        """A consistent read of all rows, sorted by key."""
         view = self.view()
         own = self.pending.get(table, {})
         keys = sorted({**dict.fromkeys(table.sorted_keys()), **dict.fromkeys(own)})
@@ -415,21 +413,21 @@ class Transaction:
         return [(key, row) for key, row in rows if row is not None]
 
     def reads_newest(self, *tables: SimulatedTable) -> bool:
-        """Whether consistent reads of `tables` see what anybody would see now."""
+        """Whether its consistent reads of `tables` see exactly the newest committed rows."""
         view = self.view()
         return all(table.changed <= view and table not in self.pending for table in tables)
 
     def write(self, table: SimulatedTable, key: Any, row: Row | None) -> None:
-        """A row, or None for no row; the lock is the caller's."""
+        """Writes a row, or deletes it (None); the caller holds the lock."""
         self.changes += 1
         self.pending.setdefault(table, {})[key] = row
 
     def has_output(self, key: Sequence[Any]) -> bool:
-        """Whether the keyed table has this row already."""
+        """Whether a row of `output` with this unique key exists, committed or written here."""
         return tuple(key) in self.output_keys or tuple(key) in self._tables.output_keys
 
     def read_outputs(self) -> list[OutputRow]:
-        """The rows of `output`, and of `audit`: what is committed now, and its own."""
+        """The rows of `output` (and of `audit`): all committed ones, then its own."""
         committed = self._tables.output
         if not self.outputs:
             return committed
@@ -438,14 +436,14 @@ class Transaction:
         ]
 
     def write_output(self, row: Sequence[Any]) -> None:
-        """A row of `output` without its seq."""
-        self.changes += 2  # the audit's as well
+        """Inserts a row of `output`, without `seq`."""
+        self.changes += 2  # the row of `output` and its copy in `audit`
         self.outputs.append(tuple(row))
         if self._tables.keyed:
             self.output_keys[tuple(row[:3])] = None
 
     def write_dead_letter(self, row: Sequence[Any]) -> None:
-        """A row of `dead_letter` without its seq."""
+        """Inserts a row of `dead_letter`, without `seq`."""
         self.changes += 1
         self.dead_letters.append(tuple(row))
 
@@ -457,4 +455,4 @@ class Branch(Struct, eq=False):
     transaction: Transaction
     state: str = "ACTIVE"
     owner: object | None = None
-    """Its session. None: that has ended, and any other session may commit the branch."""
+    """The session that began it. None: that session has ended, and any session may end the branch."""

@@ -1,7 +1,7 @@
-"""The tape: all events of a simulated run, as structs in one list; and what an attempt's journal writes on it.
+"""The tape: all events of a simulated run, as structs in one list, and the recorder of one attempt's journal.
 
-Invariant: events stand in the order in which they happened, numbered without a gap; an attempt that was cut off
-(SIGKILL) writes nothing any more.
+Invariant: events are in the order in which they happened, numbered without a gap; after an attempt was killed
+its recorder writes nothing to the tape.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ TASK: Final = "task"
 CALLBACK: Final = "client"
 
 Hears = Callable[[str, str, dict[str, Any]], None]
-"""Of which fault, what was done or measured, and the facts."""
+"""Called with a fault's name, what an attempt did or measured for the fault, and further facts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreFallback:
-    """A part in the checkpoint store that a restore could not use; it went back to `restored`."""
+    """A checkpoint file that a restore could not use; the restore took checkpoint `restored` instead."""
 
     checkpoint: int
     file: str
@@ -36,7 +36,7 @@ class RestoreFallback:
 
 
 class Tape:
-    """All events of a run. Mutable: grows. With fewer `events` than were `numbered`, some were lost."""
+    """All events of a run. Mutable: grows. Fewer `events` than `numbered` means that events were lost."""
 
     __slots__ = ("errors", "events", "hears", "hub", "numbered", "passed_over")
 
@@ -45,25 +45,25 @@ class Tape:
         self.numbered = 0
         self.events: list[Event] = []
         self.errors: Counter[int | str] = Counter()
-        """What attempts met of the database's errors and of lost connections: evidence, no events."""
+        """Counts of database errors and lost connections in attempts, by code: evidence, not events."""
         self.passed_over: list[RestoreFallback] = []
-        """What restores met in the checkpoint store: evidence, no events."""
+        """Unusable checkpoint files found by restores: evidence, not events."""
         self.hears: Hears | None = None
-        """Told of what faults do inside attempts: evidence, no events."""
+        """Receives what faults do inside attempts: evidence, not events."""
 
     @property
     def n(self) -> int:
-        """The next event's number; to be asked once for each, so that one that gets lost leaves a gap."""
+        """Take the next event's number. Read once per event, so that a lost event leaves a gap."""
         self.numbered += 1
         return self.numbered
 
     @property
     def t(self) -> int:
-        """The present, in microseconds."""
+        """The current virtual time in microseconds."""
         return self.hub.now_ms * 1000
 
     def add(self, event: Event) -> None:
-        """Append an event made with `n` and `t` of this very moment."""
+        """Append an event built with the current `n` and `t`."""
         self.events.append(event)
 
 
@@ -71,7 +71,7 @@ _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 
 
 def _kept(value: Any) -> Any:
-    """As it is now: whoever goes on using a list or a dict must not rewrite what was recorded."""
+    """Copy lists and dicts deeply: later changes by the function must not alter the recorded value."""
     kind = type(value)
     if kind in _SCALARS:
         return value
@@ -87,9 +87,9 @@ def _kept(value: Any) -> Any:
 
 
 class MemoryRecorder:
-    """One attempt's end of the tape; an `EventLog`. Mutable: can be cut off.
+    """Writes one attempt's events to the tape; an `EventLog`. Mutable: can be cut off.
 
-    While `thread` is `CALLBACK`, a callback of the event loop runs outside of any mail: a foreign thread, to V21.
+    While `thread` is `CALLBACK`, a loop callback runs outside the mailbox: another thread for V21.
     """
 
     def __init__(self, tape: Tape) -> None:
@@ -98,7 +98,7 @@ class MemoryRecorder:
         self._tape = tape
 
     def cut(self) -> None:
-        """The attempt was killed: nothing of it is written any more, but to a tape that nobody reads."""
+        """The attempt was killed: its later events go to a new tape that is discarded."""
         self._tape = Tape(self._hub)
 
     def event(self, kind: type[AttemptEvent], **fields: Any) -> None:
@@ -107,7 +107,7 @@ class MemoryRecorder:
             value = fields[held]
             if type(value) not in _SCALARS:
                 fields[held] = _kept(value)
-            # A failure is accepted in the frame of whoever reports it, and by mail the task hears of it.
+            # A callback may accept an outcome and mail it to the task: V21 must not see a foreign thread.
             if kind is Res and self.thread is CALLBACK:
                 fields["thread"] = UNSET
         tape = self._tape
@@ -115,12 +115,12 @@ class MemoryRecorder:
         self._write(number, kind(n=number, t=self._hub.now_ms * 1000, **fields))  # type: ignore[arg-type]
 
     def _write(self, number: int, event: Event) -> None:
-        """What a recorder that loses events overrides."""
+        """Append the event; a recorder variant that loses events overrides this method."""
         del number
         self._tape.events.append(event)
 
     def record(self, kind: str, **fields: Any) -> None:
-        """See `EventLog`; what only a real process can tell is no news here, nor what the simulation does itself."""
+        """See `EventLog`. Ignores notes about real processes and about the simulation's own actions."""
         tape = self._tape
         match kind:
             case "~lost" | "~error":
@@ -140,8 +140,8 @@ class MemoryRecorder:
                 tape.hears(fault, what, facts)
 
     def claim(self, **fields: Any) -> None:
-        """See `EventLog`: the simulated database tells what it has committed, and when."""
+        """See `EventLog`. Writes nothing: the simulated database records commits itself."""
 
 
 _HOLDS_VALUES: Final[dict[type[AttemptEvent], str]] = {In: "expect", Res: "v", Out: "v"}
-"""The field of a kind that holds what the function under test may go on changing."""
+"""Event kind -> the field whose value the function under test may still change after the event."""

@@ -1,7 +1,7 @@
-"""The wire: what a statement and its answer are in bytes and packets.
+"""The wire: the bytes and packets of a statement and its reply.
 
-Invariant: packets are a function of a statement's text and arguments, so that a fault that counts them meets the same
-ones again.
+Invariant: a statement's text and arguments determine its packets, so that a fault that counts packets hits
+the same ones when the run is repeated.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ __all__ = ["SimulatedPacket", "Statement", "bytes_of", "packets", "statement_of"
 
 
 class Statement(Struct, frozen=True):
-    """One request and its answer. `kinds` are the words by which a rule may ask for it, as our proxy has them."""
+    """One request and its reply. `kinds`: message kinds by which a fault selects it, as in the proxy."""
 
     kinds: tuple[str, ...]
     text: str
     asks: int
     """Bytes of the request."""
     answers: tuple[int, ...]
-    """Bytes of each packet that comes back."""
+    """Bytes of each packet of the reply."""
 
 
 class SimulatedPacket(Struct, frozen=True):
-    """One packet: `up` to the server; `number` counts the packets of the statement in its direction."""
+    """One packet. `up`: to the server; `number` counts the statement's packets in this direction, from 1."""
 
     up: bool
     number: int
@@ -42,7 +42,7 @@ _COUNT: Final = 5
 _ROW: Final = 64
 
 _HANDSHAKE: Final = Statement(("handshake",), "", 96, (82, *_OK))
-"""The server greets first; its request is the client's answer to that."""
+"""The server's greeting comes first; the request is the client's response to the greeting."""
 
 _COMMIT: Final = re.compile(r"(xa )?commit\b")
 _ROLLBACK: Final = re.compile(r"(xa )?rollback\b")
@@ -51,7 +51,7 @@ _COLUMNS: Final = re.compile(r"select\b(.*?)\bfrom\b", re.DOTALL)
 
 
 def statement_of(sql: str, args: Sequence[Any], *, many: bool, row_bytes: int) -> Statement:
-    """What `sql` with `args` is on the wire; `many`: `args` are rows of one INSERT. Empty: the handshake."""
+    """The wire form of `sql` with `args` (`many`: the rows of one INSERT). Empty `sql`: the handshake."""
     if not sql:
         return _HANDSHAKE
     kinds, columns = _form(sql)
@@ -63,7 +63,7 @@ def statement_of(sql: str, args: Sequence[Any], *, many: bool, row_bytes: int) -
 
 @lru_cache(maxsize=1024)
 def _form(sql: str) -> tuple[tuple[str, ...], int]:
-    """Its kinds, the most telling first, and how many columns it answers with."""
+    """The statement's kinds, the most specific first, and the number of columns in its reply."""
     plain = " ".join(sql.split()).lower()
     if _COMMIT.match(plain):
         return ("commit", "query"), 0
@@ -76,7 +76,7 @@ def _form(sql: str) -> tuple[tuple[str, ...], int]:
 
 
 def packets(statement: Statement) -> Iterator[SimulatedPacket]:
-    """All packets in their order; of a handshake the server's greeting comes first."""
+    """All packets in their order; a handshake begins with the server's greeting."""
     answers = list(enumerate(statement.answers, start=1))
     if statement is _HANDSHAKE:
         number, size = answers.pop(0)
@@ -87,7 +87,7 @@ def packets(statement: Statement) -> Iterator[SimulatedPacket]:
 
 
 def bytes_of(sql: str, args: Any) -> int:
-    """About as long as the statement is on the wire, as the server's limit of a packet counts it."""
+    """The statement's approximate request size, which the server compares with `packet_bytes_max`."""
     size = len(sql)
     for arg in args or ():
         size += sum(len(str(one)) for one in arg) if isinstance(arg, list | tuple) else len(str(arg))

@@ -1,7 +1,7 @@
-"""XA transactions of the simulated server: branches, and the statements that lead them from START to COMMIT.
+"""XA statements of the simulated server: START, END, PREPARE, COMMIT, ROLLBACK and RECOVER of branches.
 
-Answers to MariaDB 10.5 and later, where what is prepared outlives its session. Invariant: a prepared branch keeps its
-locks until somebody commits it or rolls it back, across sessions and restarts.
+Answers to MariaDB 10.5 and later, where a prepared branch outlives its session. Invariant: a prepared branch
+keeps its locks until a session commits it or rolls it back, across sessions and restarts.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _xa_start(match: re.Match[str]) -> Control:
 
 
 def _xa_step(match: re.Match[str], before: str, after: str) -> Control:
-    """XA END and XA PREPARE."""
+    """XA END and XA PREPARE: move the session's branch from state `before` to `after`."""
     xid = match["gtrid"], match["bqual"] or ""
 
     def run(session: SimulatedSession, _args: Any, done: Done) -> None:
@@ -114,7 +114,7 @@ def _xa_roll_back(match: re.Match[str]) -> Control:
 def _branch_to_end(
     session: SimulatedSession, xid: tuple[str, str], done: Done, *, own_states: tuple[str, ...]
 ) -> Branch | None:
-    """The session's own branch in one of `own_states`, or a prepared one whose session has ended; else an error."""
+    """The session's branch in one of `own_states`, or a prepared one without owner; None: sent an error."""
     own = session.branch
     if own is not None and own.xid == xid:
         if own.state in own_states:
@@ -149,4 +149,4 @@ XA_PATTERNS: Final[tuple[tuple[str, Callable[[re.Match[str]], Control]], ...]] =
     (rf"XA ROLLBACK {_XID}", _xa_roll_back),
     (r"XA RECOVER", lambda _: _xa_recover),
 )
-"""Source of a pattern -> what makes the statement that matches it."""
+"""(pattern source, function that makes the statement's executor from the match)."""

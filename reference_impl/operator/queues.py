@@ -50,7 +50,7 @@ class Entry:
     __slots__ = ("element", "on_complete", "results")
 
     def __init__(self, element: QueueElement) -> None:
-        if not isinstance(element, Record | Watermark | WatermarkStatus):
+        if type(element) is not Record and not isinstance(element, Watermark | WatermarkStatus):
             raise TypeError(f"Cannot enqueue {element!r}; a queue holds records, watermarks and their status")
         self.element = element
         self.results: Sequence[Any] | None = None if type(element) is Record else ()

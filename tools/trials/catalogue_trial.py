@@ -1,9 +1,9 @@
-"""The catalogue on trial at level sim: the reference must pass each scenario, the defect that it names must fail.
+"""Tries the catalogue at level sim: the reference must pass each scenario, and its planted defect must fail.
 
-Answers to Jepsen's self-tests of a workload: a scenario that convicts nobody shows nothing. `python -m
-tools.trials.catalogue_trial --write docs/reference/catalogue.md` writes the page. Invariant: a scenario
-passes its trial only if every seed of the reference passed and at least one of the named defect's was convicted by
-who is meant for it; one that cannot be run at sim is said to be untried, never to have passed.
+Answers to Jepsen's self-tests of a workload: a scenario that convicts no defect shows nothing. `python -m
+tools.trials.catalogue_trial --write docs/reference/catalogue.md` writes the page. Invariant: a scenario holds
+only if every seed of the reference passed and the invariants named for its defect convicted at least one seed
+of that defect; a scenario that cannot run at sim is reported as untried, never as passed.
 """
 
 from __future__ import annotations
@@ -40,29 +40,28 @@ scenarios`. The other levels run the same files: `floodmark run NAME --level liv
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """What came of one scenario."""
+    """The result of one scenario."""
 
     scenario: Scenario
     folder: str
     passed: int
     """Runs of the reference that passed."""
     convicted: int | None
-    """Runs of the named defect that were convicted by who is meant for it; None: it names none."""
+    """Runs of the scenario's defect that the invariants named for it convicted; None: it has none."""
     seeds: int
 
     @property
     def tried(self) -> bool:
-        """Whether it can be run at sim."""
         return "sim" in self.scenario.levels
 
     @property
     def holds(self) -> bool:
-        """Whether it told the reference from the defect."""
+        """Whether the scenario passed its trial; an untried scenario does not fail it."""
         return not self.tried or (self.passed == self.seeds and self.convicted != 0)
 
 
 def try_catalogue(paths: Sequence[Path], *, seeds: int = _SEEDS, jobs: int = 1) -> list[Trial]:
-    """Run all of `paths`, each with seeds 1 to `seeds`."""
+    """Runs each scenario and its defect with seeds 1 to `seeds`."""
     scenarios = [load(path) for path in paths]
     orders = [order for scenario in scenarios for order in _orders(scenario, seeds)]
     counted = list(count(orders, SimulatedLevel(), jobs=jobs))
@@ -99,7 +98,7 @@ def _trial(
 
 
 def page_text(trials: Sequence[Trial], *, seeds: int) -> str:
-    """The page, as Markdown."""
+    """The page `docs/reference/catalogue.md`."""
     rows = [
         "| scenario | levels | reference passes | planted defect | convicted |",
         "| --- | --- | --- | --- | --- |",
@@ -140,7 +139,7 @@ def main(names: tuple[Path, ...], seeds: int, jobs: int, page: Path | None) -> N
 
 
 def _by_folder() -> tuple[Path, ...]:
-    """As `list scenarios` shows them."""
+    """All catalogue files in the order of `floodmark list scenarios`."""
     folder = catalogue_folder()
     return tuple(sorted(catalogue().values(), key=lambda path: str(path.relative_to(folder))))
 

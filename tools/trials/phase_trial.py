@@ -1,9 +1,9 @@
-"""The phase trial: a worker dies at each phase that a scenario's task reaches, and every seed must still pass.
+"""The phase trial: kills a worker at each phase that a scenario's task reaches; every seed must still pass.
 
 Answers to crash testing by enumeration, as ALICE does it for file systems. `python -m tools.trials.phase_trial
---seeds 1000 --jobs 2` tries it at level sim; with `--write FOLDER` the same runs become scenario files, for `floodmark
-run FOLDER --level spark --runs 10`. Invariant: a phase holds only if the kill happened in each of its runs, for one
-that met nobody is vacuous; which hit of a phase is fatal, the seed draws.
+--seeds 1000 --jobs 2` runs it at level sim; `--write FOLDER` writes scenario files of the same runs for
+`floodmark run FOLDER --level spark --runs 10`. Invariant: a phase holds only if every run passed, and a run
+whose kill did not happen is vacuous, not passed; the seed draws which hit of the phase is fatal.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _SEEDS: Final = 10
 _RECORDS: Final = 120
 _CHECKPOINT_EVERY: Final = 20
 _SUBTASK: Final = 1
-"""Who dies."""
+"""The subtask whose worker is killed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseTrial:
-    """What came of one phase."""
+    """The result of one phase."""
 
     scenario: str
     sink: str
@@ -51,12 +51,11 @@ class PhaseTrial:
 
     @property
     def holds(self) -> bool:
-        """Whether every seed passed."""
         return self.passed == self.seeds
 
 
 def phases_of(scenario: Scenario) -> tuple[PhaseName, ...]:
-    """Those that a worker of `scenario` reaches, in their order."""
+    """The phases that a worker of `scenario` reaches, in the order of `PHASES`."""
     task = scenario.task
     has = {
         "": True,
@@ -68,7 +67,7 @@ def phases_of(scenario: Scenario) -> tuple[PhaseName, ...]:
 
 
 def shortened(scenario: Scenario, *, sink: str) -> Scenario:
-    """`scenario` without its faults, as short as it may be to have several checkpoints, with that sink."""
+    """`scenario` with that sink and without faults, cut to a few checkpoints of two subtasks."""
     workload = scenario.workload.model_copy(
         update={"records": _RECORDS, "checkpoint_every": _CHECKPOINT_EVERY, "subtasks": 2}
     )
@@ -89,7 +88,7 @@ def shortened(scenario: Scenario, *, sink: str) -> Scenario:
 
 
 def killed_at(scenario: Scenario, phase: PhaseName, *, seed: int) -> Scenario:
-    """`scenario` with a kill at `phase`; a restore needs a death before it, whose successor meets the kill."""
+    """`scenario` with a kill at `phase`; for a restore phase, an earlier kill causes the restore."""
     hit = 1 + Choices(seed, f"which {phase} is fatal").index(_hits(scenario, phase, seed=seed))
     first = [_kill("first", "snap.end", 2)] if phase.startswith("restore") else []
     data = scenario.model_dump(mode="json", by_alias=True)
@@ -108,7 +107,7 @@ def _kill(name: str, phase: PhaseName, hit: int) -> dict[str, object]:
 
 
 def _hits(scenario: Scenario, phase: PhaseName, *, seed: int) -> int:
-    """How often a worker that does not die reaches `phase`, at least."""
+    """A lower bound of how often a worker that is not killed reaches `phase`."""
     workload = scenario.workload
     match phase:
         case "accept":
@@ -130,7 +129,7 @@ def _hits(scenario: Scenario, phase: PhaseName, *, seed: int) -> int:
 
 
 def _timers(scenario: Scenario, *, seed: int) -> int:
-    """How many sessions end before their key's next record."""
+    """The number of sessions that end before the next record of their key."""
     assert scenario.task is not None, "without keyed state there are no timers"
     source = LookupSource(workload=scenario.workload, seed=seed, subtask=_SUBTASK)
     inputs = Inputs(scenario.task, source, seed=seed, subtask=_SUBTASK)
@@ -144,7 +143,7 @@ def _timers(scenario: Scenario, *, seed: int) -> int:
 def try_phases(
     scenarios: Sequence[Scenario], *, seeds: int, jobs: int = 1, among: Sequence[str] = PHASES
 ) -> list[PhaseTrial]:
-    """Each phase of each of `scenarios`, if it is `among` those asked for, with seeds 1 to `seeds`, at level sim."""
+    """Runs the phases `among` those of each scenario, with seeds 1 to `seeds`, at level sim."""
     kinds = [(scenario, phase) for scenario in scenarios for phase in phases_of(scenario) if phase in among]
     orders = [order for scenario, phase in kinds for order in _orders(scenario, phase, seeds)]
     counted = list(count(orders, SimulatedLevel(), jobs=jobs))
@@ -155,7 +154,7 @@ def try_phases(
 
 
 def _orders(scenario: Scenario, phase: PhaseName, seeds: int) -> Iterator[Order]:
-    """Runs that differ in their seed alone share their scenario: there are thousands."""
+    """One order per seed; orders with the same kill share one `Scenario`, as there are thousands."""
     made: dict[str, Scenario] = {}
     for seed in range(1, seeds + 1):
         killed = killed_at(scenario, phase, seed=seed)
@@ -227,7 +226,7 @@ def main(
 
 
 def _write(scenarios: Sequence[Scenario], folder: Path, among: Sequence[str]) -> int:
-    """How many files."""
+    """Writes one scenario file for each phase; returns how many."""
     folder.mkdir(parents=True, exist_ok=True)
     killed = [
         killed_at(scenario, phase, seed=1)

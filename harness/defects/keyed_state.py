@@ -100,7 +100,7 @@ def _ended(future: SnapshotFuture[Any]) -> Any:
 
 
 class _SharingStateMap(CopyOnWriteStateMap):
-    """Shares its chunks with its snapshots, so whoever restores one and replays counts later writes twice. Mutable."""
+    """Shares its chunks with its snapshots, so a restore and replay count later writes twice. Mutable."""
 
     def own(self, position: int, chunk: Chunk) -> Chunk:
         if not chunk.entries:

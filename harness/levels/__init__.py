@@ -1,6 +1,6 @@
-"""The levels of fidelity: what differs between them, behind the protocol of `harness.engine.level`.
+"""The levels sim, live and spark; each implements the protocol of `harness.engine.level` (decision 29).
 
-`level_named` finds one by the name that scenario files list (decision 29).
+`level_named` finds a level by the name that scenario files list.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _WHERE: Final = {
 
 
 def level_named(name: str) -> Level:
-    """Its module is imported now: level sim needs no database's client, and only Spark's needs Spark."""
+    """Import the level's module now: level sim needs no database client, and only level spark needs Spark."""
     module, attribute = _WHERE[name]
     level: Level = getattr(import_module(module), attribute)()
     return level

@@ -281,7 +281,7 @@ class SingleCheckpointBarrierHandler(MeasuredAlignment):
         self._received.set_result(None)
 
     def _abort(self, cancelled_id: int, exception: CheckpointException) -> None:
-        """End the checkpoint and resume all channels before the task is told (C25)."""
+        """End the checkpoint and resume all channels before the task is notified (C25)."""
         self._current_id = max(cancelled_id, self._current_id)
         self._pending = None
         self._aligned.clear()

@@ -253,7 +253,7 @@ class EmitterWaitOperator:
             return False
 
     def _call(self, entry: RecordEntry) -> None:
-        """The probe is told before the timer is set, so that a timeout never seems to come early."""
+        """Notifies the probe before it sets the timer, so that no timeout seems early."""
         record = entry.element
         if self.probe is not None:
             self.probe.called(record, attempt=1)

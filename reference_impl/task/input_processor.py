@@ -2,7 +2,7 @@
 
 Answers to Flink's `StreamInputProcessor`, `StreamOneInputProcessor`, `StreamMultipleInputProcessor` and
 `StreamTaskInput`. Invariant: an input is read only while its last status allows more; several inputs are read in turn.
-The head is told of the end of each input once, after the last possible watermark (M44).
+The head gets the end of each input once, after the last possible watermark (M44).
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ class OperatorChain:
             wrapper.initialize_state_and_open()
 
     def end_head_input(self, input_id: int = 1) -> None:
-        """The head's input `input_id` has ended; each later operator is told when the one before it finishes."""
+        """The head's input `input_id` has ended; each later operator ends when the one before it finishes."""
         self._wrappers[0].end_input(input_id)
 
     def finish_operators(self, mode: StopMode) -> None:

@@ -49,7 +49,7 @@ class Checkpoint:
 
 
 class Reader(Protocol):
-    """Is told of each read before its effect."""
+    """Called with each element before the operator processes it."""
 
     def takes(self, element: OperatorInput) -> None:
         """`element` enters the operator now."""

@@ -1,7 +1,7 @@
-"""Crashes at level sim: an attempt is thrown away at the named phase, at the planned hit, once.
+"""Crashes at level sim: kills an attempt at the planned hit of a phase.
 
-The counterpart of the crashes in `harness.sut.inside_faults`. Invariant: hits are counted over the subtask's whole
-life, and a kill happens once in it.
+The counterpart of the crashes in `harness.sut.inside_faults`. Invariant: hits are counted over all attempts of the
+subtask, and each planned kill happens once.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ __all__ = ["Crashes"]
 
 
 class Crashes:
-    """The kills planned for one subtask; `reach` does not return when one is due. Mutable: counts hits.
+    """The kills planned for one subtask; `reach` does not return if a kill is due. Mutable: counts hits.
 
-    `watch(subtask, phase)` is called for each phase that is reached, `dies` when a kill is due.
+    Calls `watch(subtask, phase)` for each phase that is reached, and `dies` when a kill is due.
     """
 
     def __init__(
@@ -37,17 +37,17 @@ class Crashes:
         self._due = [crash for crash in planned if crash.subtask == subtask]
         self._moments = Moments()
         self._attempt: RunningAttempt | None = None
-        if not self._due:  # as in most runs, and there are five phases a record
+        if not self._due:  # fast path for most runs: each record reaches five phases
             self.reach = (  # type: ignore[method-assign]
                 _nobody_listens if watch is None else partial(watch, subtask)
             )
 
     def begins(self, attempt: RunningAttempt) -> None:
-        """The subtask's latest attempt."""
+        """Note the subtask's latest attempt."""
         self._attempt = attempt
 
     def reach(self, phase: str) -> None:
-        """The attempt is at `phase`."""
+        """Called by the attempt at `phase`."""
         if self._watch is not None:
             self._watch(self._subtask, phase)
         if not self._due:
@@ -61,9 +61,9 @@ class Crashes:
 
 
 def _nobody_listens(phase: str) -> None:
-    """Where no crash is planned."""
+    """The `reach` of a subtask without planned kills."""
 
 
 def _awaited(crash: Crash) -> Awaited:
-    at = Phase.model_construct(phase=crash.phase, hit=crash.hit)  # valid: a scenario named them
+    at = Phase.model_construct(phase=crash.phase, hit=crash.hit)  # valid: the scenario was validated
     return Awaited(fault=crash.fault, when=at, subtask=crash.subtask)

@@ -1,7 +1,7 @@
-"""Drivers of level sim: connections of the forms of PyMySQL and asyncmy, over a simulated link.
+"""Drivers of level sim: connections with the interfaces of PyMySQL and asyncmy, over a simulated link.
 
-Invariant: a blocking call stops its actor, and with it everything of its attempt, until the answer lands; an awaited
-one stops its task only. Errors carry the numbers that PyMySQL and asyncmy would give.
+Invariant: a blocking call suspends its actor, and so its whole attempt, until the reply lands; an awaited call
+suspends its asyncio task only. Errors carry the numbers that PyMySQL and asyncmy would give.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from reference_impl.mailbox.loops import Handle
 __all__ = ["AsyncSimulatedDriver", "SimulatedDriver", "SimulatedError"]
 
 _CONNECT_MS: Final = 3_000
-"""As `harness.database.endpoint.connect` has it."""
+"""The connect timeout of `harness.database.endpoint.connect`."""
 _CLOSED: Final = 0
-"""PyMySQL's number of an operation on a closed connection."""
+"""PyMySQL's error number for a closed connection."""
 DATABASE: Final = "simulated"
 
 
 class SimulatedError(Exception):
-    """An error of the simulated server, or a lost connection; its first argument is the number."""
+    """An error of the simulated server, or a lost connection; the first argument is the error number."""
 
 
 def _raised(flight: Flight) -> SimulatedError:
@@ -37,7 +37,7 @@ def _raised(flight: Flight) -> SimulatedError:
 
 
 class SimulatedDriver:
-    """Of one actor, over one link; a `harness.database.driver.Driver`. `catch_up` sets the attempt's loop to now."""
+    """A `harness.database.driver.Driver` for one actor and link; `catch_up` sets the attempt's loop to now."""
 
     errors: tuple[type[Exception], ...] = (SimulatedError, OSError)
     database = DATABASE
@@ -57,7 +57,7 @@ class SimulatedDriver:
         self._alarm = HubAlarm(link.hub)
 
     def connect(self, *, statement_s: float) -> _BlockingConnection:
-        """Connect, shake hands. Raises `SimulatedError`."""
+        """Connect and perform the handshake. Raises `SimulatedError`."""
         made = self._link.connect(is_automatic=False, is_root=self._is_root)
         connection = _BlockingConnection(self, made, limit_ms=round(statement_s * 1000))
         try:
@@ -68,11 +68,11 @@ class SimulatedDriver:
         return connection
 
     def hang_up(self, connection: _BlockingConnection) -> None:
-        """Give it up; what is under way takes effect now or never."""
+        """Close the connection; a statement in flight is executed now or never."""
         connection.hang_up()
 
     def round_trip(self, flight: Flight) -> None:
-        """Send it and stop the actor until it has landed."""
+        """Send the flight and suspend the actor until the flight has landed."""
         actor = self._actor()
         flight.alarm, flight.landed = self._alarm, lambda _: actor.wake()
         if actor.paused:
@@ -85,7 +85,7 @@ class SimulatedDriver:
 
 
 class _BlockingConnection:
-    """As PyMySQL's, outside autocommit. Mutable: is closed by a loss, as there."""
+    """A connection like PyMySQL's, with autocommit off. Mutable: closed when it is lost, as PyMySQL's is."""
 
     def __init__(self, driver: SimulatedDriver, connection: SimulatedConnection, *, limit_ms: int) -> None:
         self._driver = driver
@@ -98,15 +98,15 @@ class _BlockingConnection:
     def ask(
         self, sql: str, args: Sequence[Any] = (), *, many: bool = False, limit_ms: int | None = None
     ) -> Any:
-        """One round trip; the rows. Raises `SimulatedError`."""
+        """One round trip; returns the reply. Raises `SimulatedError`."""
         if not self.open:
             raise SimulatedError(_CLOSED, "the connection is closed")
-        if not self._connection.alive:  # it was cut while it was idle: the first use shows it
+        if not self._connection.alive:  # cut while idle: the client notices at the first use
             self.open = False
             raise SimulatedError(LOST_CONNECTION, "lost connection to the simulated server during query")
         flight = self._flight = Flight(
             self._connection,
-            None,  # type: ignore[arg-type]  # the driver gives it
+            None,  # type: ignore[arg-type]  # set by `round_trip`
             None,  # type: ignore[arg-type]
             sql=sql,
             args=args,
@@ -115,30 +115,27 @@ class _BlockingConnection:
         )
         self._driver.round_trip(flight)
         if flight.code is not None:
-            self.open = self._connection.alive  # which its flight may have ended
+            self.open = self._connection.alive  # the flight may have ended the connection
             raise _raised(flight)
         return flight.reply
 
     def cursor(self) -> _BlockingCursor:
-        """A cursor."""
         return _BlockingCursor(self)
 
     def commit(self) -> None:
-        """COMMIT."""
         self.ask("COMMIT")
 
     def rollback(self) -> None:
-        """ROLLBACK."""
         self.ask("ROLLBACK")
 
     def autocommit(self, value: bool) -> None:  # noqa: FBT001 - PyMySQL's signature
-        """One round trip, if that changes anything."""
+        """One round trip if the setting changes, else none."""
         if value is not self._is_automatic:
             self.ask(f"SET AUTOCOMMIT = {int(value)}")
             self._is_automatic = value
 
     def close(self) -> None:
-        """A polite end; on a simulated link it takes no time."""
+        """Close the connection; takes no virtual time."""
         self._driver.hang_up(self)
 
     def hang_up(self) -> None:
@@ -150,7 +147,7 @@ class _BlockingConnection:
 
 
 class _BlockingCursor:
-    """As PyMySQL's. Mutable: holds the rows of its last statement."""
+    """A cursor like PyMySQL's. Mutable: holds the rows of its last statement."""
 
     def __init__(self, connection: _BlockingConnection) -> None:
         self.connection = connection
@@ -158,11 +155,11 @@ class _BlockingCursor:
         self._next = 0
 
     def execute(self, sql: str, args: Sequence[Any] = ()) -> int:
-        """Run it. Raises `SimulatedError`."""
+        """Execute the statement. Raises `SimulatedError`."""
         return self._take(self.connection.ask(sql, args))
 
     def executemany(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
-        """One statement for all rows, as PyMySQL makes one of an INSERT."""
+        """Send all rows in one statement, as PyMySQL does for an INSERT."""
         return self._take(self.connection.ask(sql, rows, many=True))
 
     def _take(self, reply: Any) -> int:
@@ -177,7 +174,7 @@ class _BlockingCursor:
         return self._rows[self._next - 1]
 
     def fetchall(self) -> list[tuple[Any, ...]]:
-        """The rows that are left."""
+        """The rows not fetched yet."""
         rows, self._next = self._rows[self._next :], len(self._rows)
         return rows
 
@@ -192,13 +189,13 @@ class _BlockingCursor:
 
 
 class _LoopAlarm:
-    """Calls back from an attempt's loop: for a client that goes on meanwhile."""
+    """Runs callbacks on an attempt's event loop, for clients whose tasks await a reply."""
 
     def __init__(self, loop: SubtaskLoop) -> None:
         self._loop = loop
 
     def set(self, instant_ms: int, callback: Callable[[], None]) -> Handle:
-        """See `Alarm`. The hub may call it while the attempt waits for something later."""
+        """See `Alarm`. Also wakes the loop, which may wait for a later timer."""
         handle = self._loop.call_at_ms(instant_ms, callback)
         self._loop.look_again()
         return handle
@@ -208,7 +205,7 @@ class _LoopAlarm:
 
 
 class AsyncSimulatedDriver:
-    """Of one attempt's loop, over one link; a `harness.database.driver.AsyncDriver`."""
+    """A `harness.database.driver.AsyncDriver` for one attempt's loop and link."""
 
     errors: tuple[type[Exception], ...] = (SimulatedError, OSError)
 
@@ -218,25 +215,25 @@ class AsyncSimulatedDriver:
         self.alarm = _LoopAlarm(loop)
 
     def connection(self) -> _AsyncConnection:
-        """Not connected yet."""
+        """A connection that is not open yet."""
         return _AsyncConnection(self, self._link)
 
     async def open(self, connection: _AsyncConnection, *, session: str) -> None:
-        """Connect and shake hands; the session's settings go along. Raises `SimulatedError`."""
+        """Connect, then send the session settings. Raises `SimulatedError`."""
         await connection.connect()
         await connection.ask(session)
 
     def is_broken(self, connection: _AsyncConnection) -> bool:
-        """Whether it was cut while it was idle."""
+        """Whether the connection was cut while idle."""
         return not connection.alive
 
     def hang_up(self, connection: _AsyncConnection) -> None:
-        """Give it up, whatever the server does."""
+        """Close the connection without waiting for the server."""
         connection.hang_up()
 
 
 class _AsyncConnection:
-    """As asyncmy's, in autocommit. Mutable."""
+    """A connection like asyncmy's, with autocommit on. Mutable."""
 
     def __init__(self, driver: AsyncSimulatedDriver, link: SimulatedLink) -> None:
         self._driver = driver
@@ -246,16 +243,15 @@ class _AsyncConnection:
 
     @property
     def alive(self) -> bool:
-        """Whether it is connected, as far as its client can know."""
+        """Whether the client still takes the connection for open."""
         return self._connection is not None and self._connection.alive
 
     async def connect(self) -> None:
-        """The handshake."""
         self._connection = self._link.connect(is_automatic=True)
         await self.ask("")
 
     async def ask(self, sql: str, args: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """One round trip; the rows. Raises `SimulatedError`."""
+        """One round trip; returns the reply. Raises `SimulatedError`."""
         connection = self._connection
         if connection is None or not connection.alive:
             raise SimulatedError(LOST_CONNECTION, "lost connection to the simulated server during query")
@@ -269,15 +265,14 @@ class _AsyncConnection:
         return [] if flight.reply is None else flight.reply.rows or []
 
     def cursor(self) -> _AsyncCursor:
-        """A cursor, for `async with`."""
+        """A cursor for `async with`."""
         return _AsyncCursor(self)
 
     async def query(self, sql: str) -> None:
-        """Run it, and ask for no rows."""
+        """Execute the statement and ignore its rows."""
         await self.ask(sql)
 
     def close(self) -> None:
-        """Give it up."""
         self._driver.hang_up(self)
 
     def hang_up(self) -> None:
@@ -288,7 +283,7 @@ class _AsyncConnection:
 
 
 class _Settle:
-    """Ends the wait for a flight; nothing if its task was cancelled."""
+    """Sets the future that awaits a flight, unless its task was cancelled."""
 
     __slots__ = ("_future",)
 
@@ -301,7 +296,7 @@ class _Settle:
 
 
 class _AsyncCursor:
-    """As asyncmy's: one statement at a time. Mutable: holds its rows."""
+    """A cursor like asyncmy's: one statement at a time. Mutable: holds its rows."""
 
     __slots__ = ("_connection", "_next", "_rows")
 
@@ -317,7 +312,7 @@ class _AsyncCursor:
         self._rows = []
 
     async def execute(self, sql: str, args: Sequence[Any] = ()) -> int:
-        """Run it; how many rows it gives. Raises `SimulatedError`."""
+        """Execute the statement; returns its number of rows. Raises `SimulatedError`."""
         self._rows, self._next = await self._connection.ask(sql, args), 0
         return len(self._rows)
 
@@ -329,6 +324,6 @@ class _AsyncCursor:
         return self._rows[self._next - 1]
 
     async def fetchall(self) -> list[tuple[Any, ...]]:
-        """The rows that are left."""
+        """The rows not fetched yet."""
         rows, self._next = self._rows[self._next :], len(self._rows)
         return rows

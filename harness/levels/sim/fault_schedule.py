@@ -1,7 +1,6 @@
-"""The faults at level sim: acts on simulated links, servers and attempts, in the hub's time.
+"""The fault schedule of level sim: acts on simulated links, servers and attempts in virtual time.
 
-A place where faults act. Invariant: both the beginning and the end of each time that a fault acts are in the history,
-the end with what the act itself counted.
+Invariant: the begin and the end of each act are in the history, the end with the evidence that the act counted.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ from harness.simulation.hub import Due
 __all__ = ["FaultSchedule", "Noted"]
 
 _LOOK_MS: Final = 10
-"""Between two looks whether a fault has left evidence."""
+"""Interval of the checks for evidence."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Noted:
-    """What the history's events do not tell of one time that a fault acted. Mutable."""
+    """What the history does not contain about one act: its planned time, and the time of its first effect. Mutable."""
 
     planned_us: int
     measured_us: int | None = None
@@ -37,7 +36,7 @@ class Noted:
 
 @dataclass(slots=True, kw_only=True)
 class _Acting:
-    """One time that a fault acts; an `Acting`. Mutable."""
+    """One act of a fault; an `Acting`. Mutable."""
 
     fault: Fault
     act: Act
@@ -45,13 +44,13 @@ class _Acting:
     run: Simulation
     armed_us: int
     ended: bool = False
-    """Healed, and there may be more to tell."""
+    """The fault is healed; its evidence may still grow."""
     is_told: bool = False
     settles: Due | None = None
 
     @property
     def effective(self) -> bool:
-        """Whether its evidence was seen."""
+        """Whether evidence was found."""
         return self.noted.measured_us is not None
 
     def start(self) -> None:
@@ -62,7 +61,7 @@ class _Acting:
             self.noted.measured_us = self.run.hub.now_ms * 1000
 
     def end(self) -> None:
-        """See `Acting`. What comes of it may be told later."""
+        """Heal the fault; `_settle` records its end when its evidence is final."""
         hub = self.run.hub
         self.ended = True
         self.look()
@@ -70,7 +69,7 @@ class _Acting:
         self._settle(since_ms=hub.now_ms)
 
     def _settle(self, *, since_ms: int) -> None:
-        """Tell its end when there is no more to come of it; how long that takes may turn out meanwhile."""
+        """Record the end of the act once `settles_ms` have passed; that time may grow meanwhile."""
         hub = self.run.hub
         due_ms = since_ms + self.act.settles_ms
         if hub.now_ms < due_ms and not hub.over:
@@ -79,7 +78,7 @@ class _Acting:
             self._tell_end()
 
     def told(self) -> None:
-        """See `Acting`: the history hears of it by itself."""
+        """Nothing: `_tell_end` records the end."""
 
     def close(self) -> None:
         if self.settles is not None:
@@ -98,15 +97,15 @@ class _Acting:
 
 @dataclass(slots=True, kw_only=True)
 class FaultSchedule:
-    """Hears of each phase that is reached. Mutable: counts; a `Place`."""
+    """A `Place` that gets each phase that an attempt reaches. Mutable: counts phases."""
 
     scenario: Scenario
     run: Simulation
     seed: int
     noted: dict[str, list[Noted]] = field(default_factory=dict)
-    """Of each fault: one for each time that it acted."""
+    """The acts of each fault, by its id."""
     workload: WorkloadFaults = field(init=False)
-    """Those that attempts and sources act out."""
+    """The faults that attempts and sources perform themselves."""
     watches_to_the_end: bool = False
     _schedule: Schedule[_Acting] = field(init=False)
     _moments: Moments = field(default_factory=Moments)
@@ -124,11 +123,11 @@ class FaultSchedule:
 
     @property
     def has_any(self) -> bool:
-        """Whether it waits for anything at all."""
+        """Whether the scenario has a fault that this schedule handles."""
         return not self._schedule.is_empty or self.workload.has_any
 
     def reached(self, subtask: int, phase: str) -> None:
-        """An attempt of `subtask` is at `phase`."""
+        """Called when an attempt of `subtask` reaches `phase`."""
         if phase == "accept":
             self.workload.accepted(subtask)
         if phase not in self._listens_to:
@@ -143,7 +142,7 @@ class FaultSchedule:
         self._schedule.come(self._moments, subtask=subtask, phase=phase)
 
     def _accepted(self, subtask: int) -> None:
-        """Of what the tape tells last."""
+        """Count the record of the last `in` event."""
         if self._moments.first_record_us is None:
             self._moments.first_record_us = self.now_us
         taken = self.run.tape.events[-1] if self.run.tape.events else None
@@ -151,7 +150,6 @@ class FaultSchedule:
             self._moments.taken[subtask] += 1
 
     def close(self) -> None:
-        """The run is over."""
         self._schedule.close()
         self.workload.close()
 

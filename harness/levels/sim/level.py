@@ -1,6 +1,6 @@
-"""Level `sim`: whole runs in virtual time in one thread, their database simulated.
+"""Level `sim`: runs in virtual time, in one thread, with a simulated database.
 
-Invariant: equal orders give equal bytes. A run writes nothing: its events are a tape in memory.
+Invariant: equal orders give equal bytes. A run writes no file: its events are a tape in memory.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ SIMULATED_WORLD = WorldDescription(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedLevel:
-    """A `Level`."""
+    """The `Level` of simulated runs."""
 
     name: ClassVar[str] = "sim"
     needs_world: ClassVar[bool] = False
     repeatable: ClassVar[bool] = True
     variant: Variant | None = None
-    """In place of the one that an order's mutant names."""
+    """Replaces the variant that the order's mutant names."""
 
     def refuse(self, order: Order) -> None:
-        """Virtual time has one thread."""
+        """Refuses the emitter, which needs a second thread."""
         if order.sut == REFERENCE_EMITTER:
             message = (
                 f"--sut {REFERENCE_EMITTER} emits from a thread of its own, and virtual time has only one"
@@ -54,18 +54,18 @@ class SimulatedLevel:
 
     @contextmanager
     def open(self, opening: Opening) -> Iterator[Play]:
-        """Nothing but the run itself."""
+        """Opens no world."""
         del opening
         yield self._play
 
     def _play(self, order: Order, site: RunSite) -> RunRecord:
-        del site  # a run leaves nothing in a folder, and is too short to be watched or limited
+        del site  # a run writes no files, and is too short to be watched or limited
         variant = self.variant or _variant_of(order)
         return record_of(order, simulate_scenario(order, variant=variant), variant=variant)
 
 
 def record_of(order: Order, simulated: Simulated, *, variant: Variant = HONEST) -> RunRecord:
-    """What the simulated run of `order` left."""
+    """The record of a simulated run of `order`."""
     lost = simulated.numbered - len(simulated.events)
     return RunRecord(
         header=simulated.header,
@@ -84,13 +84,13 @@ def record_of(order: Order, simulated: Simulated, *, variant: Variant = HONEST) 
 def _variant_of(order: Order) -> Variant:
     if order.mutant is None:
         return HONEST
-    from harness.defects import variant_of  # noqa: PLC0415 - most runs plant nothing
+    from harness.defects import variant_of  # noqa: PLC0415 - most runs plant no defect
 
     return variant_of(order.mutant)
 
 
 def _faults(order: Order, simulated: Simulated) -> tuple[FaultRecord, ...]:
-    """What was planned, when it acted, and what it left."""
+    """The plan of each fault, and the times and evidence of its acts."""
     acted = [event for event in simulated.events if isinstance(event, FaultEvent)]
     return tuple(
         FaultRecord(
@@ -106,7 +106,7 @@ def _faults(order: Order, simulated: Simulated) -> tuple[FaultRecord, ...]:
 
 
 def _times(acted: Sequence[FaultEvent], noted: Sequence[Noted]) -> tuple[FaultTime, ...]:
-    """Each beginning with its end; what an attempt did to itself has no more than these."""
+    """The acts of one fault; one that an attempt performed itself has no planned or measured time."""
     begins = [event.t for event in acted if event.phase == "begin"]
     ends = [event for event in acted if event.phase == "end"]
     return tuple(
@@ -122,7 +122,7 @@ def _times(acted: Sequence[FaultEvent], noted: Sequence[Noted]) -> tuple[FaultTi
 
 
 def _counted(order: Order, events: Sequence[Event]) -> dict[str, int]:
-    """What the simulated tables hold, counted beside the checkers."""
+    """Counts of the simulated tables, independent of the checkers."""
     workload = order.scenario.workload
     rows = [(event.id, event.j) for event in events if isinstance(event, Effect)]
     offered, records = workload.records * workload.subtasks, len({id_ for id_, _ in rows})

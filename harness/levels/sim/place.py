@@ -1,7 +1,7 @@
-"""The place of an attempt at level sim: its actor, virtual time, simulated connections, files in memory.
+"""What an attempt runs on at level sim: its actor, virtual time, simulated connections, files in memory.
 
-An attempt that was killed writes nothing and sends nothing any more. The clock of blocking code is the hub's
-virtual time, in which a pause stops the actor.
+A killed attempt records no event and sends no statement any more. The clock of blocking code is the hub's virtual
+time; a pause suspends the actor.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["SimulatedAttempt", "SimulatedPlace"]
 
 
 class SimulatedClock:
-    """A `harness.clock.Clock`. `catch_up` sets the attempt's event loop to now after a pause."""
+    """A `harness.clock.Clock` of virtual time; after a pause `catch_up` sets the attempt's loop to the hub's time."""
 
     def __init__(self, hub: Hub, *, actor: Callable[[], Actor], catch_up: Callable[[], None]) -> None:
         self._hub = hub
@@ -41,7 +41,7 @@ class SimulatedClock:
         return self._hub.now_ms * 1000
 
     def pause(self, seconds: float) -> None:
-        """See `Clock`; virtual time has whole milliseconds."""
+        """Rounded to whole milliseconds, at least one."""
         self._actor().sleep_until(self._hub.now_ms + max(1, round(seconds * 1000)))
         self._catch_up()
 
@@ -57,56 +57,56 @@ _NO_PROCESS: Final = ProcessIdentity(pid=0, started=0)
 
 
 class SimulatedAttempt:
-    """One attempt, as the simulation and its faults see it. Mutable: has its parts from its beginning on."""
+    """One attempt, as the simulation and its faults see it. Mutable: gets its parts when it starts."""
 
     def __init__(self, *, subtask: int, crashes: Crashes) -> None:
         self.subtask = subtask
         self.crashes = crashes
         self.number = 0
-        """Its fencing token; 0: it has not taken over yet."""
+        """The fencing token; 0 before the attempt has taken over."""
         self.actor: Actor
         self.journal: Journal | None = None
         self.recorder: MemoryRecorder | None = None
         self.loop: SubtaskLoop | None = None
 
     def wait(self) -> None:
-        """Block until somebody wakes the attempt."""
+        """Suspend the attempt until it is woken."""
         self.actor.wait(None)
         self.catch_up()
 
     def sleep_until(self, instant_ms: int) -> None:
-        """Block until then."""
+        """Suspend the attempt until that instant."""
         self.actor.sleep_until(instant_ms)
         self.catch_up()
 
     def catch_up(self) -> None:
-        """Its loop's time is now: the actor went on otherwise than by the loop's turns."""
+        """Set the loop's time to the hub's, after the actor waited outside of the loop."""
         if self.loop is not None:
             self.loop.catch_up()
 
     def cut(self) -> None:
-        """It is killed: nothing of it is written any more."""
+        """Stop recording its events: it was killed."""
         if self.recorder is not None:
             self.recorder.cut()
 
 
 class _HostingRun(SimulatedRun, Protocol):
-    """The simulation, as an attempt's place needs it."""
+    """What an attempt's place needs of the simulation."""
 
     scenario: Scenario
     variant: Variant
     around_calls: Callable[[Any, Any], Any]
-    """The function under test and its attempt -> the function with the faults of calls."""
+    """(function under test, attempt) -> the function with the faults of calls around it."""
 
     def started(self, attempt: SimulatedAttempt) -> None:
-        """An attempt has its journal, loop and store."""
+        """Called when the attempt has its journal, loop and store."""
 
     def elements(self, subtask: int) -> LookupSource:
-        """What the source of `subtask` sends."""
+        """The elements of the source of `subtask`."""
 
 
 class SimulatedPlace:
-    """A `harness.engine.attempt.AttemptPlace`."""
+    """The `harness.engine.attempt.AttemptPlace` of level sim."""
 
     def __init__(self, run: _HostingRun, attempt: SimulatedAttempt) -> None:
         self._run = run
@@ -154,14 +154,14 @@ class SimulatedPlace:
         return self
 
     def _meet_store(self) -> None:
-        """What faults do to a write of the store."""
+        """Apply the faults of the checkpoint store to a write."""
         for trouble in list(self._run.store_troubles):
             trouble.meets(self._attempt, self.clock)
 
     def watching(
         self, loop: asyncio.AbstractEventLoop, journal: Any, lookup: Any
     ) -> AbstractContextManager[None]:
-        """See `Place`; virtual time stands while code runs, so nothing blocks the loop."""
+        """No watch: virtual time does not advance while code runs, so nothing blocks the loop."""
         del loop, journal, lookup
         return nullcontext()
 
@@ -186,7 +186,7 @@ class SimulatedPlace:
         return self._attempt.loop.wall_ns()
 
     def around_source(self, source: SubtaskSource, elements: LookupSource) -> Source:
-        """See `Inside`; the schedule listens to the phase `accept`."""
+        """`source` unchanged: the schedule listens to the phase `accept`."""
         del elements
         return source
 

@@ -1,6 +1,6 @@
-"""A scenario at level sim: the same file, the same attempt, sinks and pool as at the others, in virtual time.
+"""Runs a scenario at level sim: the attempt, sinks and pool of the other levels, in virtual time.
 
-Invariant: what comes out depends on the order alone: equal orders, equal bytes.
+Invariant: the events depend on the order alone: equal orders give equal bytes.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ _NOWHERE: Final = Endpoint(host="", port=0, user="", password="", database=DATAB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulated:
-    """A simulated run, not yet judged."""
+    """A simulated run before its judgement."""
 
     header: Header
     events: Sequence[Event]
     error: str | None
-    """Why it stopped early, if it did."""
+    """Why the run stopped early; None: it did not."""
     virtual_ms: int
     numbered: int
-    """Events that were made; more than `events` holds, if recording has gaps."""
+    """How many events were made; more than `events` holds if the recording has gaps."""
     noted: Mapping[str, Sequence[Noted]] = field(default_factory=dict)
-    """What the events do not tell of each time that a fault acted."""
+    """The acts of each fault, by its id."""
 
     @property
     def whole(self) -> bool:
-        """Whether it ran to its end, and no event that was made is missing."""
+        """Whether the run ended normally and no event is missing."""
         return self.error is None and self.numbered == len(self.events)
 
 
 def simulate_scenario(order: Order, *, variant: Variant = HONEST) -> Simulated:
-    """Run `order`, whatever its level says, at sim. Raises CannotHere for a fault that cannot be here."""
+    """Run `order` at level sim, whatever its level. Raises CannotHere for a fault that sim cannot inject."""
     refuse_at_level(order.scenario, "sim")
     scenario, seed = order.scenario, order.seed
     if not variant.arms_faults:
@@ -87,9 +87,9 @@ def simulate_scenario(order: Order, *, variant: Variant = HONEST) -> Simulated:
 
 
 def _customers(scenario: Scenario, seed: int) -> list[list[Any]]:
-    """The rows (key, name, city, tier) of the table that is looked up: one a key, or none up to `fanout`.
+    """The rows (key, name, city, tier) of table `customer`: one for each key, or 0 to `fanout`.
 
-    Plainer than the rows of the other levels, which take longer to draw than a simulated run.
+    Simpler than the rows of the other levels, which take longer to draw than a simulated run.
     """
     workload, counts = scenario.workload, Choices(seed, "rows of a key")
     return [

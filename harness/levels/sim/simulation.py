@@ -1,7 +1,7 @@
-"""A simulation: one run's hub, tape, links and server, and who starts again which subtask.
+"""A simulation: the hub, tape, links and server of one run; starts the attempts and restarts failed subtasks.
 
-Answers to Flink's job manager with one region for each subtask. Invariant: after `run` every actor is gone, each killed
-attempt has its `kill`, and what the database holds is in the history.
+Answers to Flink's job manager with one failover region for each subtask. Invariant: after `run` no actor is left, each
+killed attempt has its `kill` event, and each row of the audit log is in the history.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ __all__ = ["Simulation"]
 
 _STEPS_MAX: Final = 4_000_000
 _QUIET_US: Final = 10_000_000
-"""With nothing recorded for so long, a run whose budget is over does hang."""
+"""A run whose budget is over counts as stuck if nothing was recorded for so long."""
 _RESTART_MS: Final = (700, 1_200)
-"""From an attempt's end to its successor's beginning: what a Python process takes to start."""
+"""From the end of an attempt to the start of the next one: as long as a Python process takes to start."""
 _ASK_AGAIN_MS: Final = 20
-"""Until the coordinator asks a database again that did not answer."""
+"""Time until the coordinator polls again after a failed poll."""
 _LOOKS_EVERY_S: Final = 2.0
-"""Seconds of this process's own computing between two looks whether virtual time still passes."""
+"""CPU seconds between two checks that virtual time advances."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -86,20 +86,20 @@ class Simulation:
             name: SimulatedLink(name, hub=hub, draw=draw, server=self.server) for name in ("lookups", "sink")
         }
         self.direct = SimulatedLink("direct", hub=hub, draw=draw, server=self.server, is_direct=True)
-        """To the database past the proxy: no fault of the network acts on it."""
+        """The link that bypasses the proxy; network faults do not act on it."""
         self.links["lookups"].row_bytes = self.direct.row_bytes = workload.row_bytes
         self.files = [MemoryFiles() for _ in range(workload.subtasks)]
         """The checkpoint store of each subtask."""
         self.attempts: dict[int, SimulatedAttempt] = {}
-        """The latest of each subtask."""
+        """The latest attempt of each subtask."""
         self.finished: dict[int, None] = {}
         self.error: str | None = None
         """Why the run was given up, if it was."""
         self.stuck = False
         self.watch: Callable[[int, str], None] | None = None
-        """Told of each phase that an attempt reaches."""
+        """Called with the subtask and each phase that one of its attempts reaches."""
         self.closing: Callable[[], None] | None = None
-        """Called when no subtask will do anything any more."""
+        """Called when all subtasks have finished or the run was given up."""
         self.around_calls: Callable[[Any, Any], Any] = lambda function, _attempt: function
         self._crashers: dict[int, Crashes] = {}
         self._tries: dict[int, int] = {}
@@ -113,7 +113,7 @@ class Simulation:
     # --------------------------------------------------------------------------------------------- running
 
     def run(self) -> None:
-        """Every subtask from its first attempt to its last."""
+        """Run all subtasks until they finish or the run is given up."""
         subtasks = self.scenario.workload.subtasks
         for subtask in range(subtasks):
             self._crashers[subtask] = Crashes(
@@ -139,20 +139,23 @@ class Simulation:
             self.closing()
 
     def _give_up(self, why: str) -> None:
-        """Say so, unless the run only had too small a budget (something has happened of late), or broke."""
+        """Record a `GiveUp`, unless the run broke, or only had too small a budget (events are recent)."""
         if self.hub.broken:
             return
-        at_the_end = (Kill, FaultEvent)  # what is left over is killed, what still acts is healed
+        at_the_end = (
+            Kill,
+            FaultEvent,
+        )  # these are recorded when the run ends: leftover attempts are killed, active faults healed
         last_us = next((e.t for e in reversed(self.tape.events) if not isinstance(e, at_the_end)), 0)
         if why.startswith("the budget") and self.tape.t - last_us < _QUIET_US:
             return
         self.stuck = True
-        self.hub.now_ms += RECOVER_MS  # as a person does: not in the moment when everything stands still
+        self.hub.now_ms += RECOVER_MS  # gives up after a grace period without progress
         self.tape.add(GiveUp(n=self.tape.n, t=self.tape.t, why=why))
 
     @contextmanager
     def _patience(self) -> Iterator[None]:
-        """End a run whose code only turns at one instant of virtual time; in the main thread, which gets signals."""
+        """Abort a run that computes for ever at one instant of virtual time; main thread only, which gets signals."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -163,7 +166,7 @@ class Simulation:
             now_ms = self.hub.now_ms
             if now_ms == seen_ms:
                 why = f"stuck at {now_ms} ms of virtual time: somebody goes on and on, and it never ends"
-                self.fail(why)  # does not return if it is an attempt
+                self.fail(why)  # does not return when called in an attempt
                 raise TimeoutError(why)
             seen_ms = now_ms
 
@@ -178,7 +181,7 @@ class Simulation:
     # -------------------------------------------------------------------------------------------- attempts
 
     def begin(self, subtask: int, *, at_ms: int) -> SimulatedAttempt:
-        """The next attempt of `subtask`, at that instant."""
+        """Start the next attempt of `subtask` at that instant."""
         attempt = SimulatedAttempt(subtask=subtask, crashes=self._crashers[subtask])
         self.attempts[subtask] = attempt
         self._tries[subtask] = self._tries.get(subtask, 0) + 1
@@ -204,7 +207,7 @@ class Simulation:
         return attempt
 
     def elements(self, subtask: int) -> LookupSource:
-        """What the source of `subtask` sends; made once for all attempts."""
+        """The elements of the source of `subtask`; drawn once for all attempts."""
         found = self._elements.get(subtask)
         if found is None:
             found = self._elements[subtask] = LookupSource(
@@ -223,10 +226,10 @@ class Simulation:
             self._attempt_over(attempt, actor)
 
     def _attempt_over(self, attempt: SimulatedAttempt, actor: Actor) -> None:
-        """Start the next one, unless the subtask is done, or fails too often."""
+        """Start the next attempt, unless the subtask has finished or has failed too often."""
         subtask = attempt.subtask
         if self.attempts[subtask] is not attempt:
-            return  # it was superseded
+            return  # the attempt was superseded
         if actor.error is None and not actor.killed:
             self.finished[subtask] = None
             if len(self.finished) == self.scenario.workload.subtasks:
@@ -237,40 +240,40 @@ class Simulation:
             self.begin(subtask, at_ms=self.hub.now_ms + self.draw.between(*_RESTART_MS))
 
     def supersede(self, subtask: int) -> None:
-        """Its attempt is taken for dead, though it may live: the successor begins."""
+        """Start a successor while the present attempt may still run."""
         self.begin(subtask, at_ms=self.hub.now_ms + self.draw.between(*_RESTART_MS))
 
     def fail(self, why: str) -> None:
-        """The run is over, without a verdict on its end: every attempt is thrown away."""
+        """End the run with the error `why`, and kill every attempt."""
         if self.error is None:
             self.error = why
         self.hub.over = True
         for attempt in sorted(self.attempts.values(), key=lambda one: one.actor.is_current):
-            attempt.actor.kill()  # does not return from the one that is running
+            attempt.actor.kill()  # does not return if the running actor is killed; it is the last
 
     # ------------------------------------------------------------------------------------------ the tables
 
     @property
     def errors(self) -> Counter[int | str]:
-        """What attempts wrote down so far of the database's errors and of lost connections, by their codes."""
+        """How many database errors and lost connections the attempts have recorded so far, by code."""
         return self.tape.errors.copy()
 
     def _committed(self, session: SimulatedSession, effects: Effects) -> None:
-        """Something became visible in the database."""
+        """Record a commit: its epochs and completed checkpoints; wake the coordinator."""
         del session
         tape = self.tape
         for subtask, epoch, token in effects.epochs:
             tape.add(Commit(n=tape.n, t=tape.t, s=subtask, c=epoch, a=token))
         for number in effects.completed:
             tape.add(Done(n=tape.n, t=tape.t, c=number))
-        # A part was handed in, or nobody waits for a subtask any more; what else changes completes no checkpoint.
+        # Only a new acknowledgement, or the end of a subtask, can complete a checkpoint.
         if effects.acks or any(ended for *_, ended in effects.fences):
             self._is_asked = True
             if self._coordinator is not None:
                 self._coordinator.wake()
 
     def _coordinate(self, actor: Actor) -> None:
-        """Complete checkpoints, whenever a part was handed in."""
+        """The coordinator's actor: completes checkpoints after each acknowledgement."""
         driver = SimulatedDriver(self.direct, actor=lambda: actor, is_root=True)
         coordinator: Coordinator = self.variant.coordinator(Coordinator)(driver, note=self._note)
         while True:
@@ -286,7 +289,7 @@ class Simulation:
             tape.add(Retire(n=tape.n, t=tape.t, c=fields["c"]))
 
     def completed(self, subtask: int) -> frozenset[int]:
-        """The checkpoints of `subtask` that are committed, or complete."""
+        """The checkpoints of `subtask` that are committed (sink `atomic`) or complete (other sinks)."""
         if self.scenario.sink == "atomic":
             return frozenset(epoch for of, epoch in self.tables.epoch.committed() if of == subtask)
         return frozenset(self.tables.completed.committed())
@@ -311,13 +314,13 @@ class Simulation:
 
     @property
     def audit(self) -> Sequence[OutputRow]:
-        """What the database's triggers wrote down."""
+        """The rows of the audit table."""
         return self.tables.output
 
     # --------------------------------------------------------------------------------------------- crashes
 
     def _dies(self, attempt: RunningAttempt, crash: Crash) -> None:
-        """For an attempt that is where it is planned to die: does not return."""
+        """Kill the attempt, or fail it with an exception, at its planned phase; does not return."""
         tape = self.tape
         tape.add(FaultEvent(n=tape.n, t=tape.t, f=crash.fault, phase="begin"))
         death = _Death(crash=crash, attempt=attempt.number, at_ms=self.hub.now_ms)
@@ -327,7 +330,7 @@ class Simulation:
         attempt.actor.kill()
 
     def started(self, attempt: SimulatedAttempt) -> None:
-        """An attempt has begun: the kills of those before it have their evidence."""
+        """Record the end of the kills of earlier attempts: their evidence is that this attempt has started."""
         tape = self.tape
         for death in self._deaths.pop(attempt.subtask, []):
             evidence = {

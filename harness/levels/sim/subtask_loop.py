@@ -1,7 +1,7 @@
-"""The event loop of one attempt at level sim: a virtual loop whose waiting is the actor's.
+"""The event loop of one attempt at level sim: a virtual loop that waits by suspending its actor.
 
-Answers to the thread of one Flink task. Invariant: its clock is the hub's; where it would jump to the next timer
-it lets the other actors go on until then.
+Answers to the thread of one Flink task. Invariant: its clock is the hub's; instead of jumping to the next timer it
+lets the other actors run until then.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from reference_impl.mailbox.loops import NS_PER_MS, Handle, VirtualLoop
 
 __all__ = ["SubtaskLoop", "outer_loop_kept"]
 
-_set_running_loop = asyncio._set_running_loop  # noqa: SLF001 - public by name, for whoever writes a loop
+_set_running_loop = asyncio._set_running_loop  # noqa: SLF001 - meant for implementers of event loops
 _LAST_TURNS = 20
-"""A task that was cancelled has so many steps to end."""
+"""How many turns cancelled tasks get to end."""
 
 
 @contextmanager
 def outer_loop_kept() -> Iterator[None]:
-    """While a hub runs, asyncio is told of its actors' loops; afterwards, again of the loop that ran before."""
-    outer = asyncio._get_running_loop()  # noqa: SLF001 - public by name, for whoever writes a loop
+    """Restores asyncio's running loop after a hub has set those of its actors."""
+    outer = asyncio._get_running_loop()  # noqa: SLF001 - meant for implementers of event loops
     try:
         yield
     finally:
@@ -34,7 +34,7 @@ def outer_loop_kept() -> Iterator[None]:
 
 
 class SubtaskLoop(VirtualLoop):
-    """Turned by the attempt's mailbox. Mutable. Tells `recorder` while callbacks run, which is outside of mail."""
+    """Run by the attempt's mailbox; marks events recorded in callbacks as outside of mail. Mutable."""
 
     def __init__(self, actor: Actor, recorder: MemoryRecorder) -> None:
         super().__init__(start_ms=actor.hub.now_ms)
@@ -42,38 +42,38 @@ class SubtaskLoop(VirtualLoop):
         self._recorder = recorder
 
     def wall_ns(self) -> int:
-        """A clock that somebody may set: virtual time, and what it was set forward or back by."""
+        """The wall clock: virtual time plus the offset that clock faults set."""
         hub = self._actor.hub
         return (hub.now_ms + hub.wall_offset_ms) * NS_PER_MS
 
     def sleep_until(self, instant_ms: int) -> None:
-        """Block, as a call to a database blocks the task's thread: nothing of this attempt runs meanwhile."""
+        """Block the whole attempt until then, as a blocking database call blocks the task's thread."""
         self._actor.sleep_until(instant_ms)
         self.catch_up()
 
     def catch_up(self) -> None:
-        """The actor went on in other ways than by this loop's turns: now is now."""
+        """Set the loop's time to the hub's, after the actor waited outside of the loop."""
         self._now_ms = self._actor.hub.now_ms
 
     def look_again(self) -> None:
-        """Something of the loop was changed from outside: do not wait for what was next before."""
+        """Wake the actor, because a timer was added from outside of the loop."""
         self._actor.wake()
 
     def call_soon_threadsafe(  # type: ignore[override]
         self, callback: Callable[..., Any], *args: Any, context: Context | None = None
     ) -> Handle:
-        """From outside, as from the hub: the attempt may be waiting and is woken."""
+        """Like `call_soon`, and wakes the attempt; for calls from the hub."""
         handle = self.call_soon(callback, *args, context=context)
         self._actor.wake()
         return handle
 
     def turn_until(self, instant_ms: int) -> None:
-        """Run callbacks, and let time pass, until then."""
+        """Run the loop until that instant."""
         self.call_at_ms(instant_ms, self.stop)
         self.run_forever()
 
     def wind_up(self) -> None:
-        """Cancel what tasks are left and let them hear of it; no time passes any more."""
+        """Cancel the remaining tasks, give them some turns at the present instant, and close the loop."""
         if self.had_tasks:
             for task in asyncio.all_tasks(self):
                 task.cancel()
@@ -84,12 +84,12 @@ class SubtaskLoop(VirtualLoop):
         self.close()
 
     def close(self) -> None:
-        """As the parent's, also where an actor is thrown away amid a turn."""
+        """Also closes a loop whose actor was killed inside a turn."""
         self._running = False
         super().close()
 
     def run_forever(self) -> None:
-        """As the parent's; asyncio is told which loop runs when callbacks do, for telling it is a system call."""
+        """Does not set asyncio's running loop, which is a system call; `run_ready` does, if it has changed."""
         self._turn_until_stopped()
 
     def _turn(self) -> None:
@@ -100,7 +100,7 @@ class SubtaskLoop(VirtualLoop):
             self.run_ready()
 
     def run_ready(self) -> None:
-        """As the parent's; what is written meanwhile is written outside of mail."""
+        """Run the ready callbacks; events recorded meanwhile are marked as outside of mail."""
         hub = self._actor.hub
         if hub.running is not self:
             hub.running = self
@@ -108,6 +108,6 @@ class SubtaskLoop(VirtualLoop):
         recorder = self._recorder
         recorder.thread = CALLBACK
         try:
-            VirtualLoop.run_ready(self)  # spelt out: for each turn of each attempt
+            VirtualLoop.run_ready(self)  # not `super()`: this runs at each turn of each attempt
         finally:
             recorder.thread = TASK

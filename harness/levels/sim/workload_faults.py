@@ -1,7 +1,7 @@
-"""The faults of the workload at level sim: calls that go wrong by themselves, and what a source sends that is odd.
+"""The workload faults at level sim: counts their acts and records their begin and end.
 
-Attempts and sources act them out as at every level; here they are counted and told. Invariant: a fault begins with the
-first call or element that it touched, and what it touched is counted once.
+Attempts and sources perform these faults themselves, as at every level. Invariant: a fault begins with the first call
+or element that it changed, and each changed call or element is counted once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["WorkloadFaults"]
 
 @dataclass(slots=True, kw_only=True)
 class _OfCalls:
-    """A fault of calls and where it stands. Mutable."""
+    """A fault of calls and its counts. Mutable."""
 
     fault: CallFault
     left: int
@@ -39,7 +39,7 @@ class _OfCalls:
     counts: Counter[str] = field(default_factory=Counter)
 
     def hears(self, what: str) -> None:
-        """An attempt has done it, or measured what came of it."""
+        """Count an act of the fault, or a measurement that is its evidence."""
         self.begun = True
         if what == self.fault.shows:
             self.counts[what] += 1
@@ -49,12 +49,12 @@ class _OfCalls:
         self.over = self.over or self.counts.total() >= self.fault.times
 
     def evidence(self) -> dict[str, Any]:
-        """How many calls ended so."""
+        """The number of calls for each act or measurement."""
         return dict(sorted(self.counts.items()))
 
 
 class WorkloadFaults:
-    """Those of a scenario in a simulated run. Mutable."""
+    """The workload faults of one scenario. Mutable."""
 
     def __init__(self, scenario: Scenario, run: Simulation, *, seed: int) -> None:
         self._run = run
@@ -83,11 +83,11 @@ class WorkloadFaults:
 
     @property
     def has_any(self) -> bool:
-        """Whether anything is to be told at all."""
+        """Whether the scenario has workload faults."""
         return bool(self._order)
 
     def around_calls(self, function: AsyncFunction, attempt: SimulatedAttempt) -> AsyncFunction:
-        """`function`, with the faults of this attempt's calls."""
+        """`function` with the faults of this attempt's calls around it."""
         mine = [self._planned(one) for one in self._of_calls.values() if one.fault.subtask == attempt.subtask]
         if not mine:
             return function
@@ -100,7 +100,7 @@ class WorkloadFaults:
         return PlannedCalls(fault=fault, ids=ids, left=one.left)
 
     def hears(self, name: str, what: str, facts: Mapping[str, Any]) -> None:
-        """An attempt has done it, or measured what came of it."""
+        """Count an act of the fault, or a measurement that is its evidence."""
         del facts
         one = self._of_calls.get(name)
         if one is not None:
@@ -108,7 +108,7 @@ class WorkloadFaults:
             self._tell(name)
 
     def accepted(self, subtask: int) -> None:
-        """An attempt of `subtask` has taken what the tape tells last."""
+        """Called when an attempt of `subtask` has taken the element of the last event."""
         if not self._places:
             return
         taken = self._run.tape.events[-1]
@@ -123,7 +123,7 @@ class WorkloadFaults:
             self._last_ms[subtask] = self._run.hub.now_ms
 
     def _tell(self, name: str) -> None:
-        """Its beginning and its end, as soon as each has come."""
+        """Record the begin and the end of the fault, each as soon as it is known."""
         stand = self._of_calls.get(name) or self._shaped[name]
         told, tape = self._told[name], self._run.tape
         event = partial(FaultEvent, f=name)
@@ -135,7 +135,7 @@ class WorkloadFaults:
             tape.add(event(n=tape.n, t=tape.t, phase="end", evidence=stand.evidence()))
 
     def close(self) -> None:
-        """The run is over."""
+        """Record the ends of the faults that are still active."""
         for name in self._order:
             stand = self._of_calls.get(name) or self._shaped[name]
             stand.over = True

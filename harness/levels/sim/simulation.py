@@ -142,10 +142,7 @@ class Simulation:
         """Record a `GiveUp`, unless the run broke, or only had too small a budget (events are recent)."""
         if self.hub.broken:
             return
-        at_the_end = (
-            Kill,
-            FaultEvent,
-        )  # these are recorded when the run ends: leftover attempts are killed, active faults healed
+        at_the_end = (Kill, FaultEvent)  # recorded as the run ends: attempts are killed, faults healed
         last_us = next((e.t for e in reversed(self.tape.events) if not isinstance(e, at_the_end)), 0)
         if why.startswith("the budget") and self.tape.t - last_us < _QUIET_US:
             return

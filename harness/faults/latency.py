@@ -41,7 +41,7 @@ class _Later(LinkFault, Directed):
         )
 
     def _shift(self, seen: Seen, *, delay_ms: int, jitter_ms: int) -> Evidence:
-        """Slower calls and delayed chunks; without a log, a risen median and no answer faster than the delay."""
+        """Slower calls and delayed chunks; without a log, a risen median and answers that took the delay."""
         slower = slower_calls(seen.over(self.link), by_ms=delay_ms / 2, none_below_ms=delay_ms - jitter_ms)
         held = delayed_chunks(seen, stream=self.stream)
         return {**slower, **held} if slower and held is not None else {}

@@ -52,6 +52,7 @@ INVARIANTS: dict[str, str] = {
     "V20": "A record that failed for good fails its task or goes to the dead letters; it is never swallowed.",
     "V21": "Only the task's thread acts, between its start and its close, one record's results at a time.",
     "V23": "Every fault left evidence that it took effect, and the run reached the counts that the scenario expects.",
+    "V24": "No attempt fails, is killed or restarts unless a fault, the scenario or an outside event explains it.",
 }
 """One sentence for each invariant, in the order of `floodmark check --format json`."""
 
@@ -170,11 +171,22 @@ class Anomaly:
     id: int | str | None = None
     w: int | str | None = None
     c: int | None = None
+    table: str | None = None
+    """The table whose rows show it."""
+    j: int | None = None
+    """The number of the output, where a table is judged by output."""
     explanation: Explanation | None = None
     """Set for the first anomalies of each invariant, once the judgement is explained."""
 
     def as_json(self) -> dict[str, Any]:
-        named = {"s": self.s, "id": self.id, "w": self.w, "c": self.c}
+        named = {
+            "s": self.s,
+            "id": self.id,
+            "j": self.j,
+            "w": self.w,
+            "c": self.c,
+            "table": self.table,
+        }
         return {
             "class": self.kind,
             **{name: value for name, value in named.items() if value is not None},

@@ -15,8 +15,10 @@ from msgspec import UNSET, UnsetType
 
 __all__ = [
     "Abort",
+    "Ack",
     "AttemptEvent",
     "Call",
+    "Change",
     "Close",
     "Commit",
     "Dead",
@@ -38,8 +40,10 @@ __all__ = [
     "Res",
     "Restore",
     "Retire",
+    "Row",
     "Snap",
     "Start",
+    "TableRead",
     "W",
     "Wm",
 ]
@@ -80,6 +84,7 @@ class Start(AttemptEvent, frozen=True, kw_only=True, tag="start"):
 
     from_: int | None = msgspec.field(name="from")
     pos: int
+    by: str | UnsetType = UNSET
 
 
 class Restore(AttemptEvent, frozen=True, kw_only=True, tag="restore"):
@@ -124,6 +129,11 @@ class Res(AttemptEvent, frozen=True, kw_only=True, tag="res"):
     v: list[Any] | UnsetType = UNSET
     nonce: Any | UnsetType = UNSET
     error: Any | UnsetType = UNSET
+    by: str | UnsetType = UNSET
+    retry: bool | UnsetType = UNSET
+    """Whether the strategy retries this outcome, whatever the header's `retry.on` says."""
+    ver: _AtLeast0 | UnsetType = UNSET
+    """The version of the looked-up rows that the answer was read from."""
 
 
 class Out(AttemptEvent, frozen=True, kw_only=True, tag="out"):
@@ -160,6 +170,7 @@ class Failed(AttemptEvent, frozen=True, kw_only=True, tag="failed"):
 
     error: Any
     id: Id | UnsetType = UNSET
+    by: str | UnsetType = UNSET
 
 
 class End(AttemptEvent, frozen=True, kw_only=True, tag="end"):
@@ -176,6 +187,8 @@ class Close(AttemptEvent, frozen=True, kw_only=True, tag="close"):
 
 class Kill(AttemptEvent, frozen=True, kw_only=True, tag="kill"):
     """The attempt is known to be dead: its process was reaped."""
+
+    by: str | UnsetType = UNSET
 
 
 class Done(_At, frozen=True, kw_only=True, tag="done"):
@@ -204,6 +217,14 @@ class Commit(_At, frozen=True, kw_only=True, tag="commit"):
     a: _AtLeast1 | UnsetType = UNSET
 
 
+class Ack(_At, frozen=True, kw_only=True, tag="ack"):
+    """The coordinator accepts the acknowledgement of attempt `a` for checkpoint `c`. Not an event of the attempt."""
+
+    s: _AtLeast0
+    a: _AtLeast1
+    c: int
+
+
 class Effect(_At, frozen=True, kw_only=True, tag="effect"):
     """A row of the database's audit log, read after the run."""
 
@@ -221,6 +242,10 @@ class FaultEvent(_At, frozen=True, kw_only=True, tag="fault"):
     f: str
     phase: Literal["begin", "end"]
     stalls: bool | UnsetType = UNSET
+    can: list[Literal["failed", "kill", "start", "res"]] | UnsetType = UNSET
+    """On `begin`: the kinds of events that it may cause without being named in their `by`."""
+    s: _AtLeast0 | UnsetType = UNSET
+    """On `begin`: the only subtask whose events it may cause."""
     evidence: dict[str, Any] | UnsetType = UNSET
 
 
@@ -230,8 +255,51 @@ class GiveUp(_At, frozen=True, kw_only=True, tag="giveup"):
     why: Any
 
 
+class Row(_At, frozen=True, kw_only=True, tag="row"):
+    """A row of a table of the header, read after the run."""
+
+    table: str
+    id: Id
+    j: _AtLeast0 | UnsetType = UNSET
+    v: Any | UnsetType = UNSET
+    seq: int | UnsetType = UNSET
+    token: int | UnsetType = UNSET
+    """The attempt that wrote it."""
+    c: int | UnsetType = UNSET
+    """The epoch in which it was written."""
+    error: Any | UnsetType = UNSET
+
+
+class TableRead(_At, frozen=True, kw_only=True, tag="read"):
+    """A table of the header has been read to its end; the database counts `rows` rows in it."""
+
+    table: str
+    rows: _AtLeast0
+
+
+class Change(_At, frozen=True, kw_only=True, tag="change"):
+    """Between `begin` and `end` the looked-up rows of `key` (absent: of every key) become version `ver`."""
+
+    phase: Literal["begin", "end"]
+    ver: _AtLeast1
+    key: Any | UnsetType = UNSET
+
+
 Emission = Out | Owm
 OfAttempt = (
     Start | Restore | In | Wm | Call | Res | Out | Owm | Snap | Dead | Failed | End | Ended | Close | Kill
 )
-Event = OfAttempt | Done | Abort | Retire | Commit | Effect | FaultEvent | GiveUp
+Event = (
+    OfAttempt
+    | Done
+    | Abort
+    | Retire
+    | Commit
+    | Ack
+    | Effect
+    | FaultEvent
+    | GiveUp
+    | Row
+    | TableRead
+    | Change
+)

@@ -19,6 +19,8 @@ __all__ = [
     "Expects",
     "Header",
     "OperatorHeader",
+    "Retry",
+    "Table",
     "header_json",
     "header_schema",
     "parse_header",
@@ -30,6 +32,37 @@ VERSION = 1
 Mode = Literal["ordered", "unordered"]
 Sink = Literal["rollback", "append", "atomic", "two-phase"]
 Effects = Literal["records", "outputs"]
+Policy = Literal["fail", "dead"]
+TimeoutPolicy = Literal["fail", "dead", "substitute"]
+Holding = Literal["outputs", "effects", "dead", "audit"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """The retry strategy: claims the part of V15 that judges retries."""
+
+    backoff: Literal["fixed", "exponential"]
+    initial_ms: int
+    multiplier: int | float | None = None
+    """None with `fixed`. Compared as the decimal it is written as."""
+    max_ms: int | None = None
+    """None: no limit, or `fixed`."""
+    slack_ms: int = 0
+    on: tuple[Literal["fail", "unknown", "empty"], ...] = ("fail",)
+    """The outcomes that are retried; `empty` is an `ok` whose `v` is `[]`."""
+    at_end: Literal["once", "same"] = "once"
+    profile: Literal["strict", "flink"] = "strict"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table that is read after the run."""
+
+    holds: tuple[Holding, ...]
+    keep: Literal["all", "first", "last"] = "all"
+    """What the table keeps of several writes of one (`id`, `j`)."""
+    ordered: bool = False
+    """Whether the rows' `seq` is the order of writing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +79,10 @@ class OperatorHeader:
     coalesces_watermarks: bool = False
     per_key_order: bool = False
     """Whether an unordered operator claims to keep the order of each key."""
+    retry: Retry | None = None
+    on_error: Policy | None = None
+    """Read by V24 only, as `on_timeout`."""
+    on_timeout: TimeoutPolicy | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +117,15 @@ class Header:
     bounds: Bounds = field(default_factory=Bounds)
     expects: Expects | None = None
     decisive: tuple[str, ...] | None = None
+    tables: Mapping[str, Table] | None = None
+    """The tables that are read after the run, by name."""
+    explained: Literal["alone", "together"] | None = None
+    """Claims that the history names whatever could make an attempt fail (V24)."""
+    expect_from: Literal["given", "calm", "none"] | None = None
+    by_key: bool = False
+    """Claims that a record's results depend only on its key and on the looked-up table."""
+    versions: bool = False
+    """Claims that a `change` reports every change of the looked-up table."""
     run: Any = None
 
 

@@ -2,7 +2,7 @@
 
 Answers to Jepsen's operations. Invariant: an event is a frozen value; `n` is the total order, `t` is microseconds
 of the run's monotonic clock. `UNSET` means that the field is absent, which differs from null. A constructor
-checks nothing: `event_fields` and `read.Rules` check input, or `fast_read` decodes it and checks the minimum that
+checks nothing: `event_fields` and `rules.Rules` check input, or `fast_read` decodes it and checks the minimum that
 a type states.
 """
 
@@ -290,16 +290,5 @@ OfAttempt = (
     Start | Restore | In | Wm | Call | Res | Out | Owm | Snap | Dead | Failed | End | Ended | Close | Kill
 )
 Event = (
-    OfAttempt
-    | Done
-    | Abort
-    | Retire
-    | Commit
-    | Ack
-    | Effect
-    | FaultEvent
-    | GiveUp
-    | Row
-    | TableRead
-    | Change
+    OfAttempt | Done | Abort | Retire | Commit | Ack | Effect | FaultEvent | GiveUp | Row | TableRead | Change
 )

@@ -14,6 +14,7 @@ import pytest
 import harness.checkers.tests as checker_tests
 from harness.checkers.tests.legal_histories import legal_history
 from harness.history.event_fields import (
+    ALL_CLAIMS,
     ENDED_FAULT,
     KINDS,
     SCHEMA_FILE,
@@ -32,11 +33,22 @@ VALUES: list[Any] = [
 ]  # fmt: skip
 OPERATOR = {
     "mode": "ordered", "capacity": 1, "timeout_ms": 0, "max_tries": 1, "watermark_slots": True,
-    "coalesces_watermarks": False, "per_key_order": False,
+    "coalesces_watermarks": False, "per_key_order": False, "on_error": "fail", "on_timeout": "dead",
 }  # fmt: skip
+FIXED: dict[str, Any] = {"backoff": "fixed", "initial_ms": 1, "slack_ms": 1, "on": ["fail"], "at_end": "same"}
+GROWING: dict[str, Any] = {
+    **FIXED,
+    "backoff": "exponential",
+    "multiplier": 1.5,
+    "max_ms": 1,
+    "profile": "flink",
+}
+TABLE: dict[str, Any] = {"holds": ["effects", "outputs"], "keep": "first", "ordered": False}
 HEADER: dict[str, Any] = {
     "history": 1, "operator": OPERATOR, "sink": "append", "effects": "records", "fenced": True,
     "bounds": {"watermark_hold": 1}, "expects": {"records": 1, "faults": ["x"]}, "decisive": ["V8"], "run": 1,
+    "tables": {"t": {"holds": ["outputs"]}}, "explained": "alone", "expect_from": "none", "by_key": True,
+    "versions": False,
 }  # fmt: skip
 
 
@@ -76,7 +88,7 @@ def test_schema_and_reader_agree_on_every_line_of_the_catalogue(folder: str) -> 
         header, *lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
         assert valid("header", header) == reads_header(header), path
         for line in lines:
-            assert valid("event", line) == (well_formed(line).event is not None), (path, line)
+            assert valid("event", line) == (well_formed(line, ALL_CLAIMS).event is not None), (path, line)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -100,12 +112,18 @@ def test_schema_and_reader_agree_on_every_value_of_every_field(kind: str) -> Non
 
     assert valid("event", fitting)
     for line in altered(fitting):
-        assert valid("event", line) == (well_formed(line).event is not None), line
+        assert valid("event", line) == (well_formed(line, ALL_CLAIMS).event is not None), line
 
 
 def test_schema_and_reader_agree_on_every_value_of_the_header() -> None:
     objects: dict[str, dict[str, Any]] = {name: HEADER[name] for name in ("operator", "bounds", "expects")}
     parts = [{**HEADER, name: part} for name, given in objects.items() for part in altered(given)]
+
+    for retry in (FIXED, GROWING):
+        given = [*altered(retry), {**retry, "on": ["fail", "fail"]}, {**retry, "on": ["fail", "empty"]}]
+        parts += [{**HEADER, "operator": {**OPERATOR, "retry": one}} for one in given]
+    base = {**HEADER, "effects": "outputs", "sink": "rollback"}
+    parts += [{**base, "tables": {"t": table}} for table in altered(TABLE)]
 
     assert valid("header", HEADER)
     for line in (*altered(HEADER), *parts):

@@ -80,9 +80,7 @@ class _ChangesOfKey:
         """For each version the begin of the change to it."""
         by_end = sorted(spans, key=lambda span: span.end)
         self._ends = [span.end for span in by_end]
-        self._highest = list(
-            accumulate(by_end, lambda one, other: max(one, other, key=lambda span: span.ver))
-        )
+        self._highest = list(accumulate(by_end, _higher))
 
     def in_force_until(self, n: int) -> float:
         """The latest event of any change that had begun before event `n`; what begins after it is not touched."""

@@ -101,9 +101,7 @@ class Tables:
 
     def __init__(self, trace: Trace) -> None:
         claimed = trace.header.tables or {}
-        self._rows: dict[str, list[Row]] = {name: [] for name in claimed}
-        for row in trace.rows if claimed else ():
-            self._rows[row.table].append(row)
+        self._rows = trace.rows
         self._reads = {read.table: read for read in trace.table_reads}
         self._effects = trace.effects
         self._last_act = max(_acts(trace), default=None, key=lambda event: event.n) if claimed else None
@@ -128,7 +126,7 @@ class Tables:
         return (read.unread for read in self.holding(what) if not read.whole)
 
     def _read(self, name: str, table: Table) -> ReadTable:
-        rows, read = self._rows[name], self._reads.get(name)
+        rows, read = self._rows.get(name, []), self._reads.get(name)
         unread = self._why_not_whole(name, self._effects if "audit" in table.holds else rows, read)
         return ReadTable(name=name, table=table, rows=rows, read=read, unread=unread)
 

@@ -183,3 +183,18 @@ def test_a_pass_over_nothing_is_vacuous() -> None:
     verdicts = [InvariantVerdict(invariant="V10", outcome=P)]
 
     assert overall(verdicts, decisive=None, took_anything=False) is V
+
+
+@pytest.mark.parametrize(("decisive", "expected"), [(None, V), ([], V), (["V1"], V)])
+def test_a_vacuous_v8_counts_only_if_no_expected_value_is_known(
+    decisive: list[str] | None, expected: Outcome
+) -> None:
+    verdicts = [
+        InvariantVerdict(invariant="V1", outcome=P),
+        InvariantVerdict(invariant="V8", outcome=V),
+    ]
+
+    with_values = overall(verdicts, decisive=decisive, took_anything=True)
+
+    assert with_values is P
+    assert overall(verdicts, decisive=decisive, took_anything=True, without_values=True) is expected

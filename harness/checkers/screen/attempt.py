@@ -634,8 +634,7 @@ def follow(events: Sequence[Any], clock: Clock, lives: Lives, step: Step) -> Clo
                 if (
                     wanted and entry.wanted is None and call is not None and not entry.returned
                     and event.try_ == 1 and call.try_ == 1 and (life.limit_us is None or t - call.t <= life.limit_us)
-                    and (nonce is UNSET or (nonce == call.nonce and type(nonce) is int))
-                    and (life.retry is None or not is_retried(event, life.retry))
+                    and (nonce is UNSET or (nonce == call.nonce and type(nonce) is int)) and life.retry is None
                 ):  # fmt: skip
                     life.answers += 1
                     entry.wanted = wanted

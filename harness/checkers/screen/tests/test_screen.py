@@ -303,7 +303,7 @@ def test_an_outcome_that_may_be_retried_is_left_to_the_exact_checker_t4(answers:
     assert vouched(parts, operator=RETRY) == ALL - {"V15"}
 
 
-BY = {"by": "outside"}
+BY: Any = {"by": "outside"}
 BEGIN, END = (
     event("fault", f="crash", phase="begin"),
     event("fault", f="crash", phase="end", evidence={"pid": 1}),

@@ -246,7 +246,9 @@ def _run_through(command: Sequence[str]) -> str:
 def command_line(settings: WorldSettings, program: Path, *, main: str = MAIN) -> list[str]:
     """The command that starts a main class of the program, with its archive if there is one."""
     archive = archive_of(program)
-    return _command(settings, program, (f"-XX:SharedArchiveFile={archive}",) if archive.exists() else (), main)
+    return _command(
+        settings, program, (f"-XX:SharedArchiveFile={archive}",) if archive.exists() else (), main
+    )
 
 
 def _command(settings: WorldSettings, program: Path, archive: Sequence[str], main: str = MAIN) -> list[str]:

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from harness.choices import Choices, fresh_seed
+from harness.choices import Draw, fresh_seed
 from harness.errors import WorldError
 from harness.oracle.program import SEVERAL_INPUTS
 from harness.oracle.provide import find_oracle
@@ -37,28 +37,28 @@ Steps: TypeAlias = list[list[What]]
 """What each step of a script emits."""
 
 
-def drawn_script(choices: Choices, inputs: int) -> Script:
+def drawn_script(draw: Draw, inputs: int) -> Script:
     """Watermarks that rise, stand still or fall; statuses, also repeated ones; ends, after which an input is silent."""
     script: Script = []
-    last = dict.fromkeys(range(inputs), choices.between(-3, 3))
-    for _ in range(choices.between(4, 40)):
+    last = dict.fromkeys(range(inputs), draw.between(-3, 3))
+    for _ in range(draw.between(4, 40)):
         if not last:
             break
-        one = choices.one_of(*last)
-        if choices.chance(25):
+        one = draw.one_of(*last)
+        if draw.chance(25):
             del last[one]
             script.append((one, MAX_WATERMARK))
-        elif choices.chance(400):
-            script.append((one, choices.one_of("idle", "idle", "active")))
+        elif draw.chance(400):
+            script.append((one, draw.one_of("idle", "idle", "active")))
         else:
-            last[one] += choices.between(-2, 5)
+            last[one] += draw.between(-2, 5)
             script.append((one, last[one]))
     return script
 
 
 def drawn_scripts(seed: int, count: int) -> list[tuple[int, Script]]:
-    choices = Choices(seed, "watermarks of several inputs")
-    return [(inputs, drawn_script(choices, inputs)) for inputs in [choices.between(2, 4) for _ in range(count)]]
+    draw = Draw(seed, "watermarks of several inputs")
+    return [(inputs, drawn_script(draw, inputs)) for inputs in [draw.between(2, 4) for _ in range(count)]]
 
 
 def flinks_answers(command: Sequence[str], of: str, scripts: list[tuple[int, Script]]) -> list[Steps]:
@@ -223,9 +223,7 @@ def main(count: int) -> None:
         ("valve", lambda inputs, script: valves_steps(ValveOfTheRelease, inputs, script)),
     ):
         answers = flinks_answers(command, of, scripts)
-        differing = sum(
-            steps_of(*one) != flinks for one, flinks in zip(scripts, answers, strict=True)
-        )
+        differing = sum(steps_of(*one) != flinks for one, flinks in zip(scripts, answers, strict=True))
         sys.stdout.write(f"{of}: {count} scripts of seed {seed}, {differing} differ\n")
 
 

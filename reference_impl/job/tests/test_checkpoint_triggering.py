@@ -212,4 +212,6 @@ def test_a_timeout_of_zero_is_unaligned_at_once_d4() -> None:
     configuration = CheckpointCoordinatorConfiguration(is_unaligned=True, aligned_timeout_ms=0)
 
     assert configuration.options(SnapshotType.CHECKPOINT).is_unaligned
-    assert configuration.options(SnapshotType.SAVEPOINT).needs_alignment, "a savepoint is always aligned (C29)"
+    assert configuration.options(SnapshotType.SAVEPOINT).needs_alignment, (
+        "a savepoint is always aligned (C29)"
+    )

@@ -74,7 +74,7 @@ class EventFile:
             pass
         else:
             self._thread.join(CLOSE_LIMIT_S)
-        waiting = self._lines.qsize()
+        waiting = self._lines.qsize() if self._thread.is_alive() else 0
         if self.lost or waiting:
             self._complain(f"{self.lost + waiting} log entries are missing in {self._name}")
 

@@ -152,7 +152,9 @@ async def _read_chunks(reader: asyncio.StreamReader) -> bytes:
     body = bytearray()
     while size := await _read_chunk_size(reader):
         _within_limit(len(body) + size)
-        body += (await reader.readexactly(size + 2))[:size]
+        body += await reader.readexactly(size)
+        if await reader.readexactly(2) != b"\r\n":
+            raise Refusal("a chunk is not as long as its size says", HTTPStatus.BAD_REQUEST)
     while await reader.readuntil(b"\r\n") != b"\r\n":
         pass  # trailers: bounded by the reader's limit for a line and by the time limit of the request
     return bytes(body)

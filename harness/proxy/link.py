@@ -123,6 +123,11 @@ class Link:
         self.close()
         self._listener, self.listen, self.enabled = moved, moved.address, was_enabled
 
+    def forget_port(self, *, listen: str) -> None:
+        """Stop, and listen at some other port of that address (port 0) after the next start."""
+        self.close()
+        self.listen = listen
+
     def retarget(self, upstream: str) -> None:
         """Dial another upstream for new connections; live connections end."""
         self.upstream = upstream

@@ -22,6 +22,7 @@ __all__ = [
     "LOOPBACK",
     "OUT_OF_DESCRIPTORS",
     "Listener",
+    "is_any_port",
     "is_loopback",
     "joined_address",
     "listen_address",
@@ -46,8 +47,12 @@ def listen_address(text: str, *, prefix: str = "listen tcp: ") -> str:
 
 def same_listen(asked: str, *, now: str) -> bool:
     """Whether a link that listens at `now` already satisfies the address `asked`; port 0 matches any port."""
-    host, _, port = asked.rpartition(":")
-    return asked == now or (port == "0" and host == now.rpartition(":")[0])
+    return asked == now or (is_any_port(asked) and asked.rpartition(":")[0] == now.rpartition(":")[0])
+
+
+def is_any_port(address: str) -> bool:
+    """Whether the address leaves the choice of its port to the system."""
+    return address.endswith(":0")
 
 
 def is_loopback(host: str) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from harness.proxy.asked import LinkAsked, ToxicAsked, ToxicChange, attributes_asked
 from harness.proxy.link import Link
-from harness.proxy.listener import listen_address, same_listen
+from harness.proxy.listener import is_any_port, listen_address, same_listen
 from harness.proxy.refusal import (
     Refusal,
     cannot_listen,
@@ -80,11 +80,11 @@ class Registry:
         Port 0 is always another port, as in Toxiproxy. `mysql` applies to the connections to come.
         """
         link = self.link(name)
+        enabled = link.enabled if asked.enabled is None else asked.enabled
         if asked.listen is not None:
             listen = listen_address(asked.listen, prefix="")
             if listen != link.listen:
-                _move(link, listen)
-        enabled = link.enabled if asked.enabled is None else asked.enabled
+                _move(link, listen, enabled=enabled)
         if enabled and not link.enabled:
             _start(link)
         elif link.enabled and not enabled:
@@ -200,7 +200,10 @@ def _start(link: Link) -> None:
         raise cannot_listen(link.listen, error) from None
 
 
-def _move(link: Link, listen: str) -> None:
+def _move(link: Link, listen: str, *, enabled: bool) -> None:
+    if not enabled and is_any_port(listen):
+        link.forget_port(listen=listen)
+        return
     try:
         link.move(listen=listen)
     except OSError as error:

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from harness.errors import UsageError
 
-__all__ = ["LINES_MAX", "EventFile", "RawFile", "opened"]
+__all__ = ["EventFile", "RawFile", "opened"]
 
 LINES_MAX = 100_000
 """Entries that wait for the disk; further ones are lost."""

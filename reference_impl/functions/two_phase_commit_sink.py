@@ -67,7 +67,11 @@ class Transactions(Protocol):
         self.abort(handle)
 
     def finish_processing(self, handle: Any) -> None:
-        """The input has ended: the last writes of the transaction, which the next snapshot pre-commits."""
+        """The input has ended: make the last writes of the transaction, which the next snapshot pre-commits.
+
+        By default there are none.
+        """
+        del handle
 
 
 _LOGGER = getLogger(__name__)

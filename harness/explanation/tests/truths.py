@@ -149,7 +149,7 @@ def _nothing_followed(words: Json, anomaly: Anomaly, events: list[Json], named: 
 
 def _times_called(words: Json, anomaly: Anomaly, events: list[Json], named: dict[str, Json]) -> bool:
     calls = _before(_of(events, anomaly, "call"), named[words["b"]])
-    return sum(call["id"] == anomaly.id for call in calls) == int(words["number"])
+    return len([call for call in calls if call["id"] == anomaly.id]) == int(words["number"])
 
 
 def _nothing_can(words: Json, anomaly: Anomaly, events: list[Json], named: dict[str, Json]) -> bool:

@@ -1,8 +1,8 @@
 """Two judges that share no code find the same: the checkers, and the page read literally and slowly.
 
 On wild histories, on legal ones, and on legal ones with one or several blind mutations: for each invariant the same
-outcome and the same anomalies (class, subtask, id or watermark, checkpoint), each as often, with the event that shows
-it among its witnesses; and one verdict.
+outcome and the same anomalies (class, subtask, id or watermark, checkpoint, table, `j`), each as often, with the event
+that shows it among its witnesses; and one verdict.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def disagreements(lines: list[Json]) -> list[str] | None:
 
 
 def _agree(judged: InvariantVerdict, naive: Opinion) -> bool:
-    named = [(a.kind, a.s, a.w if a.id is None else a.id, a.c) for a in judged.anomalies]
+    named = [(a.kind, a.s, a.w if a.id is None else a.id, a.c, a.table, a.j) for a in judged.anomalies]
     told, number = Counter(named), len(named) + judged.omitted
     shown = {(*name, n) for name, a in zip(named, judged.anomalies, strict=True) for n in a.events}
     return (

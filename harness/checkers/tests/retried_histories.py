@@ -134,3 +134,42 @@ class _Retrying:
                 self.ended = True
             case _:
                 self.ms += self.pick([1, 3, 20])
+
+
+def legal_retries(seed: int) -> list[Json]:
+    """One attempt whose records fail now and then, and are called again as the strategy says."""
+    choices = Choices(seed, "legal retries")
+
+    def pick(among: list[Any]) -> Any:
+        return among[choices.index(len(among))]
+
+    initial, factor, most = pick([0, 1, 4]), pick([1, 1.5, 2, 2.25]), pick([5, 40])
+    slack = pick([0, 2])
+    retry = {"backoff": "exponential", "initial_ms": initial, "multiplier": factor, "max_ms": most}
+    retry |= {"slack_ms": slack, "on": ["fail", "unknown", "empty"]}
+    max_tries = pick([2, 3, 5])
+    told, ms, count = [start(ms=0)], 0, choices.between(1, 4)
+    told += [took(pos, pos, ms=0, expect=[]) for pos in range(count)]
+    early_end = choices.index(2) == 0
+    for record in range(count):
+        tries = choices.between(1, max_tries)
+        for k in range(1, tries + 1):
+            of = {"s": 0, "a": 1, "id": record, "try": k}
+            told.append({"k": "call", **of, "ms": ms})
+            ms += pick([0, 1, 3])
+            outcome = pick([{"r": "fail"}, {"r": "unknown"}, {"r": "ok", "v": []}])
+            if k == tries:
+                given_up = outcome if tries == max_tries and outcome["r"] != "fail" else {"retry": False}
+                told.append({"k": "res", **of, **{"r": "ok", "v": []}, **given_up, "final": True, "ms": ms})
+                break
+            told.append({"k": "res", **of, **outcome, "final": False, "ms": ms})
+            if early_end and record == count - 1:
+                told.append({"k": "end", "s": 0, "a": 1, "ms": ms})
+                early_end = False
+                ms += choices.between(0, slack)
+                continue
+            wait = initial if k == 1 else min(int(initial * factor ** (k - 1)), most)
+            ms += wait + choices.between(0, slack)
+    ends = [] if any(e["k"] == "end" for e in told) else [{"k": "end", "s": 0, "a": 1, "ms": ms}]
+    told += [*ends, {"k": "ended", "s": 0, "a": 1, "ms": ms}]
+    return history(told, operator={"max_tries": max_tries, "retry": retry})

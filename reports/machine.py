@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, assert_never
 
 from harness.history.values import visible
-from harness.runs.outcome import RunOutcome
+from harness.runs.outcome import CountedRun, RunOutcome
 from reports.conviction import as_text, conviction_of
 from reports.markdown import markdown_text
 from reports.reading import Tone, headline_of
@@ -25,26 +25,32 @@ ANNOTATIONS_MAX = 10
 """GitHub drops further annotations of one kind and step."""
 
 
-def render(outcomes: Sequence[RunOutcome], form: MachineFormat, *, title: str = "Floodmark") -> str:
-    """The runs in one of the formats, with a final newline."""
+def render(
+    outcomes: Sequence[RunOutcome],
+    form: MachineFormat,
+    *,
+    title: str = "Floodmark",
+    counted: Sequence[CountedRun] = (),
+) -> str:
+    """The runs in one of the formats, with a final newline; `counted`: all runs, if `outcomes` are some of them."""
     sections = sections_of(outcomes)
     match form:
         case "json":
-            return document_text(document_of(sections, title=title))
+            return document_text(document_of(sections, title=title, counted=counted))
         case "markdown":
-            return markdown_text(sections, title=title)
+            return markdown_text(sections, title=title, counted=counted)
         case "github":
-            return _github(sections)
+            return _github(sections, counted)
         case _:
             assert_never(form)
 
 
-def _github(sections: Sequence[RunSection]) -> str:
+def _github(sections: Sequence[RunSection], counted: Sequence[CountedRun]) -> str:
     wrong = [section for section in sections if section.reading.tone is Tone.BAD]
     undecided = [section for section in sections if section.reading.tone is Tone.OPEN]
     found = [line for section in wrong + undecided for line in _annotations(section)]
     kept = found[:ANNOTATIONS_MAX]
-    headline = headline_of([section.outcome for section in sections])
+    headline = headline_of([section.outcome for section in sections], counted)
     more = f" {len(found) - len(kept)} more are in the report." if len(found) > len(kept) else ""
     return "\n".join([*kept, f"::notice title=Floodmark::{_data(headline.sentence + more)}"]) + "\n"
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from harness.explanation.text import closing_lines
 from harness.history.values import brief, visible, without_credentials
-from harness.runs.outcome import FaultRecord, RunOutcome
+from harness.runs.outcome import CountedRun, FaultRecord, RunOutcome
 from harness.verdict import InvariantVerdict
 from reports.conviction import as_text, by_its_lineage, conviction_of
 from reports.reading import Tone, counts_towards, headline_of
@@ -31,13 +31,14 @@ _SIGNS = {Tone.GOOD: "✅", Tone.BAD: "❌", Tone.OPEN: "❔"}
 _WORST_FIRST = (Tone.BAD, Tone.OPEN, Tone.GOOD)
 
 
-def markdown_text(sections: Sequence[RunSection], *, title: str) -> str:
+def markdown_text(sections: Sequence[RunSection], *, title: str, counted: Sequence[CountedRun] = ()) -> str:
     """The summary; if it is too long, fewer runs are shown, and the text says how many are missing."""
     for told in _RUNS_TOLD:
-        text = "\n".join(_lines(sections, title=title, told=told)) + "\n"
+        text = "\n".join(_lines(sections, title=title, told=told, counted=counted)) + "\n"
         if len(text) <= MARKDOWN_CHARS_MAX:
             return text
-    short = "\n".join(_lines(sections[:_ROWS], title=title, told=0, all_runs=sections)) + "\n"
+    few = _lines(sections[:_ROWS], title=title, told=0, all_runs=sections, counted=counted)
+    short = "\n".join(few) + "\n"
     return short[:MARKDOWN_CHARS_MAX]
 
 
@@ -47,13 +48,17 @@ def _lines(
     title: str,
     told: int,
     all_runs: Sequence[RunSection] | None = None,
+    counted: Sequence[CountedRun] = (),
 ) -> Iterator[str]:
     everything = sections if all_runs is None else all_runs
-    headline = headline_of([section.outcome for section in everything])
+    headline = headline_of([section.outcome for section in everything], counted)
     yield f"## {_SIGNS[headline.tone]} {_plain(title)}: {headline.word}"
     yield ""
     yield _plain(headline.sentence)
     yield ""
+    if counted:
+        yield f"{len(everything)} of the {len(counted)} runs are shown here; the page and `run.json` list all."
+        yield ""
     yield from _table(sections)
     if len(everything) > len(sections):
         yield f"\n{len(everything) - len(sections)} more runs are in the report."

@@ -17,6 +17,7 @@ from markupsafe import Markup
 
 from harness.explanation.text import reasons_of
 from harness.history.values import brief, visible, without_credentials
+from harness.runs.outcome import CountedRun
 from reports.chart_latency import LatencyChart, latency_of
 from reports.chart_scale import points
 from reports.chart_timeline import Timeline, timeline_of
@@ -30,6 +31,7 @@ from reports.reading import (
     describe_invariant,
     headline_of,
     title_of,
+    tone_of,
 )
 from reports.run_section import NOT_CLAIMED, RunSection
 
@@ -77,11 +79,14 @@ class _Drawn:
     stories: int
 
 
-def page_text(sections: Sequence[RunSection], *, title: str) -> str:
-    """The page with the most detail that fits `PAGE_BYTES_MAX`, else with the least."""
+def page_text(sections: Sequence[RunSection], *, title: str, counted: Sequence[CountedRun] = ()) -> str:
+    """The page with the most detail that fits `PAGE_BYTES_MAX`, else with the least.
+
+    `counted`: every run of a campaign of which `sections` are only those shown in full.
+    """
     text = ""
     for detail in _DETAILS:
-        text = _page(sections, title=title, detail=detail)
+        text = _page(sections, title=title, detail=detail, counted=counted)
         if len(text.encode("utf-8", "replace")) <= PAGE_BYTES_MAX:
             break
     return text
@@ -130,7 +135,55 @@ def _seconds(at_us: int | None, origin_us: int = 0) -> str:
     return "never" if at_us is None else f"{(at_us - origin_us) / 1e6:.3f} s"
 
 
-def _page(sections: Sequence[RunSection], *, title: str, detail: _Detail) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _CountedGroup:
+    """All runs of one scenario, with one planted defect or none, that have one verdict."""
+
+    scenario: str
+    mutant: str | None
+    level: str
+    verdict: str
+    tone: Tone
+    runs: int
+    events: int
+    seeds: str
+    """The seeds in ranges: `1-40, 44`."""
+
+
+def _groups(counted: Sequence[CountedRun]) -> list[_CountedGroup]:
+    groups: dict[tuple[str, str | None, str, str, Tone], list[CountedRun]] = {}
+    for run in counted:
+        key = (run.scenario, run.mutant, run.level, run.outcome.value, tone_of(run))
+        groups.setdefault(key, []).append(run)
+    return [
+        _CountedGroup(
+            scenario=scenario,
+            mutant=mutant,
+            level=level,
+            verdict=verdict,
+            tone=tone,
+            runs=len(runs),
+            events=sum(run.events for run in runs),
+            seeds=ranges(sorted(run.seed for run in runs)),
+        )
+        for (scenario, mutant, level, verdict, tone), runs in groups.items()
+    ]
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Sorted numbers as ranges: `1-40, 44`."""
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and number <= parts[-1][-1] + 1:
+            parts[-1][-1] = number
+        else:
+            parts.append([number, number])
+    return ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in parts)
+
+
+def _page(
+    sections: Sequence[RunSection], *, title: str, detail: _Detail, counted: Sequence[CountedRun]
+) -> str:
     outcomes = [section.outcome for section in sections]
     runs = [_drawn(section, index, len(sections), detail) for index, section in enumerate(sections, start=1)]
     return (
@@ -138,7 +191,9 @@ def _page(sections: Sequence[RunSection], *, title: str, detail: _Detail) -> str
         .get_template("index.html.j2")
         .render(
             title=title,
-            headline=headline_of(outcomes),
+            headline=headline_of(outcomes, counted),
+            groups=_groups(counted),
+            all_runs=len(counted),
             counts=counts_of(outcomes),
             tones=list(Tone),
             runs=runs,

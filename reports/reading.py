@@ -8,11 +8,12 @@ by its number.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from harness.runs.outcome import RunOutcome
+from harness.runs.outcome import CountedRun, RunOutcome
 from harness.verdict import INVARIANTS, InvariantVerdict, Outcome
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "headline_of",
     "read_run",
     "title_of",
+    "tone_of",
 ]
 
 TITLES: dict[str, str] = {
@@ -51,6 +53,7 @@ TITLES: dict[str, str] = {
     "V20": "errors are visible",
     "V21": "one thread",
     "V23": "evidence",
+    "V24": "explained failures",
 }
 """Short names for tables and headings."""
 
@@ -196,12 +199,23 @@ def counts_of(outcomes: Sequence[RunOutcome]) -> dict[Tone, int]:
     return {tone: tones.count(tone) for tone in Tone}
 
 
-def headline_of(outcomes: Sequence[RunOutcome]) -> Reading:
-    """The headline of several runs: the worst tone of all; without any run, open."""
-    if len(outcomes) == 1:
+def tone_of(run: CountedRun) -> Tone:
+    """The tone of a run that was only counted."""
+    if run.as_expected:
+        return Tone.GOOD
+    survived = run.mutant is not None and run.outcome is Outcome.PASS
+    return Tone.BAD if survived or run.outcome is Outcome.FAIL else Tone.OPEN
+
+
+def headline_of(outcomes: Sequence[RunOutcome], counted: Sequence[CountedRun] = ()) -> Reading:
+    """The headline of several runs: the worst tone of all; without any run, open.
+
+    `counted`: all runs, if `outcomes` are only some of them.
+    """
+    if len(outcomes) == 1 and not counted:
         return read_run(outcomes[0])
-    counts = counts_of(outcomes)
-    sentence = f"{len(outcomes)} runs: {counts[Tone.GOOD]} as expected, {counts[Tone.BAD]} not, "
+    counts = Counter(map(tone_of, counted)) if counted else counts_of(outcomes)
+    sentence = f"{len(counted or outcomes)} runs: {counts[Tone.GOOD]} as expected, {counts[Tone.BAD]} not, "
     sentence += f"{counts[Tone.OPEN]} undecided."
     if counts[Tone.BAD]:
         return Reading(tone=Tone.BAD, word="not as expected", sentence=sentence)

@@ -135,6 +135,18 @@ class RunDocument(Part, frozen=True, kw_only=True):
     """Named from what the run left."""
 
 
+class CountedRun(Part, frozen=True, kw_only=True):
+    """One run of a campaign of which `runs` are only those shown in full; its seed repeats it."""
+
+    scenario: str
+    mutant: str | None
+    level: str
+    seed: int
+    verdict: Literal["pass", "fail", "unknown", "vacuous", "not-claimed"]
+    as_expected: bool
+    events: int
+
+
 class Document(Part, frozen=True, kw_only=True):
     """The whole file."""
 
@@ -143,17 +155,34 @@ class Document(Part, frozen=True, kw_only=True):
     reading: str
     sentence: str
     runs: list[RunDocument]
+    counted: list[CountedRun] = []
+    """Every run, if `runs` are only some of them; else empty."""
 
 
-def document_of(sections: Sequence[RunSection], *, title: str) -> Document:
+def document_of(
+    sections: Sequence[RunSection], *, title: str, counted: Sequence[outcome_values.CountedRun] = ()
+) -> Document:
     """The document of all runs of a report."""
-    headline = headline_of([section.outcome for section in sections])
+    headline = headline_of([section.outcome for section in sections], counted)
     return Document(
         schema_version=1,
         title=title,
         reading=headline.word,
         sentence=headline.sentence,
         runs=[_run(section) for section in sections],
+        counted=[_counted(run) for run in counted],
+    )
+
+
+def _counted(run: outcome_values.CountedRun) -> CountedRun:
+    return CountedRun(
+        scenario=run.scenario,
+        mutant=run.mutant,
+        level=run.level,
+        seed=run.seed,
+        verdict=run.outcome.value,
+        as_expected=run.as_expected,
+        events=run.events,
     )
 
 

@@ -17,7 +17,7 @@ from typing import IO
 
 from harness.errors import WorldError
 from harness.history.values import without_secrets
-from harness.runs.outcome import RunOutcome
+from harness.runs.outcome import CountedRun, RunOutcome
 from reports.junit import junit_text
 from reports.markdown import markdown_text
 from reports.page import page_text
@@ -33,9 +33,16 @@ _READABLE = 0o644
 
 
 def write_report(
-    outcomes: Sequence[RunOutcome], folder: Path, *, title: str, secrets: Sequence[str] = ()
+    outcomes: Sequence[RunOutcome],
+    folder: Path,
+    *,
+    title: str,
+    secrets: Sequence[str] = (),
+    counted: Sequence[CountedRun] = (),
 ) -> Path:
     """Write the report of `outcomes` into `folder`; returns the path of the page.
+
+    `counted`: every run of a campaign of which `outcomes` are only those shown in full.
 
     The folder holds `index.html`, `junit.xml`, `run.json`, `summary.md` and the histories. `secrets` are replaced
     in all texts. Raises WorldError if the folder cannot be written.
@@ -44,10 +51,10 @@ def write_report(
         folder.mkdir(parents=True, exist_ok=True)
         sections = _sections(outcomes, folder)
         texts = {
-            "run.json": document_text(document_of(sections, title=title)),
+            "run.json": document_text(document_of(sections, title=title, counted=counted)),
             "junit.xml": junit_text(sections, title=title),
-            "summary.md": markdown_text(sections, title=title),
-            "index.html": page_text(sections, title=title),
+            "summary.md": markdown_text(sections, title=title, counted=counted),
+            "index.html": page_text(sections, title=title, counted=counted),
         }
         for name, text in texts.items():
             with _whole_file(folder / name) as file:

@@ -41,7 +41,10 @@ __all__ = ["Plain", "Redrawn", "go", "observing", "stop_on_interrupt"]
 
 @contextmanager
 def stop_on_interrupt() -> Iterator[Stop]:
-    """A `Stop` that the first SIGINT or SIGTERM sets; the second signal ends this process at once."""
+    """A `Stop` that the first SIGINT or SIGTERM sets; the second signal ends this process at once.
+
+    While a world or a level is set up, the first signal raises KeyboardInterrupt, so that nothing more is awaited.
+    """
     stop = Stop()
 
     def on_signal(number: int, frame: FrameType | None) -> None:
@@ -49,8 +52,10 @@ def stop_on_interrupt() -> Iterator[Stop]:
         if stop.is_set():
             click.echo("floodmark: killed; `floodmark clean` removes what the runs left behind", err=True)
             os._exit(Exit.INTERRUPTED)
-        click.echo("floodmark: stopping; the finished runs are reported (interrupt again to kill)", err=True)
         stop.set()
+        if stop.is_setting_up:
+            raise KeyboardInterrupt
+        click.echo("floodmark: stopping; the finished runs are reported (interrupt again to kill)", err=True)
 
     kept = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -69,6 +74,15 @@ class Plain(Observer):
     def phase(self, name: str, text: str) -> None:
         self._console.print(Text.assemble((f"{name:<7}", "bold"), text), soft_wrap=True)
 
+    def counted(self, *, done: int, asked: int, unexpected: int | None = None) -> None:
+        if done % _TELL_EVERY == 0:
+            self.phase("run", counted_text(done, asked, unexpected))
+
+
+def counted_text(done: int, asked: int, unexpected: int | None) -> str:
+    """`200 of 1000, 0 not as expected`."""
+    return f"{done} of {asked}" + ("" if unexpected is None else f", {unexpected} not as expected")
+
 
 class Redrawn(Plain):
     """Prints one line for each phase, and below them a line that is redrawn."""
@@ -84,6 +98,9 @@ class Redrawn(Plain):
         for fault, bites in faults.items():
             line.append(f"[{fault} {'bites' if bites else 'acts'}] ", style="red" if bites else "yellow")
         self._live.update(line)
+
+    def counted(self, *, done: int, asked: int, unexpected: int | None = None) -> None:
+        self._live.update(Text(f"{counted_text(done, asked, unexpected)}  ({100 * done // asked} %)"))
 
 
 @contextmanager
@@ -101,6 +118,8 @@ def observing(*, quiet: bool, verbose: bool, no_color: bool) -> Iterator[Observe
         yield Redrawn(console, live)
 
 
+_TELL_EVERY = 200
+"""Runs between two lines of progress, where none is redrawn."""
 _COLUMNS = (Outcome.PASS, Outcome.FAIL, Outcome.UNKNOWN, Outcome.VACUOUS)
 
 
@@ -141,7 +160,9 @@ def go(
             raise KeyboardInterrupt
         message = "nothing ran: the --budget was used up before the first run"
         raise NothingRan(message, fix="give a larger --budget")
-    page = write_report(finished.outcomes, folder, title=title, secrets=finished.secrets)
+    page = write_report(
+        finished.outcomes, folder, title=title, secrets=finished.secrets, counted=finished.counted
+    )
     if form == "pretty":
         console = terminal(sys.stdout, color=False if no_color else None)
         print_outcomes(finished.outcomes, console=console)
@@ -156,7 +177,7 @@ def go(
 
 def _document(finished: Finished, form: Any, *, title: str, counts: bool) -> str:
     """The report for `--format` other than pretty; for repeatable levels with the counts of all runs."""
-    text = render(finished.outcomes, form, title=title)
+    text = render(finished.outcomes, form, title=title, counted=finished.counted)
     if form == "json":
         if not counts:
             return text

@@ -57,6 +57,7 @@ def mutants(level: Level, *, names: tuple[str, ...], runs: int, page: Path | Non
 
 
 def _at_sim(names: tuple[str, ...], *, runs: int, page: Path | None, asked: dict[str, Any]) -> int:
+    from harness.cli.campaigning import observing
     from harness.kill_matrix.matrix import OURS, Charge, fill, find_suspect
     from harness.kill_matrix.table import page_text
 
@@ -70,11 +71,14 @@ def _at_sim(names: tuple[str, ...], *, runs: int, page: Path | None, asked: dict
     )
     _refuse_part(page, names)
 
-    def say(sentence: str) -> None:
-        if asked["verbose"]:
-            click.echo(sentence, err=True)
+    with observing(quiet=asked["quiet"], verbose=asked["verbose"], no_color=asked["no_color"]) as observer:
 
-    matrix = fill(charge, jobs=asked["jobs"], budget_s=asked["budget"] or _BUDGET_S, say=say)
+        def tell(done: int, trials: int) -> None:
+            observer.counted(done=done, asked=trials)
+            if asked["verbose"]:
+                observer.phase("trial", f"{done} of {trials}")
+
+        matrix = fill(charge, jobs=asked["jobs"], budget_s=asked["budget"] or _BUDGET_S, tell=tell)
     if page is not None:
         page.write_text(page_text(matrix), encoding="utf-8")
     click.echo(_shown(matrix, asked["form"]))
@@ -106,16 +110,13 @@ def _at_level(level: Level, names: tuple[str, ...], *, asked: dict[str, Any]) ->
     from harness.choices import fresh_seed
     from harness.cli.campaigning import go
     from harness.defects import IN_RUNS
-    from harness.errors import Exit
 
     seed = fresh_seed() if asked["seed"] is None else asked["seed"]
     chosen = names or tuple(name for name, defect in IN_RUNS.items() if defect.scenario_at(level))
     orders = [_order(name, level, seed, asked["world"]) for name in chosen]
     options = ("world", "jobs", "report", "keep", "budget", "offline", "form", "quiet", "verbose", "no_color")
     finished = go(orders, title=f"mutants at level {level}", **{name: asked[name] for name in options})
-    if len(finished.outcomes) == finished.asked and all(o.as_expected for o in finished.outcomes):
-        return Exit.HOLD
-    return Exit.VIOLATION if finished.error is None and not finished.interrupted else finished.exit_code
+    return finished.exit_code
 
 
 def _order(name: str, level: Level, seed: int, world: str) -> Order:

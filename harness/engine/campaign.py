@@ -17,14 +17,12 @@ from harness.engine.stage import RunStage, StagePlan, open_stage
 from harness.engine.tally import Counted, Tally, count, tallies, worth_keeping
 from harness.errors import CannotHere, Exit, WorldError
 from harness.runs.order import Order
-from harness.runs.outcome import RunOutcome
-from harness.verdict import worst
+from harness.runs.outcome import CountedRun, RunOutcome
 
 __all__ = ["KEPT_MAX", "Finished", "carry_out"]
 
 KEPT_MAX: Final = 12
 """The largest number of runs in the report, if runs are repeatable."""
-_TELL_EVERY = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +41,8 @@ class Finished:
     """Why some could not run in this world, one sentence for each reason."""
     error: WorldError | None = None
     """The failure of the environment after which no more runs were made."""
+    counted: tuple[CountedRun, ...] = ()
+    """Every run, if the report shows only some of them in full; else empty."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
     """Passwords to be removed from reports."""
 
@@ -58,10 +58,14 @@ class Finished:
 
     @property
     def exit_code(self) -> Exit:
-        """In the order of precedence: violation, interruption, unknown or vacuous, environment."""
-        code = worst(outcome for tally in self.tallies for outcome in tally.counts).exit_code
-        if code is Exit.VIOLATION:
-            return code
+        """In the order of precedence: violation, interruption, unknown or vacuous, environment.
+
+        A planted defect that was convicted by an invariant meant for it holds; one that was not is a violation.
+        """
+        codes = {code for tally in self.tallies for code in tally.exit_codes} or {Exit.UNDECIDED}
+        if Exit.VIOLATION in codes:
+            return Exit.VIOLATION
+        code = Exit.UNDECIDED if Exit.UNDECIDED in codes else Exit.HOLD
         if self.interrupted:
             return Exit.INTERRUPTED
         if self.error is not None and code is Exit.HOLD:
@@ -97,6 +101,7 @@ def carry_out(
         took_s=(monotonic_us() - began_us) / 1e6,
         left_out=tuple(dict.fromkeys(campaign.left_out[number].what for number in sorted(campaign.left_out))),
         error=campaign.error,
+        counted=tuple(campaign.counted_runs()),
         secrets=stage.secrets,
     )
 
@@ -131,7 +136,8 @@ class _Campaign:
             from harness.engine.worlds import shared_needs  # noqa: PLC0415 - pulls in a database's client
 
             # Open a world first, so that the user sees which one is used.
-            stage.worlds().open_one(shared_needs(self._orders))
+            with self._stop.setting_up():
+                stage.worlds().open_one(shared_needs(self._orders))
         self._observer.phase("plan", self._in_words())
         numbers: Sequence[int] = range(len(self._orders))
         if self._level.repeatable and len(self._orders) > KEPT_MAX:
@@ -152,6 +158,20 @@ class _Campaign:
             return self._counted
         return [Counted.of(number, self.outcomes[number]) for number in sorted(self.outcomes)]
 
+    def counted_runs(self) -> Iterator[CountedRun]:
+        """All runs, if they were counted because they are many."""
+        for run in self._counted or ():
+            order = self._orders[run.order]
+            yield CountedRun(
+                scenario=order.scenario.scenario,
+                mutant=order.mutant,
+                level=order.level,
+                seed=order.seed,
+                outcome=run.outcome,
+                as_expected=run.as_expected,
+                events=run.events,
+            )
+
     def _goes_on(self) -> bool:
         return not self._stop.is_set() and (self._budget is None or not self._budget.passed)
 
@@ -169,9 +189,7 @@ class _Campaign:
         runs = count(self._orders, self._level, jobs=self._plan.lanes, goes_on=self._goes_on)
         for done, run in enumerate(runs, start=1):
             unexpected += not run.as_expected
-            if done % _TELL_EVERY == 0:
-                text = f"{done} of {len(self._orders)}, {unexpected} not as expected"
-                self._observer.phase("run", text)
+            self._observer.counted(done=done, asked=len(self._orders), unexpected=unexpected)
             yield run
 
     def _run_all(self, stage: RunStage, numbers: Sequence[int]) -> None:

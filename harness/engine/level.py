@@ -8,8 +8,8 @@ observer does not influence a run; a stop ends a campaign early, but a finished 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -44,7 +44,26 @@ __all__ = [
 
 
 class Stop(threading.Event):
-    """Set from outside (Ctrl-C) to end a run early; faults are still healed and results reported."""
+    """Set from outside (Ctrl-C) to end a run early; faults are still healed and results reported.
+
+    While something is set up (`setting_up`), there is nothing to report: the signal raises KeyboardInterrupt there.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_setting_up = False
+
+    @contextmanager
+    def setting_up(self) -> Iterator[None]:
+        """Whether a signal ends the set-up at once; only in the main thread, which gets signals."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        self.is_setting_up = True
+        try:
+            yield
+        finally:
+            self.is_setting_up = False
 
 
 class Observer:
@@ -57,6 +76,9 @@ class Observer:
         self, *, in_flight: int, lag: int, epoch: int, faults: Mapping[str, bool], elapsed_s: float
     ) -> None:
         """The present state, a few times a second; `faults`: the active faults, and whether each has evidence."""
+
+    def counted(self, *, done: int, asked: int, unexpected: int | None = None) -> None:
+        """Of many repeatable runs or trials so many are done; `unexpected`: how many were not as expected, if known."""
 
 
 ATTEMPTS_MAX = 4

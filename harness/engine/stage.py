@@ -132,7 +132,8 @@ class RunStage:
             if self._worlds is not None:
                 ledger = self._worlds.ledger
                 opening = replace(opening, folder=ledger.folder / name, note_process=ledger.note_process)
-            self._plays[name] = self._stack.enter_context(self._plan.levels(name).open(opening))
+            with self._stop.setting_up():
+                self._plays[name] = self._stack.enter_context(self._plan.levels(name).open(opening))
         return self._plays[name]
 
     @contextmanager
@@ -145,11 +146,15 @@ class RunStage:
             raise
         except OSError as error:
             self._rescue(scratch, home)
-            if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+            full = error.errno in {errno.ENOSPC, errno.EDQUOT}
+            if not full and scratch != home:  # a run with a world has other reasons for such an error
                 raise
-            message = f"the disk is full: run {home.name} cannot write to {scratch}"
-            fix = "free some space there, or set FLOODMARK_CACHE to another disk"
-            raise WorldError(message, fix=fix) from error
+            why = "the disk is full" if full else error.strerror or str(error)
+            message = f"{why}: run {home.name} cannot write to {scratch}"
+            other = "choose another folder with --report"
+            if scratch != home:
+                other = "set FLOODMARK_CACHE to another disk"
+            raise WorldError(message, fix=f"free some space there, or {other}") from error
 
     def _rescue(self, scratch: Path, home: Path) -> None:
         if self._plan.keep != "never" and scratch != home and scratch.is_dir():

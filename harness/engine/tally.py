@@ -19,6 +19,7 @@ from typing import Final
 
 from harness.engine.level import Level, Opening, Play, RunSite, refuse
 from harness.engine.perform import convicts_of, judged
+from harness.errors import Exit
 from harness.runs.order import Order
 from harness.runs.outcome import RunOutcome, seen_as_expected
 from harness.verdict import Outcome
@@ -39,6 +40,12 @@ class Counted:
     outcome: Outcome
     as_expected: bool
     events: int
+
+    def exit_code(self, *, planted: bool) -> Exit:
+        """Its exit code; a planted defect that was not convicted (`planted`) is a violation."""
+        if self.as_expected:
+            return Exit.HOLD
+        return Exit.VIOLATION if planted and self.outcome is Outcome.PASS else self.outcome.exit_code
 
     @classmethod
     def of(cls, number: int, outcome: RunOutcome) -> Counted:
@@ -62,6 +69,8 @@ class Tally:
     unexpected: int
     first: Order | None
     """The first order with an unexpected result."""
+    exit_codes: frozenset[Exit]
+    """The exit codes of its runs."""
 
     @property
     def runs(self) -> int:
@@ -169,6 +178,7 @@ def _tally(scenario: str, mutant: str | None, orders: Sequence[Order], counted: 
         events=sum(run.events for run in mine),
         unexpected=len(unexpected),
         first=orders[unexpected[0].order] if unexpected else None,
+        exit_codes=frozenset(run.exit_code(planted=mutant is not None) for run in mine),
     )
 
 

@@ -23,11 +23,13 @@ import msgspec
 
 from harness.checkers.judge import judge
 from harness.clock import monotonic_us
+from harness.engine.level import ATTEMPTS_MAX
 from harness.errors import Exit
 from harness.explore.coverage import COVERAGE, coverage
 from harness.explore.drawing import draw_scenario
-from harness.history.event import Failed
-from harness.history.read import FormatBreach, open_text
+from harness.history.event import Failed, FaultEvent
+from harness.history.read import open_text
+from harness.history.rules import FormatBreach
 from harness.history.text import header_line, line_of
 from harness.levels.sim.run import Simulated, simulate_scenario
 from harness.runs.order import Order
@@ -35,7 +37,7 @@ from harness.scenario.model import Scenario
 from harness.sut.variant import HONEST, Variant
 from harness.verdict import Judgement, Outcome
 
-__all__ = ["breaches_of", "digest", "judged", "lines", "main", "order_of", "sweep", "swept"]
+__all__ = ["Swath", "breaches_of", "digest", "judged", "lines", "main", "order_of", "sweep", "swept"]
 
 _CHUNK: Final = 200
 """Seeds that a process runs per task."""
@@ -46,6 +48,12 @@ _READ_BACK_EVERY: Final = 10
 _EXPECTED: Final = ("StreamElementFailed", "Fenced", "SinkLost", "StoreLost")
 """Errors with which an attempt may fail: of a call, by a successor, of the database, of the store."""
 _WORST_FIRST: Final = (Outcome.FAIL, Outcome.UNKNOWN, Outcome.VACUOUS)
+_REDRAWS_MAX: Final = 5
+"""How often a vacuous run is replaced by another one, before it counts."""
+_RESTARTS_USED_UP: Final = f"has failed {ATTEMPTS_MAX} times"
+"""In the error of a run whose faults asked for more restarts than a subtask has."""
+_REDRAW_STEP: Final = 1_000_000_000
+"""From the seed of a vacuous run to that of its replacement."""
 _SHOWN_MAX: Final = 50
 """Most verdicts other than a pass that are printed."""
 _AGAIN: Final = "python -m harness.explore.sweep"
@@ -72,6 +80,10 @@ class Swath:
     outcomes: Counter[str] = field(default_factory=Counter)
     happened: Counter[str] = field(default_factory=Counter)
     convictions: list[Conviction] = field(default_factory=list)
+    drawn_again: int = 0
+    """Runs that showed nothing and were replaced by another draw."""
+    idle: Counter[str] = field(default_factory=Counter)
+    """Why: how many faults of each kind never began, or had no effect; how many runs used up their restarts."""
     read_back: int = 0
     malformed: dict[int, str] = field(default_factory=dict)
     """Seeds whose history breaks the format, with the first breach; a defect of the simulation."""
@@ -85,6 +97,8 @@ class Swath:
         self.outcomes.update(other.outcomes)
         self.happened.update(other.happened)
         self.convictions.extend(other.convictions)
+        self.drawn_again += other.drawn_again
+        self.idle.update(other.idle)
         self.read_back += other.read_back
         self.surprises.extend(other.surprises)
         self.malformed |= other.malformed
@@ -93,6 +107,13 @@ class Swath:
     def failed(self) -> int:
         """The number of runs that violate an invariant."""
         return self.outcomes[Outcome.FAIL.name]
+
+    @property
+    def exit_code(self) -> Exit:
+        """As that of `floodmark run`."""
+        if self.failed or self.malformed or self.surprises:
+            return Exit.VIOLATION
+        return Exit.HOLD if self.outcomes[Outcome.PASS.name] == self.runs else Exit.UNDECIDED
 
 
 def order_of(seed: int, scenario: Scenario | None = None) -> Order:
@@ -115,16 +136,40 @@ def judged(ran: Simulated, *, variant: Variant = HONEST) -> Judgement:
 
 
 def swept(seeds: Iterable[int], *, variant: Variant = HONEST) -> Swath:
-    """Run and judge these seeds in this process."""
+    """Run and judge these seeds in this process; a run that shows nothing is replaced (`_REDRAW_STEP`)."""
     swath = Swath()
     with _collector_at_rest():
         for seed in seeds:
-            order = order_of(seed)
-            ran = simulate_scenario(order, variant=variant)
-            _count(swath, order, ran, judged(ran, variant=variant))
+            order, ran, judgement = _telling_run(swath, seed, variant)
+            _count(swath, order, ran, judgement)
             if swath.runs % _COLLECT_EVERY == 0:
                 gc.collect()
     return swath
+
+
+def _telling_run(swath: Swath, seed: int, variant: Variant) -> tuple[Order, Simulated, Judgement]:
+    """The first of the draws of `seed` that shows anything, else the last one."""
+    for draw in range(_REDRAWS_MAX + 1):
+        order = order_of(seed + draw * _REDRAW_STEP)
+        ran = simulate_scenario(order, variant=variant)
+        judgement = judged(ran, variant=variant)
+        used_up = judgement.outcome is Outcome.UNKNOWN and _RESTARTS_USED_UP in (ran.error or "")
+        if judgement.outcome is not Outcome.VACUOUS and not used_up:
+            break
+        if draw < _REDRAWS_MAX:
+            swath.drawn_again += 1
+            swath.idle.update([_RESTARTS_USED_UP] if used_up else _idle_faults(order.scenario, ran))
+    return order, ran, judgement
+
+
+def _idle_faults(scenario: Scenario, ran: Simulated) -> list[str]:
+    """The kinds of the faults that never began or had no effect, each with which of the two."""
+    faults = [event for event in ran.events if type(event) is FaultEvent]
+    begun = {event.f for event in faults}
+    without = {event.f for event in faults if event.phase == "end" and not event.evidence}
+    idle = [f"{fault.do} never began" for fault in scenario.faults if fault.id not in begun]
+    idle += [f"{fault.do} had no effect" for fault in scenario.faults if fault.id in without]
+    return idle or ["another reason"]
 
 
 def breaches_of(ran: Simulated) -> list[FormatBreach]:
@@ -153,7 +198,8 @@ def _count(swath: Swath, order: Order, ran: Simulated, judgement: Judgement) -> 
     swath.outcomes[outcome.name] += 1
     swath.happened.update(coverage(order.scenario, ran.header, ran.events))
     if outcome is not Outcome.PASS:
-        swath.convictions.append(Conviction(seed=seed, outcome=outcome, why=_why(ran, judgement)))
+        why = _why(ran, judgement, counting={"V23", *order.scenario.decisive})
+        swath.convictions.append(Conviction(seed=seed, outcome=outcome, why=why))
 
 
 def _surprises(ran: Simulated) -> Iterator[str]:
@@ -168,8 +214,8 @@ def _is_asked_for(error: str) -> bool:
     return error.startswith(_EXPECTED) or "InjectedFailure" in error
 
 
-def _why(ran: Simulated, judgement: Judgement) -> str:
-    """The anomalies by class, else the reasons why it did not pass."""
+def _why(ran: Simulated, judgement: Judgement, *, counting: set[str]) -> str:
+    """The anomalies by class, else why it did not pass; `counting`: the invariants of which a vacuous one counts."""
     found = Counter(
         f"{verdict.invariant} {anomaly.kind}"
         for verdict in judgement.invariants
@@ -181,7 +227,7 @@ def _why(ran: Simulated, judgement: Judgement) -> str:
             f"{verdict.invariant} {verdict.why}"
             for verdict in judgement.invariants
             if verdict.outcome is judgement.outcome
-            and (verdict.outcome is not Outcome.VACUOUS or verdict.invariant == "V23")
+            and (verdict.outcome is not Outcome.VACUOUS or verdict.invariant in counting)
         ]
     if ran.error is not None:
         said.append(ran.error)
@@ -227,7 +273,7 @@ def sweep(*, runs: int, seed: int = 0, jobs: int = 1, variant: Variant = HONEST)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Sweep and print the table; exits with 1 if anything was convicted."""
+    """Sweep and print the table; exits as `floodmark run` does."""
     parser = ArgumentParser(prog="python -m harness.explore.sweep", description=__doc__)
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0, help="of the first run")
@@ -250,7 +296,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for one in swath.convictions:
             if one.outcome is Outcome.FAIL:
                 _keep(one.seed, given.keep)
-    return Exit.VIOLATION if swath.failed or swath.malformed or swath.surprises else Exit.HOLD
+    return swath.exit_code
 
 
 def _one_run(seed: int, folder: Path | None) -> Iterator[str]:
@@ -290,6 +336,9 @@ def lines(swath: Swath, *, seconds: float) -> Iterator[str]:
     yield "verdicts: " + ", ".join(
         f"{name.lower()} {count}" for name, count in sorted(swath.outcomes.items())
     )
+    if swath.drawn_again:
+        causes = ", ".join(f"{cause} {times}" for cause, times in swath.idle.most_common())
+        yield f"drawn again because nothing was shown: {swath.drawn_again} ({causes})"
     yield f"read back: {swath.read_back}, malformed {len(swath.malformed)}"
     for seed, say in sorted(swath.malformed.items()):
         yield f"  seed {seed}: malformed, a defect of the simulation: {say}"

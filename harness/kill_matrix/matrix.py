@@ -331,9 +331,9 @@ class _SuspectTask:
 
 
 def fill(
-    charge: Charge, *, jobs: int, budget_s: float, say: Callable[[str], None] = lambda sentence: None
+    charge: Charge, *, jobs: int, budget_s: float, tell: Callable[[int, int], None] = lambda done, asked: None
 ) -> Matrix:
-    """Fills the matrix. Raises HarnessError if the judge overlooks a canary."""
+    """Fills the matrix; `tell` is called after each trial. Raises HarnessError if the judge overlooks a canary."""
     if missed := overlooked(judge):
         message = f"the judge overlooks the canaries of {', '.join(missed)}: nothing that it says counts"
         raise HarnessError(message)
@@ -348,7 +348,7 @@ def fill(
     findings: list[_Finding] = []
     for finding in _found(tasks, jobs):
         findings.append(finding)
-        say(f"{len(findings)} of {len(tasks)}")
+        tell(len(findings), len(tasks))
     trials = [finding for finding in findings if isinstance(finding, SuspectResult)]
     (reference,) = [finding for finding in findings if isinstance(finding, ReferenceResult)]
     return Matrix(

@@ -156,6 +156,19 @@ class RunOutcome:
         return seen_as_expected(self.judgement, self.convicts)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountedRun:
+    """One run of a campaign of many repeatable runs, of which the report shows only some in full."""
+
+    scenario: str
+    mutant: str | None
+    level: str
+    seed: int
+    outcome: Outcome
+    as_expected: bool
+    events: int
+
+
 def seen_as_expected(judgement: Judgement, convicts: Sequence[str]) -> bool:
     """Whether a judgement is a pass, or with `convicts` whether one of them detected the defect."""
     if not convicts:

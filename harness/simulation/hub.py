@@ -22,6 +22,8 @@ Due = list[Any]
 """[instant in ms, random tiebreak, sequence number, actor or callback (None: cancelled by `Hub.cancel`)]."""
 
 _TIE_BITS: Final = 20
+_ASK_EVERY: Final = 1 << 12
+"""Steps between two questions whether the run is ended from outside: some milliseconds of real time."""
 
 
 class Killed(GreenletExit):  # type: ignore[misc]  # greenlet has no stubs
@@ -152,6 +154,11 @@ class Hub:
         self._numbers = 0
         self._actors: list[Actor] = []
         self.main = getcurrent()
+        self.ended_by: Callable[[], str | None] | None = None
+        """Asked now and then: why the run is ended from outside (Ctrl-C, the command's budget); None: it goes on."""
+        self.outside: str | None = None
+        """Why the run was ended from outside."""
+        self._ask_at = _ASK_EVERY
         self.rest: Callable[[], None] = self.main.switch
         """Called by an actor: switches to the hub's greenlet."""
         self.broken = False
@@ -192,7 +199,7 @@ class Hub:
         if (heap and heap[0][0] <= instant_ms) or instant_ms > self._limit_ms:
             return False
         self.steps += 1
-        if self.steps > self._steps_max:
+        if self.steps > self._steps_max or (self.steps >= self._ask_at and self._is_ended()):
             return False
         self.now_ms = max(self.now_ms, instant_ms)
         return True
@@ -213,6 +220,9 @@ class Hub:
             if target is None:
                 continue
             self.steps += 1
+            if self.steps >= self._ask_at and self._is_ended():
+                why = self.outside
+                break
             if due[0] > self._limit_ms or self.steps > self._steps_max:
                 why = self._exhausted(due[0])
                 break
@@ -235,6 +245,13 @@ class Hub:
         for actor in living:
             actor.kill()
         return why
+
+    def _is_ended(self) -> bool:
+        if self.outside is None and self.ended_by is not None:
+            self.outside = self.ended_by()
+        if self.outside is None:
+            self._ask_at = self.steps + _ASK_EVERY
+        return self.outside is not None
 
     def _exhausted(self, instant_ms: int) -> str:
         if instant_ms > self._limit_ms:

@@ -30,11 +30,17 @@ CLASSES = {
     "V5": {"crossed"},
     "V6": {"watermark-lost", "held"},
     "V7": {"phantom-watermark", "repeated-watermark", "after-end"},
-    "V8": {"phantom", "duplicate", "wrong-value", "lost"},
-    "V9": {"double-effect", "phantom-effect", "wrong-effect", "no-effect"},
+    "V8": {
+        "phantom", "duplicate", "wrong-value", "lost", "row-missing", "row-doubled", "row-foreign",
+        "row-altered", "row-disordered", "inconsistent", "stale", "future",
+    },
+    "V9": {
+        "double-effect", "phantom-effect", "wrong-effect", "no-effect", "row-missing", "row-deleted",
+        "row-doubled", "row-foreign", "row-altered",
+    },
     "V10": {
         "missing", "already-out", "torn", "both-sides", "foreign", "twice", "misordered", "skipped",
-        "incomplete",
+        "incomplete", "two-ends", "stale-ack",
     },
     "V11": {"bad-restore", "restore-differs", "wrong-position"},
     "V12": {"committed-twice", "commit-order", "unknown-epoch", "early-commit", "never-committed"},
@@ -42,14 +48,16 @@ CLASSES = {
     "V14": {"over-capacity", "over-admitted"},
     "V15": {
         "two-outcomes", "call-after-final", "concurrent-call", "tries", "early-timeout", "late-timeout",
-        "out-before-outcome", "unknown-record", "unknown-call",
+        "out-before-outcome", "unknown-record", "unknown-call", "retry-missing", "retry-early", "retry-late",
+        "gave-up-early", "retried-anyway",
     },
     "V16": {"stuck"},
     "V18": {"checkpoint-gap"},
     "V19": {"foreign-response", "nonce-reused"},
-    "V20": {"swallowed", "double-routed"},
+    "V20": {"swallowed", "double-routed", "row-missing", "row-doubled", "row-foreign", "row-altered"},
     "V21": {"foreign-thread", "outside-life", "interleaved"},
     "V23": set(),
+    "V24": {"unexplained-failure"},
 }  # fmt: skip
 """Of the page's table; V23 never fails."""
 

@@ -34,8 +34,52 @@ def test_one_run_passes_and_leaves_a_report(tmp_path: Path, capsys: pytest.Captu
     assert list((tmp_path / "there" / "runs").glob("*/history.jsonl"))
 
 
-def test_a_defect_is_convicted_and_costs_the_exit_code() -> None:
-    assert main(HASTY) == Exit.VIOLATION
+def test_a_defect_that_is_convicted_holds() -> None:
+    assert main(HASTY) == Exit.HOLD
+
+
+def test_a_defect_that_survives_is_a_violation() -> None:
+    survivor = ["run", "calm", "--level", "sim", "--seed", "7", "--quiet", *SMALL, "--mutant", "segment-leak"]
+
+    assert main(survivor) == Exit.VIOLATION  # it shows in unordered operators only
+
+
+def test_the_report_lists_every_run_of_a_campaign(tmp_path: Path) -> None:
+    main([*CALM, "--runs", "20", "--report", "there"])
+
+    document = json.loads((tmp_path / "there" / "run.json").read_text("utf-8"))
+    page = (tmp_path / "there" / "index.html").read_text("utf-8")
+    assert [run["seed"] for run in document["counted"]] == list(range(7, 27))
+    assert {run["verdict"] for run in document["counted"]} == {"pass"}
+    assert document["sentence"] == "20 runs: 20 as expected, 0 not, 0 undecided."
+    assert "All 20 runs" in page
+    assert "<td>7-26</td>" in page
+
+
+@pytest.mark.parametrize("form", ["json", "markdown", "github"])
+def test_every_format_counts_all_runs(form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    main([*CALM, "--runs", "15", "--format", form])
+
+    assert "15 runs: 15 as expected, 0 not, 0 undecided" in capsys.readouterr().out
+
+
+def test_a_report_that_cannot_be_written_is_one_line_and_the_code_of_the_environment(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+
+    assert main([*CALM, "--report", "file/there"]) == Exit.ENVIRONMENT
+
+    said = capsys.readouterr().err
+    assert "cannot write to file/there" in said
+    assert "Traceback" not in said
+
+
+def test_a_budget_holds_for_one_long_run(capsys: pytest.CaptureFixture[str]) -> None:
+    long = ["--set", "workload.records=50000", "--set", "budget=60m", "--budget", "0.2"]
+
+    assert main(["run", "calm", "--level", "sim", "--seed", "7", *long]) == Exit.UNDECIDED
+    assert "the budget of the command is over" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -96,3 +97,26 @@ def test_the_secrets_of_a_campaign_are_not_in_its_text() -> None:
     finished = Finished(outcomes=(), tallies=(), asked=0, interrupted=False, secrets=("hunter2",))
 
     assert "hunter2" not in repr(finished)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "as_expected", "code"),
+    [
+        (FAIL, True, Exit.HOLD),
+        (VACUOUS, True, Exit.HOLD),
+        (PASS, False, Exit.VIOLATION),
+        (FAIL, False, Exit.VIOLATION),
+        (UNKNOWN, False, Exit.UNDECIDED),
+    ],
+)
+def test_a_convicted_defect_holds_and_a_surviving_one_is_a_violation(
+    outcome: Outcome,
+    as_expected: bool,  # noqa: FBT001 - a case
+    code: Exit,
+) -> None:
+    planted = replace(ORDER, mutant="late-results")
+    run = Counted(order=0, outcome=outcome, as_expected=as_expected, events=1)
+
+    finished = Finished(outcomes=(), tallies=tuple(tallies([planted], [run])), asked=1, interrupted=False)
+
+    assert finished.exit_code is code

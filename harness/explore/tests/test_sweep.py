@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -13,7 +14,7 @@ from harness.engine.level import Opening, RunSite
 from harness.engine.perform import perform
 from harness.errors import Exit
 from harness.explore.coverage import COVERAGE, coverage
-from harness.explore.sweep import breaches_of, digest, lines, main, order_of, sweep, swept
+from harness.explore.sweep import Swath, breaches_of, digest, lines, main, order_of, sweep, swept
 from harness.levels.sim.level import SimulatedLevel
 from harness.levels.sim.run import simulate_scenario
 from harness.runs.order import Order
@@ -122,3 +123,25 @@ def test_the_command_prints_its_table(capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["--runs", "2", "--seed", "9"]) == Exit.HOLD
 
     assert "2 runs, " in capsys.readouterr().out
+
+
+def test_a_run_that_shows_nothing_is_replaced_and_its_cause_is_counted_t8() -> None:
+    found = swept([2])  # whose only decisive fault has no effect
+
+    assert found.runs == 1
+    assert found.outcomes == {"PASS": 1}
+    assert found.drawn_again == 1
+    assert found.idle == {"hold_reply had no effect": 1}
+    assert any(
+        "drawn again" in line and "hold_reply had no effect 1" in line for line in lines(found, seconds=1)
+    )
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code"),
+    [("PASS", Exit.HOLD), ("VACUOUS", Exit.UNDECIDED), ("UNKNOWN", Exit.UNDECIDED), ("FAIL", Exit.VIOLATION)],
+)
+def test_a_sweep_exits_as_run_does_t8(outcome: str, code: Exit) -> None:
+    swath = Swath(runs=2, outcomes=Counter({"PASS": 1, outcome: 1} if outcome != "PASS" else {"PASS": 2}))
+
+    assert swath.exit_code is code

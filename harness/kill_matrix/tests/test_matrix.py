@@ -45,7 +45,7 @@ def test_as_many_processes_as_there_are_fill_the_same_matrix() -> None:
 def test_a_matrix_has_a_row_for_each_that_is_charged_and_a_clean_reference() -> None:
     said: list[str] = []
 
-    matrix = fill(CHARGE, jobs=1, budget_s=60, say=said.append)
+    matrix = fill(CHARGE, jobs=1, budget_s=60, tell=lambda done, asked: said.append(f"{done} of {asked}"))
 
     assert [row.name for row in matrix.rows] == list(CHARGE.names)
     assert matrix.reference.runs == CHARGE.runs

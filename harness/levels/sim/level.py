@@ -5,14 +5,14 @@ Invariant: equal orders give equal bytes. A run writes no file: its events are a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import ClassVar
 
 from harness.checkers.judge import judge
-from harness.clock import monotonic_us
+from harness.clock import Deadline, monotonic_us
 from harness.engine.level import Opening, Play, RunRecord, RunSite
 from harness.errors import UsageError
 from harness.history.event import Effect, Event, FaultEvent
@@ -59,9 +59,24 @@ class SimulatedLevel:
         yield self._play
 
     def _play(self, order: Order, site: RunSite) -> RunRecord:
-        del site  # a run writes no files, and is too short to be watched or limited
         variant = self.variant or _variant_of(order)
-        return record_of(order, simulate_scenario(order, variant=variant), variant=variant)
+        simulated = simulate_scenario(order, variant=variant, ended_by=_ended_by(site))
+        return replace(record_of(order, simulated, variant=variant), interrupted=site.stop.is_set())
+
+
+def _ended_by(site: RunSite) -> Callable[[], str | None]:
+    """Why a run at this site must end before its own end: Ctrl-C, or the command's budget, in real time."""
+    limit_s = site.limit_s
+    deadline = None if limit_s is None else Deadline(limit_s)
+
+    def why() -> str | None:
+        if site.stop.is_set():
+            return "the run was interrupted"
+        if deadline is not None and deadline.passed:
+            return f"the budget of the command is over, {limit_s:.3g} s after the run began"
+        return None
+
+    return why
 
 
 def record_of(order: Order, simulated: Simulated, *, variant: Variant = HONEST) -> RunRecord:

@@ -5,7 +5,7 @@ Invariant: the events depend on the order alone: equal orders give equal bytes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -50,8 +50,13 @@ class Simulated:
         return self.error is None and self.numbered == len(self.events)
 
 
-def simulate_scenario(order: Order, *, variant: Variant = HONEST) -> Simulated:
-    """Run `order` at level sim, whatever its level. Raises CannotHere for a fault that sim cannot inject."""
+def simulate_scenario(
+    order: Order, *, variant: Variant = HONEST, ended_by: Callable[[], str | None] | None = None
+) -> Simulated:
+    """Run `order` at level sim, whatever its level; `ended_by` says why it must end early (None: it goes on).
+
+    Raises CannotHere for a fault that sim cannot inject.
+    """
     refuse_at_level(order.scenario, "sim")
     scenario, seed = order.scenario, order.seed
     if not variant.arms_faults:
@@ -70,6 +75,7 @@ def simulate_scenario(order: Order, *, variant: Variant = HONEST) -> Simulated:
         crashes=planned_crashes(scenario),
     )
     run = Simulation(scenario, plan=plan, variant=variant, limit_ms=scenario.budget)
+    run.hub.ended_by = ended_by
     schedule = FaultSchedule(scenario=scenario, run=run, seed=seed)
     run.watch = schedule.reached if schedule.has_any else None
     run.closing = schedule.close

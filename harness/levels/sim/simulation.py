@@ -139,8 +139,11 @@ class Simulation:
             self.closing()
 
     def _give_up(self, why: str) -> None:
-        """Record a `GiveUp`, unless the run broke, or only had too small a budget (events are recent)."""
-        if self.hub.broken:
+        """Record a `GiveUp`, unless the run broke, was ended from outside, or only had too small a budget.
+
+        If events are recent, the budget was too small.
+        """
+        if self.hub.broken or self.hub.outside is not None:
             return
         at_the_end = (Kill, FaultEvent)  # recorded as the run ends: attempts are killed, faults healed
         last_us = next((e.t for e in reversed(self.tape.events) if not isinstance(e, at_the_end)), 0)

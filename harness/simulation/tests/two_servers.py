@@ -15,6 +15,7 @@ from typing import Any
 import pymysql
 
 from harness.choices import Draw
+from harness.clock import Deadline, wait_until
 from harness.database.endpoint import Endpoint, connect
 from harness.simulation.controls import executor_of
 from harness.simulation.hub import Actor, Hub
@@ -205,9 +206,22 @@ def on_real(script: Sequence[Step], *, client: Endpoint, root: Endpoint) -> list
                     told.append((session, sessions[session].answer(_LIMIT_S, root.database, numbers)))
                 case End(session):
                     sessions[session].hang_up()
+                    _await_end(root, numbers[session])
                 case ReadOnly(on):
                     set_up(root, _READ_ONLY.format(int(on)))
         return told
+
+
+def _await_end(root: Endpoint, number: int) -> None:
+    """Waits until the server has ended an idle session: until then a prepared branch stays with it."""
+    idle = "SELECT COUNT(*) FROM information_schema.processlist WHERE id = %s AND command = 'Sleep'"
+
+    def has_ended() -> bool:
+        cursor.execute(idle, (number,))
+        return bool(cursor.fetchone() == (0,))
+
+    with connect(root) as connection, connection.cursor() as cursor:
+        assert wait_until(has_ended, deadline=Deadline(_LIMIT_S)), f"session {number} never ended"
 
 
 def set_up(root: Endpoint, *statements: str) -> None:

@@ -1,0 +1,50 @@
+"""Signals and progress: when the first Ctrl-C ends the command at once, and what a terminal shows of many runs."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+
+import pytest
+from rich.console import Console
+from rich.live import Live
+
+from harness.cli.campaigning import Plain, Redrawn, stop_on_interrupt
+
+
+def test_ctrl_c_during_set_up_ends_it_at_once() -> None:
+    with stop_on_interrupt() as stop, pytest.raises(KeyboardInterrupt), stop.setting_up():
+        os.kill(os.getpid(), signal.SIGINT)
+
+    assert stop.is_set()
+
+
+def test_ctrl_c_during_a_run_lets_it_be_reported() -> None:
+    with stop_on_interrupt() as stop:
+        with stop.setting_up():
+            pass
+        os.kill(os.getpid(), signal.SIGINT)
+
+        assert stop.is_set()
+
+
+def test_a_terminal_shows_how_many_runs_are_done() -> None:
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=80)
+
+    with Live(console=console, auto_refresh=False) as live:
+        Redrawn(console, live).counted(done=7, asked=20, unexpected=1)
+        live.refresh()
+
+    assert "7 of 20, 1 not as expected  (35 %)" in screen.getvalue()
+
+
+def test_without_a_terminal_a_line_is_printed_now_and_then() -> None:
+    screen = io.StringIO()
+    plain = Plain(Console(file=screen, width=80))
+
+    for done in range(1, 401):
+        plain.counted(done=done, asked=500)
+
+    assert screen.getvalue().splitlines() == ["run    200 of 500", "run    400 of 500"]

@@ -250,7 +250,7 @@ def versioned_history(seed: int) -> list[Json]:
     """Calls of two keys while the looked-up rows change."""
     few = _Few(seed, "versions")
     subtasks = few.pick([[0], [0, 1]])
-    keys = [few.maybe("key", ["k", "k", "l"], few.pick([1, 1, 4])) for _ in range(20)]
+    keys = [few.maybe("key", ["k", "k", "k", "l"], few.pick([1, 1, 1, 4])) for _ in range(20)]
     ver, open_ = 0, []
     for s in subtasks:
         few.start(s)
@@ -268,9 +268,9 @@ def versioned_history(seed: int) -> list[Json]:
                 few.note({"k": "res", **of, "id": record, "try": 1, **ok, **seen})
                 for j, value in enumerate(v):
                     few.note(left(record, j=j, v=value, **of))
-            case 7 if open_ and not few.one_in(3):
+            case 7 | 8 if open_ and not few.one_in(4):
                 few.note({**open_.pop(few.choices.index(len(open_))), "phase": "end"})
-            case 7 | 8:
+            case 7 if few.one_in(2):
                 ver += few.pick([1, 1, 2])
                 begin = {"k": "change", "phase": "begin", "ver": ver, **few.maybe("key", ["k", "k", "l"])}
                 open_.append(few.note(begin))

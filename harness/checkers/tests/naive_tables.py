@@ -129,7 +129,7 @@ def _against_the_audit(page: Page, name: str, record: Any, j: int | None) -> Ite
         yield "row-deleted", True
     if rows and not effects and all_known:
         yield "row-foreign", True
-    if (len(rows) > 1) if keep != "all" else (all_known and len(rows) > len(effects) > 0):
+    if effects and _too_many(rows, effects, keep) and (all_known or keep != "all"):
         yield "row-doubled", True
     if keep == "last":
         yield from (claim for claim in _expected_value(page, rows, record, j))
@@ -188,7 +188,7 @@ def _of_dead(page: Page, name: str, record: Any) -> Iterator[Claim]:
     open_ = not finished and bool(ever) and not outs
     if _too_few(rows, [e for e in ever if page.stands_in_chain(e)], keep):
         yield "row-missing", finished
-    if (len(rows) > 1) if keep != "all" else len(rows) > len(seen) > 0:
+    if seen and _too_many(rows, seen, keep):
         yield "row-doubled", not open_
     if rows and (not seen or outs):
         yield "row-foreign", not open_

@@ -92,8 +92,10 @@ class _Claimer:
             if event["k"] in {"failed", "kill", "start", "res"} and self.one_in(clear):
                 event["by"] = self.pick(["outside", *CAUSES])
             elif event["k"] == "fault" and event["phase"] == "begin":
-                event |= self.maybe("can", [[], ["kill"], ["failed", "res"], ["res"], ["start"], KINDS], 1)
-                event |= self.maybe("s", [0, 0, 1], 3)
+                event.update(
+                    self.maybe("can", [[], ["kill"], ["failed", "res"], ["res"], ["start"], KINDS], 1)
+                )
+                event.update(self.maybe("s", [0, 0, 1], 3))
         if self.one_in(2):
             self.header["bounds"] = {**self.header.get("bounds", {}), "recover": self.pick([0, 1, 3])}
 
@@ -116,8 +118,7 @@ class _Claimer:
             if event["k"] in {"done", "abort"} and self.wrong_in and self.one_in(3):
                 return [{"k": self.pick(["done", "abort", "abort"]), "c": event["c"]}]
             if event["k"] == "snap" and self.one_in(8):
-                ends = [{"k": "abort", "c": event["c"]}]
-                return ends * self.pick([1, 1, 2])
+                return [{"k": "abort", "c": event["c"]} for _ in range(self.pick([1, 1, 2]))]
             return []
 
         self._insert(other_end)
@@ -130,8 +131,10 @@ class _Claimer:
         for event in self.events:
             if event["k"] == "in":
                 given = {name: event[name] for name in ("key",) if name in event}
-                key = keys.setdefault(event["id"], given or self.maybe("key", KEYS, 1 + self.choices.index(2)))
-                event |= key
+                key = keys.setdefault(
+                    event["id"], given or self.maybe("key", KEYS, 1 + self.choices.index(2))
+                )
+                event.update(key)
         self._change()
         ver = 0
         for event in self.events:
@@ -201,7 +204,9 @@ class _Claimer:
     def _kept(self, page: Page, name: str, table: Json) -> list[Json]:
         holds, keep = table["holds"], table.get("keep", "all")
         if "outputs" in holds:
-            rows = [self._of_output(page, e) for s in page.subtasks for e in page.visible(s) if e["k"] == "out"]
+            rows = [
+                self._of_output(page, e) for s in page.subtasks for e in page.visible(s) if e["k"] == "out"
+            ]
         elif "dead" in holds:
             rows = [self._of_letter(page, e) for s in page.subtasks for e in page.visible(s, ("dead",))]
         elif page.kind("effect"):

@@ -121,7 +121,9 @@ def _act(few: _Few, s: int) -> None:
         case 10 if few.snaps:
             shown = few.pick(few.snaps)
             few.note({"k": "done", "c": shown["c"]})
-            few.note({"k": "commit", **{name: shown[name] for name in few.pick([("s", "c"), ("s", "c", "a")])}})
+            few.note(
+                {"k": "commit", **{name: shown[name] for name in few.pick([("s", "c"), ("s", "c", "a")])}}
+            )
         case _ if few.one_in(2):
             few.start(s)
         case _:
@@ -222,7 +224,9 @@ def caused_history(seed: int) -> list[Json]:
                 record = few.pick([0, 0, 1])
                 if few.one_in(2):
                     few.note(called(record, **of))
-                r = few.pick([{"r": "fail", "final": not few.one_in(5)}, {"r": "timeout", "final": True, "error": 1}])
+                r = few.pick(
+                    [{"r": "fail", "final": not few.one_in(5)}, {"r": "timeout", "final": True, "error": 1}]
+                )
                 few.note({"k": "res", **of, "id": record, "try": 1, **r, **by})
             case 6 if few.one_in(8) and not dead:
                 few.note({"k": "giveup", "why": "tired"} if few.one_in(2) else {"k": "close", **of})
@@ -232,14 +236,18 @@ def caused_history(seed: int) -> list[Json]:
                 few.told[-1] |= by
             case _:
                 pass
-    operator = few.maybe("on_error", ["fail", "fail", "dead"], 1) | few.maybe("on_timeout", ["fail", "substitute"], 1)
+    operator = few.maybe("on_error", ["fail", "fail", "dead"], 1) | few.maybe(
+        "on_timeout", ["fail", "substitute"], 1
+    )
     bounds = few.maybe("recover", [0, 1, 3])
     return history(few.told, explained=few.pick(["alone", "together"]), operator=operator, bounds=bounds)
 
 
 def _fault(few: _Few) -> Json:
     name = few.pick(["cut", "pause"])
-    active = sum({"begin": 1, "end": -1}[e["phase"]] for e in few.told if e["k"] == "fault" and e["f"] == name)
+    active = sum(
+        {"begin": 1, "end": -1}[e["phase"]] for e in few.told if e["k"] == "fault" and e["f"] == name
+    )
     if active and not few.one_in(3):
         return {"k": "fault", "f": name, "phase": "end", "evidence": {"held": 1}}
     can = few.maybe("can", [["failed"], ["kill"], ["start"], ["res"], ["res"], []])
@@ -250,12 +258,13 @@ def versioned_history(seed: int) -> list[Json]:
     """Calls of two keys while the looked-up rows change."""
     few = _Few(seed, "versions")
     subtasks = few.pick([[0], [0, 1]])
-    keys = [few.maybe("key", ["k", "k", "k", "l"], few.pick([1, 1, 1, 4])) for _ in range(20)]
-    ver, open_ = 0, []
+    keys = [few.maybe("key", ["k", "k", "k", "k", "l"], few.pick([1, 1, 1, 4])) for _ in range(20)]
+    open_: list[Json] = []
+    ver, calm = 0, few.one_in(2)
     for s in subtasks:
         few.start(s)
         _take_all(few, s, keys)
-    for _ in range(few.choices.between(6, 26)):
+    for _ in range(few.choices.between(6, 36)):
         s = few.pick(subtasks)
         of, record = few.of(s), 10 * s + few.choices.index(3)
         match few.choices.index(10):
@@ -264,26 +273,33 @@ def versioned_history(seed: int) -> list[Json]:
             case 4 | 5 | 6:
                 v = few.pick([["a"], ["a"], ["b"], ["a", "b"]])
                 ok = {"r": few.pick(["ok", "ok", "ok", "ok", "fail"]), "final": not few.one_in(6), "v": v}
-                seen = few.maybe("ver", [ver, ver, max(0, ver - 1), ver + 1])
+                seen = few.maybe("ver", [ver, max(0, ver - 1), max(0, ver - 2), ver + 1], 1 + few.one_in(4))
+                open_calls = [
+                    e["id"] for e in few.told if e["k"] == "call" and e["s"] == s and e["a"] == of["a"]
+                ]
+                record = open_calls[-1] if open_calls and not few.one_in(4) else record
                 few.note({"k": "res", **of, "id": record, "try": 1, **ok, **seen})
                 for j, value in enumerate(v):
                     few.note(left(record, j=j, v=value, **of))
             case 7 | 8 if open_ and not few.one_in(4):
                 few.note({**open_.pop(few.choices.index(len(open_))), "phase": "end"})
-            case 7 if few.one_in(2):
+            case 7 if not calm and few.one_in(2):
                 ver += few.pick([1, 1, 2])
                 begin = {"k": "change", "phase": "begin", "ver": ver, **few.maybe("key", ["k", "k", "l"])}
                 open_.append(few.note(begin))
-            case _ if few.one_in(3):
+            case _ if few.one_in(6):
                 few.start(s)
                 _take_all(few, s, keys)
             case _:
                 few.snap(s, [1, 2, 3])
     few.finish(subtasks)
-    claims = few.maybe("by_key", [True, True, False], 1) | few.maybe("versions", [True, True, False], 1)
+    claims = few.maybe("by_key", [True, True, True, False], 1) | few.maybe(
+        "versions", [True, True, True, False], 1
+    )
     source = few.maybe("expect_from", ["given", "calm"], 3)
     decisive = few.maybe("decisive", [["V8"], ["V15"]], 6)
-    return history(few.told, sink=few.pick(SINKS), **claims, **source, **decisive)
+    sink = few.pick(["rollback", "append", few.pick(SINKS)])
+    return history(few.told, sink=sink, **claims, **source, **decisive)
 
 
 def _take_all(few: _Few, s: int, keys: list[Json]) -> None:

@@ -369,7 +369,9 @@ class Model:
                     seq += self.choices.between(1, 3)
                     given = {"j": row.pop("j")} if "j" in row else {}
                     told = row if self.one_in(2) else {}
-                    self.note("effect", s=subtask.s, id=record["id"], token=settled.a, seq=seq, **given, **told)
+                    self.note(
+                        "effect", s=subtask.s, id=record["id"], token=settled.a, seq=seq, **given, **told
+                    )
 
 
 def legal_history(seed: int, **fixed: Any) -> list[Json]:

@@ -32,7 +32,7 @@ def v10(page: Page) -> Iterator[Finding]:
 
 def _running(page: Page, s: int, by: int) -> int | None:
     """Its newest attempt, if the subtask has started and not ended."""
-    started = [e["a"] for e in page.of(s, None, "start") if e["n"] < by]
+    started: list[int] = [e["a"] for e in page.of(s, None, "start") if e["n"] < by]
     if not started or any(e["n"] < by for e in page.of(s, max(started), "ended")):
         return None
     return max(started)

@@ -334,7 +334,9 @@ class Page:
         return pairs
 
     def stalled(self, since: float, until: float) -> bool:
-        return self._overlapped(since, until, [pair for pair in self.faults() if pair[0].get("stalls") is True])
+        return self._overlapped(
+            since, until, [pair for pair in self.faults() if pair[0].get("stalls") is True]
+        )
 
     def disturbed(self, since: float, until: float) -> bool:
         """By a fault, any one."""
@@ -348,5 +350,7 @@ class Page:
         """When the attempt's life ended, at the latest with the history."""
         own = self.of(s, a)
         over = a < self.attempts(s)[-1] or any(e["k"] in {"kill", "close"} for e in own)
-        last: int = max((e["t"] for e in own if e["k"] != "kill"), default=0) if over else self.events[-1]["t"]
+        last: int = (
+            max((e["t"] for e in own if e["k"] != "kill"), default=0) if over else self.events[-1]["t"]
+        )
         return last

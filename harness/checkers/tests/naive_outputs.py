@@ -11,8 +11,8 @@ from typing import Any
 
 from harness.checkers.tests.naive_notions import ABSENT, Element, Json, Page, canonical, high
 
-__all__ = ["Finding", "lost_effects", "lost_outputs", "lost_watermarks", "uncertain", "v1", "v2", "v3", "v4", "v5", "v6",
-           "v7", "v8", "v9"]  # fmt: skip
+__all__ = ["Finding", "lost_effects", "lost_outputs", "lost_watermarks", "uncertain", "v1", "v2", "v3", "v4", "v5",
+           "v6", "v7", "v8", "v9"]  # fmt: skip
 
 Finding = tuple[Any, ...]
 

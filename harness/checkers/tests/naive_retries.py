@@ -53,7 +53,7 @@ def _waits_us(retry: Json, k: int) -> tuple[float, float]:
         if retry["backoff"] == "fixed" or number == 1:
             return int(retry["initial_ms"]) * 1000
         grown = floor(retry["initial_ms"] * Fraction(repr(retry["multiplier"])) ** (number - 1))
-        return min(grown, retry.get("max_ms", EVER)) * 1000
+        return float(min(grown, retry.get("max_ms", EVER)) * 1000)
 
     if retry.get("profile") == "flink" and k > 1:
         return wait_us(2), retry.get("max_ms", EVER) * 1000
@@ -81,7 +81,7 @@ def _after(page: Page, own: list[Json], res: Json) -> Iterator[Finding]:
     limit = due + retry.get("slack_ms", 0) * 1000
     called = following is not None and following["k"] == "call"
     late = following is None or following["t"] > limit
-    ended = any(res["n"] < e["n"] < until for e in page.of(s, a, "ended"))
+    ended = any(e["n"] < until for e in page.of(s, a, "ended"))
     excused = _excused(page, own, res, limit)
     if following and called and not _retried(page, res):
         yield ("retried-anyway", s, record, None, following["n"])

@@ -161,7 +161,7 @@ def _against_what_is_expected(page: Page, name: str, record: Any, j: int | None)
 
 def _expected_value(page: Page, rows: list[Json], record: Any, j: int | None) -> Iterator[Claim]:
     s = page.owner(record)
-    wanted = ABSENT if s is None else page.expected(s, record)
+    wanted: Any = ABSENT if s is None else page.expected(s, record)
     if s is None or wanted is ABSENT or uncertain(page, s, record) or not 0 <= (j or 0) < len(wanted):
         return
     right = [wanted, *(wanted if len(wanted) == 1 else [])] if j is None else [wanted[j]]

@@ -32,9 +32,12 @@ def effects(lines: list[Json]) -> list[Json]:
 
 def letters(lines: list[Json]) -> list[Json]:
     """With the error of the failure behind, which the model puts right before."""
-    dead = [i for i in places(lines, "dead") if lines[i - 1]["k"] == "res" and "error" in lines[i - 1]]
-    whole = len(dead) == len(places(lines, "dead"))
-    return [{"id": lines[i]["id"], "error": lines[i - 1]["error"]} for i in dead] if whole else []
+    rows: list[Json] = []
+    for i in places(lines, "dead"):
+        before = lines[i - 1]
+        behind = before if before["k"] == "res" and before["id"] == lines[i]["id"] else {}
+        rows.append({"id": lines[i]["id"], **fields([behind], "error")[0]})
+    return rows
 
 
 ROWS = {
@@ -46,7 +49,9 @@ ROWS = {
 
 
 def corrupted_rows(invariant: str, kind: str, rows: list[Json], choices: Choices) -> list[Json]:
-    place = choices.index(len(rows))
+    name = "error" if invariant == "V20" else "v"
+    telling = [i for i, row in enumerate(rows) if name in row] or [0]
+    place = telling[choices.index(len(telling))]
     match kind:
         case "row-missing" | "row-deleted":
             return rows[:place] + rows[place + 1 :]
@@ -55,7 +60,6 @@ def corrupted_rows(invariant: str, kind: str, rows: list[Json], choices: Choices
         case "row-foreign":
             return [*rows, {**rows[place], "id": "ghost"}]
         case _:
-            name = "error" if invariant == "V20" else "v"
             return [*rows[:place], {**rows[place], name: "altered"}, *rows[place + 1 :]]
 
 
@@ -72,7 +76,7 @@ def plant_rows(invariant: str, kind: str) -> None:
             rows = [{"id": e["id"], "v": e["expect"]} for e in taken]
         else:
             rows = kept(lines)
-        if not rows:
+        if not rows or (kind == "row-altered" and not any("v" in row or "error" in row for row in rows)):
             return None
         return with_table(lines, holds, corrupted_rows(invariant, kind, rows, choices))
 

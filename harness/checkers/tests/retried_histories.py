@@ -47,10 +47,11 @@ class _Retrying:
         if retry["backoff"] == "exponential":
             retry["multiplier"] = self.pick([1, 1.5, 2, 2.0, 1.1, 3])
             retry |= {"max_ms": self.pick([0, 3, 8])} if self.one_in(2) else {}
-        for name, among in {
+        optional: dict[str, list[Any]] = {
             "slack_ms": [0, 1, 4], "on": [["fail"], ["fail", "unknown"], ["empty"], [], ["empty", "fail"]],
             "at_end": ["once", "same"], "profile": ["strict", "flink"],
-        }.items():  # fmt: skip
+        }  # fmt: skip
+        for name, among in optional.items():
             retry |= {name: self.pick(among)} if self.one_in(2) else {}
         return retry
 
@@ -116,11 +117,11 @@ class _Retrying:
     def _wait_ms(self, k: int) -> float:
         if self.one_in(self.careful):
             return float(self.pick([0, 1, 3, 10, 40]))
-        grown = self.retry["initial_ms"] * self.retry.get("multiplier", 1) ** (k - 1)
+        grown: float = self.retry["initial_ms"] * self.retry.get("multiplier", 1) ** (k - 1)
         slack = self.pick([0, 0, self.retry.get("slack_ms", 0)])
         near = self.pick([0, 0, 0, -0.5, -1, -1.01, 0.5])
         limit = self.retry.get("max_ms", 10**6) if k > 1 else 10**6
-        return int(min(grown, limit)) + float(slack) + near
+        return float(int(min(grown, limit)) + slack + near)
 
     def _disturb(self) -> None:
         match self.choices.index(4):
@@ -160,7 +161,7 @@ def legal_retries(seed: int) -> list[Json]:
             outcome = pick([{"r": "fail"}, {"r": "unknown"}, {"r": "ok", "v": []}])
             if k == tries:
                 given_up = outcome if tries == max_tries and outcome["r"] != "fail" else {"retry": False}
-                told.append({"k": "res", **of, **{"r": "ok", "v": []}, **given_up, "final": True, "ms": ms})
+                told.append({"k": "res", **of, "r": "ok", "v": [], **given_up, "final": True, "ms": ms})
                 break
             told.append({"k": "res", **of, **outcome, "final": False, "ms": ms})
             if early_end and record == count - 1:

@@ -85,16 +85,28 @@ def tabled_history(seed: int) -> list[Json]:
     few = _Few(seed, "tables of few rows")
     effects = few.pick([None, "records", "outputs", "outputs"])
     subtasks = few.pick([[0], [0], [0, 1]])
+    sink = few.pick(SINKS)
     for s in subtasks:
         few.start(s)
     for _ in range(few.choices.between(3, 20)):
         _act(few, few.pick(subtasks))
+        if sink in {"atomic", "two-phase"} and few.told[-1]["k"] in {"out", "dead"} and few.one_in(2):
+            _show(few, few.told[-1]["s"])
     few.finish(subtasks)
     tables = _tables(few, effects)
-    header = {"sink": few.pick(SINKS), "tables": tables, **({"effects": effects} if effects else {})}
+    header = {"sink": sink, "tables": tables, **({"effects": effects} if effects else {})}
     if any("outputs" in table["holds"] and table.get("keep") for table in tables.values()):
         header["sink"] = "rollback"
     return history(few.told, operator={"timeout_ms": few.pick([0, 1])}, **header)
+
+
+def _show(few: _Few, s: int) -> None:
+    """Snap what left just now, and commit it."""
+    before = len(few.snaps)
+    few.snap(s, [1, 2, 3])
+    for shown in few.snaps[before:]:
+        few.note({"k": "done", "c": shown["c"]})
+        few.note({"k": "commit", **{name: shown[name] for name in few.pick([("s", "c"), ("s", "c", "a")])}})
 
 
 def _act(few: _Few, s: int) -> None:
@@ -141,15 +153,18 @@ def _tables(few: _Few, effects: str | None) -> dict[str, Json]:
         holds = few.pick([["outputs"], ["outputs"], ["effects"], ["dead"], ["dead"], *both])
         table = tables[name] = {"holds": holds, **few.maybe("keep", ["all", "first", "last"])}
         if "outputs" in holds and table.get("keep", "all") == "all":
-            table |= few.maybe("ordered", [True])
+            table["ordered"] = not few.one_in(4)
         if table.get("keep") == "all" and few.one_in(2):
             del table["keep"]
         few_ids = few.pick([[0], [0, 1], [0, 1, 10], [0, 99]])
-        for _ in range(few.choices.index(5)):
+        for _ in range(few.choices.index(7)):
             row = {"k": "row", "table": name, "id": few.pick(few_ids), "j": few.pick([0, 0, 1])}
             row |= few.maybe("v", ["a", "a", "b", ["a"]]) | few.maybe("token", [1, 1, 2], 4)
-            row |= few.maybe("c", [1, 2], 4) | few.maybe("error", ["x", "x", "y"]) | {"seq": next(seqs)}
-            rows.append(row)
+            left_before = [e for e in few.told if e["k"] == "out"]
+            if left_before and "outputs" in holds and not few.one_in(4):
+                row |= _written(few, few.pick(left_before))
+            row |= few.maybe("c", [1, 2, 3], 6) | few.maybe("error", ["x", "x", "y"]) | {"seq": next(seqs)}
+            rows.insert(few.choices.index(len(rows) + 1), row)
     if effects or few.one_in(3):
         for _ in range(few.choices.index(4)):
             j = few.maybe("j", [0, 0, 1], 1 if effects == "outputs" else 3)
@@ -165,6 +180,14 @@ def _tables(few: _Few, effects: str | None) -> dict[str, Json]:
         if not few.one_in(8):
             few.note({"k": "read", "table": name, "rows": count + few.one_in(8)})
     return tables
+
+
+def _written(few: _Few, out: Json) -> Json:
+    """As the sink writes it, but for what is drawn otherwise afterwards."""
+    later = few.told[few.told.index(out) :]
+    snaps = [e["c"] for e in later if e["k"] == "snap" and e["s"] == out["s"] and e["a"] == out["a"]][:1]
+    row = {name: out[name] for name in ("id", "j", "v")} | few.maybe("token", [out["a"]])
+    return row | ({"c": snaps[0]} if snaps and not few.one_in(4) else few.maybe("c", [1, 2, 3]))
 
 
 def acknowledged_history(seed: int) -> list[Json]:

@@ -90,10 +90,15 @@ class _Retrying:
 
     def _record(self, record: int) -> None:
         tries = self.choices.between(1, self.operator["max_tries"] + self.one_in(6))
+        first_ms = self.ms
         for k in range(1, tries + 1):
             self.note("call", id=record, **{"try": k})
             self.ms += self.pick([0, 0.5, 1, 2])
             last = k == tries
+            if last and self.one_in(4):
+                # About when a record may be given up, since its timeout is near.
+                near_ms = first_ms + self.operator["timeout_ms"] + self.pick([-1.01, -1, -1, 0])
+                self.ms = max(self.ms, near_ms)
             self._answer(record, k, final=last and not self.one_in(3))
             if last:
                 break
@@ -109,7 +114,7 @@ class _Retrying:
     def _answer(self, record: int, k: int, *, final: bool) -> None:
         among = ["fail", "fail", "unknown", "ok", "timeout"] if self.one_in(2) else ["fail"]
         r = self.pick(among) if not final or self.one_in(2) else "ok"
-        told: Json = {"v": self.pick([[], [], ["v"]])} if r == "ok" else {}
+        told: Json = {"v": self.pick([[], [], ["v"]])} if r == "ok" or self.one_in(5) else {}
         if self.one_in(3):
             told["retry"] = self.pick([True, True, False])
         self.note("res", id=record, r=r, final=final, **told, **{"try": k if not self.one_in(30) else 1})

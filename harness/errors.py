@@ -17,6 +17,7 @@ Every error says what happened, where, and what to do; each has the exit code of
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "SutError",
     "UsageError",
     "WorldError",
+    "worst_code",
 ]
 
 
@@ -45,6 +47,12 @@ class Exit(IntEnum):
     NOTHING_RAN = 5
     UNDECIDED = 10
     ENVIRONMENT = 11
+
+
+def worst_code(codes: Iterable[Exit]) -> Exit:
+    """The exit code of several runs: a violation beats undecided, undecided beats a hold."""
+    found = set(codes)
+    return next((code for code in (Exit.VIOLATION, Exit.UNDECIDED) if code in found), Exit.HOLD)
 
 
 class FloodmarkError(Exception):

@@ -15,7 +15,7 @@ from harness.clock import Deadline, monotonic_us
 from harness.engine.level import Level, Observer, Stop, refuse
 from harness.engine.stage import RunStage, StagePlan, open_stage
 from harness.engine.tally import Counted, Tally, count, tallies, worth_keeping
-from harness.errors import CannotHere, Exit, WorldError
+from harness.errors import CannotHere, Exit, WorldError, worst_code
 from harness.runs.order import Order
 from harness.runs.outcome import CountedRun, RunOutcome
 
@@ -62,10 +62,11 @@ class Finished:
 
         A planted defect that was convicted by an invariant meant for it holds; one that was not is a violation.
         """
-        codes = {code for tally in self.tallies for code in tally.exit_codes} or {Exit.UNDECIDED}
-        if Exit.VIOLATION in codes:
-            return Exit.VIOLATION
-        code = Exit.UNDECIDED if Exit.UNDECIDED in codes else Exit.HOLD
+        code = worst_code(code for tally in self.tallies for code in tally.exit_codes)
+        if not self.ran:
+            code = Exit.UNDECIDED
+        if code is Exit.VIOLATION:
+            return code
         if self.interrupted:
             return Exit.INTERRUPTED
         if self.error is not None and code is Exit.HOLD:

@@ -59,7 +59,7 @@ public final class FlinkSut {
     }
 
     /** Flink ships slf4j without a logger; slf4j would print a warning at each start. */
-    private static void keepLoggingQuiet() {
+    static void keepLoggingQuiet() {
         PrintStream errors = System.err;
         System.setErr(new PrintStream(OutputStream.nullOutputStream()));
         LoggerFactory.getILoggerFactory();

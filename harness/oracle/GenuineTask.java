@@ -98,7 +98,7 @@ final class GenuineTask {
         operator =
                 factory.createStreamOperator(
                         new StreamOperatorParameters<>(
-                                task(failed), CONFIG, output, () -> time, null, mailbox));
+                                task(failed, closeables), CONFIG, output, () -> time, null, mailbox));
         operator.initializeState(initializer());
     }
 
@@ -156,7 +156,20 @@ final class GenuineTask {
                 StreamTaskStateInitializer.class, Map.of("streamOperatorStateContext", made), List.of(), null);
     }
 
-    private OneInputStreamTask<String, String> task(Consumer<Throwable> failed) throws ReflectiveOperationException {
+    /** What an operator's constructor needs, for one that gets watermarks and statuses only: it has no state. */
+    static StreamOperatorParameters<String> parameters(Output<StreamRecord<String>> output)
+            throws ReflectiveOperationException {
+        Consumer<Throwable> failed =
+                error -> {
+                    throw new IllegalStateException(error);
+                };
+        ProcessingTimeService time = stand(ProcessingTimeService.class, Map.of(), List.of(), null);
+        return new StreamOperatorParameters<>(
+                task(failed, new CloseableRegistry()), CONFIG, output, () -> time, null, null);
+    }
+
+    private static OneInputStreamTask<String, String> task(Consumer<Throwable> failed, CloseableRegistry closeables)
+            throws ReflectiveOperationException {
         @SuppressWarnings("unchecked")
         OneInputStreamTask<String, String> task =
                 (OneInputStreamTask<String, String>) unsafe().allocateInstance(OneInputStreamTask.class);

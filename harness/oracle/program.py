@@ -23,6 +23,8 @@ from harness.world.settings import WorldSettings
 
 __all__ = [
     "FLINK_VERSION",
+    "MAIN",
+    "SEVERAL_INPUTS",
     "adopt",
     "archive_of",
     "command_line",
@@ -121,6 +123,8 @@ REHEARSAL = f"""\
 
 
 MAIN = "floodmark.oracle.FlinkSut"
+SEVERAL_INPUTS = "floodmark.oracle.SeveralInputs"
+"""The second main class: answers scripts of watermarks and statuses of several inputs."""
 JAVA_MIN = 17
 COMPILE_LIMIT_S = 300.0
 REHEARSAL_LIMIT_S = 120.0
@@ -239,12 +243,14 @@ def _run_through(command: Sequence[str]) -> str:
     return done.stdout
 
 
-def command_line(settings: WorldSettings, program: Path) -> list[str]:
-    """The command that starts the program, with its archive if there is one."""
+def command_line(settings: WorldSettings, program: Path, *, main: str = MAIN) -> list[str]:
+    """The command that starts a main class of the program, with its archive if there is one."""
     archive = archive_of(program)
-    return _command(settings, program, (f"-XX:SharedArchiveFile={archive}",) if archive.exists() else ())
+    return _command(
+        settings, program, (f"-XX:SharedArchiveFile={archive}",) if archive.exists() else (), main
+    )
 
 
-def _command(settings: WorldSettings, program: Path, archive: Sequence[str]) -> list[str]:
+def _command(settings: WorldSettings, program: Path, archive: Sequence[str], main: str = MAIN) -> list[str]:
     path = f"{program}:{flink_jar(settings.places)}"
-    return [str(find_java(settings)), *OPTIONS, *archive, "-cp", path, MAIN]
+    return [str(find_java(settings)), *OPTIONS, *archive, "-cp", path, main]

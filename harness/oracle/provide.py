@@ -13,6 +13,7 @@ from harness.clock import monotonic_us
 from harness.errors import WorldError
 from harness.oracle.program import (
     FLINK_VERSION,
+    MAIN,
     archive_of,
     command_line,
     compile_program,
@@ -30,15 +31,15 @@ __all__ = ["SETUP", "find_oracle", "provide_oracle"]
 SETUP = "floodmark setup --oracle"
 
 
-def find_oracle(settings: WorldSettings) -> list[str]:
-    """The command line of the oracle. Raises WorldError that says what to set up."""
+def find_oracle(settings: WorldSettings, *, main: str = MAIN) -> list[str]:
+    """The command line of one of the oracle's main classes. Raises WorldError that says what to set up."""
     find_java(settings)
     if not flink_jar(settings.places).exists():
         raise WorldError(f"there is no Flink {FLINK_VERSION} in {settings.places.root}", fix=SETUP)
     program = program_jar(settings)
     if not program.exists():
         raise WorldError("the oracle's Java program is not compiled, or its sources have changed", fix=SETUP)
-    return command_line(settings, program)
+    return command_line(settings, program, main=main)
 
 
 def provide_oracle(task: Provision) -> Iterator[ProvisionStep]:

@@ -28,7 +28,7 @@ from harness.proxy.asked import (
     read_toxic,
     read_toxic_change,
 )
-from harness.proxy.http_server import HttpResponse, Request
+from harness.proxy.http_server import DIGITS_MAX, HttpResponse, Request
 from harness.proxy.json_body import as_single, json_text
 from harness.proxy.link import Link, metrics_text
 from harness.proxy.refusal import Refusal
@@ -202,8 +202,10 @@ class Api:
     def _tell_deeds(self, call: _RoutedRequest) -> HttpResponse:
         link = self._registry.link(call.names[0])
         (after,) = call.query.get("after", ["0"])[-1:]
-        if not (after.isascii() and after.isdigit()):
-            words = "`after` must be the number of a log entry: a whole number, 0 or more"
+        if not (after.isascii() and after.isdigit() and len(after) <= DIGITS_MAX):
+            words = (
+                f"`after` must be the number of a log entry: a whole number of at most {DIGITS_MAX} digits"
+            )
             raise Refusal(words, HTTPStatus.BAD_REQUEST)
         return _json(link.deeds_after(int(after)).as_json())
 

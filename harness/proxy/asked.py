@@ -55,7 +55,7 @@ class LinkAsked:
     listen: str | None = None
     upstream: str | None = None
     enabled: bool | None = None
-    mysql: bool = False
+    mysql: bool | None = None
     """Our own extension: follow MySQL's packets from each connection's first byte on, even without a packet
     toxic.
     """

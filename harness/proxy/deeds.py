@@ -13,11 +13,11 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import IO
+from typing import Protocol
 
 from harness.clock import monotonic_us
 
-__all__ = ["DEEDS_MAX", "PAGE_MAX", "WINDOW_S", "ProxyEvent", "ProxyEventLog", "ProxyEventPage"]
+__all__ = ["DEEDS_MAX", "PAGE_MAX", "WINDOW_S", "LineSink", "ProxyEvent", "ProxyEventLog", "ProxyEventPage"]
 
 DEEDS_MAX = 100_000
 """Entries kept for each link; then the oldest are dropped."""
@@ -76,10 +76,16 @@ class ProxyEventPage:
 _Key = tuple[int, str, str, str, str]
 
 
+class LineSink(Protocol):
+    """Gets every entry as a line of JSON; must neither wait nor raise, for it is called where bytes pass."""
+
+    def write(self, line: str, /) -> object: ...
+
+
 class ProxyEventLog:
     """The log of one link. Mutable: grows while the link works."""
 
-    def __init__(self, *, link: str, loop: asyncio.AbstractEventLoop, file: IO[str] | None = None) -> None:
+    def __init__(self, *, link: str, loop: asyncio.AbstractEventLoop, file: LineSink | None = None) -> None:
         self._link = link
         self._loop = loop
         self._file = file
@@ -155,7 +161,6 @@ class ProxyEventLog:
         self._kept.append(deed)
         if self._file is not None:
             self._file.write(json.dumps({"link": self._link, **deed.as_json()}) + "\n")
-            self._file.flush()
 
 
 def _add(sums: dict[str, int | str], numbers: Mapping[str, int | str]) -> None:

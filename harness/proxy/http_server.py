@@ -8,6 +8,7 @@ connection is closed; no file is ever served.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,17 +18,18 @@ from typing import Any
 from harness.proxy.listener import OUT_OF_DESCRIPTORS
 from harness.proxy.refusal import Refusal
 
-__all__ = ["BODY_MAX", "CLIENTS_MAX", "HEAD_MAX", "HttpResponse", "HttpServer", "Request"]
+__all__ = ["BODY_MAX", "CLIENTS_MAX", "DIGITS_MAX", "HEAD_MAX", "HttpResponse", "HttpServer", "Request"]
 
 HEAD_MAX = 64 * 1024
 """Bytes of a request's first line and headers."""
 BODY_MAX = 1024 * 1024
+DIGITS_MAX = 18
+"""Digits of a whole number in a header or a query; it then fits into 64 bits."""
 READ_LIMIT_S = 10.0
 """How long a request may take from its first byte to its last."""
 IDLE_LIMIT_S = 60.0
 """How long a connection may wait between two requests."""
 
-END_OF_HEAD = b"\r\n\r\n"
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -73,7 +75,7 @@ async def read_request(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
         return None
     try:
         async with asyncio.timeout(READ_LIMIT_S):
-            head = _read_head(first + await reader.readuntil(END_OF_HEAD))
+            head = _read_head(await _read_lines(reader, first))
             if head.headers.get("expect", "").lower() == "100-continue":
                 writer.write(CONTINUE)
             body = await _read_body(reader, head.headers)
@@ -91,8 +93,30 @@ async def read_request(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
     )
 
 
-def _read_head(raw: bytes) -> _Head:
-    first, *lines = raw.decode("latin-1").removesuffix("\r\n\r\n").lstrip("\r\n").split("\r\n")
+_ONCE = frozenset({"content-length", "transfer-encoding"})
+"""Headers that say where a body ends; two of them could be read as two different ends."""
+
+
+async def _read_lines(reader: asyncio.StreamReader, begun: bytes) -> list[str]:
+    """The first line and the header lines; empty lines before them are skipped. A line ends with CR LF, no less."""
+    lines: list[str] = []
+    size = 0
+    while True:
+        line = begun + (await reader.readuntil(b"\n") if begun != b"\n" else b"")
+        begun = b""
+        size += len(line)
+        if size > HEAD_MAX:
+            raise asyncio.LimitOverrunError("the head is too large", size)
+        if not line.endswith(b"\r\n") or b"\r" in line[:-2]:
+            raise Refusal("a line of the head does not end with CR LF", HTTPStatus.BAD_REQUEST)
+        if line != b"\r\n":
+            lines.append(line[:-2].decode("latin-1"))
+        elif lines:
+            return lines
+
+
+def _read_head(said_lines: list[str]) -> _Head:
+    first, *lines = said_lines
     words = first.split(" ")
     if len(words) != len(("GET", "/", "HTTP/1.1")) or not words[2].startswith("HTTP/1."):
         raise Refusal("the first line is no request line of HTTP/1.1", HTTPStatus.BAD_REQUEST)
@@ -101,6 +125,8 @@ def _read_head(raw: bytes) -> _Head:
         name, colon, value = line.partition(":")
         if not colon or not name or name != name.strip():
             raise Refusal("a header line has no name or no colon", HTTPStatus.BAD_REQUEST)
+        if name.lower() in _ONCE and name.lower() in headers:
+            raise Refusal(f"the header {name} is there twice", HTTPStatus.BAD_REQUEST)
         headers[name.lower()] = value.strip()
     said = [option.strip() for option in headers.get("connection", "").lower().split(",")]
     keeps_open = "close" not in said and (words[2] != "HTTP/1.0" or "keep-alive" in said)
@@ -115,8 +141,10 @@ async def _read_body(reader: asyncio.StreamReader, headers: Mapping[str, str]) -
         return await _read_chunks(reader)
     if length is None:
         return b""
-    if not (length.isascii() and length.isdigit()):
-        raise Refusal("the Content-Length is not a number", HTTPStatus.BAD_REQUEST)
+    if not (length.isascii() and length.isdigit() and len(length) <= DIGITS_MAX):
+        raise Refusal(
+            f"the Content-Length is not a number of at most {DIGITS_MAX} digits", HTTPStatus.BAD_REQUEST
+        )
     return await reader.readexactly(_within_limit(int(length)))
 
 
@@ -124,7 +152,9 @@ async def _read_chunks(reader: asyncio.StreamReader) -> bytes:
     body = bytearray()
     while size := await _read_chunk_size(reader):
         _within_limit(len(body) + size)
-        body += (await reader.readexactly(size + 2))[:size]
+        body += await reader.readexactly(size)
+        if await reader.readexactly(2) != b"\r\n":
+            raise Refusal("a chunk is not as long as its size says", HTTPStatus.BAD_REQUEST)
     while await reader.readuntil(b"\r\n") != b"\r\n":
         pass  # trailers: bounded by the reader's limit for a line and by the time limit of the request
     return bytes(body)
@@ -133,9 +163,12 @@ async def _read_chunks(reader: asyncio.StreamReader) -> bytes:
 async def _read_chunk_size(reader: asyncio.StreamReader) -> int:
     try:
         line = await reader.readuntil(b"\r\n")
-        return int(line.split(b";")[0].strip(), 16)
-    except (ValueError, asyncio.LimitOverrunError):
-        raise Refusal("a chunk's size is not a number", HTTPStatus.BAD_REQUEST) from None
+    except asyncio.LimitOverrunError:
+        line = b""
+    digits = line.split(b";")[0].strip()
+    if not re.fullmatch(b"[0-9A-Fa-f]{1,%d}" % DIGITS_MAX, digits):
+        raise Refusal("a chunk's size is not a number", HTTPStatus.BAD_REQUEST)
+    return int(digits, 16)
 
 
 def _within_limit(size: int) -> int:
@@ -158,7 +191,8 @@ def written(answer: HttpResponse, *, keeps_open: bool, with_body: bool = True) -
 
 
 CLIENTS_MAX = 256
-"""Clients served at once; one more gets 503."""
+"""Clients served at once. One more takes the place of the one that has sent nothing whole for the longest; it gets 503
+if all are being answered."""
 WRITE_LIMIT_S = 25.0
 """How long a client may take to read its answer, as in Toxiproxy."""
 
@@ -175,6 +209,8 @@ class HttpServer:
         self._handle = handle
         self._refuse = refuse
         self._clients: dict[asyncio.Task[None], None] = {}
+        self._silent: dict[asyncio.StreamWriter, None] = {}
+        """Clients whose request has not come, or not completely; the longest wait is first."""
         self._server: asyncio.Server | None = None
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
@@ -208,24 +244,35 @@ class HttpServer:
                 await writer.wait_closed()
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._clients) > CLIENTS_MAX:
+        if len(self._clients) > CLIENTS_MAX and not self._hang_up_on_a_silent_one():
             refusal = Refusal(f"more than {CLIENTS_MAX} clients at once", HTTPStatus.SERVICE_UNAVAILABLE)
             await _send(writer, written(self._refuse(refusal), keeps_open=False))
             return
         goes_on = True
         while goes_on:
+            self._silent[writer] = None
             try:
                 request = await read_request(reader, writer)
             except Refusal as refusal:
                 await _send(writer, written(self._refuse(refusal), keeps_open=False))
                 await _drain(reader, writer)
                 return
+            finally:
+                self._silent.pop(writer, None)
             if request is None:
                 return
             goes_on = request.keeps_open
             answer = self._handle(request)
             with_body = request.method != "HEAD"
             await _send(writer, written(answer, keeps_open=goes_on, with_body=with_body))
+
+    def _hang_up_on_a_silent_one(self) -> bool:
+        """Make room for a client; returns whether there was a silent one. Its reading ends as if it had hung up."""
+        for writer in self._silent:
+            del self._silent[writer]
+            writer.close()
+            return True
+        return False
 
 
 async def _send(writer: asyncio.StreamWriter, raw: bytes) -> None:

@@ -69,7 +69,10 @@ class Link:
         """The address as requested until the first start; then with the real port."""
         self.upstream = upstream
         self.mysql = mysql
-        """Whether to follow MySQL's packets from each connection's first byte, without waiting for a packet toxic."""
+        """Whether to follow MySQL's packets from each connection's first byte, without waiting for a packet toxic.
+
+        May be set; connections that exist stay as they are.
+        """
         self.enabled = False
         self.deeds = ProxyEventLog(link=name, loop=shop.loop, file=shop.deeds_file)
         self.packet_toxics: dict[str, PacketToxic] = {}
@@ -119,6 +122,11 @@ class Link:
                 raise
         self.close()
         self._listener, self.listen, self.enabled = moved, moved.address, was_enabled
+
+    def forget_port(self, *, listen: str) -> None:
+        """Stop, and listen at some other port of that address (port 0) after the next start."""
+        self.close()
+        self.listen = listen
 
     def retarget(self, upstream: str) -> None:
         """Dial another upstream for new connections; live connections end."""

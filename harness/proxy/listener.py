@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import ipaddress
+import re
 import socket
 from collections.abc import Callable
 from http import HTTPStatus
@@ -17,7 +18,16 @@ from http import HTTPStatus
 from harness.proxy.dial import split_address
 from harness.proxy.refusal import Refusal
 
-__all__ = ["LOOPBACK", "OUT_OF_DESCRIPTORS", "Listener", "is_loopback", "listen_address", "same_listen"]
+__all__ = [
+    "LOOPBACK",
+    "OUT_OF_DESCRIPTORS",
+    "Listener",
+    "is_any_port",
+    "is_loopback",
+    "joined_address",
+    "listen_address",
+    "same_listen",
+]
 
 LOOPBACK = "127.0.0.1"
 PORT_MAX = 65_535
@@ -32,13 +42,17 @@ def listen_address(text: str, *, prefix: str = "listen tcp: ") -> str:
         return f"{LOOPBACK}:0"
     host, port = _split(text, prefix)
     number = _port(port, prefix)
-    return _joined(_host(host, prefix), number)
+    return joined_address(_host(host, prefix), number)
 
 
 def same_listen(asked: str, *, now: str) -> bool:
     """Whether a link that listens at `now` already satisfies the address `asked`; port 0 matches any port."""
-    host, _, port = asked.rpartition(":")
-    return asked == now or (port == "0" and host == now.rpartition(":")[0])
+    return asked == now or (is_any_port(asked) and asked.rpartition(":")[0] == now.rpartition(":")[0])
+
+
+def is_any_port(address: str) -> bool:
+    """Whether the address leaves the choice of its port to the system."""
+    return address.endswith(":0")
 
 
 def is_loopback(host: str) -> bool:
@@ -66,11 +80,12 @@ def _split(text: str, prefix: str) -> tuple[str, str]:
 
 
 def _port(text: str, prefix: str) -> int:
-    if text.isascii() and text.lstrip("+-").isdigit():
-        number = int(text)
-        if not 0 <= number <= PORT_MAX:
+    written = re.fullmatch(r"([+-]?)0*([0-9]+)", text)
+    if written is not None:
+        sign, digits = written.groups()
+        if len(digits) > len(str(PORT_MAX)) or int(digits) > PORT_MAX or (sign == "-" and digits != "0"):
             raise _wrong(f"{prefix}address {text}: invalid port")
-        return number
+        return int(digits)
     if not text:
         return 0
     try:
@@ -88,7 +103,8 @@ def _host(text: str, prefix: str) -> str:
         raise _wrong(f"{prefix}lookup {text}: no such host") from None
 
 
-def _joined(host: str, port: int) -> str:
+def joined_address(host: str, port: int) -> str:
+    """`host:port`, with brackets around an IPv6 host."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -119,8 +135,7 @@ class Listener:
     @property
     def address(self) -> str:
         """The bound address, with the real port where port 0 was asked for."""
-        host, port = self._socket.getsockname()[:2]
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return joined_address(*self._socket.getsockname()[:2])
 
     def open(self) -> None:
         """Accept clients. Raises OSError if another socket listens there."""
@@ -156,7 +171,7 @@ class Listener:
                 continue  # that client has disconnected
             accepted.setblocking(False)
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._accepted(accepted, f"{peer[0]}:{peer[1]}")
+            self._accepted(accepted, joined_address(*peer[:2]))
 
     def _recover(self) -> None:
         """Out of descriptors: stop polling for a while.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from harness.proxy.asked import LinkAsked, ToxicAsked, ToxicChange, attributes_asked
 from harness.proxy.link import Link
-from harness.proxy.listener import listen_address, same_listen
+from harness.proxy.listener import is_any_port, listen_address, same_listen
 from harness.proxy.refusal import (
     Refusal,
     cannot_listen,
@@ -75,19 +75,23 @@ class Registry:
         return link
 
     def change(self, name: str, asked: LinkAsked) -> Link:
-        """Change the address or upstream (live connections end, toxics stay), or enable or disable the link."""
+        """Change the address or upstream (live connections end, toxics stay), or enable or disable the link.
+
+        Port 0 is always another port, as in Toxiproxy. `mysql` applies to the connections to come.
+        """
         link = self.link(name)
+        enabled = link.enabled if asked.enabled is None else asked.enabled
         if asked.listen is not None:
             listen = listen_address(asked.listen, prefix="")
-            if not same_listen(listen, now=link.listen):
-                _move(link, listen)
-        enabled = link.enabled if asked.enabled is None else asked.enabled
+            if listen != link.listen:
+                _move(link, listen, enabled=enabled)
         if enabled and not link.enabled:
             _start(link)
         elif link.enabled and not enabled:
             link.stop()
         if asked.upstream not in {None, link.upstream}:
             link.retarget(str(asked.upstream))
+        _follow_packets(link, asked)
         return link
 
     def remove(self, name: str) -> None:
@@ -96,7 +100,7 @@ class Registry:
         del self._links[name]
 
     def populate(self, asked: Sequence[LinkAsked]) -> Populated:
-        """Create the links; an existing one with the same address and upstream is left untouched.
+        """Create the links; an existing one with the same address and upstream stays, but for its `mysql`.
 
         Stops at the first refusal; the links created before it stay.
         """
@@ -158,7 +162,11 @@ class Registry:
     def _built(self, asked: LinkAsked) -> Link:
         listen = listen_address(asked.listen or "")
         return Link(
-            name=asked.name, listen=listen, upstream=asked.upstream or "", mysql=asked.mysql, shop=self._shop
+            name=asked.name,
+            listen=listen,
+            upstream=asked.upstream or "",
+            mysql=asked.mysql is True,
+            shop=self._shop,
         )
 
     def _made_or_kept(self, asked: LinkAsked) -> Link:
@@ -168,6 +176,7 @@ class Registry:
             return self.make(asked)
         listen = listen_address(asked.listen or "", prefix="")
         if same_listen(listen, now=there.listen) and asked.upstream == there.upstream:
+            _follow_packets(there, asked)
             return there
         link = self._built(asked)
         if listen == there.listen:
@@ -179,6 +188,11 @@ class Registry:
         return link
 
 
+def _follow_packets(link: Link, asked: LinkAsked) -> None:
+    if asked.mysql is not None:
+        link.mysql = asked.mysql
+
+
 def _start(link: Link) -> None:
     try:
         link.start()
@@ -186,7 +200,10 @@ def _start(link: Link) -> None:
         raise cannot_listen(link.listen, error) from None
 
 
-def _move(link: Link, listen: str) -> None:
+def _move(link: Link, listen: str, *, enabled: bool) -> None:
+    if not enabled and is_any_port(listen):
+        link.forget_port(listen=listen)
+        return
     try:
         link.move(listen=listen)
     except OSError as error:

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from harness.errors import UsageError, WorldError
 from harness.proxy.api import Api, refused
 from harness.proxy.asked import read_links
+from harness.proxy.event_file import opened
 from harness.proxy.http_server import HttpServer
-from harness.proxy.listener import LOOPBACK, is_loopback
+from harness.proxy.listener import LOOPBACK, is_loopback, joined_address
 from harness.proxy.refusal import Refusal
 from harness.proxy.registry import Registry
 from harness.proxy.workshop import Workshop, raise_descriptor_limit
@@ -58,7 +59,7 @@ def serve(service: Service, *, say: Callable[[str], None]) -> None:
         raise UsageError(message, fix="leave --host out, or add --beyond-loopback (and --token)")
     raise_descriptor_limit()
     with ExitStack() as stack:
-        log = stack.enter_context(_opened(service.log)) if service.log else None
+        log = stack.enter_context(closing(opened(service.log, complain=_complain))) if service.log else None
         loop = stack.enter_context(real_loop())
         workshop = Workshop(loop, seed=service.seed, deeds_file=log)
         stack.callback(workshop.close)
@@ -78,22 +79,21 @@ async def _until_told(server: HttpServer, service: Service, *, say: Callable[[st
         host, port = await server.start(service.host, service.port)
     except OSError as error:
         raise WorldError(
-            f"the proxy cannot listen on {service.host}:{service.port}: {error.strerror or error}",
+            f"the proxy cannot listen on {joined_address(service.host, service.port)}: {error.strerror or error}",
             fix="stop the program that listens there, or choose another --port (0: any free one)",
         ) from error
-    say(f"listening on {host}:{port}, seed {service.seed}")
+    say(f"listening on {joined_address(host, port)}, seed {service.seed}")
     try:
         await told.wait()
     finally:
         await server.stop()
 
 
-def _opened(log: Path) -> IO[str]:
-    try:
-        return log.open("a", encoding="utf-8")
-    except OSError as error:
-        message = f"the log file {log} cannot be written: {error.strerror}"
-        raise UsageError(message, fix="name another file with --log") from error
+def _complain(sentence: str) -> None:
+    """To standard error, which may lie on the same full disk."""
+    with suppress(OSError):
+        sys.stderr.write(f"floodmark proxy: {sentence}\n")
+        sys.stderr.flush()
 
 
 def _populate(registry: Registry, config: Path | None) -> None:

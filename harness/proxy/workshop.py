@@ -12,9 +12,10 @@ import asyncio
 import resource
 import select
 from collections.abc import Callable
-from typing import IO, Protocol
+from typing import Protocol
 
 from harness.choices import Choices
+from harness.proxy.deeds import LineSink
 
 __all__ = ["IN", "NOTHING", "OUT", "Dice", "Holdings", "Pump", "Workshop", "raise_descriptor_limit"]
 
@@ -156,14 +157,14 @@ class Workshop:
     """The shared parts of one proxy process; its creator closes it."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, *, seed: int, deeds_file: IO[str] | None = None
+        self, loop: asyncio.AbstractEventLoop, *, seed: int, deeds_file: LineSink | None = None
     ) -> None:
         self.loop = loop
         self.pump = Pump(loop)
         self.dice = Dice(seed)
         self.holdings = Holdings()
         self.deeds_file = deeds_file
-        """File that gets every log entry of every link, one JSON object a line."""
+        """Gets every log entry of every link, one JSON object a line."""
 
     def reseed(self, seed: int) -> None:
         """Draw from this seed for new connections."""

@@ -112,4 +112,5 @@ class Scenario(Part):
             sink=self.sink,
             task=self.task,
             has_task=self.task is not None,
+            pitfall=self.pitfall,
         )

@@ -46,6 +46,7 @@ class Standing:
     task: Task | None = None
     has_task: bool = False
     """Whether the scenario has a `task`, valid or not."""
+    pitfall: str | None = None
 
 
 def standing(data: Mapping[str, Any]) -> Standing:
@@ -66,6 +67,7 @@ def standing(data: Mapping[str, Any]) -> Standing:
         sink=_sound(str, data.get("sink", "atomic")),
         task=_sound(Task, data.get("task")),
         has_task=data.get("task") is not None,
+        pitfall=_sound(str, data.get("pitfall")),
     )
 
 
@@ -141,11 +143,16 @@ def _levels(parts: Standing) -> Iterator[Breach]:
             say = f"`{unable[0].do}` cannot be done at level {level}"
             hint = f"write levels: [{', '.join(able or unable[0].levels)}]"
             yield Breach(path=("levels", index), say=say, hint=hint)
-        elif (
-            level == "sim" and parts.operator is not None and (mistake := parts.operator.mistake) is not None
-        ):
+        elif level == "sim" and (mistake := _mistake_of_a_client(parts)) is not None:
             say = f"`{mistake}` is a mistake of a database client, and level sim has no such client"
             yield Breach(path=("levels", index), say=say, hint="write levels: [live, spark]")
+
+
+def _mistake_of_a_client(parts: Standing) -> str | None:
+    """The setting that makes or expects such a mistake."""
+    if parts.pitfall is not None:
+        return f"pitfall: {parts.pitfall}"
+    return None if parts.operator is None else parts.operator.mistake
 
 
 def _of_another_sink(parts: Standing) -> Iterator[Breach]:

@@ -160,9 +160,9 @@ class AlternatingWaitingForFirstBarrier(BarrierHandlerState):
         barrier: CheckpointBarrier,
         sequence_number: int,
     ) -> BarrierHandlerState:
-        """Record it; the timeout may have passed already."""
+        """Record it. If the timeout has passed already, the timer's mail lets the barrier overtake."""
         self._channels.add_seen_announcement(channel, sequence_number)
-        return self._unless_timed_out(controller, barrier)
+        return self
 
     def barrier_received(
         self,
@@ -189,7 +189,7 @@ class AlternatingWaitingForFirstBarrier(BarrierHandlerState):
     ) -> BarrierHandlerState:
         """The first barrier is still to come, from a channel that announced it."""
         self._channels.channel_finished(channel)
-        return self._unless_timed_out(controller, barrier)
+        return self
 
     def aligned_checkpoint_timeout(
         self, controller: BarrierHandlerController, barrier: CheckpointBarrier
@@ -203,13 +203,6 @@ class AlternatingWaitingForFirstBarrier(BarrierHandlerState):
         self._channels.stop_capturing(checkpoint_id)
         return _begin_anew(self._channels)
 
-    def _unless_timed_out(
-        self, controller: BarrierHandlerController, barrier: CheckpointBarrier
-    ) -> BarrierHandlerState:
-        if controller.is_timed_out(barrier):
-            return self.aligned_checkpoint_timeout(controller, barrier)
-        return self
-
 
 class AlternatingCollectingBarriers(AlternatingWaitingForFirstBarrier):
     """At least one barrier has come, and its channel is blocked."""
@@ -217,11 +210,13 @@ class AlternatingCollectingBarriers(AlternatingWaitingForFirstBarrier):
     def end_of_partition_received(
         self, controller: BarrierHandlerController, channel: InputChannelInfo, barrier: CheckpointBarrier
     ) -> BarrierHandlerState:
-        """The channel may have been the last one that was missing (C23)."""
+        """The channel may have been the last one that was missing (C23); if not, a passed timeout acts here too."""
         self._channels.channel_finished(channel)
         if controller.all_barriers_received:
             return _take_aligned(self._channels, controller, barrier)
-        return self._unless_timed_out(controller, barrier)
+        if controller.is_timed_out(barrier):
+            return self.aligned_checkpoint_timeout(controller, barrier)
+        return self
 
     def aligned_checkpoint_timeout(
         self, controller: BarrierHandlerController, barrier: CheckpointBarrier

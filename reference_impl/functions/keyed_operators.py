@@ -45,8 +45,8 @@ __all__ = ["KeyedBroadcastProcessOperator", "KeyedCoProcessOperator", "KeyedProc
 class CombinedWatermarkStatus:
     """The watermark of an operator with several inputs: the minimum over the active ones. Mutable.
 
-    Answers to Flink's `IndexedCombinedWatermarkStatus`. Invariant: the combined watermark never falls; idle inputs do
-    not count, and while all are idle it does not change.
+    Answers to Flink's `IndexedCombinedWatermarkStatus`. Invariant: the combined watermark never falls. Idle inputs do
+    not count; when all are idle it is the highest of all inputs (W3), since none holds another back any more.
     """
 
     def __init__(self, inputs: int) -> None:
@@ -72,10 +72,10 @@ class CombinedWatermarkStatus:
 
     def _combine(self) -> bool:
         active = [mark for mark, idle in zip(self._watermarks, self._idle, strict=True) if not idle]
-        least = min(active, default=MIN_WATERMARK)
-        if least <= self.watermark:
+        reached = min(active) if active else max(self._watermarks)
+        if reached <= self.watermark:
             return False
-        self.watermark = least
+        self.watermark = reached
         return True
 
 
@@ -83,7 +83,8 @@ class SeveralInputs:
     """Dispatches the elements of several inputs and combines their watermarks. Inputs count from 0. Mutable.
 
     Answers to `processWatermark1`, `processWatermarkStatus2` and similar methods of Flink's `AbstractStreamOperator`.
-    Invariant: the operator's watermark is the minimum over its active inputs, and it is idle while all of them are.
+    Invariant: the operator's watermark is the minimum over its active inputs, and it is idle while all of them are;
+    the highest watermark precedes that status.
     """
 
     def __init__(
@@ -117,7 +118,7 @@ class SeveralInputs:
             self._pass_combined(watermark.position)
 
     def process_watermark_status(self, index: int, status: WatermarkStatus) -> None:
-        """Emit the status if the operator as a whole changes; an idle input may also let the watermark rise."""
+        """Emit the status if the operator as a whole changes, after the watermark that an idle input lets rise."""
         was_idle = self._combined.is_idle
         if self._combined.update_status(index, idle=status.idle):
             self._pass_combined(status.position)

@@ -33,7 +33,7 @@ class Transaction(Struct, frozen=True):
 class Transactions(Protocol):
     """The store that a two-phase sink writes to: its transactions can be durable before they are visible.
 
-    A subclass inherits the last two methods.
+    A subclass inherits the last three methods.
 
     Answers to the abstract methods of Flink's `TwoPhaseCommitSinkFunction` and to its `TransactionHolder`. Invariant:
     a pre-committed transaction survives a crash of the writer and is invisible until committed; repeating a commit or
@@ -65,6 +65,13 @@ class Transactions(Protocol):
     def recover_and_abort(self, handle: Any) -> None:
         """Abort a transaction that an earlier attempt began and may have pre-committed for a failed checkpoint."""
         self.abort(handle)
+
+    def finish_processing(self, handle: Any) -> None:
+        """The input has ended: make the last writes of the transaction, which the next snapshot pre-commits.
+
+        By default there are none.
+        """
+        del handle
 
 
 _LOGGER = getLogger(__name__)
@@ -174,8 +181,10 @@ class TwoPhaseCommitSinkFunction:
         """Does nothing: the pre-committed data belong to the next checkpoint that completes (C39)."""
 
     def finish(self) -> None:
-        """No record follows: the next snapshot begins no transaction."""
+        """No record follows: the store finishes the transaction, and the next snapshot begins none."""
         self._finished = True
+        if self._current is not None:
+            self._transactions.finish_processing(self._current.handle)
 
     def close(self) -> None:
         """Abort the current transaction; pre-committed ones stay for the next restore."""

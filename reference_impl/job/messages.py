@@ -81,7 +81,7 @@ class CheckpointCoordinatorConfiguration:
     is_exactly_once: bool = True
     is_unaligned: bool = False
     aligned_timeout_ms: int | None = None
-    """For unaligned checkpoints: how long barriers stay aligned first; None for not at all (C26)."""
+    """For unaligned checkpoints: how long barriers stay aligned first; 0 or None for not at all (C26)."""
     allow_checkpoints_after_tasks_finished: bool = True
 
     def __post_init__(self) -> None:
@@ -104,7 +104,7 @@ class CheckpointCoordinatorConfiguration:
             return CheckpointOptions(snapshot_type=snapshot_type, alignment=AlignmentType.AT_LEAST_ONCE)
         if snapshot_type.is_savepoint or not self.is_unaligned:
             return CheckpointOptions(snapshot_type=snapshot_type)
-        if self.aligned_timeout_ms is None:
+        if not self.aligned_timeout_ms:
             return CheckpointOptions(snapshot_type=snapshot_type, alignment=AlignmentType.UNALIGNED)
         return CheckpointOptions(snapshot_type=snapshot_type, aligned_timeout_ms=self.aligned_timeout_ms)
 

@@ -205,6 +205,7 @@ class TtlMapState(TtlKeyedState[MapStateDescriptor, MapState]):
 
     Differences from Flink: an iterator's `remove` concerns the entry returned last even if `has_next` was called
     since, as in a map without TTL (FLINK-10267); Flink refuses. `is_empty` and the length of a view count as no read.
+    An expired entry that is still stored leaves the map empty (S14); in Flink `isEmpty` then says no.
     """
 
     def __init__(
@@ -380,9 +381,19 @@ class TtlReducingState(TtlMergingState[ReducingStateDescriptor, ReducingState]):
         return None if found is None else found.value
 
     def add(self, value: Any) -> None:
-        """Combine the value with `value` and set the timestamp; None clears, as in Flink."""
+        """Combine the value with `value` and set the timestamp.
+
+        None leaves the value and sets the timestamp, as in Flink; a state without TTL is cleared by it.
+        """
         self._accessed()
-        self._inner.add(None if value is None else self._ttl.stamped(value))
+        if value is not None:
+            self._inner.add(self._ttl.stamped(value))
+            return
+        shown = self._ttl.shown(self._inner.get_internal())
+        if shown is None:
+            self._inner.clear()
+        else:
+            self._inner.update_internal(self._ttl.stamped(shown.value))
 
 
 class TtlAggregateFunction:

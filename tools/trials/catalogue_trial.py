@@ -17,7 +17,7 @@ from typing import Final
 import click
 
 from harness.engine.tally import Counted, count
-from harness.errors import Exit
+from harness.errors import Exit, worst_code
 from harness.levels.sim.level import SimulatedLevel
 from harness.runs.order import Order
 from harness.scenario.catalogue import catalogue, catalogue_folder
@@ -49,6 +49,8 @@ class Trial:
     convicted: int | None
     """Runs of the scenario's defect that the invariants named for it convicted; None: it has none."""
     seeds: int
+    exit_code: Exit
+    """As that of `floodmark run` of the reference; an overlooked defect is a violation."""
 
     @property
     def tried(self) -> bool:
@@ -57,7 +59,7 @@ class Trial:
     @property
     def holds(self) -> bool:
         """Whether the scenario passed its trial; an untried scenario does not fail it."""
-        return not self.tried or (self.passed == self.seeds and self.convicted != 0)
+        return self.exit_code is Exit.HOLD
 
 
 def try_catalogue(paths: Sequence[Path], *, seeds: int = _SEEDS, jobs: int = 1) -> list[Trial]:
@@ -88,7 +90,10 @@ def _trial(
     mine = [run for run in counted if orders[run.order].scenario is scenario]
     passed = sum(run.as_expected for run in mine if orders[run.order].mutant is None)
     convicted = sum(run.as_expected for run in mine if orders[run.order].mutant is not None)
+    codes = {run.exit_code(planted=False) for run in mine if orders[run.order].mutant is None}
+    overlooked = scenario.mutant is not None and "sim" in scenario.levels and not convicted
     return Trial(
+        exit_code=Exit.VIOLATION if overlooked else worst_code(codes),
         scenario=scenario,
         folder=folder,
         passed=passed,
@@ -135,7 +140,7 @@ def main(names: tuple[Path, ...], seeds: int, jobs: int, page: Path | None) -> N
     click.echo(f"{len(trials) - len(failed)} of {len(trials)} scenarios hold")
     if failed:
         click.echo(f"not: {', '.join(failed)}", err=True)
-    sys.exit(Exit.VIOLATION if failed else Exit.HOLD)
+    sys.exit(worst_code(trial.exit_code for trial in trials))
 
 
 def _by_folder() -> tuple[Path, ...]:

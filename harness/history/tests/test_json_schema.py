@@ -123,7 +123,9 @@ def test_schema_and_reader_agree_on_every_value_of_the_header() -> None:
         given = [*altered(retry), {**retry, "on": ["fail", "fail"]}, {**retry, "on": ["fail", "empty"]}]
         parts += [{**HEADER, "operator": {**OPERATOR, "retry": one}} for one in given]
     base = {**HEADER, "effects": "outputs", "sink": "rollback"}
-    parts += [{**base, "tables": {"t": table}} for table in altered(TABLE)]
+    for table in (TABLE, {**TABLE, "keep": "all"}, {"holds": ["audit"]}, {"holds": ["dead"], "keep": "last"}):
+        given = [*altered(table), {**table, "ordered": True}, {**table, "keep": "last"}]
+        parts += [{**base, "tables": {"t": one}} for one in given]
 
     assert valid("header", HEADER)
     for line in (*altered(HEADER), *parts):

@@ -93,7 +93,8 @@ class Exchange(msgspec.Struct, kw_only=True, eq=False):
     """One request and its reply, assembled from packets. Mutable; compared by identity.
 
     `answer`: our error for the client, because the request never reached the server (`b""`: none). `replaced`: our
-    error in place of the server's reply, because we sent the server another request instead.
+    error in place of the server's reply, because we sent the server another request instead. `before`: requests with
+    an `answer` that the client sent before this one; their errors precede its reply.
     """
 
     command: int
@@ -103,8 +104,7 @@ class Exchange(msgspec.Struct, kw_only=True, eq=False):
     replies: int = 0
     answer: bytes = b""
     replaced: bytes = b""
-    then: str = ""
-    """What happens to the connection after such an error: see `rules.Then`."""
+    before: tuple[Exchange, ...] = ()
 
     def statement(self) -> str:
         """The normalised statement; empty if the command has none."""

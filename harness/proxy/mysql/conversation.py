@@ -69,9 +69,17 @@ class MySqlConversation:
             waiting.remove(exchange)
             self._send_due_errors()
 
+    def begins(self, exchange: Exchange) -> None:
+        """See `GatedConversation`: a client that pipelines has sent requests that we answer before this one."""
+        for earlier in exchange.before:
+            self._send_error(earlier, earlier.answer)
+        exchange.before = ()
+
     def passed(self, exchange: Exchange) -> None:
         if exchange.replaced:
             self._send_error(exchange, exchange.replaced)
+
+    def caught_up(self) -> None:
         self._send_due_errors()
 
     def check(self) -> None:
@@ -83,7 +91,7 @@ class MySqlConversation:
             self.replies.let_go()
 
     def _send_due_errors(self) -> None:
-        """Send our errors whose turn has come."""
+        """Send our errors whose turn has come: all replies that were parsed have been handled."""
         waiting = self._dialogue.session.open
         while waiting and waiting[0].answer and self._dialogue.replies.at_boundary:
             exchange = waiting.popleft()

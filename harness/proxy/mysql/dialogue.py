@@ -120,6 +120,13 @@ class SessionMemory:
         self.why_lost = self.why_lost or why
         return False
 
+    def answered_by_us(self) -> tuple[Exchange, ...]:
+        """Take out the requests before the next reply that the server never got: the reply belongs to none of them."""
+        taken: list[Exchange] = []
+        while self.open and self.open[0].answer:
+            taken.append(self.open.popleft())
+        return tuple(taken)
+
     def prepared(self, statement: int, text: bytes) -> None:
         """Remember the text of a prepared statement under the server's number."""
         if len(self._prepared) >= PREPARED_MAX:
@@ -286,15 +293,17 @@ class ReplyReader:
 
     def read(self, length: int, sequence: int, buffer: bytes, at: int) -> bool:
         session = self._session
+        before = session.answered_by_us() if self._step is None else ()
         if not session.open:
             if not length or buffer[at] != _ERROR:
                 return session.lose(
                     f"the server sent {length} bytes, number {sequence}, that nobody asked for"
                 )
-            self._exchange = Exchange(command=UNASKED, replies=1)
+            self._exchange = Exchange(command=UNASKED, replies=1, before=before)
             self._last = True
             return True
         exchange = self._exchange = session.open[0]
+        exchange.before += before
         exchange.replies += 1
         step = self._step or self._first_step(exchange.command)
         self._step = step

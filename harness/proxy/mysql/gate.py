@@ -265,8 +265,14 @@ class GatedConversation(Protocol):
     def forgotten(self, exchange: Exchange) -> None:
         """A request was taken out of the stream; the server will not reply to it."""
 
+    def begins(self, exchange: Exchange) -> None:
+        """A reply begins: errors of ours that precede it are sent now."""
+
     def passed(self, exchange: Exchange) -> None:
         """A reply has ended, delivered or not."""
+
+    def caught_up(self) -> None:
+        """Everything that the server sent so far has been handled."""
 
     def error(self, action: Action, *, sequence: int) -> bytes: ...
 
@@ -318,6 +324,8 @@ class PacketGate:
         """Bytes from the source."""
         for part in self._tracker.parts(chunk):
             self._part(part)
+        if self.stream is Stream.DOWNSTREAM:
+            self._table.caught_up()
         self._flush()
         self._table.check()
         self.settle()
@@ -385,9 +393,8 @@ class PacketGate:
             return
         exchange = packet.message
         assert isinstance(exchange, Exchange)
-        if part.starts:
-            self._position = 0
-            self._choose(packet.number, exchange)
+        if part.starts and not self._starts(packet, exchange):
+            return
         if self.stream is Stream.DOWNSTREAM and exchange.replaced:
             self._offset += len(part.data)
         elif self._action is None or self._action.exchange is not exchange:
@@ -397,6 +404,16 @@ class PacketGate:
         self._position += len(part.data)
         if self.stream is Stream.DOWNSTREAM and packet.last and part.ends:
             self._table.passed(exchange)
+
+    def _starts(self, packet: Packet, exchange: Exchange) -> bool:
+        """A packet starts; returns whether the direction still delivers after errors that precede the packet."""
+        self._position = 0
+        if self.stream is Stream.DOWNSTREAM and packet.number == 1:
+            self._table.begins(exchange)
+        if self._deaf:
+            return False
+        self._choose(packet.number, exchange)
+        return True
 
     def _choose(self, number: int, exchange: Exchange) -> None:
         """Match the packet against the toxics that name its number; the first one whose rule acts on its match wins."""
@@ -465,6 +482,8 @@ class PacketGate:
             wire.close()
         elif rule.do is RuleAction.DROP and rule.byte >= 0:
             self._silence(action)
+        elif rule.do is RuleAction.DROP:
+            self._deed("dropping", action)  # the message may never end
         elif rule.do in {RuleAction.HOLD, RuleAction.DELAY}:
             self._bar(action)
 

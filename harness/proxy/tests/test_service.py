@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import resource
 import select
 import signal
@@ -21,9 +22,9 @@ from click.testing import CliRunner
 from harness.cli.proxy import proxy
 from harness.clock import Deadline, wait_until
 from harness.errors import UsageError, WorldError
-from harness.proxy.conformance.tests.peers import connected, end_of, upstream
+from harness.proxy.conformance.tests.peers import connected, end_of, receive, upstream
 from harness.proxy.conformance.tests.subject import Link, Subject
-from harness.proxy.http_server import BODY_MAX, CLIENTS_MAX, HEAD_MAX
+from harness.proxy.http_server import BODY_MAX, HEAD_MAX
 
 pytestmark = pytest.mark.real
 
@@ -223,17 +224,38 @@ def test_no_name_leads_to_a_file(start: Callable[..., Started]) -> None:
         assert (reply.status, reply.json["error"]) == (404, "proxy not found")
 
 
-def test_more_clients_than_the_limit_are_told_to_come_back(start: Callable[..., Started]) -> None:
-    _, subject = start()
-    with ExitStack() as stack:
-        for _ in range(CLIENTS_MAX):
-            client = stack.enter_context(socket.create_connection(("127.0.0.1", subject.port), timeout=5))
-            client.sendall(b"GET /version HTTP/1.1\r\n\r\n")
-            assert client.recv(65_536)
+def test_an_ipv6_host_is_printed_in_brackets_proxy_h() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "harness", "proxy", "--host", "::1", "--port", "0"],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    ) as process:
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        process.terminate()
 
-        assert raw(subject.port, b"").startswith(b"HTTP/1.1 503 ")
+    assert re.fullmatch(r"floodmark proxy: listening on \[::1\]:\d+, seed \d+\n", said)
 
-    assert wait_until(lambda: subject.ask("GET", "/version").status == 200, deadline=Deadline(5))
+
+def test_a_full_disk_under_the_log_stops_nothing_proxy_b(start: Callable[..., Started]) -> None:
+    """`/dev/full` takes no byte, as a full disk."""
+    process, subject = start("--log", "/dev/full")
+    with upstream() as server:
+        link = subject.link(server.address)
+        for _ in range(3):
+            with connected(link.address, server) as pair:
+                link.poison("latency", {"latency": 1}, name="late")
+                pair.server.sendall(b"passes")
+                assert receive(pair.client, 6) == b"passes"
+                assert link.cure("late").status == 204
+                assert subject.ask("POST", f"{link.path}/cut", {"how": "rst"}).status == 200
+        assert len(subject.ask("GET", f"{link.path}/deeds").json["deeds"]) >= 6
+
+    process.terminate()
+    assert process.wait(timeout=10) == 0
+    assert process.stdout is not None
+    assert "log entries are lost, for /dev/full cannot be written now: No space left" in process.stdout.read()
 
 
 def test_out_of_descriptors_clients_wait_until_there_are_some(start: Callable[..., Started]) -> None:

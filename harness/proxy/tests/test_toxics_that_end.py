@@ -110,16 +110,40 @@ def test_reset_peer_waits_for_its_timeout(stand: Stand) -> None:
     assert _since(begun) >= 0.05
 
 
-def test_reset_peer_removed_in_its_wait_is_gone_at_once(stand: Stand) -> None:
+def test_reset_peer_removed_before_its_time_resets_a_connection_whose_bytes_it_swallowed_proxy_a(
+    stand: Stand, stream: Stream
+) -> None:
+    """The connection would go on with a hole in its bytes."""
+    sender, hearer = stand.ends(stream)
+    stand.add("reset_peer", stream=stream, timeout=60_000)
+    sender.sendall(b"swallowed")
+    stand.until_received(stream, 9)
+
+    stand.remove()
+
+    assert (stand.ending(sender), stand.ending(hearer)) == ("rst", "rst")
+    assert len(stand.deeds("reset")) == 1
+
+
+def test_reset_peer_that_swallowed_nothing_is_removed_without_a_trace_proxy_a(stand: Stand) -> None:
     sender, hearer = stand.ends(DOWNSTREAM)
     stand.add("reset_peer", timeout=60_000)
-    sender.sendall(b"swallowed")
-    stand.until_received(DOWNSTREAM, 9)
 
     stand.remove()
     sender.sendall(b"!")
 
     assert stand.read(hearer, 1) == b"!"
+
+
+def test_reset_peer_that_held_only_a_fin_passes_it_on_when_it_is_removed_proxy_a(stand: Stand) -> None:
+    sender, hearer = stand.ends(DOWNSTREAM)
+    stand.add("reset_peer", timeout=60_000)
+    sender.shutdown(socket.SHUT_WR)
+    assert stand.silent(hearer)
+
+    stand.remove()
+
+    assert stand.ending(hearer) == "fin"
 
 
 @pytest.mark.parametrize("limit", [0, 1, 10, 70_000])

@@ -73,6 +73,7 @@ class ResetPeerToxic:
     def __init__(self, place: StagePlace, attributes: Attributes) -> None:
         self._place = place
         self._came: float | None = None
+        self._swallowed = False
         self._fin = False
         self._timer: Timer | None = None
         self.update(attributes)
@@ -83,6 +84,7 @@ class ResetPeerToxic:
             self._wait(self._came)
 
     def data(self, chunk: bytes) -> None:
+        self._swallowed = True
         self._place.deed("swallowed", bytes=len(chunk), chunks=1)
         self._provoked()
 
@@ -94,9 +96,12 @@ class ResetPeerToxic:
         self.next.reset()
 
     def removed(self) -> None:
+        """Reset now if bytes were swallowed: the connection must not go on with a hole in its bytes."""
         if self._timer is not None:
             self._timer.cancel()
-        if self._fin:
+        if self._swallowed:
+            self._reset()
+        elif self._fin:
             self.next.eof()
 
     def _provoked(self) -> None:

@@ -410,11 +410,16 @@ def test_every_fault_that_a_scenario_can_name_is_described_and_has_its_fields() 
 
 
 def test_the_invariants_are_those_of_a_history() -> None:
-    """V1-V16, V18-V21, V23; the two that no history can be judged by have their reason."""
-    numbers = [name for name in (f"V{number}" for number in range(1, 24)) if name not in NOT_ON_A_HISTORY]
+    """V1-V16, V18-V21, V23, V24; the two that no history can be judged by have their reason."""
+    numbers = [name for name in (f"V{number}" for number in range(1, 25)) if name not in NOT_ON_A_HISTORY]
 
     assert list(INVARIANTS) == numbers
 
 
 def test_the_invariants_that_may_be_decisive_are_those_with_a_checker() -> None:
     assert [checker.name for checker in CHECKERS] == list(INVARIANTS)
+
+
+def test_a_pitfall_that_level_sim_cannot_show_is_refused_t8() -> None:
+    with pytest.raises(ValidationError, match="pitfall: no-pool.*level sim has no such client"):
+        Scenario.model_validate({**sound().model_dump(mode="json", by_alias=True), "pitfall": "no-pool"})

@@ -65,17 +65,39 @@ def test_a_timeout_that_is_over_when_the_barrier_is_read_needs_no_timer_c26() ->
         assert bench.blocked == []
 
 
-def test_a_timeout_that_is_over_when_a_barrier_is_announced_lets_it_overtake_c26() -> None:
+def test_a_timeout_that_is_over_when_a_barrier_is_announced_acts_by_its_timers_mail_c26_d3() -> None:
     with open_bench() as bench:
         bench.advance(100)
         bench.put(0, "x", barrier(1, timeout_ms=10, timestamp=50))
         bench.run_mail()
+        assert bench.task.triggered == []
+
+        bench.advance(100)
 
         assert bench.task.triggered == [1]
         assert bench.task.state[1] == ()
 
 
-def test_a_timeout_that_is_over_when_a_channel_ends_takes_the_snapshot_c26() -> None:
+def test_a_timeout_that_is_over_when_a_channel_ends_before_any_barrier_acts_by_its_timers_mail_c26_d3() -> (
+    None
+):
+    with open_bench() as bench:
+        bench.put(0, "x", barrier(1, timeout_ms=10))
+        bench.put(1, *end())
+        bench.run_mail()
+        bench.loop.advance(50)  # the timer's mail is still to come
+        bench.read(1)
+        bench.read(1)
+        assert bench.task.triggered == []
+
+        bench.loop.run_ready()
+        bench.run_mail()
+
+        assert bench.task.triggered == [1]
+        assert bench.task.captured(1) == ["x"]
+
+
+def test_a_timeout_that_is_over_when_a_channel_ends_after_a_barrier_takes_the_snapshot_c26_d3() -> None:
     with open_bench(channels=3) as bench:
         bench.put(0, barrier(1, timeout_ms=10))
         bench.put(1, *end())
@@ -92,6 +114,7 @@ def test_a_timeout_before_any_barrier_was_read_lets_those_announced_overtake_c26
     with open_bench() as bench:
         bench.put(0, "x", barrier(1, timeout_ms=10), "behind")
         bench.put(1, "y")
+        bench.run_mail()
         bench.advance(11)
 
         assert bench.task.triggered == [1]

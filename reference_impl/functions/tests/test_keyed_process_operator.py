@@ -246,6 +246,19 @@ def test_an_idle_input_holds_nobody_back(loop: VirtualLoop) -> None:
     assert bench.values() == ["w10", "idle", "active"]
 
 
+def test_when_all_inputs_are_idle_the_highest_watermark_leaves_before_the_status_w3_d1(
+    loop: VirtualLoop,
+) -> None:
+    bench = KeyedBench(loop, two_inputs(CountAndTell()))
+    bench.operator.process_watermark1(watermark(10))
+    bench.operator.process_watermark2(watermark(4))
+
+    bench.operator.process_watermark_status1(WatermarkStatus(idle=True))
+    bench.operator.process_watermark_status2(WatermarkStatus(idle=True))
+
+    assert bench.values() == ["w4", "w10", "idle"]
+
+
 def test_the_watermark_never_falls_when_an_input_wakes_up_behind(loop: VirtualLoop) -> None:
     bench = KeyedBench(loop, two_inputs(CountAndTell()))
     bench.operator.process_watermark1(watermark(10))

@@ -131,6 +131,20 @@ def test_nothing_is_begun_once_finished_c40_flink_23473() -> None:
     assert (bench.store.published, bench.phases()) == (["a"], ["committed"])
 
 
+def test_at_the_end_of_input_the_store_may_still_write_in_the_current_transaction_d6() -> None:
+    class Footer(TransactionStore):
+        def finish_processing(self, handle: int) -> None:
+            self.invoke(handle, "footer")
+
+    bench = Bench(Footer())
+    bench.write("a")
+    bench.sink.finish()
+    bench.snapshot(1)
+    bench.sink.notify_checkpoint_complete(1)
+
+    assert bench.store.published == ["a", "footer"]
+
+
 def test_pendings_are_committed_in_the_order_of_their_checkpoints_c41() -> None:
     bench = Bench()
     for checkpoint_id in (1, 2, 3):

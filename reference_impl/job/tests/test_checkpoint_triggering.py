@@ -8,7 +8,7 @@ import pytest
 
 from reference_impl.checkpoint_events import AlignmentType, CheckpointFailureReason, SnapshotType
 from reference_impl.job.execution_graph import ExecutionState
-from reference_impl.job.messages import TriggerCheckpoint
+from reference_impl.job.messages import CheckpointCoordinatorConfiguration, TriggerCheckpoint
 from reference_impl.job.tests.coordination_rig import open_coordinator, reason_of, some_state
 
 Reason = CheckpointFailureReason
@@ -206,3 +206,12 @@ def test_who_no_longer_wants_to_know_changes_nothing_for_the_checkpoint() -> Non
         rig.advance(50)
 
         assert rig.told(rig.tasks[0]) == [("trigger", 1), ("aborted", 1), ("trigger", 2)]
+
+
+def test_a_timeout_of_zero_is_unaligned_at_once_d4() -> None:
+    configuration = CheckpointCoordinatorConfiguration(is_unaligned=True, aligned_timeout_ms=0)
+
+    assert configuration.options(SnapshotType.CHECKPOINT).is_unaligned
+    assert configuration.options(SnapshotType.SAVEPOINT).needs_alignment, (
+        "a savepoint is always aligned (C29)"
+    )

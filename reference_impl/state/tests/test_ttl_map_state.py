@@ -58,7 +58,7 @@ def test_iterating_refreshes_where_reads_do_s12() -> None:
     assert list(subtask.state.entries()) == [(2, 20)]
 
 
-def test_a_map_whose_entries_have_all_expired_is_empty_s14() -> None:
+def test_a_map_whose_entries_have_all_expired_is_empty_s14_d5() -> None:
     subtask = map_with_an_expired_entry()
     assert not subtask.state.is_empty()
 

@@ -362,3 +362,29 @@ def test_keys_and_namespaces_expire_each_for_itself_s1_s14() -> None:
             found[key, namespace] = subtask.state.value()
 
     assert found == {("k", None): None, ("k", "n"): 50, ("l", None): 50, ("l", "n"): None}
+
+
+def test_adding_none_to_a_reducing_state_leaves_its_value_and_restamps_it_d2() -> None:
+    """A reducing state without TTL is cleared by it (S5)."""
+    subtask = Subtask(DESCRIPTORS["reducing"], ttl(100))
+    subtask.state.add(7)
+    subtask.now_ms = 60
+    subtask.state.add(None)
+
+    subtask.now_ms = 159
+    assert subtask.state.get() == 7
+    subtask.now_ms = 160
+    assert subtask.state.get() is None
+
+
+def test_adding_none_to_a_reducing_state_that_shows_nothing_shows_nothing_d2() -> None:
+    subtask = Subtask(DESCRIPTORS["reducing"], ttl(100))
+    subtask.state.add(None)
+    assert subtask.state.get() is None
+    subtask.state.add(7)
+    subtask.now_ms = 100
+
+    subtask.state.add(None)
+
+    assert subtask.state.get() is None
+    assert subtask.stored == 0

@@ -83,7 +83,7 @@ DIFFERENCES: tuple[Difference, ...] = (
         name="removal-waits-for-a-sleep",
         when="`reset_peer` is removed while its time runs",
         toxiproxy="the call waits until the time is over",
-        ours="the call is answered at once",
+        ours="the call is answered at once, and the connections that it waited for are reset then",
         why=_NEVER_WAIT,
     ),
     Difference(

@@ -124,6 +124,30 @@ def test_a_proxy_can_be_made_disabled_and_has_its_port_when_enabled(proxy: Subje
     assert not shown["listen"].endswith(":0")
 
 
+def test_a_move_to_any_port_takes_another_one_and_keeps_the_toxics_proxy_h(proxy: Subject) -> None:
+    link = proxy.link(NOWHERE)
+    before = link.shown["listen"]
+    link.poison("noop")
+
+    shown = link.set(listen="127.0.0.1:0").json
+
+    assert shown["listen"] not in {before, "127.0.0.1:0"}
+    assert (shown["enabled"], len(shown["toxics"])) == (True, 1)
+    socket.create_connection(link.address, timeout=5).close()
+
+
+@pytest.mark.parametrize("fields", [{"enabled": False}, {}])
+def test_a_disabled_proxy_moved_to_any_port_has_its_port_when_enabled_proxy_h(
+    proxy: Subject, fields: dict[str, bool]
+) -> None:
+    link = proxy.link(NOWHERE)
+    if not fields:
+        link.set(enabled=False)
+
+    assert link.set(listen="127.0.0.1:0", **fields).json["listen"] == "127.0.0.1:0"
+    assert not link.set(enabled=True).json["listen"].endswith(":0")
+
+
 def test_names_are_unique(proxy: Subject) -> None:
     link = proxy.link(NOWHERE)
     reply = proxy.ask("POST", "/proxies", {"name": link.name, "upstream": "u"})

@@ -153,6 +153,8 @@ def test_a_removal_while_a_reset_waits(lone_proxy: Subject, server: Server) -> N
         receive(pair.client, 1, limit_s=0.1)
 
         assert hangs(lambda: link.cure(name, limit_s=HANGS_S)) != lone_proxy.is_own
+        if lone_proxy.is_own:
+            assert end_of(pair.client)[1] is End.RST
 
 
 @shows("timeout-of-a-busy-connection")

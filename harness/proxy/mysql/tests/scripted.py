@@ -105,6 +105,10 @@ class FakeWire:
     def deed(self, did: str, *, stream: str, toxic: str, **numbers: int | str) -> None:
         self.deeds.append({"did": did, "stream": stream, "toxic": toxic, **numbers})
 
+    def did(self, did: str) -> list[dict[str, Any]]:
+        """The deeds of that name."""
+        return [deed for deed in self.deeds if deed["did"] == did]
+
     def pass_time(self, seconds: float) -> None:
         """Run what is due by then."""
         self.time_s += seconds

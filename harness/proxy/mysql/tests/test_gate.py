@@ -113,8 +113,9 @@ def test_a_swallowed_reply_leaves_the_next_one_alone() -> None:
         talk.down(rows(n))
 
     assert talk.client.got == rows(2)
-    assert [(deed["did"], deed["packets"], deed["bytes"]) for deed in talk.wire.deeds] == [
-        ("dropped", 5, len(rows(1)))
+    assert [(deed["did"], deed.get("packets"), deed.get("bytes")) for deed in talk.wire.deeds] == [
+        ("dropping", None, None),
+        ("dropped", 5, len(rows(1))),
     ]
 
 
@@ -281,7 +282,7 @@ def test_a_lost_greeting_leaves_the_connection_open_and_silent() -> None:
 
     assert talk.client.got == b""
     assert talk.wire.endings == []
-    assert [deed["did"] for deed in talk.wire.deeds] == ["dropped"]
+    assert [deed["did"] for deed in talk.wire.deeds] == ["dropping", "dropped"]
 
 
 def test_matches_that_are_not_acted_on_are_counted_too() -> None:
@@ -293,7 +294,7 @@ def test_matches_that_are_not_acted_on_are_counted_too() -> None:
         talk.down(rows(n))
 
     assert talk.client.got == rows(1) + rows(4) + rows(5)
-    assert [deed["match"] for deed in talk.wire.deeds] == [2, 3]
+    assert [deed["match"] for deed in talk.wire.did("dropped")] == [2, 3]
 
 
 def test_a_message_without_the_packet_that_is_asked_for_is_not_counted() -> None:
@@ -307,7 +308,7 @@ def test_a_message_without_the_packet_that_is_asked_for_is_not_counted() -> None
 
     dropped = len(framed(b"\x01" + b"1", sequence=5))
     assert len(talk.client.got) == len(COMMITTED + rows(2)) - dropped
-    assert [(deed["match"], deed["bytes"]) for deed in talk.wire.deeds] == [(1, dropped)]
+    assert [(deed["match"], deed["bytes"]) for deed in talk.wire.did("dropped")] == [(1, dropped)]
 
 
 def test_of_two_toxics_the_first_acts_and_both_count() -> None:
@@ -320,7 +321,8 @@ def test_of_two_toxics_the_first_acts_and_both_count() -> None:
         talk.down(rows(n))
 
     assert talk.client.got == rows(1) + rows(4)
-    assert [(deed["toxic"], deed["match"]) for deed in talk.wire.deeds] == [("first", 2), ("second", 3)]
+    dropped = talk.wire.did("dropped")
+    assert [(deed["toxic"], deed["match"]) for deed in dropped] == [("first", 2), ("second", 3)]
 
 
 def test_commands_without_a_reply_get_no_error() -> None:
@@ -369,3 +371,67 @@ def test_no_deed_tells_more_of_a_statement_than_its_first_word() -> None:
 
     assert "hush" not in str(talk.wire.deeds)
     assert talk.wire.deeds[0]["statement"] == "set"
+
+
+def test_a_drop_whose_message_never_ends_is_logged_when_it_begins_proxy_c() -> None:
+    talk = Exchanged()
+    talk.toxic(on="query", statement="select", do="drop")
+
+    talk.up(query("SELECT 1"))
+    talk.down(rows(3)[:20])
+
+    assert talk.client.got == b""
+    (deed,) = talk.wire.deeds
+    assert (deed["did"], deed["match"], deed["packet"], deed["statement"]) == ("dropping", 1, 1, "select")
+
+
+def synthetic(code: int) -> bytes:
+    """Our error in place of the only packet of a reply."""
+    return error_packet(code, sequence=1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    places=st.lists(st.integers(0, 600), max_size=30),
+    failed=st.lists(st.booleans(), min_size=1, max_size=6),
+    gets=st.lists(st.integers(0, 3), min_size=6, max_size=6),
+)
+def test_to_a_client_that_pipelines_each_error_is_sent_in_its_place_proxy_d(
+    places: list[int], failed: list[bool], gets: list[int]
+) -> None:
+    """The replies to the other requests come in any pieces, with errors before, between and behind them."""
+    talk = Exchanged()
+    talk.toxic("upstream", on="query", statement="update", do="error", code=1205, times=0)
+    sent = b"".join(query("UPDATE t" if fails else "SELECT 1") for fails in failed)
+    replies = [b"" if fails else rows(count) for fails, count in zip(failed, gets, strict=False)]
+
+    for piece in cut(sent, places):
+        talk.up(piece)
+    for piece in cut(b"".join(replies), places):
+        talk.down(piece)
+
+    wanted = [synthetic(1205) if fails else reply for fails, reply in zip(failed, replies, strict=True)]
+    assert talk.client.got == b"".join(wanted)
+    assert len(talk.wire.did("error")) == sum(failed)
+
+
+def test_an_error_that_ends_the_connection_ends_it_before_later_replies_proxy_d() -> None:
+    talk = Exchanged()
+    talk.toxic("upstream", on="query", statement="update", do="error", code=1053)
+
+    talk.up(query("SELECT 1") + query("UPDATE t") + query("SELECT 2"))
+    talk.down(rows(1) + rows(2))
+
+    assert talk.client.got == rows(1) + synthetic(1053)
+    assert talk.wire.endings == ["close"]
+
+
+def test_a_rollback_in_a_pipeline_takes_only_its_own_replys_place_proxy_d() -> None:
+    talk = Exchanged()
+    talk.toxic("upstream", on="query", statement="update", do="error", code=1213)
+
+    talk.up(query("SELECT 1") + query("UPDATE t") + query("SELECT 2"))
+    talk.down(rows(1) + framed(OK, sequence=1) + rows(2))
+
+    assert talk.server.got == query("SELECT 1") + rollback_packet() + query("SELECT 2")
+    assert talk.client.got == rows(1) + synthetic(1213) + rows(2)

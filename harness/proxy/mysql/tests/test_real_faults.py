@@ -11,6 +11,7 @@ import pymysql
 import pytest
 
 from harness.clock import monotonic_us
+from harness.proxy.mysql.frames import framed
 from harness.proxy.mysql.tests.clients import (
     Client,
     code_of,
@@ -383,3 +384,32 @@ def test_a_toxic_added_to_a_live_connection_acts_on_its_next_message(
             seen.append(error.args[0])
 
     assert seen == [(0,), (1,), 1205, (3,), (4,)]
+
+
+@pytest.mark.parametrize("code", [1205, 1290])
+def test_a_client_that_pipelines_gets_each_error_and_each_reply_for_its_own_request_proxy_d(
+    world: World, link: ThreadedLink, client: Client, table: str, code: int
+) -> None:
+    link.packets(stream="upstream", on="query", statement="delete", do="error", code=code, times=0)
+    asked = [
+        f"INSERT INTO {table} VALUES (1)",
+        f"DELETE FROM {table}",
+        "SELECT 7",
+        f"DELETE FROM {table}",
+        f"DELETE FROM {table}",
+        "COMMIT",
+    ]
+    private: Any = client
+    private._sock.sendall(b"".join(framed(b"\x03" + sql.encode(), sequence=0) for sql in asked))
+
+    answers: list[Any] = []
+    for _ in asked:
+        private._next_seq_id = 1
+        try:
+            private._read_query_result()
+            answers.append(private._result.rows or private._result.affected_rows)
+        except pymysql.err.MySQLError as error:
+            answers.append(error.args[0])
+
+    assert answers == [1, code, ((7,),), code, code, 0]
+    assert stored(world, table) == [1]

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from harness.simulation.tables import StatementFailed, Tables, Transaction
+from harness.simulation.tables import OutputRow, StatementFailed, Tables, Transaction
 
 __all__ = ["STATEMENTS", "TableStatement"]
 
@@ -198,10 +198,30 @@ def _upsert_output(tables: Tables, transaction: Transaction, rows: Sequence[_Arg
     return Result(affected=affected)
 
 
-def _insert_dead_letters(_tables: Tables, transaction: Transaction, rows: Sequence[_Args]) -> Result:
+def _letter_keys(tables: Tables, rows: Sequence[_Args]) -> list[Key]:
+    return [("dead_letter", *row[:2]) for row in rows] if tables.keyed else []
+
+
+def _insert_dead_letters(tables: Tables, transaction: Transaction, rows: Sequence[_Args]) -> Result:
+    if tables.keyed:
+        fresh: dict[tuple[Any, ...], None] = {}
+        for row in rows:
+            key = tuple(row[:2])
+            if transaction.has_dead_letter(key) or key in fresh:
+                raise StatementFailed(DUPLICATE, f"Duplicate entry '{row[0]}-{row[1]}' for key 'subtask'")
+            fresh[key] = None
     for row in rows:
         transaction.write_dead_letter(row)
     return Result(affected=len(rows))
+
+
+def _upsert_dead_letters(tables: Tables, transaction: Transaction, rows: Sequence[_Args]) -> Result:
+    affected = 0
+    for row in rows:
+        if not (tables.keyed and transaction.has_dead_letter(row[:2])):
+            transaction.write_dead_letter(row)
+            affected += 1
+    return Result(affected=affected)
 
 
 # ack and completed
@@ -280,9 +300,15 @@ def _insert_completed(tables: Tables, transaction: Transaction, args: _Args) -> 
 
 
 def _audit(_tables: Tables, transaction: Transaction, _args: _Args) -> Result:
-    return _rows(
-        [(row.seq, row.subtask, row.id, row.j, row.v, row.token) for row in transaction.read_outputs()]
-    )
+    return _rows([_stored(row) for row in transaction.read_audit()])
+
+
+def _outputs(_tables: Tables, transaction: Transaction, _args: _Args) -> Result:
+    return _rows([_stored(row) for row in transaction.read_outputs()])
+
+
+def _stored(row: OutputRow) -> tuple[Any, ...]:
+    return (row.seq, row.subtask, row.id, row.token, row.epoch, row.j, row.v)
 
 
 def _all_epochs(tables: Tables, transaction: Transaction, _args: _Args) -> Result:
@@ -313,6 +339,9 @@ def _disordered(_tables: Tables, transaction: Transaction) -> int:
     return count
 
 
+_INSERT_DEAD_LETTER: Final = (
+    "INSERT INTO dead_letter (subtask, id, error, epoch, token) VALUES (%s, %s, %s, %s, %s)"
+)
 _INSERT_OUTPUT: Final = "INSERT INTO output (subtask, id, j, v, epoch, token) VALUES (%s, %s, %s, %s, %s, %s)"
 
 STATEMENTS: Mapping[str, TableStatement] = MappingProxyType(
@@ -357,8 +386,11 @@ STATEMENTS: Mapping[str, TableStatement] = MappingProxyType(
         f"{_INSERT_OUTPUT} ON DUPLICATE KEY UPDATE token = output.token": TableStatement(
             run=_upsert_output, locks=_output_keys, writes=True, grows=True, many=True
         ),
-        "INSERT INTO dead_letter (subtask, id, error, epoch, token) VALUES (%s, %s, %s, %s, %s)": (
-            TableStatement(run=_insert_dead_letters, writes=True, grows=True, many=True)
+        _INSERT_DEAD_LETTER: TableStatement(
+            run=_insert_dead_letters, locks=_letter_keys, writes=True, grows=True, many=True
+        ),
+        f"{_INSERT_DEAD_LETTER} ON DUPLICATE KEY UPDATE token = dead_letter.token": TableStatement(
+            run=_upsert_dead_letters, locks=_letter_keys, writes=True, grows=True, many=True
         ),
         "REPLACE INTO ack (subtask, epoch, token, file) VALUES (%s, %s, %s, %s)": TableStatement(
             run=_replace_ack, locks=_ack_row, writes=True, grows=True
@@ -374,7 +406,8 @@ STATEMENTS: Mapping[str, TableStatement] = MappingProxyType(
         "INSERT INTO completed (epoch) VALUES (%s)": TableStatement(
             run=_insert_completed, locks=_completed_row, writes=True, grows=True
         ),
-        "SELECT seq, subtask, id, j, v, token FROM audit ORDER BY seq": TableStatement(run=_audit),
+        "SELECT seq, subtask, id, token, epoch, j, v FROM audit ORDER BY seq": TableStatement(run=_audit),
+        "SELECT seq, subtask, id, token, epoch, j, v FROM output ORDER BY seq": TableStatement(run=_outputs),
         "SELECT subtask, epoch, token FROM epoch ORDER BY subtask, epoch": TableStatement(run=_all_epochs),
         "SELECT epoch FROM completed ORDER BY epoch": TableStatement(run=_all_completed),
         "SELECT COUNT(*) FROM output": _count(lambda _, transaction: len(transaction.read_outputs())),

@@ -281,9 +281,14 @@ class Simulation:
                 actor.sleep_until(self.hub.now_ms + _ASK_AGAIN_MS)
 
     def _note(self, kind: str, **fields: Any) -> None:
-        if kind == "retire":
-            tape = self.tape
-            tape.add(Retire(n=tape.n, t=tape.t, c=fields["c"]))
+        tape = self.tape
+        match kind:
+            case "ack":
+                tape.add(Ack(n=tape.n, t=tape.t, **fields))
+            case "retire":
+                tape.add(Retire(n=tape.n, t=tape.t, **fields))
+            case _:
+                pass  # a decision is recorded when its transaction commits
 
     def completed(self, subtask: int) -> frozenset[int]:
         """The checkpoints of `subtask` that are committed (sink `atomic`) or complete (other sinks)."""

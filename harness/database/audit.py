@@ -7,32 +7,26 @@ GLOBAL STATUS`) are lost in a restart; then there is no answer, never a wrong on
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import pymysql
 from pymysql.cursors import SSCursor
 
 from harness.database.endpoint import Endpoint, connect
+from harness.database.stored_tables import COUNT_OF, COUNTS, DISORDERED, ROWS_OF, StoredRow
 from harness.errors import WorldError
 
 __all__ = [
-    "COUNTS",
-    "DISORDERED",
-    "TABLES",
     "EpochRow",
     "Progress",
     "ServerCounter",
     "ServerCounts",
-    "StoredRow",
     "count_rows",
     "read_progress",
     "read_table",
-    "stored_value",
 ]
 
 _STATUS = (
@@ -88,28 +82,6 @@ _READING_S = 60.0
 """Limit of one answer while tables are read; they may have millions of rows."""
 _BATCH = 1000
 """Rows fetched at once."""
-TABLES = ("audit", "output", "dead_letter")
-_COLUMNS = {
-    "audit": "seq, subtask, id, token, epoch, j, v",
-    "output": "seq, subtask, id, token, epoch, j, v",
-    "dead_letter": "seq, subtask, id, token, epoch, NULL, error",
-}
-
-
-class StoredRow(msgspec.Struct, frozen=True, gc=False):
-    """One row of `output`, `audit` or `dead_letter`, as it is in the database."""
-
-    seq: int
-    """Orders the rows; a subtask has one writer at a time, so for its rows it is the order of writing."""
-    subtask: int
-    id: int
-    token: int
-    """The attempt that wrote it."""
-    epoch: int
-    j: int | None
-    """None in `dead_letter`."""
-    text: str
-    """The output's value as JSON, or the dead letter's error."""
 
 
 def read_table(root: Endpoint, table: str, take: Callable[[StoredRow], None]) -> int:
@@ -119,10 +91,10 @@ def read_table(root: Endpoint, table: str, take: Callable[[StoredRow], None]) ->
     """
     with closing(connect(root, statement_s=_READING_S)) as connection:
         with connection.cursor() as cursor:
-            cursor.execute(f"SELECT COUNT(*) FROM {table}")
+            cursor.execute(COUNT_OF[table])
             count = int(cursor.fetchone()[0])
         with connection.cursor(SSCursor) as cursor:
-            cursor.execute(f"SELECT {_COLUMNS[table]} FROM {table} ORDER BY seq")
+            cursor.execute(ROWS_OF[table])
             for row in _batched(cursor):
                 take(StoredRow(*row))
     return count
@@ -131,34 +103,6 @@ def read_table(root: Endpoint, table: str, take: Callable[[StoredRow], None]) ->
 def _batched(cursor: Any) -> Iterator[tuple[Any, ...]]:
     while rows := cursor.fetchmany(_BATCH):
         yield from rows
-
-
-def stored_value(text: str) -> Any:
-    """The value that a sink stored as `text`; text that is no JSON becomes an object that no output can be."""
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, TypeError):
-        pass
-    try:
-        # The sink's encoder writes NaN and Infinity; a history has null for them, in the `out` too.
-        return msgspec.json.decode(msgspec.json.encode(json.loads(text)))
-    except (ValueError, TypeError, OverflowError, RecursionError):
-        return {"not JSON": text}
-
-
-COUNTS: Mapping[str, str] = {
-    "rows": "SELECT COUNT(*) FROM output",
-    "records": "SELECT COUNT(DISTINCT id) FROM output",
-    "doubled": "SELECT COUNT(*) FROM (SELECT id, j FROM output GROUP BY id, j HAVING COUNT(*) > 1) AS d",
-    "epochs": "SELECT COUNT(*) FROM epoch",
-    "dead_letters": "SELECT COUNT(*) FROM dead_letter",
-}
-DISORDERED = (
-    # A subtask's source order is the order of its ids; a later row must not have a smaller one.
-    "SELECT COUNT(*) FROM (SELECT id, MAX(id) OVER (PARTITION BY subtask ORDER BY seq"
-    " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before_it FROM output) AS w WHERE id < before_it"
-)
-"""Only where the rows' order is claimed to be that of the source."""
 
 
 def count_rows(root: Endpoint, *, ordered: bool) -> dict[str, int]:

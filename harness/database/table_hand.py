@@ -34,7 +34,7 @@ class TouchedRow:
 
 
 class TableHand(Protocol):
-    """Changes one of the tables `output`, `audit`, `dead_letter`, from its first row on. Raises LookupError without one."""
+    """Changes `output`, `audit` or `dead_letter` at its first row. Raises LookupError if there is none."""
 
     def delete(self, table: str) -> TouchedRow:
         """Takes the first row away."""

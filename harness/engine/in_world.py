@@ -16,18 +16,16 @@ import pymysql
 
 from harness.clock import monotonic_us
 from harness.database.audit import (
-    TABLES,
     Progress,
     ServerCounter,
-    StoredRow,
     count_rows,
     read_progress,
     read_table,
-    stored_value,
 )
 from harness.database.coordinator import coordinated
 from harness.database.endpoint import Endpoint
 from harness.database.schema import prepare_database, run_database
+from harness.database.stored_tables import ROWS_OF, StoredRow, stored_value
 from harness.database.table_hand import SqlTableHand
 from harness.defects import variant_of
 from harness.engine.accounting import claims_order, missing_of
@@ -140,7 +138,7 @@ def _stored(root: Endpoint, scenario: Scenario, ending: Ending) -> _Stored:
     """
     lines: list[Line] = []
     unread: list[str] = []
-    for table in TABLES:
+    for table in ROWS_OF:
         try:
             rows = read_table(root, table, lambda row, table=table: lines.append(_line_of(table, row)))  # type: ignore[misc]
         except (pymysql.MySQLError, OSError) as error:

@@ -12,9 +12,10 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from harness.database.stored_tables import COUNT_OF, COUNTS, DISORDERED, ROWS_OF
 from harness.simulation.tables import OutputRow, StatementFailed, Tables, Transaction
 
-__all__ = ["STATEMENTS", "TableStatement"]
+__all__ = ["STATEMENTS", "TableStatement", "select"]
 
 DUPLICATE: Final = 1062
 
@@ -299,12 +300,29 @@ def _insert_completed(tables: Tables, transaction: Transaction, args: _Args) -> 
 # The audit after a run
 
 
-def _audit(_tables: Tables, transaction: Transaction, _args: _Args) -> Result:
+def _refuse_unreadable(tables: Tables, name: str) -> None:
+    if name in tables.unreadable:
+        raise StatementFailed(1146, f"Table '{name}' doesn't exist")
+
+
+def _audit(tables: Tables, transaction: Transaction, _args: _Args) -> Result:
+    _refuse_unreadable(tables, "audit")
     return _rows([_stored(row) for row in transaction.read_audit()])
 
 
-def _outputs(_tables: Tables, transaction: Transaction, _args: _Args) -> Result:
+def _outputs(tables: Tables, transaction: Transaction, _args: _Args) -> Result:
+    _refuse_unreadable(tables, "output")
     return _rows([_stored(row) for row in transaction.read_outputs()])
+
+
+def _dead_letters(tables: Tables, transaction: Transaction, _args: _Args) -> Result:
+    _refuse_unreadable(tables, "dead_letter")
+    return _rows(
+        [
+            (row.seq, row.subtask, row.id, row.token, row.epoch, None, row.error)
+            for row in transaction.read_dead_letters()
+        ]
+    )
 
 
 def _stored(row: OutputRow) -> tuple[Any, ...]:
@@ -319,18 +337,22 @@ def _all_completed(tables: Tables, transaction: Transaction, _args: _Args) -> Re
     return _rows([(key,) for key, _ in transaction.scan(tables.completed)])
 
 
-def _count(of: Callable[[Tables, Transaction], int]) -> TableStatement:
-    return TableStatement(run=lambda tables, transaction, _args: _rows([(of(tables, transaction),)]))
+def _count(table: str, of: Callable[[Transaction], int]) -> TableStatement:
+    def run(tables: Tables, transaction: Transaction, _args: _Args) -> Result:
+        _refuse_unreadable(tables, table)
+        return _rows([(of(transaction),)])
+
+    return TableStatement(run=run)
 
 
-def _doubled(_tables: Tables, transaction: Transaction) -> int:
+def _doubled(transaction: Transaction) -> int:
     rows: dict[tuple[int, int], int] = {}
     for row in transaction.read_outputs():
         rows[row.id, row.j] = rows.get((row.id, row.j), 0) + 1
     return sum(times > 1 for times in rows.values())
 
 
-def _disordered(_tables: Tables, transaction: Transaction) -> int:
+def _disordered(transaction: Transaction) -> int:
     highest: dict[int, int] = {}
     count = 0
     for row in transaction.read_outputs():
@@ -406,23 +428,31 @@ STATEMENTS: Mapping[str, TableStatement] = MappingProxyType(
         "INSERT INTO completed (epoch) VALUES (%s)": TableStatement(
             run=_insert_completed, locks=_completed_row, writes=True, grows=True
         ),
-        "SELECT seq, subtask, id, token, epoch, j, v FROM audit ORDER BY seq": TableStatement(run=_audit),
-        "SELECT seq, subtask, id, token, epoch, j, v FROM output ORDER BY seq": TableStatement(run=_outputs),
+        ROWS_OF["audit"]: TableStatement(run=_audit),
+        ROWS_OF["output"]: TableStatement(run=_outputs),
+        ROWS_OF["dead_letter"]: TableStatement(run=_dead_letters),
         "SELECT subtask, epoch, token FROM epoch ORDER BY subtask, epoch": TableStatement(run=_all_epochs),
         "SELECT epoch FROM completed ORDER BY epoch": TableStatement(run=_all_completed),
-        "SELECT COUNT(*) FROM output": _count(lambda _, transaction: len(transaction.read_outputs())),
-        "SELECT COUNT(DISTINCT id) FROM output": _count(
-            lambda _, transaction: len(dict.fromkeys(row.id for row in transaction.read_outputs()))
+        COUNT_OF["audit"]: _count("audit", lambda transaction: len(transaction.read_audit())),
+        COUNTS["rows"]: _count("output", lambda transaction: len(transaction.read_outputs())),
+        COUNTS["records"]: _count(
+            "output",
+            lambda transaction: len(dict.fromkeys(row.id for row in transaction.read_outputs())),
         ),
-        "SELECT COUNT(*) FROM (SELECT id, j FROM output GROUP BY id, j HAVING COUNT(*) > 1) AS d": _count(
-            _doubled
+        COUNTS["doubled"]: _count("output", _doubled),
+        COUNTS["epochs"]: TableStatement(
+            run=lambda tables, transaction, _: _rows([(len(transaction.scan(tables.epoch)),)])
         ),
-        "SELECT COUNT(*) FROM epoch": _count(lambda tables, transaction: len(transaction.scan(tables.epoch))),
-        "SELECT COUNT(*) FROM dead_letter": _count(
-            lambda tables, transaction: len(tables.dead_letter) + len(transaction.dead_letters)
+        COUNTS["dead_letters"]: _count(
+            "dead_letter", lambda transaction: len(transaction.read_dead_letters())
         ),
-        "SELECT COUNT(*) FROM (SELECT id, MAX(id) OVER (PARTITION BY subtask ORDER BY seq"
-        " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before_it FROM output) AS w"
-        " WHERE id < before_it": _count(_disordered),
+        DISORDERED: _count("output", _disordered),
     }
 )
+
+
+def select(tables: Tables, sql: str) -> list[tuple[Any, ...]]:
+    """The rows of a query without arguments, read when no session is open. Raises `StatementFailed`."""
+    rows = STATEMENTS[sql].run(tables, Transaction(tables), ()).rows
+    assert rows is not None, f"it is no query: {sql}"
+    return rows

@@ -301,7 +301,10 @@ class SimulatedTable:
 
 
 class Tables:
-    """The tables of one run. Mutable. `keyed`: `output` has a unique key (subtask, id, j), `dead_letter` (subtask, id)."""
+    """The tables of one run. Mutable.
+
+    `keyed`: `output` has a unique key (subtask, id, j), `dead_letter` one of (subtask, id).
+    """
 
     def __init__(self, *, subtasks: int, customers: Customers, keyed: bool = False) -> None:
         self.commits = 0
@@ -446,6 +449,15 @@ class Transaction:
     def read_audit(self) -> list[OutputRow]:
         """The rows of `audit`: all committed ones, then those of its own outputs."""
         return self._with_own(self._tables.audit)
+
+    def read_dead_letters(self) -> list[DeadLetterRow]:
+        """The rows of `dead_letter`: all committed ones, then its own."""
+        committed = self._tables.dead_letter
+        if not self.dead_letters:
+            return committed
+        return committed + [
+            DeadLetterRow(len(committed) + n, *row) for n, row in enumerate(self.dead_letters, start=1)
+        ]
 
     def _with_own(self, committed: list[OutputRow]) -> list[OutputRow]:
         if not self.outputs:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from msgspec import UNSET
+
 from harness.checkers.history_trace import SubtaskTrace, Trace
 from harness.checkers.inputs import AttemptInput, SubtaskInput, positions_of_emissions
 from harness.checkers.outputs import Chain, Checkpoints, ExpectedOutputs, Shown, effective_output
-from harness.history.event import Owm
+from harness.checkers.tables import Tables
+from harness.history.event import Id, Owm
 from harness.history.header import Header
 from harness.history.stalls import Stalls
 
@@ -79,6 +82,30 @@ class Case:
         last = [view.subtask.last for view in self.views]
         attempts = [attempt for attempt in last if attempt is not None]
         return bool(attempts) and all(attempt.ended is not None for attempt in attempts)
+
+    @cached_property
+    def owner(self) -> dict[Id, SubtaskView]:
+        """For each accepted record the subtask that took it in."""
+        return {record: view for view in self.views for record in view.source.records}
+
+    def subtask_of(self, record: Id) -> int | None:
+        """The number of the subtask that took a record in; None if none did."""
+        view = self.owner.get(record)
+        return None if view is None else view.s
+
+    @cached_property
+    def without_values(self) -> bool:
+        """Whether the header says where `expect` comes from, and no accepted record has one: V8 is without values."""
+        if self.header.expect_from is None:
+            return False
+        records = [taken for view in self.views for taken in view.source.records.values()]
+        unknown = all(taken.expect is UNSET for taken in records)
+        return self.header.expect_from == "none" or (bool(records) and unknown)
+
+    @cached_property
+    def tables(self) -> Tables:
+        """The tables that were read after the run."""
+        return Tables(self.trace)
 
     @cached_property
     def stalls(self) -> Stalls:

@@ -2,8 +2,8 @@
 
 Answers to Flink's `failOperator`; convicts swallowed exceptions. Invariant: in an attempt, each final failure is
 followed by the attempt's `failed`, by the record's `dead`, or by the attempt's `kill`; the kill counts only
-before a completed snapshot that omits the record, since after it a restart would not call the record again.
-O(n log n); memory grows with the failures of the attempt.
+before a completed snapshot that omits the record, since after it a restart would not call the record again. What
+tables of dead letters show is in `dead_rows`. O(n log n); memory grows with the failures of the attempt and with rows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from collections.abc import Iterator
 
 from msgspec import UNSET
 
-from harness.checkers.case import SubtaskView
+from harness.checkers.case import Case, SubtaskView
+from harness.checkers.dead_rows import is_failure, judge_dead_rows
 from harness.checkers.history_trace import AttemptTrace
 from harness.checkers.invariant import Findings, Invariant
 from harness.history.event import Close, Dead, Failed, Id, Kill, Res
@@ -28,7 +29,7 @@ class ErrorsVisible(Invariant):
     """Checks V20 for each final failure."""
 
     name = "V20"
-    vacuous = "no record failed"
+    vacuous = "no record failed, and no table of dead letters has a row"
 
     def examine(self, view: SubtaskView) -> Findings:
         """Each failure that was not reported, or was reported both as `failed` and as `dead`."""
@@ -37,7 +38,7 @@ class ErrorsVisible(Invariant):
         failures = 0
         for attempt in view.subtask.attempts.values():
             ends = _Ends(view, attempt)
-            for res in filter(_fails, attempt.events):
+            for res in filter(is_failure, attempt.events):
                 assert isinstance(res, Res)
                 failures += 1
                 if ends.shows(res):
@@ -51,11 +52,9 @@ class ErrorsVisible(Invariant):
             anomalies=tuple(anomalies), pending=tuple(pending), observed=failures, exposed=failures > 0
         )
 
-
-def _fails(event: object) -> bool:
-    if not isinstance(event, Res):
-        return False
-    return (event.r == "fail" and event.final) or (event.r == "timeout" and event.error is not UNSET)
+    def across(self, case: Case) -> Findings:
+        """What the tables of dead letters show."""
+        return judge_dead_rows(case)
 
 
 class _Ends:

@@ -1,7 +1,8 @@
 """V8 exactly once: the effective output O* holds each expected result once, with its value and timestamp.
 
 Answers to Jepsen's `set-full`. Invariant: the multiset of results in O* equals what the accepted records call
-for. O(n); memory grows with O* and with records.
+for. What tables of outputs show is in `output_rows`, what keys and versions show in `looked_up_values`. O(n log n);
+memory grows with O*, with records and with rows.
 """
 
 from __future__ import annotations
@@ -10,15 +11,22 @@ from collections.abc import Iterator
 
 from msgspec import UNSET
 
-from harness.checkers.case import SubtaskView
+from harness.checkers.case import Case, SubtaskView
 from harness.checkers.inputs import Taken
 from harness.checkers.invariant import Findings, Invariant
+from harness.checkers.looked_up_values import judge_values
+from harness.checkers.output_rows import judge_output_rows
 from harness.checkers.outputs import Shown, outputs
 from harness.history.event import Id, Out
 from harness.history.values import listed, same, shown
 from harness.verdict import Anomaly
 
 __all__ = ["ExactlyOnce"]
+
+
+_WITHOUT_VALUES = (
+    "no record has an expected value, so only the numbers of results were judged, not their values"
+)
 
 
 class ExactlyOnce(Invariant):
@@ -40,6 +48,11 @@ class ExactlyOnce(Invariant):
             observed=len(results),
             exposed=bool(results),
         )
+
+    def across(self, case: Case) -> Findings:
+        """What the tables of outputs show, and whether results belong to their key and version."""
+        unknown = (_WITHOUT_VALUES,) if case.without_values else ()
+        return judge_output_rows(case) + judge_values(case) + Findings(shortfalls=unknown)
 
 
 def _first_seen(results: list[tuple[Shown, Out]]) -> dict[Id, dict[int, Shown]]:

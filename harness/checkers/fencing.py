@@ -27,15 +27,12 @@ class Fencing(Invariant):
     vacuous = "no subtask has two attempts, so none could be superseded"
 
     def not_claimed(self, case: Case) -> str:
-        """It applies if the header says `fenced` and the history has an effect or a commit that names its attempt."""
+        """It applies with `fenced`, and an effect, a table of `audit`, or a commit that names its attempt."""
         if not case.header.fenced:
             return "the header says that attempts are not fenced"
         commits = any(commit.a is not UNSET for view in case.views for commit in view.subtask.commits)
-        return (
-            ""
-            if commits or case.trace.effects
-            else "there is neither an effect nor a commit that names its attempt"
-        )
+        applies = commits or case.trace.effects or case.tables.audit is not None
+        return "" if applies else "there is neither an effect nor a commit that names its attempt"
 
     def examine(self, view: SubtaskView) -> Findings:
         """Each commit of a superseded attempt."""
@@ -44,9 +41,13 @@ class Fencing(Invariant):
         return Findings(anomalies=anomalies, observed=len(view.subtask.commits), exposed=attempts > 1)
 
     def across(self, case: Case) -> Findings:
-        """Each effect of a superseded attempt."""
+        """Each effect of a superseded attempt; undecided if the audit was not read whole."""
         effects = sorted(case.trace.effects, key=lambda effect: effect.seq)
-        return Findings(anomalies=tuple(_zombie_effects(effects)), observed=len(effects))
+        return Findings(
+            anomalies=tuple(_zombie_effects(effects)),
+            unread=tuple(case.tables.unread("audit")),
+            observed=len(effects),
+        )
 
 
 def _zombie_commits(commits: list[Commit]) -> Iterator[Anomaly]:

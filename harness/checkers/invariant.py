@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from harness.checkers.case import Case, SubtaskView
+from harness.history.header import Holding
 from harness.verdict import Anomaly, InvariantVerdict, Outcome
 
-__all__ = ["ANOMALIES_MAX", "Findings", "Invariant", "conclude", "settle"]
+__all__ = ["ANOMALIES_MAX", "Findings", "Invariant", "OfTable", "conclude", "findings_of_tables", "settle"]
 
 ANOMALIES_MAX = 100
 """Most anomalies listed for one invariant; further ones are counted in `omitted`."""
@@ -28,8 +29,10 @@ class Findings:
     anomalies: tuple[Anomaly, ...] = ()
     pending: tuple[str, ...] = ()
     """What would be an anomaly if the run had finished normally, one clause each; makes the outcome unknown."""
+    unread: tuple[str, ...] = ()
+    """Which tables were not read whole and why, one clause each; makes the outcome unknown."""
     shortfalls: tuple[str, ...] = ()
-    """What was expected and not observed (V23), one clause each; makes the outcome vacuous."""
+    """What was expected and not observed (V23), or not known (V8), one clause each; makes a pass vacuous."""
     observed: int = 0
     exposed: bool = False
     """Whether the history held anything that could have violated the invariant."""
@@ -38,6 +41,7 @@ class Findings:
         return Findings(
             anomalies=self.anomalies + other.anomalies,
             pending=self.pending + other.pending,
+            unread=self.unread + other.unread,
             shortfalls=self.shortfalls + other.shortfalls,
             observed=self.observed + other.observed,
             exposed=self.exposed or other.exposed,
@@ -70,6 +74,28 @@ class Invariant(Protocol):
         return Findings()
 
 
+class OfTable(NamedTuple):
+    """What a table shows of one of its keys."""
+
+    anomaly: Anomaly
+    may_change: bool
+    """Whether it is an anomaly only after a normal finish, because the run could still have undone or written it."""
+
+
+def findings_of_tables(case: Case, holding: Holding, shown: Iterable[OfTable]) -> Findings:
+    """The findings of the tables that hold this, given what they show."""
+    shown = list(shown)
+    certain = [one.anomaly for one in shown if case.finished or not one.may_change]
+    rows = sum(len(table.rows) for table in case.tables.holding(holding))
+    return Findings(
+        anomalies=tuple(certain),
+        pending=() if case.finished else tuple(one.anomaly.say for one in shown if one.may_change),
+        unread=tuple(case.tables.unread(holding)),
+        observed=rows,
+        exposed=rows > 0,
+    )
+
+
 def conclude(invariant: Invariant, case: Case) -> InvariantVerdict:
     """Judge a case by one invariant."""
     if reason := invariant.not_claimed(case):
@@ -98,11 +124,13 @@ def settle(invariant: Invariant, parts: Iterable[Findings]) -> InvariantVerdict:
 
 def _outcome(invariant: Invariant, convicted: bool, parts: list[Findings]) -> tuple[Outcome, str]:  # noqa: FBT001
     pending = [clause for part in parts for clause in part.pending]
+    unread = [clause for part in parts for clause in part.unread]
     shortfalls = [clause for part in parts for clause in part.shortfalls]
     if convicted:
         return Outcome.FAIL, ""
-    if pending:
-        return Outcome.UNKNOWN, f"{invariant.unsettled}{_told(pending)}"
+    if pending or unread:
+        reasons = [f"{invariant.unsettled}{_told(pending)}"] if pending else []
+        return Outcome.UNKNOWN, "; ".join([*reasons, *([_told(unread)] if unread else [])])
     if shortfalls:
         return Outcome.VACUOUS, _told(shortfalls)
     if not any(part.exposed for part in parts):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -35,24 +35,34 @@ __all__ = ["Malformed", "Progress", "judge", "judge_file", "judge_reader", "judg
 
 _ALWAYS_COUNTS = "V23"
 """A vacuous V23 always counts: the run did not show what was expected."""
+_COUNTS_WITHOUT_VALUES = "V8"
+"""A vacuous V8 counts if no expected value is known: the run did not show that any result is right."""
 
 
 def overall(
-    verdicts: Iterable[InvariantVerdict], *, decisive: Sequence[str] | None, took_anything: bool
+    verdicts: Iterable[InvariantVerdict],
+    *,
+    decisive: Sequence[str] | None,
+    took_anything: bool,
+    without_values: bool = False,
 ) -> Outcome:
-    """The overall outcome, given the verdict on each invariant."""
-    counted = [outcome for verdict in verdicts for outcome in _counted(verdict, decisive)]
+    """The overall outcome, given the verdict on each invariant; `without_values`: V8 knows no expected value."""
+    counting = {_ALWAYS_COUNTS, *(decisive or ()), *((_COUNTS_WITHOUT_VALUES,) if without_values else ())}
+    counted = [outcome for verdict in verdicts for outcome in _counted(verdict, decisive, counting)]
     outcome = worst(counted)
     return Outcome.VACUOUS if outcome is Outcome.PASS and not took_anything else outcome
 
 
-def _counted(verdict: InvariantVerdict, decisive: Sequence[str] | None) -> list[Outcome]:
+def _counted(
+    verdict: InvariantVerdict, decisive: Sequence[str] | None, counting: Container[str]
+) -> list[Outcome]:
+    """What a verdict adds to the overall one; `counting` names the invariants whose `vacuous` counts."""
     named = decisive is not None and verdict.invariant in decisive
     match verdict.outcome:
         case Outcome.NOT_CLAIMED:
             return [Outcome.VACUOUS] if named else []
         case Outcome.VACUOUS:
-            return [Outcome.VACUOUS] if named or verdict.invariant == _ALWAYS_COUNTS else []
+            return [Outcome.VACUOUS] if verdict.invariant in counting else []
         case Outcome.UNKNOWN:
             return [Outcome.UNKNOWN] if named or decisive is None else []
         case outcome:
@@ -223,6 +233,7 @@ def judge_trace(
         took_anything=case.took_anything,
         accounting=_accounting(case),
         warnings=warnings,
+        without_values=case.without_values,
     )
 
 
@@ -233,10 +244,13 @@ def _judgement(
     took_anything: bool,
     accounting: Mapping[str, int],
     warnings: Sequence[str] = (),
+    without_values: bool = False,
 ) -> Judgement:
     verdicts = tuple(found[name] for name in INVARIANTS if name in found)
     return Judgement(
-        outcome=overall(verdicts, decisive=header.decisive, took_anything=took_anything),
+        outcome=overall(
+            verdicts, decisive=header.decisive, took_anything=took_anything, without_values=without_values
+        ),
         invariants=verdicts,
         warnings=tuple(warnings),
         accounting=accounting,

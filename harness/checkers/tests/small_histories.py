@@ -15,7 +15,7 @@ from harness.verdict import InvariantVerdict, Judgement
 
 Json = dict[str, Any]
 Part = Json | list[Any]
-OF_RUN = {"done", "abort", "retire", "fault", "giveup"}
+OF_RUN = {"done", "abort", "retire", "fault", "giveup", "row", "read", "change"}
 OPERATOR = {"mode": "ordered", "capacity": 8, "timeout_ms": 0}
 
 
@@ -70,6 +70,14 @@ def done(c: int, **fields: Any) -> Json:
 
 def commit(c: int, **fields: Any) -> Json:
     return event("commit", c=c, **fields)
+
+
+def row(table: str, id_: Any, **fields: Any) -> Json:
+    return event("row", table=table, id=id_, **fields)
+
+
+def read(table: str, rows: int) -> Json:
+    return event("read", table=table, rows=rows)
 
 
 def restart(c: int, pos: int, *elements: Json, a: int = 2, **fields: Any) -> list[Json]:

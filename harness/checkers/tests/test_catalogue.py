@@ -30,8 +30,14 @@ CLASSES = {
     "V5": {"crossed"},
     "V6": {"watermark-lost", "held"},
     "V7": {"phantom-watermark", "repeated-watermark", "after-end"},
-    "V8": {"phantom", "duplicate", "wrong-value", "lost"},
-    "V9": {"double-effect", "phantom-effect", "wrong-effect", "no-effect"},
+    "V8": {
+        "phantom", "duplicate", "wrong-value", "lost", "row-missing", "row-doubled", "row-foreign",
+        "row-altered", "row-disordered", "inconsistent", "stale", "future",
+    },
+    "V9": {
+        "double-effect", "phantom-effect", "wrong-effect", "no-effect", "row-missing", "row-deleted",
+        "row-doubled", "row-foreign", "row-altered",
+    },
     "V10": {
         "missing", "already-out", "torn", "both-sides", "foreign", "twice", "misordered", "skipped",
         "incomplete",
@@ -47,7 +53,7 @@ CLASSES = {
     "V16": {"stuck"},
     "V18": {"checkpoint-gap"},
     "V19": {"foreign-response", "nonce-reused"},
-    "V20": {"swallowed", "double-routed"},
+    "V20": {"swallowed", "double-routed", "row-missing", "row-doubled", "row-foreign", "row-altered"},
     "V21": {"foreign-thread", "outside-life", "interleaved"},
     "V23": set(),
 }  # fmt: skip

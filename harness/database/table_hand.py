@@ -91,7 +91,9 @@ class SqlTableHand:
         with self._cursor() as cursor:
             first, touched = _first(cursor, table)
             of_subtask = f"(SELECT subtask FROM {table} WHERE seq = {int(first)})"
-            last, other = _first(cursor, table, f"WHERE subtask = {of_subtask} AND id <> {touched.id}", "DESC")
+            last, other = _first(
+                cursor, table, f"WHERE subtask = {of_subtask} AND id <> {touched.id}", "DESC"
+            )
             move = f"UPDATE {table} SET seq = %s WHERE seq = %s"
             for places in ((-1, first), (first, last), (last, -1)):
                 cursor.execute(move, places)

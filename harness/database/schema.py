@@ -55,16 +55,17 @@ _KEYS = (
 
 
 @contextmanager
-def run_database(root: Endpoint, *, name: str) -> Iterator[str]:
-    """Create the database `name` for the duration of the block."""
+def run_database(root: Endpoint, *, name: str, stays: bool = False) -> Iterator[str]:
+    """Create the database `name` for the duration of the block; with `stays`, it is not dropped afterwards."""
     with _as_root(root) as cursor:
         cursor.execute(f"CREATE DATABASE `{name}` CHARACTER SET utf8mb4")
     try:
         yield name
     finally:
         # If the server does not answer, the database stays and is deleted with the world.
-        with suppress(WorldError), _as_root(root) as cursor:
-            cursor.execute(f"DROP DATABASE IF EXISTS `{name}`")
+        if not stays:
+            with suppress(WorldError), _as_root(root) as cursor:
+                cursor.execute(f"DROP DATABASE IF EXISTS `{name}`")
 
 
 @contextmanager

@@ -45,6 +45,8 @@ class Finished:
     """The failure of the environment after which no more runs were made."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
     """Passwords to be removed from reports."""
+    kept: tuple[str, ...] = ()
+    """How to open the data of each server that stays, one line each."""
 
     @property
     def ran(self) -> int:
@@ -98,6 +100,7 @@ def carry_out(
         left_out=tuple(dict.fromkeys(campaign.left_out[number].what for number in sorted(campaign.left_out))),
         error=campaign.error,
         secrets=stage.secrets,
+        kept=stage.kept,
     )
 
 

@@ -70,7 +70,7 @@ def record_in_world(
     raw.mkdir()
     rows = customer_rows(keys=scenario.workload.keys, seed=order.seed, fanout=scenario.workload.fanout)
     name = f"{DATABASE}_{site.run_id.replace('-', '_')}"
-    with run_database(_root(world, ""), name=name):
+    with run_database(_root(world, ""), name=name, stays=site.keeps_database):
         root = _root(world, name)
         prepare_database(
             root,

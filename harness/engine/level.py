@@ -118,6 +118,8 @@ class RunSite:
     stop: Stop = field(default_factory=Stop)
     limit_s: float | None = None
     """A limit in addition to the scenario's own budget."""
+    keeps_database: bool = False
+    """Whether the run's database stays on the world's server."""
     before_reading: Callable[[TableHand], None] | None = None
     """Called after the run, before its tables are read, with a hand on them: for canaries and tests."""
 

@@ -1,6 +1,4 @@
-"""A pass at level live is a statement about the server's tables: a row that somebody changes after the run is named
-(T1).
-"""
+"""A pass at level live is a statement about the server's tables: a row changed after the run is named (T1)."""
 
 from __future__ import annotations
 

@@ -158,6 +158,8 @@ class _Grounds:
             "V20": (account.failures, account.failures > 0),
             "V21": (acts, acts > 0),
             "V23": (faults, True),
+            # It applies only under a claim of form 1.1.
+            "V24": (0, False),
         }
 
     def of(self, name: str) -> tuple[int, bool]:

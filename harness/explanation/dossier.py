@@ -137,7 +137,7 @@ _LIVES = 12
 _FAULTS = 100
 """Most faults whose events are gathered."""
 
-_OF_RECORDS = frozenset({"in", "call", "res", "out", "dead", "failed", "effect"})
+_OF_RECORDS = frozenset({"in", "call", "res", "out", "dead", "failed", "effect", "row"})
 
 Key = tuple[str, Any]
 """A record or a watermark: `("id", 7)`, `("w", 100)`."""

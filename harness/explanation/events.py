@@ -229,6 +229,19 @@ def _effect(event: Json) -> str:
     )
 
 
+def _row(event: Json) -> str:
+    output = f"output {_named(event, 'j')} of " if "j" in event else ""
+    told = _value(event, "v") + _value(event, "error", ", error ")
+    writer = _value(event, "token", ", written by attempt ") + _value(event, "c", ", in epoch ")
+    return f"row of {output}record {_named(event, 'id')} in table {_named(event, 'table')}{told}{writer}"
+
+
+def _change(event: Json) -> str:
+    rows = f"the looked-up rows of key {_named(event, 'key')}" if "key" in event else "all looked-up rows"
+    how = "begin to become" if event.get("phase") == "begin" else "have become"
+    return f"{rows} {how} version {_named(event, 'ver')}"
+
+
 def _other(event: Json) -> str:
     return brief(dict(event), limit=100)
 
@@ -257,5 +270,8 @@ _WORDS: dict[str, Callable[[Json], str]] = {
     "commit": _commit,
     "effect": _effect,
     "fault": _fault,
+    "row": _row,
+    "read": lambda e: f"table {_named(e, 'table')} has been read to its end: {_named(e, 'rows')} rows",
+    "change": _change,
     "giveup": lambda e: f"the harness stopped waiting{_value(e, 'why', ': ')}",
 }

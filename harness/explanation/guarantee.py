@@ -32,10 +32,11 @@ _BELOW: Mapping[str, tuple[str, ...]] = {
     "per-key": ("unordered-safe",),
     "ordered": ("unordered-strict", "per-key"),
 }
-_TOO_MUCH = frozenset(
-    {"duplicate", "phantom", "wrong-value", "double-effect", "phantom-effect", "wrong-effect"}
-)
-_TOO_LITTLE = frozenset({"lost", "wrong-value", "no-effect", "wrong-effect"})
+_WRONG = frozenset({"wrong-value", "wrong-effect", "row-altered", "inconsistent", "stale", "future"})
+"""A wrong result is one too many, and the right one is missing."""
+_TOO_MUCH = _WRONG | {"duplicate", "phantom", "double-effect", "phantom-effect", "row-doubled", "row-foreign"}
+_TOO_LITTLE = _WRONG | {"lost", "no-effect", "row-missing", "row-deleted"}
+_OUT_OF_ORDER = frozenset({"row-disordered"})
 _OF_THE_LATTICE = frozenset({"V1", "V2", "V3", "V5", "V8", "V9", "V12", "V13"})
 _READS = (
     "Records that a restore brings back are called again, so lookups read at-least-once across a restore;"
@@ -93,7 +94,7 @@ def _order(verdicts: Mapping[str, InvariantVerdict]) -> dict[str, _LevelStanding
         "unordered-safe": crossing,
         "unordered-strict": segments if segments.refuted_by else _all((segments, crossing)),
         "per-key": _of(verdicts, "V3"),
-        "ordered": _of(verdicts, "V1"),
+        "ordered": _all((_of(verdicts, "V1"), _refuted(verdicts, "V8", _OUT_OF_ORDER))),
     }
 
 
@@ -121,6 +122,13 @@ def _of(
             return _of_failure(verdict, kinds, finished=finished)
         case outcome:
             return _LevelStanding(why=f"{name} is {outcome}: {_last_line(verdict.why)}")
+
+
+def _refuted(verdicts: Mapping[str, InvariantVerdict], name: str, kinds: frozenset[str]) -> _LevelStanding:
+    """The state of a level that anomalies of `kinds` refute, but that needs nothing else of the invariant."""
+    verdict = verdicts.get(name)
+    found = dict.fromkeys(anomaly.kind for anomaly in (verdict.anomalies if verdict else ()))
+    return _LevelStanding(refuted_by=tuple(f"{name} {kind}" for kind in found if kind in kinds))
 
 
 def _of_failure(verdict: InvariantVerdict, kinds: frozenset[str] | None, *, finished: bool) -> _LevelStanding:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from harness.explanation import calls, cuts, effects, life, order, results
+from harness.explanation import calls, cuts, effects, life, order, results, rows
 from harness.explanation.contradiction import Contradiction
 from harness.verdict import Explanation
 
@@ -31,6 +31,15 @@ REASONS: Mapping[str, Reason] = {
     "duplicate": results.duplicate,
     "wrong-value": results.wrong_value,
     "lost": results.lost,
+    "row-missing": rows.row_missing,
+    "row-doubled": rows.row_doubled,
+    "row-foreign": rows.row_foreign,
+    "row-altered": rows.row_altered,
+    "row-disordered": rows.row_disordered,
+    "row-deleted": rows.row_deleted,
+    "inconsistent": results.inconsistent,
+    "stale": results.stale,
+    "future": results.future,
     "double-effect": effects.double_effect,
     "phantom-effect": effects.phantom_effect,
     "wrong-effect": effects.wrong_effect,

@@ -1,4 +1,4 @@
-"""Explains anomalies of results: V8 `phantom`, `duplicate`, `wrong-value`, `lost`.
+"""Explains anomalies of results: V8, but for its tables.
 
 The fate of a result follows from events: which attempt emitted it, which snap the next attempt restored, which
 epochs were committed.
@@ -11,7 +11,7 @@ from harness.explanation.events import Json
 from harness.history.values import shown
 from harness.verdict import Explanation
 
-__all__ = ["duplicate", "lost", "phantom", "wrong_value"]
+__all__ = ["duplicate", "future", "inconsistent", "lost", "phantom", "stale", "wrong_value"]
 
 _EVENTS_MAX = 3
 
@@ -136,3 +136,41 @@ def _restores_between(x: Contradiction, first: Json, last: Json) -> None:
             holds = any(element.get("id") == first["id"] for element in snap["elements"])
             word = "holds" if holds else "does not hold"
             x.then(f"Between them, {x.let(begun)} restored {x.let(snap)}, which {word} the record.")
+
+
+def inconsistent(x: Contradiction) -> Explanation:
+    """V8: two records of one key have different results."""
+    answers, outs = x.witnesses("res"), x.witnesses("out")
+    taken = [entry for answer in answers if (entry := _entry(x, answer["id"])) is not None]
+    if taken:
+        x.then(f"One key, {shown(taken[0].get('key'))}: {x.let_all(taken)}.")
+    x.then(f"Each is decided by an answer: {x.let_all(answers)}.")
+    if len(outs) > 1:
+        x.then(f"{x.let(outs[0])} has {shown(outs[0]['v'])}, {x.let(outs[1])} has {shown(outs[1]['v'])}.")
+    x.then_said()
+    return x.however("the results of one key change only when the looked-up table does")
+
+
+def stale(x: Contradiction) -> Explanation:
+    """V8: an answer was read from a version that a change had replaced before the call."""
+    change, call, answer = x.witness("change"), x.witness("call"), x.witness("res")
+    if change is not None and call is not None and answer is not None:
+        x.then(f"{x.let(change)} comes before {x.let(call)}, so the call could see version {change['ver']}.")
+        x.then(f"But {x.let(answer)} was read from version {answer['ver']}.")
+    return x.however("an answer is read from the version that the call found, or from a later one")
+
+
+def future(x: Contradiction) -> Explanation:
+    """V8: an answer was read from a version to which no change had begun."""
+    change, answer = x.witness("change"), x.witness("res")
+    if answer is not None:
+        x.then(f"{x.let(answer)} was read from version {answer['ver']}.")
+    if answer is not None and change is not None:
+        x.then(f"But {x.let(answer)} comes before {x.let(change)}.")
+    x.then_said()
+    return x.however("an answer is read from a version that exists, or is about to")
+
+
+def _entry(x: Contradiction, record: object) -> Json | None:
+    """The event by which any subtask first took a record in."""
+    return next((e for e in x.dossier.lineage("id", record).events if e["k"] == "in"), None)

@@ -69,7 +69,7 @@ _KEPT_MAX = 1 << 17
 class SourceMemory:
     """The input elements of one subtask that a restart may read again.
 
-    Does the work of `history.read.SourceIdentity` in less memory: positions from `base` up to `high` are
+    Does the work of `history.rules.SourceIdentity` in less memory: positions from `base` up to `high` are
     remembered. An element read again must equal the first one, else the history is irregular. Mutable.
     """
 

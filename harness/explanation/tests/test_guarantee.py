@@ -57,6 +57,18 @@ def test_where_everything_holds_it_is_the_strongest() -> None:
         ("V8 phantom", "at-least-once"),
         ("V8 lost", "at-most-once"),
         ("V8 wrong-value", "none"),
+        ("V8 row-missing", "at-most-once"),
+        ("V8 row-doubled", "at-least-once"),
+        ("V8 row-foreign", "at-least-once"),
+        ("V8 row-altered", "none"),
+        ("V8 inconsistent", "none"),
+        ("V8 stale", "none"),
+        ("V8 future", "none"),
+        ("V9 row-missing", "at-most-once"),
+        ("V9 row-deleted", "at-most-once"),
+        ("V9 row-doubled", "at-least-once"),
+        ("V9 row-foreign", "at-least-once"),
+        ("V9 row-altered", "none"),
         ("V9 double-effect", "at-least-once"),
         ("V9 phantom-effect", "at-least-once"),
         ("V9 no-effect", "at-most-once"),
@@ -70,6 +82,13 @@ def test_a_conviction_refutes_what_is_above_it(convicted: str, delivery: str) ->
 
     assert found.delivery == delivery
     assert why(found, "fenced-exactly-once") == f"refuted by {convicted}"
+
+
+def test_rows_in_another_order_refute_only_the_order() -> None:
+    found = guarantee("V8 row-disordered")
+
+    assert (found.delivery, found.order) == ("fenced-exactly-once", "per-key")
+    assert why(found, "ordered") == "refuted by V8 row-disordered"
 
 
 def test_losses_and_duplicates_together_leave_no_delivery() -> None:

@@ -117,10 +117,21 @@ def _never_outcome(_words: Json, anomaly: Anomaly, events: list[Json], _named: d
 def _finished(_words: Json, _anomaly: Anomaly, events: list[Json], _named: dict[str, Json]) -> bool:
     last: dict[int, int] = {}
     for event in events:
-        if "s" in event and event["k"] not in {"commit", "effect"}:
+        if "a" in event and event["k"] not in {"commit", "ack"}:
             last[event["s"]] = max(last.get(event["s"], 0), event["a"])
     ended = {(event["s"], event["a"]) for event in events if event["k"] == "ended"}
     return ended >= set(last.items())
+
+
+def _no_row(_words: Json, anomaly: Anomaly, events: list[Json], _named: dict[str, Json]) -> bool:
+    rows = [e for e in events if e["k"] == "row" and (e["table"], e["id"]) == (anomaly.table, anomaly.id)]
+    return not any(anomaly.j is None or row["j"] == anomaly.j for row in rows)
+
+
+def _row_count(words: Json, anomaly: Anomaly, events: list[Json], _named: dict[str, Json]) -> bool:
+    return any(
+        e["k"] == "read" and e["table"] == anomaly.table and e["rows"] == int(words["rows"]) for e in events
+    )
 
 
 def _behind(words: Json, anomaly: Anomaly, _events: list[Json], named: dict[str, Json]) -> bool:
@@ -151,5 +162,7 @@ CLAIMS: list[tuple[re.Pattern[str], Claim]] = [
     (re.compile(r"^No outcome of it ever came"), _never_outcome),
     (re.compile(r"^The run finished normally"), _finished),
     (re.compile(r"^(?P<a>e\d+) restored (?P<b>e\d+), whose cut is beyond the record"), _behind),
+    (re.compile(r"^Table .+ holds no row of it\.$"), _no_row),
+    (re.compile(r"^Table .+ was read to its end, e\d+, after (?P<rows>\d+) rows\.$"), _row_count),
     (re.compile(r"had neither taken in nor restored record"), _not_taken),
 ]  # fmt: skip

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from harness.checkers.acquittal import Declined, screen_history
 from harness.checkers.judge import judge
 from harness.checkers.registry import CHECKERS
 from harness.checkers.screen.screen import Screen
@@ -28,6 +29,7 @@ from harness.checkers.tests.small_histories import (
     wm,
 )  # fmt: skip
 from harness.choices import Choices
+from harness.history.event import Ack, Change, Event, Row, TableRead
 from harness.history.read import read_whole
 
 CATALOGUE = Path(__file__).parents[2] / "tests" / "catalogue"
@@ -178,3 +180,56 @@ def test_a_history_that_broke_off_is_acquitted_but_for_what_its_end_would_have_t
 
     assert acquitted(found) == ALL - {"V6", "V8", "V16"}
     assert both_ways(found)[0] == both_ways(found)[1]
+
+
+def test_a_checkpoint_that_is_completed_and_aborted_is_left_to_the_exact_checker_of_the_cut_t3() -> None:
+    cut = [start(), took("a", 0), settled("a"), snap(1, 1)]
+    abort = event("abort", c=1)
+
+    for lines in (history(cut, done(1), abort, ended()), history(cut, abort, done(1), ended())):
+        found = told(lines)
+        assert found is not None
+        assert acquitted(found) == ALL - {"V10"}
+
+
+def test_checkpoints_of_which_each_has_one_end_are_acquitted_t3() -> None:
+    cuts = [snap(2, 1), event("abort", c=2), snap(3, 1), done(3), event("abort", c=1)]
+
+    found = told(history(start(), took("a", 0), settled("a"), cuts, ended()))
+
+    assert found is not None
+    assert acquitted(found) == ALL
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        {"tables": {"t": {"holds": ["dead"]}}},
+        {"explained": "alone"},
+        {"expect_from": "given"},
+        {"by_key": True},
+        {"versions": True},
+        {"operator": {"retry": {"backoff": "fixed", "initial_ms": 1}}},
+    ],
+    ids=str,
+)
+def test_a_history_with_a_claim_of_form_1_1_is_left_to_the_exact_checkers(claim: dict[str, Any]) -> None:
+    found = told(history(start(), took("a", 0), settled("a"), ended(), **claim))
+    assert found is not None
+
+    assert screen_history(found.header, [found.events], checkers=CHECKERS) == Declined()
+
+
+@pytest.mark.parametrize("kind", ["ack", "row", "read", "change"])
+def test_a_history_with_a_kind_of_form_1_1_is_left_to_the_exact_checkers(kind: str) -> None:
+    events: dict[str, Event] = {
+        "ack": Ack(n=99, t=999, s=0, a=1, c=1),
+        "row": Row(n=99, t=999, table="t", id="a"),
+        "read": TableRead(n=99, t=999, table="t", rows=0),
+        "change": Change(n=99, t=999, phase="begin", ver=1),
+    }
+    found = told(history(start(), took("a", 0), settled("a"), ended()))
+    assert found is not None
+
+    assert acquitted(found) == ALL
+    assert acquitted(found._replace(events=[*found.events, events[kind]])) is None

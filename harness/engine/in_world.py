@@ -212,7 +212,7 @@ def _history(
         leftovers,
         faults=fault_events(faults),
         committed={(row.subtask, row.epoch): row.token for row in stored.progress.epochs},
-        tables=stored.tables,
+        effects=stored.tables,
         completed=frozenset(stored.progress.completed),
     )
     return _read_own(header_of(order), lines)

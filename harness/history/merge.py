@@ -2,14 +2,14 @@
 
 Invariant: no event is invented. An event is in the history only if a file holds it, with three exceptions that
 the database proves: the `commit` of an epoch whose attempt died before it could record it, the `done` of a
-checkpoint whose decision was announced and stored but not recorded, and the rows of its tables (`effect`, `row`,
+checkpoint whose decision was announced and stored but not recorded, and what was read after the run (`effect`, `row`,
 `read`). A torn last line is dropped, a missing line is reported.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,21 +59,21 @@ def merge(
     *,
     faults: Sequence[Line],
     committed: Mapping[tuple[int, int], int],
-    tables: Iterable[Line],
+    effects: Sequence[Line],
     completed: Collection[int] = (),
 ) -> list[Line]:
     """The events of the history, numbered from 1, with times from the start of the run.
 
     `faults` are the faults' events, in time order. `committed` maps (subtask, epoch) to the attempt that wrote it
-    and `completed` holds the completed checkpoints, both as the database has them. `tables` are the `effect`, `row` and
-    `read` events of its tables, without `n` and `t`.
+    and `completed` holds the completed checkpoints, both as the database has them. `effects` are its audit rows,
+    and the `row`s and `read`s of its tables, as events without `n` and `t`, in the order in which they were read.
     """
     recorded = {(line["s"], line["c"]) for line in leftovers.lines if line["k"] == "commit"}
     origin = leftovers.lines[0]["t"] if leftovers.lines else 0
     settled = _settled(leftovers.lines, committed, recorded, completed)
     events = [dict(line) for line in heapq.merge(settled, faults, key=lambda line: line["t"])]
     last = events[-1]["t"] if events else origin
-    events.extend({**row, "t": last} for row in tables)
+    events.extend({**effect, "t": last} for effect in effects)
     for number, event in enumerate(events, start=1):
         event.pop("i", None)
         event["n"] = number

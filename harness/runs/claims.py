@@ -1,7 +1,8 @@
 """The header of a run's history: the properties that the run claims; the same at every level.
 
 Documented in `docs/reference/history.md` (Header). Invariant: claims come from the settings of operator, sink and
-level, not from the run's result; only `audited` is known afterwards.
+level, not from the run's result: a table that could not be read after the run is claimed too, and leaves its invariant
+`unknown`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,11 @@ from harness.runs.order import Order
 from harness.scenario.model import Scenario
 from harness.scenario_parts.parts import SINK_FORMS
 
-__all__ = ["RECOVER_MS", "header_of"]
+__all__ = ["AUDIT", "DEAD_LETTERS", "OUTPUTS", "RECOVER_MS", "header_of"]
+
+OUTPUTS = "output"
+DEAD_LETTERS = "dead_letter"
+AUDIT = "audit"
 
 _MACHINE_SLACK_MS = 5000
 """Tolerance for a loaded machine or disk; a later outcome counts as a violation."""
@@ -23,8 +28,8 @@ RECOVER_MS = 30_000
 """Time to recover after a fault: a silently lost query has a limit of 10 s, a commit is retried for 20 s."""
 
 
-def header_of(order: Order, *, audited: bool) -> Mapping[str, Any]:
-    """The header as a JSON object; `audited`: the rows were read from the database after the run."""
+def header_of(order: Order) -> Mapping[str, Any]:
+    """The header as a JSON object."""
     scenario = order.scenario
     operator, expects = scenario.operator, scenario.expects.model_dump(exclude_none=True)
     return {
@@ -42,8 +47,9 @@ def header_of(order: Order, *, audited: bool) -> Mapping[str, Any]:
             **_checkpoint_gap(scenario),
         },
         "sink": SINK_FORMS[scenario.sink].claimed_as,
-        **({"effects": "outputs"} if audited else {}),
+        "effects": "outputs",
         "fenced": True,
+        "tables": _tables(scenario),
         "expects": {**expects, "faults": [fault.id for fault in scenario.faults]},
         "decisive": list(scenario.decisive),
         "run": {
@@ -53,6 +59,25 @@ def header_of(order: Order, *, audited: bool) -> Mapping[str, Any]:
             "sut": order.sut,
             "mutant": order.mutant,
         },
+    }
+
+
+def _tables(scenario: Scenario) -> Mapping[str, Any]:
+    """The tables that are read after the run (`harness.database.schema`).
+
+    `ordered`: a subtask has one writer at a time, whose inserts follow the order of its outputs, so its rows' `seq`
+    does too. With keys it does not: the row of a replayed output keeps its first place.
+    """
+    if SINK_FORMS[scenario.sink].has_output_key:
+        return {
+            OUTPUTS: {"holds": ["outputs", "effects"], "keep": "first"},
+            DEAD_LETTERS: {"holds": ["dead"], "keep": "first"},
+            AUDIT: {"holds": ["audit"]},
+        }
+    return {
+        OUTPUTS: {"holds": ["outputs", "effects"], "keep": "all", "ordered": True},
+        DEAD_LETTERS: {"holds": ["dead"], "keep": "all"},
+        AUDIT: {"holds": ["audit"]},
     }
 
 

@@ -78,9 +78,6 @@ class CallJournal(Protocol):
     ) -> None:
         """The operator accepted an outcome."""
 
-    def dead(self, *, id: int) -> None:
-        """The record goes to the dead letters."""
-
 
 class JournalProbe:
     """The operator's probe: journals calls and outcomes, and reports the phases `call` and `result`."""
@@ -105,7 +102,7 @@ class JournalProbe:
     ) -> None:
         """As in `reference_impl.operator.probe.Probe`; a dead letter is journalled as the failure behind it."""
         if results and type(results[0]) is DeadLetter:
-            self._gave_up(record, attempt, ending, results[0], final=final)
+            self._call_failed(record, attempt, ending, results[0], final=final)
         else:
             self._journal.settled(
                 id=record.value.id,
@@ -117,7 +114,7 @@ class JournalProbe:
             )
         self._phases.reach("result")
 
-    def _gave_up(
+    def _call_failed(
         self, record: Record, attempt: int, ending: Ending, letter: DeadLetter, *, final: bool
     ) -> None:
         failed = Ending.FAIL if ending is Ending.OK else ending
@@ -129,8 +126,6 @@ class JournalProbe:
             values=None,
             error=letter.error,
         )
-        if final:
-            self._journal.dead(id=record.value.id)
 
 
 def _values(results: Sequence[Enriched | DeadLetter]) -> list[Any]:

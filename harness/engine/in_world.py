@@ -22,7 +22,7 @@ from harness.defects import variant_of
 from harness.engine.findings import fault_events, findings
 from harness.engine.level import LevelRunner, RunRecord, RunSite
 from harness.engine.refusals import refuse_in_world
-from harness.engine.watch import Ending, Watch
+from harness.engine.watch import Ending, Watch, threats_of
 from harness.errors import HarnessError, WorldError
 from harness.history.event import Event
 from harness.history.header import Header
@@ -96,7 +96,11 @@ def record_in_world(
         world=world.description,
         faults=_on_history_clock(faults, leftovers),
         accounting=audit.counts if audit else {},
-        threats=(*leftovers.warnings, *(() if audit else ("the database did not answer the audit",))),
+        threats=(
+            *leftovers.warnings,
+            *threats_of(leftovers.lines),
+            *(() if audit else ("the database did not answer the audit",)),
+        ),
         pitfalls=find_pitfalls(RunSeen.of(scenario, leftovers.lines, ended_us=ran_us, server=counts)),
     )
 

@@ -290,16 +290,5 @@ OfAttempt = (
     Start | Restore | In | Wm | Call | Res | Out | Owm | Snap | Dead | Failed | End | Ended | Close | Kill
 )
 Event = (
-    OfAttempt
-    | Done
-    | Abort
-    | Retire
-    | Commit
-    | Ack
-    | Effect
-    | FaultEvent
-    | GiveUp
-    | Row
-    | TableRead
-    | Change
+    OfAttempt | Done | Abort | Retire | Commit | Ack | Effect | FaultEvent | GiveUp | Row | TableRead | Change
 )

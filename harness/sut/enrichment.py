@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from harness.history.causes import cause_of
 from harness.sut.dead_letter import DeadLetter
 from harness.sut.phases import Phases
 from harness.sut.registry import LookupFunction
@@ -75,19 +76,30 @@ class CallJournal(Protocol):
         final: bool,
         values: Sequence[Any] | None,
         error: str | None,
+        by: str | None,
     ) -> None:
-        """The operator accepted an outcome."""
+        """The operator accepted an outcome; `by`: the cause of a failure, if it is known."""
 
     def dead(self, *, id: int) -> None:
         """The record goes to the dead letters."""
 
 
 class JournalProbe:
-    """The operator's probe: journals calls and outcomes, and reports the phases `call` and `result`."""
+    """The operator's probe: journals calls and outcomes, and reports the phases `call` and `result`.
 
-    def __init__(self, journal: CallJournal, phases: Phases) -> None:
+    `cause_of` gives the cause of a call's error, if it is known.
+    """
+
+    def __init__(
+        self,
+        journal: CallJournal,
+        phases: Phases,
+        *,
+        cause_of: Callable[[BaseException], str | None] = cause_of,
+    ) -> None:
         self._journal = journal
         self._phases = phases
+        self._cause_of = cause_of
 
     def called(self, record: Record, *, attempt: int) -> None:
         self._journal.called(id=record.value.id, attempt=attempt)
@@ -114,6 +126,7 @@ class JournalProbe:
                 final=final,
                 values=None if results is None else _values(results),
                 error=None if error is None else f"{type(error).__name__}: {error}",
+                by=None if error is None else self._cause_of(error),
             )
         self._phases.reach("result")
 
@@ -128,6 +141,7 @@ class JournalProbe:
             final=final,
             values=None,
             error=letter.error,
+            by=letter.by,
         )
         if final:
             self._journal.dead(id=record.value.id)

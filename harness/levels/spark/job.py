@@ -104,14 +104,18 @@ class SparkExecution:
         """See `Workers`: the JVM, which is both driver and executor."""
         return identify(gateway_pid())
 
-    def stop(self) -> None:
+    def stop(self) -> list[int]:
         """Cancel the job; workers that go on are killed by the pid in their recording."""
-        self._session.sparkContext.cancelJobGroup(self._plan.run_id)
         attempts = Follower(Path(self._plan.folder)).poll().attempts
-        for view in attempts.values():
-            if view.process is not None and not view.over:
-                end_process(view.process)
+        running = [view.process for view in attempts.values() if view.process is not None and not view.over]
+        killed = [
+            who.pid for who in running if is_alive(who)
+        ]  # Spark may kill them when the job is cancelled
+        self._session.sparkContext.cancelJobGroup(self._plan.run_id)
+        for who in running:
+            end_process(who)
         self._thread.join(timeout=_STOP_S)
+        return killed
 
 
 def _cause(error: Exception) -> str:

@@ -50,6 +50,8 @@ def screen_history(
     header: Header, batches: Iterable[Sequence[Event]], *, checkers: Sequence[Invariant]
 ) -> Acquittal | Declined:
     """Run the screen over a history, in one pass. Exceptions that `batches` raises are passed on."""
+    if _is_claimed_since_1_1(header):
+        return Declined()
     screen = Screen(header)
     for events in batches:
         declined = _declined(partial(screen.feed, events))
@@ -62,6 +64,18 @@ def screen_history(
         found.append(acquit(screen, checkers))
 
     return _declined(conclude) or found[0]
+
+
+def _is_claimed_since_1_1(header: Header) -> bool:
+    """Whether the header makes a claim of form 1.1, which the screen does not follow."""
+    return (
+        bool(header.tables)
+        or header.explained is not None
+        or header.expect_from is not None
+        or header.by_key
+        or header.versions
+        or header.operator.retry is not None
+    )
 
 
 def _declined(step: Callable[[], object]) -> Declined | None:

@@ -12,7 +12,9 @@ from typing import NamedTuple, Self, assert_never
 
 from harness.history.event import (
     Abort,
+    Ack,
     AttemptEvent,
+    Change,
     Commit,
     Dead,
     Done,
@@ -29,8 +31,10 @@ from harness.history.event import (
     Res,
     Restore,
     Retire,
+    Row,
     Snap,
     Start,
+    TableRead,
 )
 from harness.history.header import Header
 
@@ -121,6 +125,11 @@ class Trace:
         self.faults: list[FaultEvent] = []
         self.effects: list[Effect] = []
         self.giveups: list[GiveUp] = []
+        self.rows: dict[str, list[Row]] = {}
+        """By table, in history order; a table without a row is absent."""
+        self.table_reads: list[TableRead] = []
+        self.acks: list[Ack] = []
+        self.changes: list[Change] = []
         self.events = 0
         self.last: Event | None = None
 
@@ -135,8 +144,12 @@ class Trace:
                 self.dones.append(event)
             case Commit():
                 self._subtask(event.s).commits.append(event)
-            case Effect():
-                self.effects.append(event)
+            case Effect() | Row() | TableRead():
+                self._of_the_database(event)
+            case Ack():
+                self.acks.append(event)
+            case Change():
+                self.changes.append(event)
             case FaultEvent():
                 self.faults.append(event)
             case Abort():
@@ -148,6 +161,15 @@ class Trace:
             case _:
                 assert_never(event)
 
+    def _of_the_database(self, event: Effect | Row | TableRead) -> None:
+        match event:
+            case Effect():
+                self.effects.append(event)
+            case Row():
+                self.rows.setdefault(event.table, []).append(event)
+            case TableRead():
+                self.table_reads.append(event)
+
     def extend(self, events: Iterable[Event]) -> Self:
         for event in events:
             self.step(event)
@@ -156,7 +178,8 @@ class Trace:
     def merge(self, later: Trace) -> None:
         """Add the trace of a later piece of the history, or of other subtasks in the same piece.
 
-        Events that belong to no subtask (completions, faults, effects) must be merged in history order.
+        Events that belong to no attempt (completions, acknowledgements, faults, effects, rows) must be merged in
+        history order.
         """
         for s, other in later.subtasks.items():
             mine = self._subtask(s)
@@ -169,6 +192,11 @@ class Trace:
         self.faults += later.faults
         self.effects += later.effects
         self.giveups += later.giveups
+        for table, rows in later.rows.items():
+            self.rows.setdefault(table, []).extend(rows)
+        self.table_reads += later.table_reads
+        self.acks += later.acks
+        self.changes += later.changes
         self.events += later.events
         if self.last is None or (later.last is not None and later.last.n > self.last.n):
             self.last = later.last

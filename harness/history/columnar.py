@@ -35,11 +35,12 @@ ROWS = 1 << 14
 """Rows of a record batch or row group, which a reader holds in memory."""
 _INT = 1 << 63
 
-_WHOLE = ("n", "t", "mail", "s", "a", "from", "c", "pos", "try", "token", "seq", "j", "ts", "w", "id")
-_FLAGS = ("final", "stalls", "ts_null", "w_end")
-_TEXTS = ("k", "thread", "id_text", "r", "f", "phase")
+_WHOLE = ("n", "t", "mail", "s", "a", "from", "c", "pos", "try", "token", "seq", "j", "ts", "w", "id",
+          "ver", "rows")  # fmt: skip
+_FLAGS = ("final", "stalls", "ts_null", "w_end", "retry")
+_TEXTS = ("k", "thread", "id_text", "r", "f", "phase", "by", "table")
 """Columns of plain text."""
-JSON_COLUMNS = ("key", "expect", "v", "nonce", "error", "elements", "evidence", "why")
+JSON_COLUMNS = ("key", "expect", "v", "nonce", "error", "elements", "evidence", "why", "can")
 """Columns of JSON text, for fields that may hold any value, a list or an object."""
 
 COLUMNS: Mapping[str, pa.DataType] = {

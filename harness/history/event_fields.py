@@ -1,8 +1,9 @@
 """The fields of each kind of event, their types, which of them are required; and their JSON Schema.
 
 The table of `docs/reference/history.md` (Events) as data. `well_formed` names every missing and ill-typed field of
-one line and returns an event only if there is none; the rules between events are in `read`. The schema (draft 07)
-accepts what the reader accepts, except that JSON Schema counts `1.0` as an integer and cannot see duplicate keys.
+one line and returns an event only if there is none; the rules between events are in `read`. A field with a `claim` is
+an unknown field, and ignored, unless the header makes that claim. The schema (draft 07) accepts what the reader
+accepts if all claims are made, except that JSON Schema counts `1.0` as an integer and cannot see duplicate keys.
 `python -m harness.history.event_fields` regenerates the schema file; a test fails if that is stale.
 """
 
@@ -12,16 +13,44 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from types import NoneType
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 from harness.history import event as events
 from harness.history.event import Event
-from harness.history.header import VERSION, header_schema
+from harness.history.header import VERSION, Header, header_schema
 from harness.history.values import shown
 
-__all__ = ["ENDED_FAULT", "KINDS", "SCHEMA_FILE", "history_schema", "schema_text", "well_formed"]
+__all__ = [
+    "ALL_CLAIMS",
+    "ENDED_FAULT",
+    "KINDS",
+    "SCHEMA_FILE",
+    "Claims",
+    "claims_of",
+    "history_schema",
+    "schema_text",
+    "well_formed",
+]
+
+_Claim = Literal["explained", "retry", "versions"]
+Claims = frozenset[_Claim]
+"""The claims of a header that decide which fields of its events are read."""
+ALL_CLAIMS: Claims = frozenset({"explained", "retry", "versions"})
+
+
+def claims_of(header: Header | None) -> Claims:
+    """The claims that `header` makes; None, an unreadable header, makes none."""
+    if header is None:
+        return frozenset()
+    made: dict[_Claim, bool] = {
+        "explained": header.explained is not None,
+        "retry": header.operator.retry is not None,
+        "versions": header.versions,
+    }
+    return frozenset(claim for claim, is_made in made.items() if is_made)
 
 
 class _Type(NamedTuple):
@@ -104,13 +133,29 @@ _PHASE = _one_of("begin", "end")
 _RESULT = _one_of("ok", "fail", "timeout", "unknown")
 
 
+_CAUSED = ("failed", "kill", "start", "res")
+_CAN = _Type(
+    lambda value: (
+        isinstance(value, list) and all(isinstance(kind, str) and kind in _CAUSED for kind in value)
+    ),
+    "a list of " + ", ".join(f'"{kind}"' for kind in _CAUSED),
+    {"type": "array", "items": {"enum": list(_CAUSED)}},
+)
+
+
 class _Field(NamedTuple):
     type: _Type
     required: bool = True
+    claim: _Claim | None = None
+    """The claim of the header without which the field is an unknown one."""
 
 
 def _optional(kind: _Type) -> _Field:
     return _Field(kind, required=False)
+
+
+def _claimed(claim: _Claim, kind: _Type) -> _Field:
+    return _Field(kind, required=False, claim=claim)
 
 
 _EVERYWHERE = {
@@ -149,7 +194,10 @@ _OUTCOME = {
     "final": _Field(_FLAG),
     "v": _optional(_LIST),
     "error": _optional(_ANY),
+    "retry": _claimed("retry", _FLAG),
+    "ver": _claimed("versions", _at_least(0)),
 }
+_CAUSE = {"by": _claimed("explained", _TEXT)}
 _EMITTED = {
     "id": _Field(_ID),
     "j": _Field(_at_least(0)),
@@ -164,25 +212,42 @@ _EFFECT = {
     "j": _optional(_INT),
     "v": _optional(_ANY),
 }
-_FAULT_BEGIN = {"f": _Field(_TEXT), "phase": _Field(_PHASE), "stalls": _optional(_FLAG)}
+_FAULT_BEGIN = {
+    "f": _Field(_TEXT),
+    "phase": _Field(_PHASE),
+    "stalls": _optional(_FLAG),
+    "can": _claimed("explained", _CAN),
+    "s": _claimed("explained", _at_least(0)),
+}
 _FAULT_END = {"f": _Field(_TEXT), "phase": _Field(_PHASE), "evidence": _Field(_OBJECT)}
+_ROW = {
+    "table": _Field(_TEXT),
+    "id": _Field(_ID),
+    "j": _optional(_at_least(0)),
+    "v": _optional(_ANY),
+    "seq": _optional(_INT),
+    "token": _optional(_INT),
+    "c": _optional(_INT),
+    "error": _optional(_ANY),
+}
+_CHANGE = {"phase": _Field(_PHASE), "ver": _Field(_at_least(1)), "key": _optional(_ANY)}
 
 KINDS: Mapping[str, _Kind] = {
-    "start": _Kind.of(events.Start, {**_OF, "from": _Field(_INT_OR_NULL), **_POS}),
+    "start": _Kind.of(events.Start, {**_OF, "from": _Field(_INT_OR_NULL), **_POS, **_CAUSE}),
     "restore": _Kind.of(events.Restore, {**_OF, **_SAVED}),
     "in": _Kind.of(events.In, {**_OF, **_POS, **_RECORD}),
     "wm": _Kind.of(events.Wm, {**_OF, **_POS, "w": _Field(_W)}),
     "call": _Kind.of(events.Call, {**_OF, **_TRY}),
-    "res": _Kind.of(events.Res, {**_OF, **_TRY, **_OUTCOME}),
+    "res": _Kind.of(events.Res, {**_OF, **_TRY, **_OUTCOME, **_CAUSE}),
     "out": _Kind.of(events.Out, {**_OF, **_EMITTED}),
     "owm": _Kind.of(events.Owm, {**_OF, "w": _Field(_W)}),
     "snap": _Kind.of(events.Snap, {**_OF, **_SAVED, **_POS}),
     "dead": _Kind.of(events.Dead, {**_OF, "id": _Field(_ID)}),
-    "failed": _Kind.of(events.Failed, {**_OF, "error": _Field(_ANY), "id": _optional(_ID)}),
+    "failed": _Kind.of(events.Failed, {**_OF, "error": _Field(_ANY), "id": _optional(_ID), **_CAUSE}),
     "end": _Kind.of(events.End, _OF),
     "ended": _Kind.of(events.Ended, _OF),
     "close": _Kind.of(events.Close, _OF),
-    "kill": _Kind.of(events.Kill, _OF),
+    "kill": _Kind.of(events.Kill, {**_OF, **_CAUSE}),
     "done": _Kind.of(events.Done, {"c": _Field(_INT)}),
     "abort": _Kind.of(events.Abort, {"c": _Field(_INT)}),
     "retire": _Kind.of(events.Retire, {"c": _Field(_INT)}),
@@ -190,7 +255,11 @@ KINDS: Mapping[str, _Kind] = {
         events.Commit,
         {"s": _Field(_at_least(0)), "c": _Field(_INT), "a": _optional(_at_least(1))},
     ),
+    "ack": _Kind.of(events.Ack, {**_OF, "c": _Field(_INT)}),
     "effect": _Kind.of(events.Effect, _EFFECT),
+    "row": _Kind.of(events.Row, _ROW),
+    "read": _Kind.of(events.TableRead, {"table": _Field(_TEXT), "rows": _Field(_at_least(0))}),
+    "change": _Kind.of(events.Change, _CHANGE),
     "fault": _Kind.of(events.FaultEvent, _FAULT_BEGIN),
     "giveup": _Kind.of(events.GiveUp, {"why": _Field(_ANY)}),
 }
@@ -211,10 +280,21 @@ class LineFields(NamedTuple):
     """None if there is any complaint."""
 
 
-def well_formed(given: Mapping[str, Any]) -> LineFields:
-    """Check the object of one line against the table."""
+@lru_cache
+def _kinds_read(claims: Claims) -> Mapping[str, _Kind]:
+    """`KINDS` without the fields whose claim is not made."""
+    return {name: _read_of(kind, claims) for name, kind in KINDS.items()}
+
+
+def _read_of(kind: _Kind, claims: Claims) -> _Kind:
+    fields = {name: of for name, of in kind.fields.items() if of.claim is None or of.claim in claims}
+    return _Kind(make=kind.make, fields=fields)
+
+
+def well_formed(given: Mapping[str, Any], claims: Claims) -> LineFields:
+    """Check the object of one line against the table, under the claims of its header."""
     name = given.get("k")
-    kind = KINDS.get(name) if isinstance(name, str) else None
+    kind = _kinds_read(claims).get(name) if isinstance(name, str) else None
     if kind is None or not isinstance(name, str):
         said = "the event lacks `k`, its kind" if "k" not in given else f"unknown kind of event {shown(name)}"
         good, complaints = _check(given, _EVERYWHERE, "an event")
@@ -239,7 +319,7 @@ def _check(
 ) -> tuple[dict[str, Any], list[str]]:
     good: dict[str, Any] = {}
     complaints: list[str] = []
-    for name, (kind, required) in wanted.items():
+    for name, (kind, required, _) in wanted.items():
         if name not in given:
             if required:
                 complaints.append(f"{place} lacks `{name}`, {kind.name}")

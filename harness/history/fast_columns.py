@@ -20,6 +20,7 @@ from msgspec import UNSET, UnsetType
 
 from harness.history.columnar import Rows, line_of_row, open_rows
 from harness.history.event import Call, Event, In, Out, Owm, Res, Wm
+from harness.history.event_fields import Claims, claims_of
 from harness.history.fast_read import (
     NotOrdinary,
     exact_event,
@@ -32,7 +33,7 @@ from harness.history.text import CutOff
 
 __all__ = ["FastColumns"]
 
-_LEAST = {"t": 0, "s": 0, "a": 1, "j": 0, "try": 1}
+_LEAST = {"t": 0, "s": 0, "a": 1, "j": 0, "try": 1, "ver": 0}
 _RESULTS = frozenset({"ok", "fail", "timeout", "unknown"})
 
 _values = msgspec.json.Decoder()
@@ -64,16 +65,17 @@ class FastColumns:
         if self._rows is None or self.header is None:
             raise NotOrdinary(1)
         number = 2
+        claims = claims_of(self.header)
         try:
             for batch in self._rows.batches:
                 number += batch.num_rows
                 self.done = self._rows.size * (number - 2) // self._rows.total
-                yield _events(number - batch.num_rows, batch)
+                yield _events(number - batch.num_rows, batch, claims)
         except CutOff:
             raise NotOrdinary(number) from None
 
 
-def _events(first: int, batch: pa.RecordBatch) -> list[Event]:
+def _events(first: int, batch: pa.RecordBatch, claims: Claims) -> list[Event]:
     """The events of a batch whose first row is line `first`."""
     kinds = batch.column("k").to_pylist()
     places: dict[str | None, list[int]] = {kind: [] for kind in dict.fromkeys(kinds)}
@@ -81,22 +83,24 @@ def _events(first: int, batch: pa.RecordBatch) -> list[Event]:
         places[kind].append(place)
     filled = [name for name in batch.schema.names if batch.column(name).null_count < batch.num_rows]
     rows = batch.select(filled)
-    made = {kind: _of_kind(kind, first, at, rows.take(pa.array(at))) for kind, at in places.items()}
+    made = {kind: _of_kind(kind, first, at, rows.take(pa.array(at)), claims) for kind, at in places.items()}
     return list(map(next, map(made.__getitem__, kinds)))
 
 
-def _of_kind(kind: str | None, first: int, places: Sequence[int], rows: pa.RecordBatch) -> Iterator[Event]:
+def _of_kind(
+    kind: str | None, first: int, places: Sequence[int], rows: pa.RecordBatch, claims: Claims
+) -> Iterator[Event]:
     if kind in _MAKERS:
         with suppress(_Odd):
-            return iter(_MAKERS[kind](_Cells(rows)))
-    return map(_by_line, (first + place for place in places), rows.to_pylist())
+            return iter(_MAKERS[kind](_Cells(rows, claims)))
+    return map(_by_line, (first + place for place in places), rows.to_pylist(), repeat(claims))
 
 
-def _by_line(number: int, row: Mapping[str, Any]) -> Event:
+def _by_line(number: int, row: Mapping[str, Any], claims: Claims) -> Event:
     line = line_of_row(number, row)
     if line.odd:
         raise NotOrdinary(number)
-    return ordinary_event(line.raw) or exact_event(number, line.raw)
+    return ordinary_event(line.raw, claims) or exact_event(number, line.raw, claims)
 
 
 class _Cells:
@@ -105,7 +109,8 @@ class _Cells:
     Mutable: it remembers which columns were read; `no_others` must be called last.
     """
 
-    def __init__(self, rows: pa.RecordBatch) -> None:
+    def __init__(self, rows: pa.RecordBatch, claims: Claims) -> None:
+        self.claims = claims
         self._unasked = {name: rows.column(at) for at, name in enumerate(rows.schema.names) if name != "k"}
         self._nulls = pa.nulls(rows.num_rows)
 
@@ -122,6 +127,8 @@ class _Cells:
         column = self._column(name)
         if column.null_count == len(column):
             return repeat(UNSET)
+        if name in _LEAST and pc.min(column).as_py() < _LEAST[name]:
+            raise _Odd
         return [UNSET if cell is None else cell for cell in column.to_pylist()]
 
     def ids(self) -> Iterable[Any]:
@@ -258,15 +265,19 @@ def _outcomes(cells: _Cells) -> list[Event]:
     rows = zip(
         cells.of_attempt(), cells.ids(), cells.each("try"), _results(cells.each("r")), cells.each("final"),
         _lists(cells.maybe_json("v")), cells.maybe_json("nonce"), cells.maybe_json("error"),
+        # Unless the header makes the claim, the column stays unread, and any value in it is unusual.
+        cells.maybe("by") if "explained" in cells.claims else repeat(UNSET),
+        cells.maybe("retry") if "retry" in cells.claims else repeat(UNSET),
+        cells.maybe("ver") if "versions" in cells.claims else repeat(UNSET),
         strict=False,
     )  # fmt: skip
     cells.no_others()
     return [
         Res(
             n=n, t=t, s=s, a=a, thread=thread, mail=mail, id=id_, try_=number, r=r, final=final, v=v,
-            nonce=nonce, error=error,
+            nonce=nonce, error=error, by=by, retry=retry, ver=ver,
         )
-        for (n, t, s, a, thread, mail), id_, number, r, final, v, nonce, error in rows
+        for (n, t, s, a, thread, mail), id_, number, r, final, v, nonce, error, by, retry, ver in rows
     ]  # fmt: skip
 
 

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
+from msgspec import UNSET
 
-from harness.history.event import Event, FaultEvent, Restore, Snap
-from harness.history.event_fields import well_formed
+from harness.history.event import Event, Failed, FaultEvent, Kill, Res, Restore, Snap, Start
+from harness.history.event_fields import Claims, claims_of, well_formed
 from harness.history.header import Header
 from harness.history.read import WHITE, HistoryReader, cut_off
 from harness.history.strict_json import DIGITS_MAX, NESTING_MAX, strictly
@@ -36,7 +37,9 @@ _BATCH = 1 << 16
 _DEEP = 2 * NESTING_MAX
 """A shorter line cannot be nested too deep: each level takes an opening and a closing byte."""
 _LOOKED_INTO = frozenset({Snap, Restore, FaultEvent})
-"""Kinds with rules beyond the types of their fields."""
+"""Kinds with rules beyond the types of their fields, whatever the header claims."""
+_OF_CLAIMS = {"explained": b'"by":', "retry": b'"retry":', "versions": b'"ver":'}
+"""How the encoder writes the fields that other kinds have only under a claim of the header."""
 _ODD = (msgspec.MsgspecError, ValueError, RecursionError)
 """Errors of the decoder and encoder; the exact reader decides whether the line is valid."""
 
@@ -84,6 +87,7 @@ class FastText:
         self._lines = _whole_lines(self._chunks)
         self._rest = b""
         self.header = self._header()
+        self._claims = claims_of(self.header)
 
     @property
     def done(self) -> int:
@@ -95,7 +99,7 @@ class FastText:
         number = 2
         try:
             for raw in self._remaining():
-                events = _all_ordinary(raw)
+                events = _all_ordinary(raw, self._claims)
                 if events is None:
                     events = list(self._one_by_one(_Batch(number, raw)))
                     number += raw.count(b"\n")
@@ -120,12 +124,12 @@ class FastText:
     def _one_by_one(self, batch: _Batch) -> Iterator[Event]:
         *lines, last = batch.raw.split(b"\n")
         for number, line in enumerate(lines, start=batch.first):
-            yield ordinary_event(line) or exact_event(number, line)
+            yield ordinary_event(line, self._claims) or exact_event(number, line, self._claims)
         if last:
             number = batch.first + len(lines)
             value = strictly(last.strip(WHITE))
             if isinstance(value, dict):
-                yield exact_event(number, last)
+                yield exact_event(number, last, self._claims)
             else:
                 self.warnings.append(cut_off(number, value))
 
@@ -144,7 +148,7 @@ def _whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
         yield last
 
 
-def _all_ordinary(raw: bytes) -> list[Event] | None:
+def _all_ordinary(raw: bytes, claims: Claims) -> list[Event] | None:
     """The events of these lines; None if any line needs a closer look."""
     if may_be_too_much(raw):
         return None
@@ -153,9 +157,15 @@ def _all_ordinary(raw: bytes) -> list[Event] | None:
         again = _encoder.encode_lines(events)
     except _ODD:
         return None
-    if not _LOOKED_INTO.isdisjoint(map(type, events)) and not all(map(_keeps_its_table, events)):
+    looked_into = _may_be_unclaimed(again, claims) or not _LOOKED_INTO.isdisjoint(map(type, events))
+    if looked_into and not all(_keeps_its_table(event, claims) for event in events):
         return None
     return events if raw == again or (_is_one_a_line(raw, len(events)) and _keys_once(raw, again)) else None
+
+
+def _may_be_unclaimed(again: bytes, claims: Claims) -> bool:
+    """Whether a field may stand in these encoded events whose claim the header does not make."""
+    return any(field in again for claim, field in _OF_CLAIMS.items() if claim not in claims)
 
 
 def ordinary_header(line: bytes) -> Header | None:
@@ -164,7 +174,7 @@ def ordinary_header(line: bytes) -> Header | None:
     return None if reader.breaches else reader.header
 
 
-def ordinary_event(line: bytes) -> Event | None:
+def ordinary_event(line: bytes, claims: Claims) -> Event | None:
     """The event of one line; None if it needs a closer look."""
     if may_be_too_much(line):
         return None
@@ -173,13 +183,13 @@ def ordinary_event(line: bytes) -> Event | None:
         again = _encoder.encode(event)
     except _ODD:
         return None
-    return event if _keeps_its_table(event) and _keys_once(line, again) else None
+    return event if _keeps_its_table(event, claims) and _keys_once(line, again) else None
 
 
-def exact_event(number: int, line: bytes) -> Event:
+def exact_event(number: int, line: bytes, claims: Claims) -> Event:
     """The event of line `number`, read as `read` does; raises `NotOrdinary` if it breaks the format."""
     value = strictly(line.strip(WHITE))
-    event = well_formed(value).event if isinstance(value, dict) else None
+    event = well_formed(value, claims).event if isinstance(value, dict) else None
     if event is None:
         raise NotOrdinary(number)
     return event
@@ -218,14 +228,25 @@ def _keys_once(raw: bytes, again: bytes) -> bool:
     return raw.count(b":") == again.count(b":") and b"\\u003a" not in raw and b"\\u003A" not in raw
 
 
-def _keeps_its_table(event: Event) -> bool:
+def _keeps_its_table(event: Event, claims: Claims) -> bool:
     """Whether the event keeps the rules of its kind beyond the types of its fields."""
-    if isinstance(event, (Snap, Restore)):
-        return all(map(_is_element, event.elements))
-    if isinstance(event, FaultEvent):
-        unread = event.evidence if event.phase == "begin" else event.stalls
-        return unread is msgspec.UNSET and (event.phase == "begin" or event.evidence is not msgspec.UNSET)
-    return True
+    unread: list[object]
+    match event:
+        case Snap() | Restore():
+            return all(map(_is_element, event.elements))
+        case FaultEvent(phase="begin"):
+            unread = [event.evidence] if "explained" in claims else [event.evidence, event.can, event.s]
+        case FaultEvent():
+            unread = [event.stalls, event.can, event.s]
+            return event.evidence is not UNSET and all(field is UNSET for field in unread)
+        case Start() | Failed() | Kill() | Res():
+            unread = [] if "explained" in claims else [event.by]
+            if isinstance(event, Res):
+                unread += [] if "retry" in claims else [event.retry]
+                unread += [] if "versions" in claims else [event.ver]
+        case _:
+            return True
+    return all(field is UNSET for field in unread)
 
 
 def _is_element(element: dict[str, Any]) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from decimal import Decimal
 from typing import Any, Literal, NamedTuple, cast
 
 from harness.history.values import shown
@@ -43,8 +44,11 @@ class Retry:
 
     backoff: Literal["fixed", "exponential"]
     initial_ms: int
-    multiplier: int | float | None = None
-    """None with `fixed`. Compared as the decimal it is written as."""
+    multiplier: int | float | Decimal | None = None
+    """None with `fixed`. `Decimal(str(multiplier))` is the decimal that is written in the file.
+
+    `read` gives a Decimal only if no float has that decimal as its shortest text.
+    """
     max_ms: int | None = None
     """None: no limit, or `fixed`."""
     slack_ms: int = 0
@@ -158,6 +162,11 @@ def _is_names(value: Any) -> bool:
 
 
 _FLAG = _Check(lambda value: isinstance(value, bool), "true or false", {"type": "boolean"})
+_NUMBER_FROM_1 = _Check(
+    lambda value: type(value) in {int, float, Decimal} and value >= 1,
+    "a number of at least 1",
+    {"type": "number", "minimum": 1},
+)
 _NAMES = _Check(_is_names, "a list of names", {"type": "array", "items": {"type": "string"}})
 _JUDGED = _Check(_is_names, "a list of names", {"type": "array", "items": {"enum": list(INVARIANTS)}})
 _OBJECT = _Check(lambda value: isinstance(value, dict), "an object", {"type": "object"})
@@ -167,6 +176,35 @@ _VERSION = _Check(
     {"const": VERSION},
 )
 _ANYTHING = _Check(lambda _: True, "any JSON", {})
+_RETRIED = ("fail", "unknown", "empty")
+_HOLDINGS: tuple[tuple[Holding, ...], ...] = (
+    ("outputs",),
+    ("effects",),
+    ("outputs", "effects"),
+    ("dead",),
+    ("audit",),
+)
+"""What one table may hold, in any order."""
+
+
+def _is_choice(value: Any) -> bool:
+    return _is_names(value) and len(set(value)) == len(value) and set(value) <= set(_RETRIED)
+
+
+def _is_holding(value: Any) -> bool:
+    return _is_names(value) and sorted(value) in map(sorted, _HOLDINGS)
+
+
+_ON = _Check(
+    _is_choice,
+    'a list of "fail", "unknown" and "empty", none twice',
+    {"type": "array", "items": {"enum": list(_RETRIED)}, "uniqueItems": True},
+)
+_HOLDS = _Check(
+    _is_holding,
+    'a list of "outputs", "effects" or both, or of "dead" or "audit" alone',
+    {"enum": [list(words) for words in (*_HOLDINGS, ("effects", "outputs"))]},
+)
 
 _OPERATOR: Mapping[str, _Check] = {
     "mode": _one_of("ordered", "unordered"),
@@ -176,6 +214,24 @@ _OPERATOR: Mapping[str, _Check] = {
     "watermark_slots": _FLAG,
     "coalesces_watermarks": _FLAG,
     "per_key_order": _FLAG,
+    "retry": _OBJECT,
+    "on_error": _one_of("fail", "dead"),
+    "on_timeout": _one_of("fail", "dead", "substitute"),
+}
+_RETRY: Mapping[str, _Check] = {
+    "backoff": _one_of("fixed", "exponential"),
+    "initial_ms": _whole(0),
+    "multiplier": _NUMBER_FROM_1,
+    "max_ms": _whole(0),
+    "slack_ms": _whole(0),
+    "on": _ON,
+    "at_end": _one_of("once", "same"),
+    "profile": _one_of("strict", "flink"),
+}
+_TABLE: Mapping[str, _Check] = {
+    "holds": _HOLDS,
+    "keep": _one_of("all", "first", "last"),
+    "ordered": _FLAG,
 }
 _BOUNDS: Mapping[str, _Check] = {bound.name: _whole(0) for bound in fields(Bounds)}
 _EXPECTS: Mapping[str, _Check] = {
@@ -193,6 +249,11 @@ _TOP: Mapping[str, _Check] = {
     "bounds": _OBJECT,
     "expects": _OBJECT,
     "decisive": _JUDGED,
+    "tables": _OBJECT,
+    "explained": _one_of("alone", "together"),
+    "expect_from": _one_of("given", "calm", "none"),
+    "by_key": _FLAG,
+    "versions": _FLAG,
     "run": _ANYTHING,
 }
 _PARTS: Mapping[str, tuple[Mapping[str, _Check], tuple[str, ...]]] = {
@@ -202,6 +263,9 @@ _PARTS: Mapping[str, tuple[Mapping[str, _Check], tuple[str, ...]]] = {
 }
 """For each object in the header its fields, and which of them are required."""
 _REQUIRED = ("history", "operator")
+_RETRY_REQUIRED = ("backoff", "initial_ms")
+_EXPONENTIAL_ONLY = ("multiplier", "max_ms")
+_TABLE_REQUIRED = ("holds",)
 
 
 def parse_header(given: Mapping[str, Any]) -> Header | list[Complaint]:
@@ -213,7 +277,7 @@ def parse_header(given: Mapping[str, Any]) -> Header | list[Complaint]:
     if complaints:
         return complaints
     values = dict(given)
-    values["operator"] = OperatorHeader(**given["operator"])
+    values["operator"] = _operator(given["operator"])
     if "bounds" in given:
         values["bounds"] = Bounds(**given["bounds"])
     if "expects" in given:
@@ -221,7 +285,19 @@ def parse_header(given: Mapping[str, Any]) -> Header | list[Complaint]:
         values["expects"] = Expects(**{**given["expects"], "faults": faults})
     if "decisive" in given:
         values["decisive"] = tuple(given["decisive"])
+    if "tables" in given:
+        values["tables"] = {
+            name: Table(**{**table, "holds": tuple(table["holds"])})
+            for name, table in given["tables"].items()
+        }
     return Header(**values)
+
+
+def _operator(given: Mapping[str, Any]) -> OperatorHeader:
+    if "retry" not in given:
+        return OperatorHeader(**given)
+    on = {"on": tuple(given["retry"]["on"])} if "on" in given["retry"] else {}
+    return OperatorHeader(**{**given, "retry": Retry(**{**given["retry"], **on})})
 
 
 def _complaints(given: Mapping[str, Any]) -> Iterator[Complaint]:
@@ -229,6 +305,12 @@ def _complaints(given: Mapping[str, Any]) -> Iterator[Complaint]:
     for name, (checks, required) in _PARTS.items():
         if isinstance(part := given.get(name), dict):
             yield from _part(part, checks, required=required, place=f"`{name}` of the header")
+    if isinstance(operator := given.get("operator"), dict) and isinstance(
+        retry := operator.get("retry"), dict
+    ):
+        yield from _retry(retry)
+    if isinstance(tables := given.get("tables"), dict):
+        yield from _tables(tables, given)
     if _is_names(decisive := given.get("decisive")):
         yield from _unjudged(cast("list[str]", decisive))
 
@@ -246,6 +328,50 @@ def _part(
             yield f"`{name}` in {place} is {shown(value)}, but must be {checks[name].name}"
 
 
+def _retry(retry: Mapping[str, Any]) -> Iterator[Complaint]:
+    yield from _part(retry, _RETRY, required=_RETRY_REQUIRED, place="`operator.retry` of the header")
+    if retry.get("backoff") == "exponential" and "multiplier" not in retry:
+        yield "`operator.retry` of the header lacks `multiplier`, which an exponential backoff has"
+    for name in _EXPONENTIAL_ONLY:
+        if retry.get("backoff") == "fixed" and name in retry:
+            yield f"`operator.retry` of the header has `{name}`, which a fixed backoff has not"
+
+
+def _tables(tables: Mapping[str, Any], header: Mapping[str, Any]) -> Iterator[Complaint]:
+    audits: list[str] = []
+    for name, table in tables.items():
+        place = f"the table {shown(name)} of the header"
+        if not isinstance(table, dict):
+            yield f"{place} is {shown(table)}, but must be an object"
+            continue
+        yield from _part(table, _TABLE, required=_TABLE_REQUIRED, place=place)
+        holds: Any = table.get("holds")
+        if _HOLDS.holds(holds):
+            yield from _kept(table, set(holds), header, place)
+            if "audit" in holds:
+                audits.append(name)
+    if len(audits) > 1:
+        yield f"{len(audits)} tables of the header hold the audit ({', '.join(map(shown, audits))}); one may"
+
+
+def _kept(
+    table: Mapping[str, Any], holds: set[str], header: Mapping[str, Any], place: str
+) -> Iterator[Complaint]:
+    """The breaches between what a table holds and its other fields or those of the header."""
+    if holds == {"outputs", "effects"} and header.get("effects") != "outputs":
+        yield f'{place} holds outputs and effects, so `effects` of the header must be "outputs"'
+    if holds == {"audit"}:
+        for name in ("keep", "ordered"):
+            if name in table:
+                yield f"{place} holds the audit, so it has no `{name}`"
+        return
+    keep = table.get("keep", "all")
+    if "outputs" in holds and keep in ("first", "last") and header.get("sink", "rollback") != "rollback":
+        yield f'{place} keeps the {keep} write of a key, so `sink` of the header must be "rollback"'
+    if table.get("ordered") is True and ("outputs" not in holds or keep != "all"):
+        yield f'{place} is ordered, so it must hold outputs and keep "all"'
+
+
 def _unjudged(decisive: list[str]) -> Iterator[Complaint]:
     for name in decisive:
         if name in NOT_ON_A_HISTORY:
@@ -259,7 +385,24 @@ def header_schema() -> dict[str, Any]:
     whole = _object_schema(_TOP, _REQUIRED)
     for name, (checks, required) in _PARTS.items():
         whole["properties"][name] = _object_schema(checks, required)
+    whole["properties"]["operator"]["properties"]["retry"] = _retry_schema()
+    whole["properties"]["tables"] = {"type": "object", "additionalProperties": _table_schema()}
     return whole
+
+
+def _retry_schema() -> dict[str, Any]:
+    fixed = {name: check for name, check in _RETRY.items() if name not in _EXPONENTIAL_ONLY}
+    return {
+        "oneOf": [
+            _object_schema({**fixed, "backoff": _one_of("fixed")}, _RETRY_REQUIRED),
+            _object_schema({**_RETRY, "backoff": _one_of("exponential")}, (*_RETRY_REQUIRED, "multiplier")),
+        ]
+    }
+
+
+def _table_schema() -> dict[str, Any]:
+    """Without the rules between a table and the rest of the header."""
+    return _object_schema(_TABLE, _TABLE_REQUIRED)
 
 
 def _object_schema(checks: Mapping[str, _Check], required: tuple[str, ...]) -> dict[str, Any]:
@@ -277,13 +420,18 @@ def header_json(header: Header) -> dict[str, Any]:
     else:
         given.pop("bounds", None)
     if header.expects is not None:
-        faults = {"faults": list(header.expects.faults)} if header.expects.faults else {}
-        given["expects"] = {**_given(header.expects), **faults}
-    if header.decisive is not None:
-        given["decisive"] = list(header.decisive)
+        given["expects"] = _given(header.expects)
+    if header.operator.retry is not None:
+        given["operator"]["retry"] = _given(header.operator.retry)
+    if header.tables is not None:
+        given["tables"] = {name: _given(table) for name, table in header.tables.items()}
     return given
 
 
-def _given(part: OperatorHeader | Bounds | Expects | Header) -> dict[str, Any]:
+def _given(part: OperatorHeader | Bounds | Expects | Header | Retry | Table) -> dict[str, Any]:
     pairs = ((item.name, getattr(part, item.name), item.default) for item in fields(part))
-    return {name: value for name, value, default in pairs if value != default}
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value, default in pairs
+        if value != default
+    }

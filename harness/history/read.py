@@ -9,17 +9,19 @@ positions, ids and sequence numbers.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from decimal import MAX_EMAX, Decimal, DecimalException
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from harness.errors import HistoryError
 from harness.history.event import Event
-from harness.history.event_fields import well_formed
+from harness.history.event_fields import claims_of, well_formed
 from harness.history.files import read_lines
-from harness.history.header import Header, parse_header
+from harness.history.header import Header, Table, parse_header
 from harness.history.strict_json import Loose, strictly
 from harness.history.text import CutOff, Line, numbered
 from harness.history.values import identity, shown
@@ -136,11 +138,87 @@ class _Life:
     """Unreadable lines of this attempt that have not excused a missing event yet."""
 
 
+_RESERVED = frozenset({"outside", "planted"})
+"""Causes that are no faults."""
+
+
+class _TableRules:
+    """The rules on `row` and `read`. Mutable; grows with the `seq`s of ordered tables."""
+
+    def __init__(self, header: Header | None) -> None:
+        self._known = header is not None
+        """Without a header nothing is known of its tables."""
+        self._tables: Mapping[str, Table] = (header.tables or {}) if header is not None else {}
+        self._by_output = header is not None and header.effects == "outputs"
+        self._read: dict[str, int] = {}
+        self._seqs: dict[tuple[str, int], int] = {}
+
+    def check(self, line: int, kind: str, good: Mapping[str, Any]) -> Iterator[str]:
+        """The breaches of one `row` or `read`."""
+        if (name := good.get("table")) is None or not self._known:
+            return
+        if name in self._read:
+            what = "a second `read` of" if kind == "read" else "a `row` of"
+            yield f"{what} the table {shown(name)}, which has its `read` on line {self._read[name]}"
+        elif kind == "read":
+            self._read[name] = line
+        if (table := self._tables.get(name)) is None:
+            yield f"the header has no table {shown(name)}; it has {', '.join(map(shown, self._tables)) or 'none'}"
+        elif kind == "row":
+            yield from self._row(line, name, table, good)
+
+    def _row(self, line: int, name: str, table: Table, good: Mapping[str, Any]) -> Iterator[str]:
+        if "audit" in table.holds:
+            yield f"the table {shown(name)} holds the audit, whose rows are `effect`s"
+            return
+        if "j" not in good and "outputs" in table.holds:
+            yield f"a `row` of {shown(name)} lacks `j`, though that table holds outputs"
+        elif "j" not in good and "effects" in table.holds and self._by_output:
+            yield f'a `row` of {shown(name)} lacks `j`, though `effects` of the header is "outputs"'
+        if not table.ordered:
+            return
+        if (seq := good.get("seq")) is None:
+            yield f"a `row` of {shown(name)} lacks `seq`, though that table is ordered"
+        elif (first := self._seqs.setdefault((name, seq), line)) != line:
+            yield f"`seq` {shown(seq)} in {shown(name)} is the one of line {first}"
+
+
+class _Versions:
+    """The versions that `change`s have announced. Mutable; grows with keys and open changes."""
+
+    def __init__(self) -> None:
+        self._highest: dict[Hashable, int] = {}
+        self._of_all = 0
+        """The highest version of any key."""
+        self._open: set[tuple[Hashable, int]] = set()
+
+    def begin(self, key: Hashable, ver: int) -> int | None:
+        """Note the `begin` of a change; returns the version that `ver` had to exceed, or None if it does."""
+        earlier = (
+            self._of_all if key is _NO_KEY else max(self._highest.get(key, 0), self._highest.get(_NO_KEY, 0))
+        )
+        self._highest[key] = max(ver, self._highest.get(key, 0))
+        self._of_all = max(ver, self._of_all)
+        self._open.add((key, ver))
+        return None if ver > earlier else earlier
+
+    def end(self, key: Hashable, ver: int) -> bool:
+        """Note the `end` of a change; returns whether that change was under way."""
+        if (key, ver) not in self._open:
+            return False
+        self._open.remove((key, ver))
+        return True
+
+
 class Rules:
     """The rules between events: `check` each line in order, then `at_end`. Mutable: the state of a fold."""
 
     def __init__(self, header: Header | None) -> None:
         self._outputs = header is not None and header.effects == "outputs"
+        self._explained = header is not None and header.explained is not None
+        self._unexpecting = header is not None and header.expect_from == "none"
+        self._tables = _TableRules(header)
+        self._versions = _Versions()
         self._last: dict[str, int] = {}
         self._lives: dict[tuple[int, int], _Life] = {}
         self._newest: dict[int, int] = {}
@@ -163,6 +241,10 @@ class Rules:
                 self.unread(kind)
         elif kind == "effect":
             yield from self._effect(line, good)
+        elif kind in {"row", "read"}:
+            yield from self._tables.check(line, kind, good)
+        elif kind == "change":
+            yield from self._change(good)
         elif kind == "fault":
             yield from self._fault(good)
         elif not kind:
@@ -205,6 +287,8 @@ class Rules:
             case "restore":
                 yield from self._restore(life, good)
             case "in" | "wm":
+                if self._unexpecting and kind == "in" and "expect" in good:
+                    yield 'an `in` has `expect`, though `expect_from` of the header is "none"'
                 yield from self._taken(line, life, kind, good)
             case "snap" if "c" in good:
                 if good["c"] in life.snaps:
@@ -293,10 +377,25 @@ class Rules:
             self.unread("fault")
         elif good["phase"] == "begin":
             self._faults[name] += 1
+            if self._explained and name in _RESERVED:
+                yield f"a fault is named {shown(name)}, which in `by` means that no fault was the cause"
         elif self._faults[name]:
             self._faults[name] -= 1
         elif not self._excused("fault"):
             yield f"the fault {shown(name)} ends, but has not begun"
+
+    def _change(self, good: Mapping[str, Any]) -> Iterator[str]:
+        if "phase" not in good or "ver" not in good:
+            self.unread("change")
+            return
+        ver = good["ver"]
+        key = identity(good["key"]) if "key" in good else _NO_KEY
+        told = f"of the key {shown(good['key'])}" if "key" in good else "of every key"
+        if good["phase"] == "begin":
+            if (earlier := self._versions.begin(key, ver)) is not None:
+                yield f"a `change` {told} begins version {shown(ver)} after version {shown(earlier)}; it must rise"
+        elif not self._versions.end(key, ver) and not self._excused("change"):
+            yield f"a `change` {told} ends version {shown(ver)}, which is not under way"
 
     def _excused(self, *kinds: str, life: _Life | None = None) -> bool:
         """Whether an earlier unreadable line may have been one of `kinds`; each line excuses one event."""
@@ -341,6 +440,29 @@ def cut_off(number: int, value: Any) -> str:
     return f"line {number}, the last one, is cut off in the middle and was dropped ({said})"
 
 
+_GREATEST = Decimal((0, (1,), MAX_EMAX))
+"""Stands for a multiplier whose exponent is beyond those of Decimal."""
+
+
+def _with_written_multiplier(given: dict[str, Any], raw: bytes) -> dict[str, Any]:
+    """The header with its retry multiplier as a Decimal, if the float differs from the decimal that is written."""
+    match given:
+        case {"operator": {"retry": {"multiplier": float() as multiplier}}}:
+            written = json.loads(raw, parse_float=str, parse_int=str)["operator"]["retry"]["multiplier"]
+        case _:
+            return given
+    try:
+        exact = Decimal(written)
+    except DecimalException:
+        if multiplier < 1:
+            return given
+        exact = _GREATEST
+    if exact == Decimal(str(multiplier)):
+        return given
+    operator = cast("dict[str, Any]", given["operator"])
+    return {**given, "operator": {**operator, "retry": {**operator["retry"], "multiplier": exact}}}
+
+
 class HistoryReader:
     """One pass over one history. Mutable: `breaches` and `warnings` grow while `events` is iterated."""
 
@@ -350,6 +472,7 @@ class HistoryReader:
         self._lines = self._until_cut(iter(lines))
         self.header = self._header()
         self._rules = Rules(self.header)
+        self._claims = claims_of(self.header)
 
     def events(self) -> Iterator[Event]:
         """The events in order, once; stops yielding at the first breach, but reads on to the last line."""
@@ -385,7 +508,7 @@ class HistoryReader:
         given = self._object(1, raw)
         if given is None:
             return None
-        parsed = parse_header(given)
+        parsed = parse_header(given if self.breaches else _with_written_multiplier(given, raw))
         if isinstance(parsed, Header):
             return parsed
         for complaint in parsed:
@@ -402,7 +525,7 @@ class HistoryReader:
             if line.raw.strip(WHITE):
                 self._rules.unread()
             return None
-        fields = well_formed(given)
+        fields = well_formed(given, self._claims)
         for complaint in fields.complaints:
             self._breach(line.number, complaint)
         for breach in self._rules.check(line.number, fields.kind, fields.good):

@@ -12,6 +12,7 @@ import json
 import re
 import zlib
 from collections.abc import Iterable, Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
@@ -138,12 +139,23 @@ def _zstd_chunks(file: BinaryIO) -> Iterator[bytes]:
         raise CutOff("the compressed stream ends in the middle of a frame")
 
 
+_MULTIPLIER = "written below"
+"""Stands in for a multiplier; no other text of `operator` equals it."""
 _STRING_OR_INFINITY = re.compile(r'"(?:[^"\\]|\\.)*"|Infinity')
 
 
 def header_line(header: Header) -> bytes:
     """Line 1, with its line feed."""
-    return _line(header_json(header))
+    given = header_json(header)
+    operator = given["operator"]
+    multiplier = operator.get("retry", {}).get("multiplier")
+    if not isinstance(multiplier, Decimal):
+        return _line(given)
+    # `json` cannot write a Decimal, so a text stands in its place while the rest is written.
+    stand_in = {**operator, "retry": {**operator["retry"], "multiplier": _MULTIPLIER}}
+    written = json_text(stand_in).replace(f'"{_MULTIPLIER}"', str(multiplier))
+    rest = json_text({name: value for name, value in given.items() if name != "operator"})
+    return f'{rest[:-1]},"operator":{written}}}\n'.encode()
 
 
 def line_of(event: Event) -> bytes:

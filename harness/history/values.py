@@ -142,7 +142,8 @@ def told_watermark(timestamp: int) -> W:
 def shown(value: Any) -> str:
     """A value for a message: its JSON, cut if long, control characters and surrogates escaped."""
     try:
-        raw = json.dumps(value, ensure_ascii=False)
+        # Only a Decimal is no JSON: the multiplier of a header's retry strategy.
+        raw = json.dumps(value, ensure_ascii=False, default=str)
     except ValueError:
         # Python refuses to print integers of thousands of digits, unless `integers_of_any_length` is held.
         return "a value with an integer of thousands of digits"

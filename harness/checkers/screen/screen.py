@@ -20,8 +20,10 @@ from harness.checkers.screen.subtask import Strand
 from harness.checkers.screen.totals import Irregular
 from harness.history.event import (
     Abort,
+    Ack,
     AttemptEvent,
     Call,
+    Change,
     Close,
     Commit,
     Dead,
@@ -40,8 +42,10 @@ from harness.history.event import (
     Res,
     Restore,
     Retire,
+    Row,
     Snap,
     Start,
+    TableRead,
     Wm,
 )
 from harness.history.header import Header
@@ -76,6 +80,8 @@ class Screen:
         self._faults: Counter[str] = Counter()
         self._retired: int | None = None
         self._last_done: int | None = None
+        self._done_numbers: dict[int, None] = {}
+        self._aborted: dict[int, None] = {}
         self._last_done_t: int | None = None
         self._first_start_t: int | None = None
         self._last_end_t: int | None = None
@@ -83,6 +89,7 @@ class Screen:
             Start: self._start, Restore: self._restore, Snap: self._snap, End: self._end, Ended: self._ended,
             Close: self._close, Kill: self._kill, Done: self._done, Abort: self._abort, Retire: self._retire,
             Commit: self._commit, Effect: self.rows.show, FaultEvent: self._fault, GiveUp: self._give_up,
+            **dict.fromkeys((Ack, Row, TableRead, Change), self._unfollowed),
         }  # fmt: skip
 
     def feed(self, events: Sequence[Event]) -> None:
@@ -194,6 +201,9 @@ class Screen:
         if self._last_done is not None and event.c <= self._last_done:
             raise Irregular("checkpoints are completed out of order")
         self._last_done = event.c
+        self._done_numbers[event.c] = None
+        if event.c in self._aborted:
+            self.account.suspect("V10")
         account = self.account
         for strand in self.strands.values():
             account.completed_snaps += strand.complete(event.c)
@@ -202,7 +212,13 @@ class Screen:
             self._gap(event.t)
 
     def _abort(self, event: Abort) -> None:
-        """Aborted checkpoints affect no invariant."""
+        """Only a checkpoint that is also completed is in doubt: it may have two ends."""
+        self._aborted[event.c] = None
+        if event.c in self._done_numbers:
+            self.account.suspect("V10")
+
+    def _unfollowed(self, event: Ack | Row | TableRead | Change) -> None:
+        raise Irregular(f"a `{type(event).__name__}`, which the screen does not follow")
 
     def _retire(self, event: Retire) -> None:
         self._retired = event.c if self._retired is None else max(self._retired, event.c)

@@ -19,7 +19,7 @@ from harness.checkers.tests.legal_histories import legal_history
 from harness.checkers.tests.planted_defects import PLANTED, planted
 from harness.checkers.tests.test_catalogue import CLASSES
 from harness.choices import Choices
-from harness.history.event_fields import well_formed
+from harness.history.event_fields import claims_of, well_formed
 from harness.history.header import Header, parse_header
 from harness.history.read import open_text
 from harness.verdict import Judgement, Outcome
@@ -57,8 +57,9 @@ def first_not_acquitted(seeds: range) -> int | None:
     """As a user's file is judged: by the screen, and by the exact checkers where it suspects."""
     for seed in seeds:
         first, *lines = dressed_history(seed)
-        header, events = parse_header(first), [well_formed(line).event for line in lines]
+        header = parse_header(first)
         assert isinstance(header, Header), header
+        events = [well_formed(line, claims_of(header)).event for line in lines]
         assert None not in events
         if judge(header, [event for event in events if event]).outcome not in {Outcome.PASS, Outcome.VACUOUS}:
             return seed

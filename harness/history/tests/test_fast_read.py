@@ -18,12 +18,19 @@ from harness.checkers.tests.legal_histories import legal_history
 from harness.errors import UsageError
 from harness.history import fast_read
 from harness.history.event import Event
-from harness.history.event_fields import well_formed
+from harness.history.event_fields import ALL_CLAIMS, Claims, well_formed
 from harness.history.fast_files import open_fast
 from harness.history.fast_read import NotOrdinary
 from harness.history.strict_json import integers_of_any_length, strictly
 
 HEADER = b'{"history":1,"operator":{"mode":"ordered","capacity":2,"timeout_ms":0}}\n'
+CLAIMING = (
+    b'{"history":1,"operator":{"mode":"ordered","capacity":2,"timeout_ms":0,"retry":{"backoff":"fixed",'
+    b'"initial_ms":0}},"explained":"alone","versions":true}\n'
+)
+NONE: Claims = frozenset()
+EACH_CLAIMS = [NONE, ALL_CLAIMS, *(frozenset({claim}) for claim in sorted(ALL_CLAIMS))]
+HEADERS = {NONE: HEADER, ALL_CLAIMS: CLAIMING}
 OF = {"n": 1, "t": 0, "s": 0, "a": 1}
 OUT = b'{"n":1,"t":0,"k":"out","s":0,"a":1,"id":1,"j":0,"v":'
 VALUES = [
@@ -68,29 +75,46 @@ LINES = [
     '{"n":1,"t":0,"k":"fault","f":"x","phase":"end"}', '{"n":1,"t":0,"k":"fault","f":"x","phase":"middle"}',
 ]  # fmt: skip
 FULLEST: dict[str, dict[str, Any]] = {
-    "start": {"from": 1, "pos": 0},
+    "start": {"from": 1, "pos": 0, "by": "x"},
     "restore": {"c": 1, "elements": []},
     "in": {"pos": 0, "id": 1, "key": 1, "ts": 1, "expect": []},
     "wm": {"pos": 0, "w": 1},
     "call": {"id": 1, "try": 1, "nonce": 1},
-    "res": {"id": 1, "try": 1, "r": "ok", "final": True, "v": [], "nonce": 1, "error": 1},
+    "res": {
+        "id": 1,
+        "try": 1,
+        "r": "ok",
+        "final": True,
+        "v": [],
+        "nonce": 1,
+        "error": 1,
+        "by": "x",
+        "retry": True,
+        "ver": 0,
+    },
     "out": {"id": 1, "j": 0, "v": 1, "ts": 1},
     "owm": {"w": 1},
     "snap": {"c": 1, "pos": 0, "elements": []},
     "dead": {"id": 1},
-    "failed": {"error": 1, "id": 1},
+    "failed": {"error": 1, "id": 1, "by": "x"},
     "end": {},
+    "kill": {"by": "x"},
     "done": {"c": 1},
     "commit": {"c": 1},
     "effect": {"id": 1, "token": 1, "seq": 1, "j": 0, "v": 1},
+    "ack": {"c": 1},
     "fault": {"f": "x", "phase": "end", "evidence": {}},
+    "fault that begins": {"f": "x", "phase": "begin", "stalls": True, "can": ["kill"], "s": 0},
+    "row": {"table": "x", "id": 1, "j": 0, "v": 1, "seq": 1, "token": 1, "c": 1, "error": 1},
+    "read": {"table": "x", "rows": 0},
+    "change": {"phase": "begin", "ver": 1, "key": 1},
     "giveup": {"why": 1},
 }
 
 
 def odd_fields(kind: str) -> Iterator[str]:
     """Every value in every field of the kind that no other has tried, and every field left out."""
-    whole = {**OF, "k": kind, "thread": "x", "mail": 1, **FULLEST[kind]}
+    whole = {**OF, "k": kind.split(maxsplit=1)[0], "thread": "x", "mail": 1, **FULLEST[kind]}
     for name in whole:
         rest = json.dumps({key: value for key, value in whole.items() if key != name})
         yield rest
@@ -98,9 +122,9 @@ def odd_fields(kind: str) -> Iterator[str]:
             yield from (f'{rest[:-1]}, "{name}": {value}}}' for value in VALUES)
 
 
-def exactly(line: bytes) -> Event | None:
+def exactly(line: bytes, claims: Claims = frozenset()) -> Event | None:
     value = strictly(line.strip(b" \t\r"))
-    return well_formed(value).event if isinstance(value, dict) else None
+    return well_formed(value, claims).event if isinstance(value, dict) else None
 
 
 def fast(path: Path, *lines: bytes, header: bytes = HEADER) -> list[Event] | int:
@@ -113,9 +137,11 @@ def fast(path: Path, *lines: bytes, header: bytes = HEADER) -> list[Event] | int
 
 
 def agrees(path: Path, lines: list[bytes]) -> None:
-    exact = [exactly(line) for line in lines]
-    wanted = exact if None not in exact else exact.index(None) + 2
-    assert exact_repr(fast(path, *lines)) == exact_repr(wanted)
+    """Whether the header makes the claims of form 1.1 or not."""
+    for claims, header in HEADERS.items():
+        exact = [exactly(line, claims) for line in lines]
+        wanted = exact if None not in exact else exact.index(None) + 2
+        assert exact_repr(fast(path, *lines, header=header)) == exact_repr(wanted)
 
 
 def exact_repr(value: object) -> str:
@@ -130,11 +156,15 @@ def test_a_line_is_taken_exactly_if_the_exact_reader_takes_it(tmp_path: Path, ar
         agrees(tmp_path / "h.jsonl", [*around, line.encode(errors="surrogatepass"), *around])
 
 
+@pytest.mark.parametrize("claims", EACH_CLAIMS, ids=lambda claims: "-".join(sorted(claims)) or "none")
 @pytest.mark.parametrize("kind", FULLEST)
-def test_every_field_of_every_kind_is_checked_as_the_exact_reader_checks_it(kind: str) -> None:
+def test_every_field_of_every_kind_is_checked_as_the_exact_reader_checks_it(
+    kind: str, claims: Claims
+) -> None:
     for line in odd_fields(kind):
         raw = line.encode()
-        assert exact_repr(fast_read.ordinary_event(raw) or exactly(raw)) == exact_repr(exactly(raw))
+        exact = exactly(raw, claims)
+        assert exact_repr(fast_read.ordinary_event(raw, claims) or exact) == exact_repr(exact)
 
 
 @pytest.mark.parametrize("bad", [b"\xff", b"\xed\xa0\x80", b"\xc0\x80", b"\xf4\x90\x80\x80"])

@@ -11,7 +11,7 @@ from harness.checkers.registry import CHECKERS
 from harness.checkers.screen.screen import Screen
 from harness.checkers.screen.totals import Irregular
 from harness.history.event import Event
-from harness.history.event_fields import well_formed
+from harness.history.event_fields import claims_of, well_formed
 from harness.history.header import Header
 from harness.history.read import open_text
 from harness.verdict import Judgement
@@ -35,7 +35,8 @@ def told(lines: list[Json]) -> Told | None:
         return None
     if not reader.breaches:
         return Told(reader.header, sound, sound=True)
-    events = [event for line in lines[1:] if (event := well_formed(line).event) is not None]
+    claims = claims_of(reader.header)
+    events = [event for line in lines[1:] if (event := well_formed(line, claims).event) is not None]
     return Told(reader.header, events, sound=False) if len(events) == len(lines) - 1 else None
 
 

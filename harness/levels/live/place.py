@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.clock import REAL_CLOCK, Clock
+from harness.database import transactions
 from harness.database.checkpoint_store import CheckpointStore, checkpoint_folder
 from harness.database.driver import AsyncMySqlDriver, MySqlDriver
 from harness.database.store_files import FolderFiles
-from harness.database import transactions
 from harness.engine.attempt import AttemptParts
 from harness.history.journal import Journal
 from harness.history.recorder import Recorder, attempt_file

@@ -51,6 +51,7 @@ TITLES: dict[str, str] = {
     "V20": "errors are visible",
     "V21": "one thread",
     "V23": "evidence",
+    "V24": "explained failures",
 }
 """Short names for tables and headings."""
 

@@ -15,7 +15,9 @@ from harness.checkers.case import SubtaskView
 from harness.checkers.history_trace import AttemptTrace
 from harness.checkers.inputs import RecordOf, elements_of
 from harness.checkers.invariant import Findings, Invariant
-from harness.history.event import Call, Close, Dead, Failed, Id, In, Kill, Out, Res, Restore
+from harness.checkers.retries import Backoff, retry_anomalies
+from harness.history.event import Call, Close, Dead, End, Failed, Id, In, Kill, Out, Res, Restore
+from harness.history.stalls import Stalls
 from harness.history.values import shown
 from harness.verdict import Anomaly
 
@@ -34,12 +36,21 @@ class CallsAndOutcomes(Invariant):
 
     def examine(self, view: SubtaskView) -> Findings:
         """Each call, outcome and output that is out of sequence or at the wrong time."""
+        header = view.case.header
+        retry = header.operator.retry
+        backoff = None if retry is None else Backoff(retry)
+        faults = Stalls(view.case.trace.faults if retry else (), every=True)
         anomalies: list[Anomaly] = []
         calls = 0
         for attempt in view.subtask.attempts.values():
             walk = _AttemptWalk(view, attempt)
             anomalies += walk.anomalies()
-            anomalies += _late(view, attempt, walk.records)
+            over_at = min(_life_ended(view, attempt), _failed_at(attempt))
+            anomalies += _late(view, walk.records, over_at)
+            if backoff is not None:
+                anomalies += retry_anomalies(
+                    attempt, header=header, backoff=backoff, faults=faults, over_at=over_at
+                )
             calls += sum(isinstance(event, Call) for event in attempt.events)
         return Findings(anomalies=tuple(anomalies), observed=calls, exposed=calls > 0)
 
@@ -66,6 +77,11 @@ class _AttemptWalk:
         self._attempt = attempt
         self._max_tries = operator.max_tries
         self._timeout_ms = operator.timeout_ms
+        retry = operator.retry
+        self._recalls_at_end = retry is not None and retry.profile == "flink"
+        self._ended_input = False
+        self._recalled: set[Id] = set()
+        """With profile `flink`, the records called after the attempt's `end`."""
         self._taken: set[Id] = set()
         self.records: dict[Id, _Calls] = {}
 
@@ -84,6 +100,8 @@ class _AttemptWalk:
                         yield _anomaly("out-before-outcome", event, say)
                 case Dead():
                     self._calls_of(event.id).outcome = True
+                case End():
+                    self._ended_input = True
                 case Restore():
                     elements = elements_of(event.elements)
                     self._taken.update(e.id for e in elements if isinstance(e, RecordOf))
@@ -100,6 +118,21 @@ class _AttemptWalk:
         if call.id not in self._taken:
             say = f"{_tried(call)}, but the attempt had neither restored the record nor taken it in"
             yield _anomaly("unknown-record", call, say)
+        if not self._recalled_by_end(call):
+            yield from self._out_of_sequence(call, calls)
+        calls.first = calls.first or call
+        calls.last = call
+        calls.running[call.try_] = call
+        calls.tries.add(call.try_)
+
+    def _recalled_by_end(self, call: Call) -> bool:
+        """Whether it is the record's first call after the `end`, with profile `flink`: Flink may call too many."""
+        if not (self._recalls_at_end and self._ended_input) or call.id in self._recalled:
+            return False
+        self._recalled.add(call.id)
+        return True
+
+    def _out_of_sequence(self, call: Call, calls: _Calls) -> Iterator[Anomaly]:
         if calls.final is not None:
             say = f"{_tried(call)} after its final outcome (event {calls.final.n}, {calls.final.r})"
             yield _anomaly("call-after-final", call, say, calls.final.n)
@@ -115,10 +148,6 @@ class _AttemptWalk:
         elif call.try_ > self._max_tries:
             say = f"{_tried(call)}, and the greatest allowed is {self._max_tries}"
             yield _anomaly("tries", call, say, *before)
-        calls.first = calls.first or call
-        calls.last = call
-        calls.running[call.try_] = call
-        calls.tries.add(call.try_)
 
     def _settled(self, res: Res, calls: _Calls) -> Iterator[Anomaly]:
         if res.id not in self._taken:
@@ -151,14 +180,13 @@ class _AttemptWalk:
             yield _anomaly("early-timeout", res, say, *called)
 
 
-def _late(view: SubtaskView, attempt: AttemptTrace, records: dict[Id, _Calls]) -> Iterator[Anomaly]:
+def _late(view: SubtaskView, records: dict[Id, _Calls], over_at: float) -> Iterator[Anomaly]:
     """Records without a final outcome at their limit, though the attempt ran and no fault stalled it."""
     header = view.case.header
     timeout_ms = header.operator.timeout_ms
     if timeout_ms == 0:
         return
     allowed_ms = timeout_ms + header.bounds.timeout_slack
-    over_at = min(_life_ended(view, attempt), _failed_at(attempt))
     for calls in records.values():
         first, final = calls.first, calls.final
         if first is None:

@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from harness.checkers.attempt_state import AttemptSweep, misordered
-from harness.checkers.case import SubtaskView
+from harness.checkers.case import Case, SubtaskView
+from harness.checkers.completions import incomplete, two_ends
 from harness.checkers.history_trace import AttemptTrace
 from harness.checkers.inputs import Element, Mark, elements_of
 from harness.checkers.invariant import Findings, Invariant
@@ -35,8 +36,12 @@ class CheckpointCut(Invariant):
         for attempt in view.subtask.attempts.values():
             if any((attempt.a, cut.snap.c) in completions for cut in attempt.cuts):
                 anomalies += _cuts_of(view, attempt)
-        anomalies += _incomplete(view)
+        anomalies += incomplete(view)
         return Findings(anomalies=tuple(anomalies), observed=len(completions), exposed=bool(completions))
+
+    def across(self, case: Case) -> Findings:
+        """Each checkpoint that was both completed and aborted, though its number was not used again."""
+        return Findings(anomalies=tuple(two_ends(case)))
 
 
 def _cuts_of(view: SubtaskView, attempt: AttemptTrace) -> Iterator[Anomaly]:
@@ -139,28 +144,3 @@ class _Examination:
             return f"watermark {shown(element.w)} (position {element.pos})"
         pos = self._sweep.position(element)
         return f"record {shown(element.id)} ({'no position' if pos is None else f'position {pos}'})"
-
-
-def _incomplete(view: SubtaskView) -> Iterator[Anomaly]:
-    """Each `done` of a checkpoint of which this subtask, though running, has no snap."""
-    starts = sorted(
-        ((attempt.start.n, attempt) for attempt in view.subtask.attempts.values() if attempt.start),
-        key=lambda pair: pair[0],
-    )
-    running: AttemptTrace | None = None
-    for done in view.case.trace.dones:
-        while starts and starts[0][0] < done.n:
-            running = starts.pop(0)[1]
-        if running is None or (running.ended is not None and running.ended < done.n):
-            continue
-        if view.checkpoints.cut_before(done.c, done.n) is None:
-            yield Anomaly(
-                kind="incomplete",
-                s=view.s,
-                c=done.c,
-                events=(done.n,),
-                say=(
-                    f"checkpoint {done.c} is completed, but subtask {view.s}, whose attempt {running.a} is"
-                    " running, has no snap of it"
-                ),
-            )

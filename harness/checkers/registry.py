@@ -11,6 +11,7 @@ from harness.checkers.epochs import Epochs
 from harness.checkers.errors_visible import ErrorsVisible
 from harness.checkers.evidence import Evidence
 from harness.checkers.exactly_once import ExactlyOnce
+from harness.checkers.explained_failures import ExplainedFailures
 from harness.checkers.fencing import Fencing
 from harness.checkers.integrity import Integrity
 from harness.checkers.invariant import Invariant
@@ -49,4 +50,5 @@ CHECKERS: tuple[Invariant, ...] = (
     ErrorsVisible(),
     MailboxDiscipline(),
     Evidence(),
+    ExplainedFailures(),
 )

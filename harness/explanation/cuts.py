@@ -17,8 +17,10 @@ __all__ = [
     "missing",
     "restore_differs",
     "skipped",
+    "stale_ack",
     "torn",
     "twice",
+    "two_ends",
     "wrong_position",
 ]
 
@@ -118,7 +120,36 @@ def incomplete(x: Contradiction) -> Explanation:
         snaps = [s for s in x.dossier.skeleton.snaps.get((x.s, done["c"]), ()) if s.n < done["n"]]
         if not snaps:
             x.then(f"Subtask {x.s} took no snap of checkpoint {done['c']} before {x.let(done)}.")
-    return x.however("a checkpoint is completed only after every running subtask took its snap of it")
+        else:
+            x.then_said()
+    return x.however(
+        "a checkpoint is completed only after every running subtask took its snap of it, and acknowledged it"
+    )
+
+
+def stale_ack(x: Contradiction) -> Explanation:
+    """V10: a checkpoint is completed with the acknowledgement of a superseded attempt."""
+    ack, start, done = x.witness("ack"), x.witness("start"), x.witness("done")
+    if ack is not None and start is not None and done is not None:
+        x.then(
+            f"{x.let(start)} had begun before {x.let(done)}, so attempt {ack['a']} was superseded by then."
+        )
+        x.then(
+            f"{x.let(ack)} is of the superseded attempt; attempt {start['a']} had acknowledged no snap of it."
+        )
+    return x.however("a checkpoint is completed only with acknowledgements of the newest attempts")
+
+
+def two_ends(x: Contradiction) -> Explanation:
+    """V10: a checkpoint is both completed and aborted."""
+    ends = x.witnesses("done", "abort")
+    if len(ends) > 1:
+        x.then(f"{x.let(ends[0])} was the end of checkpoint {x.anomaly.c}.")
+        since = "the running subtasks" if ends[-1]["k"] == "done" else "any subtask"
+        x.then(f"{x.let(ends[-1])} is of the same number, without snaps of {since} in between.")
+    return x.however(
+        "a checkpoint is either completed or aborted, unless its number is used again for new snaps"
+    )
 
 
 def bad_restore(x: Contradiction) -> Explanation:

@@ -253,6 +253,7 @@ _WORDS: dict[str, Callable[[Json], str]] = {
     "kill": lambda e: f"attempt {_named(e, 'a')} is dead: its process was reaped",
     "done": lambda e: f"checkpoint {_named(e, 'c')} is completed",
     "abort": lambda e: f"checkpoint {_named(e, 'c')} is given up",
+    "ack": lambda e: f"checkpoint {_named(e, 'c')} is acknowledged",
     "retire": lambda e: f"no checkpoint up to {_named(e, 'c')} will be restored any more",
     "commit": _commit,
     "effect": _effect,

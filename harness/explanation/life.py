@@ -1,4 +1,4 @@
-"""Explains anomalies of an attempt's life: V16, V20 and V21.
+"""Explains anomalies of an attempt's life: V16, V20, V21 and V24.
 
 Invariant: an explanation says that an attempt did not do something only if all its events of that kind were read.
 """
@@ -9,7 +9,15 @@ from harness.explanation.contradiction import Contradiction
 from harness.history.values import shown
 from harness.verdict import Explanation
 
-__all__ = ["double_routed", "foreign_thread", "interleaved", "outside_life", "stuck", "swallowed"]
+__all__ = [
+    "double_routed",
+    "foreign_thread",
+    "interleaved",
+    "outside_life",
+    "stuck",
+    "swallowed",
+    "unexplained_failure",
+]
 
 _ACTS = ("call", "res", "out", "owm", "snap")
 
@@ -116,3 +124,29 @@ def interleaved(x: Contradiction) -> Explanation:
         x.then(f"{x.let(mine[0])} and {x.let(mine[-1])} are results of one record.")
         x.then(f"{x.let(others[0])}, another record's, left between them.")
     return x.however("no other result leaves between the results of one record")
+
+
+def unexplained_failure(x: Contradiction) -> Explanation:
+    """V24: an attempt fails, is killed or is restarted, and nothing explains it."""
+    failure = x.witness("failed", "kill") or x.witnesses("start")[-1]
+    call = x.witness("res")
+    if call is not None:
+        x.then(
+            f"By {x.let(call)} the call of record {shown(call['id'])} failed, and no fault could cause that."
+        )
+        x.then(f"{x.let(failure)} followed, by the declared policy.")
+    elif failure["k"] == "start":
+        before = x.witnesses("start")[0]
+        x.then(
+            f"{x.let(failure)} followed {x.let(before)}, whose attempt had not ended, failed or been killed."
+        )
+    else:
+        x.then(f"{x.let(failure)} put an end to attempt {failure['a']}.")
+    if "by" in failure:
+        x.then(f"It names {shown(failure['by'])} as its cause, which is no fault that was active by then.")
+    else:
+        x.then("It names no cause.")
+    spans = x.dossier.skeleton.faults
+    if not any(span.begin.n < failure["n"] for span in spans):
+        x.then("No fault had begun before it.")
+    return x.however("an attempt fails, is killed or is restarted only for a cause that the history names")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from harness.explanation import calls, cuts, effects, life, order, results
+from harness.explanation import calls, cuts, effects, life, order, results, retries
 from harness.explanation.contradiction import Contradiction
 from harness.verdict import Explanation
 
@@ -44,6 +44,8 @@ REASONS: Mapping[str, Reason] = {
     "misordered": cuts.misordered,
     "skipped": cuts.skipped,
     "incomplete": cuts.incomplete,
+    "two-ends": cuts.two_ends,
+    "stale-ack": cuts.stale_ack,
     "bad-restore": cuts.bad_restore,
     "restore-differs": cuts.restore_differs,
     "wrong-position": cuts.wrong_position,
@@ -65,6 +67,11 @@ REASONS: Mapping[str, Reason] = {
     "out-before-outcome": calls.out_before_outcome,
     "unknown-record": calls.unknown_record,
     "unknown-call": calls.unknown_call,
+    "retry-missing": retries.retry_missing,
+    "retry-early": retries.retry_early,
+    "retry-late": retries.retry_late,
+    "gave-up-early": retries.gave_up_early,
+    "retried-anyway": retries.retried_anyway,
     "stuck": life.stuck,
     "checkpoint-gap": effects.checkpoint_gap,
     "foreign-response": calls.foreign_response,
@@ -74,4 +81,5 @@ REASONS: Mapping[str, Reason] = {
     "foreign-thread": life.foreign_thread,
     "outside-life": life.outside_life,
     "interleaved": life.interleaved,
+    "unexplained-failure": life.unexplained_failure,
 }

@@ -158,6 +158,7 @@ class _Grounds:
             "V20": (account.failures, account.failures > 0),
             "V21": (acts, acts > 0),
             "V23": (faults, True),
+            "V24": (0, True),
         }
 
     def of(self, name: str) -> tuple[int, bool]:

@@ -6,6 +6,7 @@ Invariant: an explanation says that an attempt did not do something only if all 
 from __future__ import annotations
 
 from harness.explanation.contradiction import Contradiction
+from harness.explanation.events import Json
 from harness.history.values import shown
 from harness.verdict import Explanation
 
@@ -132,21 +133,22 @@ def unexplained_failure(x: Contradiction) -> Explanation:
     call = x.witness("res")
     if call is not None:
         x.then(
-            f"By {x.let(call)} the call of record {shown(call['id'])} failed, and no fault could cause that."
+            f"By {x.let(call)} the call of record {shown(call['id'])} failed, and {x.let(failure)} followed."
         )
-        x.then(f"{x.let(failure)} followed, by the declared policy.")
+        _unnamed(x, call)
+        x.then(f"No fault that was on from the record's first call to {x.let(call)} can cause a `res`.")
     elif failure["k"] == "start":
         before = x.witnesses("start")[0]
         x.then(
             f"{x.let(failure)} followed {x.let(before)}, whose attempt had not ended, failed or been killed."
         )
-    else:
-        x.then(f"{x.let(failure)} put an end to attempt {failure['a']}.")
-    if "by" in failure:
-        x.then(f"It names {shown(failure['by'])} as its cause, which is no fault that was active by then.")
-    else:
-        x.then("It names no cause.")
-    spans = x.dossier.skeleton.faults
-    if not any(span.begin.n < failure["n"] for span in spans):
-        x.then("No fault had begun before it.")
+    _unnamed(x, failure)
+    x.then(f"No fault that was on at {x.let(failure)} can cause a `{failure['k']}`.")
     return x.however("an attempt fails, is killed or is restarted only for a cause that the history names")
+
+
+def _unnamed(x: Contradiction, event: Json) -> None:
+    if "by" in event:
+        x.then(f"{x.let(event)} names {shown(event['by'])} as its cause, which was no fault of that time.")
+    else:
+        x.then(f"{x.let(event)} names no cause.")

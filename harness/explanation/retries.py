@@ -9,6 +9,8 @@ from harness.verdict import Explanation
 
 __all__ = ["gave_up_early", "retried_anyway", "retry_early", "retry_late", "retry_missing"]
 
+_CALLS_MAX = 8
+
 
 def retry_missing(x: Contradiction) -> Explanation:
     """V15: after an outcome that is not final, no call follows in time."""
@@ -20,7 +22,7 @@ def retry_missing(x: Contradiction) -> Explanation:
         if follower is not None:
             x.then(f"The next that concerns it is {x.let(follower)}, {_after(outcome, follower)}.")
         if ended is not None:
-            x.then(f"Attempt {outcome['a']} ended before that, at {x.let(ended)}.")
+            x.then(f"Attempt {outcome['a']} ended at {x.let(ended)}, before any call followed.")
         elif follower is None and x.knows_all("id", outcome["id"]):
             x.then(f"Nothing followed it in attempt {outcome['a']}.")
     return x.however(f"a record is called again after its wait ({_strategy(x)}), before its attempt ends")
@@ -48,8 +50,9 @@ def gave_up_early(x: Contradiction) -> Explanation:
             e for e in x.story(outcome["id"], "call") if e["a"] == outcome["a"] and e["n"] < outcome["n"]
         ]
         dead = x.witness("dead")
+        number = "the only call" if len(calls) == 1 else f"{len(calls)} calls"
         x.then(
-            f"{x.let(outcome)} came after {len(calls)} calls of the record, the first of them {x.let(calls[0])}."
+            f"{x.let(outcome)} came after {number} of the record in its attempt, {x.let_all(calls[:_CALLS_MAX])}."
         )
         if dead is not None:
             x.then(f"{x.let(dead)} gave the record up.")

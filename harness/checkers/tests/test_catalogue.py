@@ -34,7 +34,7 @@ CLASSES = {
     "V9": {"double-effect", "phantom-effect", "wrong-effect", "no-effect"},
     "V10": {
         "missing", "already-out", "torn", "both-sides", "foreign", "twice", "misordered", "skipped",
-        "incomplete",
+        "incomplete", "two-ends", "stale-ack",
     },
     "V11": {"bad-restore", "restore-differs", "wrong-position"},
     "V12": {"committed-twice", "commit-order", "unknown-epoch", "early-commit", "never-committed"},
@@ -42,7 +42,8 @@ CLASSES = {
     "V14": {"over-capacity", "over-admitted"},
     "V15": {
         "two-outcomes", "call-after-final", "concurrent-call", "tries", "early-timeout", "late-timeout",
-        "out-before-outcome", "unknown-record", "unknown-call",
+        "out-before-outcome", "unknown-record", "unknown-call", "retry-missing", "retry-early", "retry-late",
+        "gave-up-early", "retried-anyway",
     },
     "V16": {"stuck"},
     "V18": {"checkpoint-gap"},
@@ -50,6 +51,7 @@ CLASSES = {
     "V20": {"swallowed", "double-routed"},
     "V21": {"foreign-thread", "outside-life", "interleaved"},
     "V23": set(),
+    "V24": {"unexplained-failure"},
 }  # fmt: skip
 """Of the page's table; V23 never fails."""
 

@@ -68,6 +68,11 @@ class Journal:
         self._latest: dict[Any, int] = {}
         self._answered: dict[int, int] = {}
 
+    @property
+    def attempt(self) -> int:
+        """The number of the attempt."""
+        return self._attempt
+
     def _note(self, kind: str, **fields: Any) -> None:
         self._log.record(kind, s=self._subtask, a=self._attempt, **fields)
 

@@ -10,7 +10,12 @@ import pytest
 
 from harness.faults.kill_worker import EXIT_CODE, InjectedFailure, die
 
-_DIE = "import sys; from harness.faults.kill_worker import die\ntry: die(sys.argv[1], why='w', by='f')\nfinally: print('on')"
+_DIE = """
+import sys
+from harness.faults.kill_worker import die
+try: die(sys.argv[1], why='w', by='f')
+finally: print('on')
+"""
 
 
 @pytest.mark.real

@@ -293,9 +293,9 @@ OF_CALLS = (
         mirrors="a bug that restarts hide",
         convicted_by=("V24",),
         variant=Variant(function=_raising_once),
-        where="`calm`",
+        where="`nothing-fails`",
         applies=NEVER,
-        scenario="calm",
+        scenario="nothing-fails",
     ),
     Defect(
         number=6,

@@ -50,7 +50,7 @@ def screen_history(
     header: Header, batches: Iterable[Sequence[Event]], *, checkers: Sequence[Invariant]
 ) -> Acquittal | Declined:
     """Run the screen over a history, in one pass. Exceptions that `batches` raises are passed on."""
-    if _is_claimed_since_1_1(header):
+    if _claims_beyond_the_screen(header):
         return Declined()
     screen = Screen(header)
     for events in batches:
@@ -66,16 +66,9 @@ def screen_history(
     return _declined(conclude) or found[0]
 
 
-def _is_claimed_since_1_1(header: Header) -> bool:
-    """Whether the header makes a claim of form 1.1, which the screen does not follow."""
-    return (
-        bool(header.tables)
-        or header.explained is not None
-        or header.expect_from is not None
-        or header.by_key
-        or header.versions
-        or header.operator.retry is not None
-    )
+def _claims_beyond_the_screen(header: Header) -> bool:
+    """Whether the header claims what the screen does not follow: tables, and values by key or version."""
+    return bool(header.tables) or header.expect_from is not None or header.by_key or header.versions
 
 
 def _declined(step: Callable[[], object]) -> Declined | None:
@@ -158,7 +151,7 @@ class _Grounds:
             "V20": (account.failures, account.failures > 0),
             "V21": (acts, acts > 0),
             "V23": (faults, True),
-            "V24": (0, True),
+            "V24": (account.incidents, True),
         }
 
     def of(self, name: str) -> tuple[int, bool]:
@@ -201,17 +194,19 @@ def _short(account: Account, accounting: Mapping[str, int]) -> None:
 @lru_cache(maxsize=_SPECIMENS_MAX)
 def _not_claimed(claims: tuple[Any, ...], features: _Features) -> Mapping[str, str]:
     """For each invariant, by name, why it does not apply; empty if it does."""
-    operator, sink, effects, fenced, bounds, expects = claims
+    operator, sink, effects, fenced, bounds, expects, explained = claims
     header = Header(
-        operator=operator, sink=sink, effects=effects, fenced=fenced, bounds=bounds, expects=expects
-    )
+        operator=operator, sink=sink, effects=effects, fenced=fenced, bounds=bounds, expects=expects,
+        explained=explained,
+    )  # fmt: skip
     case = Case(Trace(header).extend(_specimen(features)))
     return {checker.name: checker.not_claimed(case) for checker in CHECKERS}
 
 
 def _claims(header: Header) -> tuple[Any, ...]:
     """The hashable parts of a header that decide which invariants apply: the key of the cache."""
-    return header.operator, header.sink, header.effects, header.fenced, header.bounds, header.expects
+    limits = header.bounds, header.expects, header.explained
+    return header.operator, header.sink, header.effects, header.fenced, *limits
 
 
 def _specimen(features: _Features) -> Iterator[Event]:

@@ -24,10 +24,10 @@ from harness.history.stalls import FaultSpan, fault_spans
 from harness.history.values import shown
 from harness.verdict import Anomaly
 
-__all__ = ["ExplainedFailures"]
+__all__ = ["CAUSES_OUTSIDE", "ExplainedFailures"]
 
 _US_PER_MS = 1000
-_CAUSES_OUTSIDE = ("outside", "planted")
+CAUSES_OUTSIDE = ("outside", "planted")
 """Values of `by` that name no fault: a cause outside of the run, and one that the scenario planted."""
 
 _Asked = Failed | Kill | Start
@@ -136,7 +136,7 @@ class _Causes:
         if by is UNSET:
             return False
         named = (span for span in self._spans if span.begin.f == by and span.begin.n < n)
-        return by in _CAUSES_OUTSIDE or any(span.end is None or span.end.n > began for span in named)
+        return by in CAUSES_OUTSIDE or any(span.end is None or span.end.n > began for span in named)
 
     def _can(self, kind: str, s: int, *, until: int, since: _Asked | Res | Call) -> bool:
         """By what is on: a fault that can cause it began before `until`, and had not ended too long before `since`."""

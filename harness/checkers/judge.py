@@ -26,7 +26,8 @@ from harness.history.event import Event, Out, Owm
 from harness.history.fast_files import open_fast
 from harness.history.fast_read import FastHistory, NotOrdinary
 from harness.history.header import Header
-from harness.history.read import FormatBreach, HistoryReader, open_history
+from harness.history.read import HistoryReader, open_history
+from harness.history.rules import FormatBreach
 from harness.history.strict_json import integers_of_any_length
 from harness.history.text import COLUMNAR, Chunks, Line, numbered
 from harness.verdict import INVARIANTS, InvariantVerdict, Judgement, Outcome, worst

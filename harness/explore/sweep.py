@@ -27,7 +27,8 @@ from harness.errors import Exit
 from harness.explore.coverage import COVERAGE, coverage
 from harness.explore.drawing import draw_scenario
 from harness.history.event import Failed
-from harness.history.read import FormatBreach, open_text
+from harness.history.read import open_text
+from harness.history.rules import FormatBreach
 from harness.history.text import header_line, line_of
 from harness.levels.sim.run import Simulated, simulate_scenario
 from harness.runs.order import Order

@@ -2,7 +2,7 @@
 
 Answers to Jepsen's operations. Invariant: an event is a frozen value; `n` is the total order, `t` is microseconds
 of the run's monotonic clock. `UNSET` means that the field is absent, which differs from null. A constructor
-checks nothing: `event_fields` and `read.Rules` check input, or `fast_read` decodes it and checks the minimum that
+checks nothing: `event_fields` and `rules.Rules` check input, or `fast_read` decodes it and checks the minimum that
 a type states.
 """
 

@@ -1,7 +1,7 @@
 """The fields of each kind of event, their types, which of them are required; and their JSON Schema.
 
 The table of `docs/reference/history.md` (Events) as data. `well_formed` names every missing and ill-typed field of
-one line and returns an event only if there is none; the rules between events are in `read`. A field with a `claim` is
+one line and returns an event only if there is none; the rules between events are in `rules`. A field with a `claim` is
 an unknown field, and ignored, unless the header makes that claim. The schema (draft 07) accepts what the reader
 accepts if all claims are made, except that JSON Schema counts `1.0` as an integer and cannot see duplicate keys.
 `python -m harness.history.event_fields` regenerates the schema file; a test fails if that is stale.

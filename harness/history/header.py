@@ -402,7 +402,17 @@ def _retry_schema() -> dict[str, Any]:
 
 def _table_schema() -> dict[str, Any]:
     """Without the rules between a table and the rest of the header."""
-    return _object_schema(_TABLE, _TABLE_REQUIRED)
+    written = [list(words) for words in (*_HOLDINGS, ("effects", "outputs"))]
+    rows = {"enum": [words for words in written if "audit" not in words]}
+    outputs = {"enum": [words for words in written if "outputs" in words]}
+    whole = _object_schema(_TABLE, _TABLE_REQUIRED)
+    return {
+        "anyOf": [
+            _object_schema({"holds": _HOLDS._replace(schema={"const": ["audit"]})}, _TABLE_REQUIRED),
+            whole | {"properties": {**whole["properties"], "holds": rows, "ordered": {"const": False}}},
+            whole | {"properties": {**whole["properties"], "holds": outputs, "keep": {"const": "all"}}},
+        ]
+    }
 
 
 def _object_schema(checks: Mapping[str, _Check], required: tuple[str, ...]) -> dict[str, Any]:

@@ -6,12 +6,14 @@ eight bytes for each record and each nonce.
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import reduce
 
 from msgspec import UNSET
 
+from harness.checkers.explained_failures import CAUSES_OUTSIDE
 from harness.checkers.screen.totals import Distinct, ExpectedRows, Irregular, Sums
-from harness.history.event import Effect, FaultEvent, Id
+from harness.history.event import Effect, Failed, FaultEvent, Id, Kill, Start
 from harness.history.header import Header
 from harness.history.stalls import Stalls
 
@@ -39,6 +41,8 @@ class Account:
         """The longest time from a record's first call to its final outcome; None: no timeout."""
         self.hold_us = None if bounds.watermark_hold is None else bounds.watermark_hold * US_PER_MS
         self.by_row = header.effects
+        self.retry = operator.retry
+        self.explained = header.explained is not None
         self.suspected: dict[str, None] = {}
         self.ids = Distinct()
         self.nonces = Distinct()
@@ -50,10 +54,30 @@ class Account:
         self.calls = self.answers = self.outs = self.owms = self.failures = 0
         self.commits = self.named_commits = self.completed_snaps = 0
         self.completed: dict[int, None] = {}
+        self.acknowledged = self.unacknowledged = False
+        """Whether there is any `ack`; whether a running subtask lacks that of its newest attempt at some `done`."""
+        self.incidents = 0
+        """The failures, kills and restarts that V24 asks about."""
+        self._on: Counter[str] = Counter()
+        """How many faults of each name are on."""
 
     def suspect(self, *names: str) -> None:
         """Leave these invariants to their exact checkers."""
         self.suspected.update(dict.fromkeys(names))
+
+    def begin_or_end(self, fault: FaultEvent) -> None:
+        """A fault begins or ends; irregular if it ends and has not begun."""
+        self.faults.append(fault)
+        self._on[fault.f] += 1 if fault.phase == "begin" else -1
+        if self._on[fault.f] < 0:
+            raise Irregular("a fault ends that has not begun")
+
+    def ask(self, event: Failed | Kill | Start, *, explained: bool = False) -> None:
+        """A failure, kill or restart: suspect V24 unless it is explained, or names a cause that is on."""
+        self.incidents += 1
+        by = event.by
+        if not (explained or (by is not UNSET and (by in CAUSES_OUTSIDE or self._on[by] > 0))):
+            self.suspect("V24")
 
     def stalled(self, since: int, until: int) -> bool:
         """Whether a fault stalled the operator in that time; `until` must not be after the current event."""

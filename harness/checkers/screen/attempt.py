@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET
 
+from harness.checkers.retries import is_retried
 from harness.checkers.screen.totals import Entry, ExpectedRows, Irregular, Segment, Sums
 from harness.history.event import Call, Dead, End, Event, Failed, Id, In, Out, Owm, Res, Restore, Snap, Wm
 from harness.history.values import same
@@ -69,7 +70,7 @@ _KEPT_MAX = 1 << 17
 class SourceMemory:
     """The input elements of one subtask that a restart may read again.
 
-    Does the work of `history.read.SourceIdentity` in less memory: positions from `base` up to `high` are
+    Does the work of `history.rules.SourceIdentity` in less memory: positions from `base` up to `high` are
     remembered. An element read again must equal the first one, else the history is irregular. Mutable.
     """
 
@@ -121,6 +122,7 @@ class Saved:
     __slots__ = (
         "_sources",
         "a",
+        "acknowledged",
         "before",
         "c",
         "completed",
@@ -144,7 +146,7 @@ class Saved:
         self.last_pos = life.last_pos
         self.outs, self.owms = life.outs, life.owms
         self.sums = Sums() if life.rows is None else life.rows.sums
-        self.completed = False
+        self.completed = self.acknowledged = False
         self.superseded = life.over_t is not None
         """Whether a newer attempt had started before it was taken."""
         before = life.epoch
@@ -245,7 +247,7 @@ class AttemptScreen:
     __slots__ = (
         "a", "account", "answers", "called_order", "calls", "closed", "empties", "end", "ended", "epoch",
         "failures", "final", "free", "head", "last", "last_c", "last_pos", "limit_us", "note_nonce", "open",
-        "ordered", "outs", "over_t", "owms", "partial", "pos", "reading", "restored", "rows", "settled_t",
+        "ordered", "outs", "over_t", "owms", "partial", "pos", "reading", "restored", "retry", "rows", "settled_t",
         "shown_before", "source", "tail", "thread",
     )  # fmt: skip
 
@@ -255,6 +257,7 @@ class AttemptScreen:
         self.source = source
         self.ordered = account.ordered
         self.limit_us = account.limit_us
+        self.retry = account.retry
         self.note_nonce = account.nonces.pending.append
         self.pos = 0
         self.reading = True
@@ -351,6 +354,8 @@ class AttemptScreen:
             raise Irregular("an unexpected outcome")
         if self.limit_us is not None and event.t - (entry.first or call).t > self.limit_us:
             self._late((entry.first or call).t, self.limit_us)
+        if self.retry is not None and is_retried(event, self.retry):
+            self.account.suspect("V15")
         wanted = entry.source.expect
         if wanted is UNSET:
             wanted = event.v
@@ -449,6 +454,8 @@ class AttemptScreen:
         self._end_empty(event.id, entry, event.t)
 
     def fail(self, event: Failed) -> None:
+        if self.account.explained:
+            self.account.ask(event, explained=self.over_t is not None)
         if self.failures.report(event):
             self.account.suspect("V20")
 
@@ -517,6 +524,8 @@ class AttemptScreen:
     def _settle_oddly(self, event: Res, entry: Entry) -> None:
         """Handle any outcome other than a final `ok`."""
         call, account = entry.call, self.account
+        if account.retry is not None and event.r != "timeout":
+            account.suspect("V15")
         if entry.wanted is not None:
             raise Irregular("a second outcome")
         first_t = None if call is None else (entry.first or call).t
@@ -625,7 +634,7 @@ def follow(events: Sequence[Any], clock: Clock, lives: Lives, step: Step) -> Clo
                 if (
                     wanted and entry.wanted is None and call is not None and not entry.returned
                     and event.try_ == 1 and call.try_ == 1 and (life.limit_us is None or t - call.t <= life.limit_us)
-                    and (nonce is UNSET or (nonce == call.nonce and type(nonce) is int))
+                    and (nonce is UNSET or (nonce == call.nonce and type(nonce) is int)) and life.retry is None
                 ):  # fmt: skip
                     life.answers += 1
                     entry.wanted = wanted

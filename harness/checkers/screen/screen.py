@@ -8,7 +8,6 @@ flight) plus what `Account`, `Strand` and `SourceMemory` keep.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -77,7 +76,6 @@ class Screen:
         """The latest attempt of each subtask; its number is set to 0 when it is closed or killed."""
         self.events = 0
         self._clock: Clock | None = None
-        self._faults: Counter[str] = Counter()
         self._retired: int | None = None
         self._last_done: int | None = None
         self._done_numbers: dict[int, None] = {}
@@ -89,7 +87,7 @@ class Screen:
             Start: self._start, Restore: self._restore, Snap: self._snap, End: self._end, Ended: self._ended,
             Close: self._close, Kill: self._kill, Done: self._done, Abort: self._abort, Retire: self._retire,
             Commit: self._commit, Effect: self.rows.show, FaultEvent: self._fault, GiveUp: self._give_up,
-            **dict.fromkeys((Ack, Row, TableRead, Change), self._unfollowed),
+            Ack: self._ack, **dict.fromkeys((Row, TableRead, Change), self._unfollowed),
         }  # fmt: skip
 
     def feed(self, events: Sequence[Event]) -> None:
@@ -134,6 +132,8 @@ class Screen:
             account.suspect("V3")
         if not finished:
             account.suspect("V6", "V8", "V16")
+        if account.acknowledged and account.unacknowledged:
+            account.suspect("V10")
         if not self._rows_match(finished=finished):
             account.suspect("V9")
         self._gap(self._last_end_t if finished and self._last_end_t is not None else last_t)
@@ -191,6 +191,9 @@ class Screen:
 
     def _kill(self, event: Kill) -> None:
         life = self.strands[event.s].lives.pop(event.a)
+        if self.account.explained:
+            reaped = life.ended or life.over_t is not None or life.failures.reported_t is not None
+            self.account.ask(event, explained=reaped)
         if life.over_t is None:
             life.over_t = event.t
         life.failures.untold.clear()
@@ -217,7 +220,11 @@ class Screen:
         if event.c in self._done_numbers:
             self.account.suspect("V10")
 
-    def _unfollowed(self, event: Ack | Row | TableRead | Change) -> None:
+    def _ack(self, event: Ack) -> None:
+        self.account.acknowledged = True
+        self.strands[event.s].acknowledge(event)
+
+    def _unfollowed(self, event: Row | TableRead | Change) -> None:
         raise Irregular(f"a `{type(event).__name__}`, which the screen does not follow")
 
     def _retire(self, event: Retire) -> None:
@@ -229,14 +236,11 @@ class Screen:
         self.strands[event.s].commit(event)
 
     def _fault(self, event: FaultEvent) -> None:
-        self.account.faults.append(event)
-        self._faults[event.f] += 1 if event.phase == "begin" else -1
-        if self._faults[event.f] < 0:
-            raise Irregular("a fault ends that has not begun")
+        self.account.begin_or_end(event)
 
     def _give_up(self, event: GiveUp) -> None:
         del event
-        self.account.suspect("V16")
+        self.account.suspect("V16", *(["V24"] if self.account.explained else []))
 
     def _gap(self, t: int) -> None:
         """Compare the time since the last completion, or the first start, with the bound of V18."""

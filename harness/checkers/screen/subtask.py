@@ -13,7 +13,7 @@ from msgspec import UNSET
 from harness.checkers.screen.account import US_PER_MS, Account
 from harness.checkers.screen.attempt import AttemptScreen, Saved, SourceMemory
 from harness.checkers.screen.totals import Irregular
-from harness.history.event import Commit, Restore, Snap, Start
+from harness.history.event import Ack, Commit, Restore, Snap, Start
 
 __all__ = ["Strand"]
 
@@ -55,6 +55,7 @@ class Strand:
             old.over_t = event.t
         if not self._newest:
             self.gap_from_t = event.t
+        self._ask(old, event)
         self._newest = event.a
         self.attempts += 1
         life = self.life = self.lives[event.a] = AttemptScreen(event.a, self.account, self.source)
@@ -65,6 +66,12 @@ class Strand:
             self._start_from(life, self.saved[event.from_], event)
         if self.account.append and (old.outs, old.owms) != (life.outs, life.owms):
             raise Irregular("a restart emits visible results again")
+
+    def _ask(self, old: AttemptScreen, event: Start) -> None:
+        """It is a restart if the attempt before lives on: neither ended nor failed nor killed."""
+        lives_on = self._newest in self.lives and not old.ended and old.failures.reported_t is None
+        if lives_on and self.account.explained:
+            self.account.ask(event)
 
     def restore(self, life: AttemptScreen, event: Restore) -> None:
         """An attempt restores the elements of its snap."""
@@ -124,11 +131,19 @@ class Strand:
             if (self._newest and not self.life.ended) or (self._let_go is not None and c <= self._let_go):
                 raise Irregular("a checkpoint is completed without a snap")
             return False
+        if not self.life.ended and not (saved.acknowledged and saved.a == self._newest):
+            self.account.unacknowledged = True
         if self._atomic:
             return False
         saved.completed = True
         self._done_by[saved.a] = c
         return True
+
+    def acknowledge(self, event: Ack) -> None:
+        """The coordinator takes an acknowledgement; it counts if the attempt took its snap before."""
+        saved = self.saved.get(event.c)
+        if saved is not None and saved.a == event.a:
+            saved.acknowledged = True
 
     def commit(self, event: Commit) -> None:
         saved = self._epochs[event.c]

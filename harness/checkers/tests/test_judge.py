@@ -15,7 +15,7 @@ from harness.checkers.invariant import ANOMALIES_MAX, Invariant
 from harness.checkers.judge import Malformed, judge, judge_file, judge_trace, overall
 from harness.checkers.registry import CHECKERS
 from harness.checkers.tests.legal_histories import legal_history
-from harness.history.event import Event
+from harness.history.event import Ack, Change, Event, Row, TableRead
 from harness.history.header import Header
 from harness.history.read import open_text
 from harness.verdict import InvariantVerdict, Judgement, Outcome
@@ -83,6 +83,33 @@ def test_the_fold_of_two_pieces_is_the_fold_of_the_whole(seed: int) -> None:
     trace.merge(Trace(header).extend(events[middle:]))
 
     assert judge_trace(trace) == judge(header, events)
+
+
+def test_the_trace_files_the_kinds_of_form_1_1_in_order_and_merges_them() -> None:
+    given: list[Event] = [
+        Ack(n=1, t=0, s=4, a=1, c=1),
+        Change(n=2, t=0, phase="begin", ver=1),
+        Row(n=3, t=0, table="t", id=1),
+        Row(n=4, t=0, table="u", id=1),
+        TableRead(n=5, t=0, table="u", rows=1),
+        Row(n=6, t=0, table="t", id=2),
+        Ack(n=7, t=0, s=4, a=2, c=1),
+        Change(n=8, t=0, phase="end", ver=1),
+        TableRead(n=9, t=0, table="t", rows=2),
+    ]
+    header, _ = read([HEADER])
+
+    whole = Trace(header).extend(given)
+    pieces = Trace(header).extend(given[:5])
+    pieces.merge(Trace(header).extend(given[5:]))
+
+    for trace in (whole, pieces):
+        assert {name: [row.n for row in rows] for name, rows in trace.rows.items()} == {"t": [3, 6], "u": [4]}
+        assert [at.n for at in trace.table_reads] == [5, 9]
+        assert [ack.n for ack in trace.acks] == [1, 7]
+        assert [change.n for change in trace.changes] == [2, 8]
+        assert trace.subtasks == {}
+        assert trace.events == 9
 
 
 def test_a_malformed_file_is_not_judged(tmp_path: Path) -> None:

@@ -13,10 +13,11 @@ from harness.checkers.judge import Malformed, judge_file
 from harness.history.event import Event
 from harness.history.fast_files import open_fast
 from harness.history.fast_read import NotOrdinary
-from harness.history.header import Header, OperatorHeader
+from harness.history.header import Header, OperatorHeader, Retry
 from harness.history.strict_json import integers_of_any_length
 
 __all__ = [
+    "CLAIMING",
     "DONE",
     "FORMS",
     "HEADER",
@@ -32,6 +33,14 @@ __all__ = [
 ]
 
 HEADER = Header(operator=OperatorHeader(mode="ordered", capacity=2, timeout_ms=0), run={"seed": 7})
+CLAIMING = Header(
+    operator=OperatorHeader(
+        mode="ordered", capacity=2, timeout_ms=0, retry=Retry(backoff="fixed", initial_ms=1)
+    ),
+    explained="alone",
+    versions=True,
+)
+"""With every claim on which fields of old kinds depend."""
 HEADER_LINE = b'{"history":1,"operator":{"mode":"ordered","capacity":2,"timeout_ms":0}}'
 FORMS = [".arrow", ".parquet"]
 START = {"n": 1, "t": 0, "k": "start", "s": 0, "a": 1, "pos": 0}

@@ -11,13 +11,16 @@ from harness.checkers.judge import Malformed, judge_file
 from harness.history import event as ev
 from harness.history.files import write
 from harness.history.read import open_history, read_whole
+from harness.history.text import header_line
 
 pa = pytest.importorskip("pyarrow")
 
 from harness.history.tests.column_tables import (  # noqa: E402  (without Arrow all of this is skipped)
+    CLAIMING,
     DONE,
     FORMS,
     HEADER,
+    HEADER_LINE,
     IN,
     OUT,
     RES,
@@ -133,6 +136,73 @@ def test_an_odd_row_that_is_legal_is_read_alike_both_ways(tmp_path: Path, name: 
     assert [breach for breach in reader.breaches if "start" not in breach.say] == []
     assert len(events) == 2
     assert exact_repr(fast(path)) == exact_repr(events)
+
+
+CLAIMED_ROWS: dict[str, tuple[dict[str, Any], bool]] = {
+    "an outcome with all that is claimed": ({**RES, "by": "x", "retry": False, "ver": 0}, True),
+    "a version below 0": ({**RES, "ver": -1}, False),
+    "a cause of a restart": ({**START, "n": 2, "a": 2, "by": "x"}, True),
+    "a fault that can kill": (
+        {"n": 2, "t": 0, "k": "fault", "f": "x", "phase": "begin", "can": '["kill"]', "s": 0},
+        True,
+    ),
+    "a fault of subtask -1": ({"n": 2, "t": 0, "k": "fault", "f": "x", "phase": "begin", "s": -1}, False),
+    "a fault that can do nothing known": (
+        {"n": 2, "t": 0, "k": "fault", "f": "x", "phase": "begin", "can": '["end"]'},
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CLAIMED_ROWS)
+def test_a_cell_of_a_claim_is_read_where_the_claim_is_made_and_else_ignored(
+    tmp_path: Path, name: str
+) -> None:
+    row, legal = CLAIMED_ROWS[name]
+    claiming = {b"floodmark.history": header_line(CLAIMING).strip()}
+    cells = {"by", "retry", "ver", "can"} | ({"s"} if row["k"] == "fault" else set())
+    bare = {name: cell for name, cell in row.items() if name not in cells}
+
+    without = fast(table(tmp_path / "h.arrow", {**START, "n": 1}, bare))
+    unclaimed = fast(table(tmp_path / "h.arrow", {**START, "n": 1}, row))
+    path = table(tmp_path / "h.arrow", {**START, "n": 1}, row, metadata=claiming)
+
+    assert unclaimed == without
+    if legal:
+        assert exact_repr(fast(path)) == exact_repr(list(open_history(path).events()))
+        assert fast(path) != unclaimed
+    else:
+        assert [line for line, _ in breaches(path)] == [3]
+
+
+ROWS_OF_1_1: dict[str, tuple[dict[str, Any], bool]] = {
+    "a row": (
+        {"k": "row", "table": "t", "id_text": "x", "j": 0, "v": "1", "seq": 1, "token": 1, "c": 1},
+        True,
+    ),
+    "a row without a table": ({"k": "row", "id": 1}, False),
+    "a read": ({"k": "read", "table": "t", "rows": 0}, True),
+    "a read of fewer than no rows": ({"k": "read", "table": "t", "rows": -1}, False),
+    "an acknowledgement": ({"k": "ack", "s": 0, "a": 1, "c": 1}, True),
+    "a change": ({"k": "change", "phase": "begin", "ver": 1, "key": "null"}, True),
+    "a change to version 0": ({"k": "change", "phase": "begin", "ver": 0}, False),
+}
+
+
+@pytest.mark.parametrize("name", ROWS_OF_1_1)
+def test_a_kind_of_form_1_1_is_read_from_its_cells(tmp_path: Path, name: str) -> None:
+    row, legal = ROWS_OF_1_1[name]
+    header = HEADER_LINE[:-1] + b',"tables":{"t":{"holds":["dead"]}}}'
+    path = table(
+        tmp_path / "h.arrow", START, {"n": 2, "t": 0, **row}, metadata={b"floodmark.history": header}
+    )
+
+    if legal:
+        reader = open_history(path)
+        assert exact_repr(fast(path)) == exact_repr(list(reader.events()))
+        assert reader.breaches == []
+    else:
+        assert {line for line, _ in breaches(path)} == {3}
 
 
 def test_a_number_beyond_64_bits_is_a_breach_of_a_column_that_cannot_hold_it(tmp_path: Path) -> None:

@@ -18,16 +18,18 @@ from harness.errors import HistoryError, UsageError
 from harness.history import event as ev
 from harness.history.convert import convert, main
 from harness.history.event import Event
+from harness.history.event_fields import claims_of, well_formed
 from harness.history.fast_files import open_fast
 from harness.history.files import write
 from harness.history.read import open_history, open_text, read_whole
-from harness.history.text import json_text
+from harness.history.strict_json import strictly
+from harness.history.text import json_text, line_of
 from tools.bench.regular_history import regular_header, regular_history
 
 pytest.importorskip("pyarrow")
 
 from harness.history.columnar import COLUMNS
-from harness.history.tests.column_tables import FORMS, HEADER, HEADER_LINE, exact_repr, fast
+from harness.history.tests.column_tables import CLAIMING, FORMS, HEADER, HEADER_LINE, exact_repr, fast
 
 TEXTS = (
     st.text(max_size=4) | st.text(st.characters(), max_size=3) | st.sampled_from(["\ud800", 'a"\\\n', "end"])
@@ -63,27 +65,41 @@ AT: dict[str, Any] = {
 OF: dict[str, Any] = {**AT, "s": st.integers(0, 2), "a": st.integers(1, 3)}
 STAMPS = maybe(WHOLE | st.none())
 EVENTS = st.one_of(
-    st.builds(ev.Start, **OF, from_=WHOLE | st.none(), pos=WHOLE),
+    st.builds(ev.Start, **OF, from_=WHOLE | st.none(), pos=WHOLE, by=maybe(TEXTS)),
     st.builds(ev.Restore, **OF, c=WHOLE, elements=ELEMENTS),
     st.builds(ev.In, **OF, pos=WHOLE, id=IDS, key=maybe(VALUES), ts=STAMPS, expect=maybe(LISTS)),
     st.builds(ev.Wm, **OF, pos=WHOLE, w=MARKS),
     st.builds(ev.Call, **OF, id=IDS, try_=st.integers(1, 3), nonce=maybe(VALUES)),
     st.builds(
         ev.Res, **OF, id=IDS, try_=st.integers(1), r=st.sampled_from(["ok", "fail", "timeout", "unknown"]),
-        final=st.booleans(), v=maybe(LISTS), nonce=maybe(VALUES), error=maybe(VALUES),
+        final=st.booleans(), v=maybe(LISTS), nonce=maybe(VALUES), error=maybe(VALUES), by=maybe(TEXTS),
+        retry=maybe(st.booleans()), ver=maybe(st.integers(0)),
     ),
     st.builds(ev.Out, **OF, id=IDS, j=st.integers(0), v=VALUES, ts=STAMPS),
     st.builds(ev.Owm, **OF, w=MARKS),
     st.builds(ev.Snap, **OF, c=WHOLE, pos=WHOLE, elements=ELEMENTS),
     st.builds(ev.Dead, **OF, id=IDS),
-    st.builds(ev.Failed, **OF, error=VALUES, id=maybe(IDS)),
-    *(st.builds(kind, **OF) for kind in (ev.End, ev.Ended, ev.Close, ev.Kill)),
+    st.builds(ev.Failed, **OF, error=VALUES, id=maybe(IDS), by=maybe(TEXTS)),
+    st.builds(ev.Kill, **OF, by=maybe(TEXTS)),
+    *(st.builds(kind, **OF) for kind in (ev.End, ev.Ended, ev.Close)),
+    st.builds(ev.Ack, **OF, c=WHOLE),
+    st.builds(
+        ev.Row, **AT, table=TEXTS, id=IDS, j=maybe(st.integers(0)), v=maybe(VALUES), seq=maybe(WHOLE),
+        token=maybe(WHOLE), c=maybe(WHOLE), error=maybe(VALUES),
+    ),
+    st.builds(ev.TableRead, **AT, table=TEXTS, rows=st.integers(0)),
+    st.builds(
+        ev.Change, **AT, phase=st.sampled_from(["begin", "end"]), ver=st.integers(1), key=maybe(VALUES)
+    ),
     *(st.builds(kind, **AT, c=WHOLE) for kind in (ev.Done, ev.Abort, ev.Retire)),
     st.builds(ev.Commit, **AT, s=st.integers(0), c=WHOLE, a=maybe(st.integers(1))),
     st.builds(
         ev.Effect, **AT, s=st.integers(0), id=IDS, token=WHOLE, seq=WHOLE, j=maybe(WHOLE), v=maybe(VALUES)
     ),
-    st.builds(ev.FaultEvent, **AT, f=TEXTS, phase=st.just("begin"), stalls=maybe(st.booleans())),
+    st.builds(
+        ev.FaultEvent, **AT, f=TEXTS, phase=st.just("begin"), stalls=maybe(st.booleans()),
+        can=maybe(st.lists(st.sampled_from(["failed", "kill", "start", "res"]), max_size=2)), s=maybe(st.integers(0)),
+    ),
     st.builds(
         ev.FaultEvent, **AT, f=TEXTS, phase=st.just("end"), evidence=st.dictionaries(TEXTS, VALUES, max_size=2)
     ),
@@ -100,12 +116,29 @@ def test_any_event_survives_from_text_to_columns_to_text(
     folder = tmp_path_factory.mktemp("h")
     columns, text = folder / f"h{form}", folder / "h.jsonl"
 
-    write(columns, HEADER, events)
+    write(columns, CLAIMING, events)
     convert(columns, text)
 
     assert exact_repr(fast(columns)) == exact_repr(events)
     assert exact_repr(fast(text)) == exact_repr(events)
-    assert open_history(columns).header == HEADER == open_history(text).header
+    assert open_history(columns).header == CLAIMING == open_history(text).header
+
+
+@pytest.mark.parametrize("form", FORMS)
+@settings(max_examples=15, deadline=None, derandomize=True, database=None)
+@given(events=st.lists(EVENTS, max_size=6))
+def test_fields_without_their_claim_are_lost_alike_in_text_and_columns(
+    tmp_path_factory: pytest.TempPathFactory, form: str, events: list[Event]
+) -> None:
+    folder = tmp_path_factory.mktemp("h")
+    columns, text = folder / f"h{form}", folder / "h.jsonl"
+    write(columns, HEADER, events)
+    write(text, HEADER, events)
+
+    objects: list[Any] = [strictly(line_of(event).strip()) for event in events]
+    exact = [well_formed(given, claims_of(HEADER)).event for given in objects]
+
+    assert exact_repr(fast(columns)) == exact_repr(fast(text)) == exact_repr(exact)
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -33,11 +33,22 @@ VALUES: list[Any] = [
 ]  # fmt: skip
 OPERATOR = {
     "mode": "ordered", "capacity": 1, "timeout_ms": 0, "max_tries": 1, "watermark_slots": True,
-    "coalesces_watermarks": False, "per_key_order": False,
+    "coalesces_watermarks": False, "per_key_order": False, "on_error": "fail", "on_timeout": "dead",
 }  # fmt: skip
+FIXED: dict[str, Any] = {"backoff": "fixed", "initial_ms": 1, "slack_ms": 1, "on": ["fail"], "at_end": "same"}
+GROWING: dict[str, Any] = {
+    **FIXED,
+    "backoff": "exponential",
+    "multiplier": 1.5,
+    "max_ms": 1,
+    "profile": "flink",
+}
+TABLE: dict[str, Any] = {"holds": ["effects", "outputs"], "keep": "first", "ordered": False}
 HEADER: dict[str, Any] = {
     "history": 1, "operator": OPERATOR, "sink": "append", "effects": "records", "fenced": True,
     "bounds": {"watermark_hold": 1}, "expects": {"records": 1, "faults": ["x"]}, "decisive": ["V8"], "run": 1,
+    "tables": {"t": {"holds": ["outputs"]}}, "explained": "alone", "expect_from": "none", "by_key": True,
+    "versions": False,
 }  # fmt: skip
 
 
@@ -107,6 +118,14 @@ def test_schema_and_reader_agree_on_every_value_of_every_field(kind: str) -> Non
 def test_schema_and_reader_agree_on_every_value_of_the_header() -> None:
     objects: dict[str, dict[str, Any]] = {name: HEADER[name] for name in ("operator", "bounds", "expects")}
     parts = [{**HEADER, name: part} for name, given in objects.items() for part in altered(given)]
+
+    for retry in (FIXED, GROWING):
+        given = [*altered(retry), {**retry, "on": ["fail", "fail"]}, {**retry, "on": ["fail", "empty"]}]
+        parts += [{**HEADER, "operator": {**OPERATOR, "retry": one}} for one in given]
+    base = {**HEADER, "effects": "outputs", "sink": "rollback"}
+    for table in (TABLE, {**TABLE, "keep": "all"}, {"holds": ["audit"]}, {"holds": ["dead"], "keep": "last"}):
+        given = [*altered(table), {**table, "ordered": True}, {**table, "keep": "last"}]
+        parts += [{**base, "tables": {"t": one}} for one in given]
 
     assert valid("header", HEADER)
     for line in (*altered(HEADER), *parts):

@@ -7,12 +7,9 @@ from typing import Any
 
 import pytest
 
-from harness.history.read import HistoryReader, open_text
+from harness.history.read import open_text
+from harness.history.tests.small_texts import HEADER, IN, OF, START, lines, read, text
 
-HEADER: dict[str, Any] = {"history": 1, "operator": {"mode": "ordered", "capacity": 2, "timeout_ms": 0}}
-OF = {"s": 0, "a": 1}
-START = {"k": "start", **OF, "from": None, "pos": 0}
-IN = {"k": "in", **OF, "pos": 0, "id": 1}
 SNAP = {"k": "snap", **OF, "c": 1, "pos": 1, "elements": []}
 KILL = {"k": "kill", **OF}
 AGAIN = {"k": "start", "s": 0, "a": 2, "from": 1, "pos": 1}
@@ -21,24 +18,6 @@ RESTORE = {"k": "restore", "s": 0, "a": 2, "c": 1, "elements": []}
 
 def without(event: dict[str, Any], name: str) -> dict[str, Any]:
     return {key: value for key, value in event.items() if key != name}
-
-
-def text(*events: dict[str, Any] | str, header: dict[str, Any] | str = HEADER) -> bytes:
-    """A file; events get `n` and `t` unless they have their own, strings stand as they are."""
-    lines = [header if isinstance(header, str) else json.dumps(header)]
-    for n, event in enumerate(events, start=1):
-        lines.append(event if isinstance(event, str) else json.dumps({"n": n, "t": n, **event}))
-    return "".join(line + "\n" for line in lines).encode()
-
-
-def read(data: bytes) -> HistoryReader:
-    reader = open_text(data)
-    list(reader.events())
-    return reader
-
-
-def lines(data: bytes) -> list[int]:
-    return [breach.line for breach in read(data).breaches]
 
 
 BAD_HEADERS: dict[str, Any] = {

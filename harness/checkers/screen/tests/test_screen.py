@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from harness.checkers.acquittal import Declined, screen_history
 from harness.checkers.judge import judge
 from harness.checkers.registry import CHECKERS
 from harness.checkers.screen.screen import Screen
@@ -15,10 +16,13 @@ from harness.checkers.tests.blind_mutations import mutated
 from harness.checkers.tests.legal_histories import legal_history
 from harness.checkers.tests.planted_defects import PLANTED, planted
 from harness.checkers.tests.small_histories import (
+    answered,
+    called,
     done,
     ended,
     event,
     history,
+    left,
     owm,
     restart,
     settled,
@@ -28,6 +32,7 @@ from harness.checkers.tests.small_histories import (
     wm,
 )  # fmt: skip
 from harness.choices import Choices
+from harness.history.event import Change, Event, Row, TableRead
 from harness.history.read import read_whole
 
 CATALOGUE = Path(__file__).parents[2] / "tests" / "catalogue"
@@ -178,3 +183,166 @@ def test_a_history_that_broke_off_is_acquitted_but_for_what_its_end_would_have_t
 
     assert acquitted(found) == ALL - {"V6", "V8", "V16"}
     assert both_ways(found)[0] == both_ways(found)[1]
+
+
+def test_a_checkpoint_that_is_completed_and_aborted_is_left_to_the_exact_checker_of_the_cut_t3() -> None:
+    cut = [start(), took("a", 0), settled("a"), snap(1, 1)]
+    abort = event("abort", c=1)
+
+    for lines in (history(cut, done(1), abort, ended()), history(cut, abort, done(1), ended())):
+        found = told(lines)
+        assert found is not None
+        assert acquitted(found) == ALL - {"V10"}
+
+
+def test_checkpoints_of_which_each_has_one_end_are_acquitted_t3() -> None:
+    cuts = [snap(2, 1), event("abort", c=2), snap(3, 1), done(3), event("abort", c=1)]
+
+    found = told(history(start(), took("a", 0), settled("a"), cuts, ended()))
+
+    assert found is not None
+    assert acquitted(found) == ALL
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        {"tables": {"t": {"holds": ["dead"]}}},
+        {"expect_from": "given"},
+        {"by_key": True},
+        {"versions": True},
+    ],
+    ids=str,
+)
+def test_a_history_that_claims_tables_or_versions_is_left_to_the_exact_checkers(
+    claim: dict[str, Any],
+) -> None:
+    found = told(history(start(), took("a", 0), settled("a"), ended(), **claim))
+    assert found is not None
+
+    assert screen_history(found.header, [found.events], checkers=CHECKERS) == Declined()
+
+
+@pytest.mark.parametrize("kind", ["row", "read", "change"])
+def test_a_history_with_rows_or_changes_is_left_to_the_exact_checkers(kind: str) -> None:
+    events: dict[str, Event] = {
+        "row": Row(n=99, t=999, table="t", id="a"),
+        "read": TableRead(n=99, t=999, table="t", rows=0),
+        "change": Change(n=99, t=999, phase="begin", ver=1),
+    }
+    found = told(history(start(), took("a", 0), settled("a"), ended()))
+    assert found is not None
+
+    assert acquitted(found) == ALL
+    assert acquitted(found._replace(events=[*found.events, events[kind]])) is None
+
+
+def vouched(*parts: Any, **header: Any) -> set[str] | None:
+    """What the screen acquits of a well-formed history; both ways of judging it must agree."""
+    found = told(history(*parts, **header))
+    assert found is not None
+    assert found.sound
+    screened, exact = both_ways(found)
+    assert screened == exact
+    return acquitted(found)
+
+
+def acknowledged(c: int, a: int = 1) -> dict[str, Any]:
+    return event("ack", c=c, a=a)
+
+
+RESUMED = [snap(2, 0), acknowledged(2), restart(1, 0)]
+
+
+def test_a_checkpoint_that_every_newest_attempt_acknowledged_is_acquitted_t3() -> None:
+    first = [start(), snap(1, 0), acknowledged(1), done(1), restart(1, 0)]
+    second = [
+        took("a", 0, a=2),
+        settled("a", a=2),
+        snap(2, 1, a=2),
+        acknowledged(2, a=2),
+        done(2),
+        ended(a=2),
+    ]
+
+    assert vouched(first, second) == ALL
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [start(), snap(1, 0), acknowledged(1), done(1), snap(2, 0), done(2), ended()],
+        [start(), acknowledged(1), snap(1, 0), done(1), ended()],
+        [start(), snap(1, 0), acknowledged(1), done(1), RESUMED, done(2), ended(a=2)],
+    ],
+    ids=["none", "before the snap", "stale"],
+)  # fmt: skip
+def test_a_checkpoint_without_an_acknowledgement_is_left_to_the_exact_checker_t3(parts: list[Any]) -> None:
+    assert vouched(parts) == ALL - {"V10"}
+
+
+RETRY = {"max_tries": 3, "retry": {"backoff": "fixed", "initial_ms": 1, "on": ["fail", "empty"]}}
+
+
+def test_calls_that_are_never_retried_are_acquitted_t4() -> None:
+    assert vouched(start(), took("a", 0), settled("a"), ended(), operator=RETRY) == ALL
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [answered("a", r="fail", final=False, v=[]), called("a", **{"try": 2}, ms=2), answered("a", **{"try": 2})],
+        [answered("a", v=[])],
+        [answered("a", retry=True)],
+    ],
+    ids=["not final", "empty", "by its own word"],
+)  # fmt: skip
+def test_an_outcome_that_may_be_retried_is_left_to_the_exact_checker_t4(answers: list[Any]) -> None:
+    parts = [start(), took("a", 0), called("a"), answers, left("a"), ended()]
+
+    assert vouched(parts, operator=RETRY) == ALL - {"V15"}
+
+
+BY: Any = {"by": "outside"}
+BEGIN, END = (
+    event("fault", f="crash", phase="begin"),
+    event("fault", f="crash", phase="end", evidence={"pid": 1}),
+)
+AFTER = [start(a=2), ended(a=2)]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [start(), ended()],
+        [start(), event("kill", **BY), AFTER],
+        [start(), BEGIN, event("kill", by="crash"), END, AFTER],
+        [start(), event("failed", error="x", by="planted"), event("kill"), AFTER],
+        [start(), start(a=2, **BY), event("failed", error="x"), event("kill"), ended(a=2)],
+    ],
+    ids=["nothing fails", "outside", "a fault that is on", "a failure that is reaped", "a zombie"],
+)
+@pytest.mark.parametrize("explained", ["alone", "together"])
+def test_what_names_its_cause_is_acquitted_t2(parts: list[Any], explained: str) -> None:
+    found = vouched(start(s=1), took("a", 0, s=1), settled("a", s=1), ended(s=1), parts, explained=explained)
+
+    assert found is not None
+    assert "V24" in found
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [start(), event("kill"), AFTER],
+        [start(), event("failed", error="x"), AFTER],
+        [start(), AFTER],
+        [start(), event("close"), AFTER],
+        [BEGIN, END, start(), event("kill", by="crash"), AFTER],
+    ],
+    ids=["kill", "failed", "restart", "closed", "a fault of before"],
+)
+def test_what_fails_without_a_cause_is_left_to_the_exact_checker_t2(parts: list[Any]) -> None:
+    found = vouched(start(s=1), took("a", 0, s=1), settled("a", s=1), ended(s=1), parts, explained="alone")
+
+    assert found is not None
+    assert "V24" not in found

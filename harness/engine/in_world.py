@@ -32,7 +32,7 @@ from harness.engine.accounting import claims_order, missing_of
 from harness.engine.findings import fault_events, findings
 from harness.engine.level import LevelRunner, RunRecord, RunSite
 from harness.engine.refusals import refuse_in_world
-from harness.engine.watch import Ending, Watch
+from harness.engine.watch import Ending, Watch, threats_of
 from harness.errors import HarnessError, WorldError
 from harness.history.event import Event
 from harness.history.header import Header
@@ -108,7 +108,7 @@ def record_in_world(
         world=world.description,
         faults=_on_history_clock(faults, leftovers),
         accounting=_accounting(stored.counts, events, offered=offered),
-        threats=(*leftovers.warnings, *stored.unread),
+        threats=(*leftovers.warnings, *threats_of(leftovers.lines), *stored.unread),
         pitfalls=find_pitfalls(RunSeen.of(scenario, leftovers.lines, ended_us=ran_us, server=counts)),
     )
 

@@ -8,7 +8,7 @@ observer does not influence a run; a stop ends a campaign early, but a finished 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -112,8 +112,8 @@ class Execution(Workers, Protocol):
     def poll(self) -> ExecutionState:
         """Restarts dead attempts, reaps ended processes, and returns the state."""
 
-    def stop(self) -> None:
-        """Ends every attempt, within a few seconds."""
+    def stop(self) -> Collection[int]:
+        """Ends every attempt, within a few seconds; returns the pids of the processes that it killed."""
 
 
 class LevelRunner(Protocol):

@@ -40,6 +40,9 @@ def header_of(order: Order) -> Mapping[str, Any]:
             # A timeout handler that completes nothing gives no bound (A46).
             "timeout_ms": 0 if operator.on_timeout == "nothing" else operator.timeout,
             "max_tries": operator.tries,
+            **_retry(scenario),
+            "on_error": "dead" if operator.on_error == "dead-letter" else "fail",
+            **_on_timeout(scenario),
         },
         "bounds": {
             "timeout_slack": _timeout_slack_ms(scenario),
@@ -50,6 +53,8 @@ def header_of(order: Order) -> Mapping[str, Any]:
         "effects": "outputs",
         "fenced": True,
         "tables": _tables(scenario),
+        # A failed Spark job ends the tasks of all subtasks; at the other levels each subtask restarts alone.
+        "explained": "together" if order.level == "spark" else "alone",
         "expects": {**expects, "faults": [fault.id for fault in scenario.faults]},
         "decisive": list(scenario.decisive),
         "run": {
@@ -81,6 +86,42 @@ def _tables(scenario: Scenario) -> Mapping[str, Any]:
     }
 
 
+def _retry(scenario: Scenario) -> Mapping[str, Any]:
+    """The retry strategy; a dead letter is the failure behind it, so only failures are retried."""
+    operator = scenario.operator
+    if operator.tries == 1:
+        return {}
+    growing = operator.retry_multiplier is not None
+    return {
+        "retry": {
+            "backoff": "exponential" if growing else "fixed",
+            "initial_ms": operator.first_delay_ms,
+            **(
+                {"multiplier": operator.retry_multiplier, "max_ms": operator.longest_delay_ms}
+                if growing
+                else {}
+            ),
+            "slack_ms": _timeout_slack_ms(scenario),
+            "on": ["fail"],
+            "at_end": "once",
+            "profile": "strict",
+        }
+    }
+
+
+def _on_timeout(scenario: Scenario) -> Mapping[str, str]:
+    """The policy for timeouts; a handler that completes nothing is none of them."""
+    match scenario.operator.on_timeout:
+        case "nothing":
+            return {}
+        case "fail":
+            return {"on_timeout": "fail"}
+        case "dead-letter":
+            return {"on_timeout": "dead"}
+        case _:
+            return {"on_timeout": "substitute"}
+
+
 def _checkpoint_gap(scenario: Scenario) -> Mapping[str, int]:
     """The bound between checkpoints by time, claimed only without faults."""
     interval_ms = scenario.workload.checkpoint_interval
@@ -102,7 +143,5 @@ def _drain_ms(scenario: Scenario) -> int:
 
 def _timeout_slack_ms(scenario: Scenario) -> int:
     """How late an outcome may be: a task handles none while it commits, and faults may delay the commit."""
-    commits_may_hang = any(
-        fault.on_link == "sink" or fault.by == "server" or fault.delays_commits for fault in scenario.faults
-    )
+    commits_may_hang = any(fault.may_delay_commits for fault in scenario.faults)
     return _MACHINE_SLACK_MS + (_COMMIT_MS if commits_may_hang else 0)

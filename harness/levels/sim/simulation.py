@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+from msgspec import UNSET
+
 from harness.choices import Draw
 from harness.database.coordinator import Coordinator
 from harness.database.store_files import MemoryFiles
@@ -22,6 +24,7 @@ from harness.engine.attempt import AttemptParts, run_attempt
 from harness.engine.level import ATTEMPTS_MAX
 from harness.faults.kill_worker import InjectedFailure
 from harness.faults.simulated.act import RunningAttempt
+from harness.history.causes import OUTSIDE
 from harness.history.event import (
     Ack,
     Commit,
@@ -239,7 +242,8 @@ class Simulation:
     def _over(self, attempt: SimulatedAttempt, actor: Actor) -> None:
         if actor.killed and attempt.journal is not None:
             tape = self.tape
-            tape.add(Kill(n=tape.n, t=tape.t, s=attempt.subtask, a=attempt.number))
+            by = attempt.killed_by or (OUTSIDE if self.hub.over else UNSET)  # the end of the run kills, too
+            tape.add(Kill(n=tape.n, t=tape.t, s=attempt.subtask, a=attempt.number, by=by))
         if not self.hub.over:
             self._attempt_over(attempt, actor)
 
@@ -359,8 +363,8 @@ class Simulation:
         death = _Death(crash=crash, attempt=attempt.number, at_ms=self.hub.now_ms)
         self._deaths.setdefault(attempt.subtask, []).append(death)
         if crash.how == "exception":
-            raise InjectedFailure(f"fault {crash.fault} at {crash.phase} #{crash.hit}")
-        attempt.actor.kill()
+            raise InjectedFailure(f"fault {crash.fault} at {crash.phase} #{crash.hit}", by=crash.fault)
+        attempt.die(crash.fault)
 
     def started(self, attempt: SimulatedAttempt) -> None:
         """Record the end of the kills of earlier attempts: their evidence is that this attempt has started."""

@@ -60,10 +60,11 @@ def world() -> Iterator[World]:
 def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkRunner]:
     """Runs of this module, all in one Spark session."""
     from harness.levels.spark.job import SparkRunner  # noqa: PLC0415 - pyspark, only where it is wanted
-    from harness.levels.spark.session import spark_session  # noqa: PLC0415
+    from harness.levels.spark.session import ended_workers, spark_session  # noqa: PLC0415
 
-    with spark_session(slots=4, folder=tmp_path_factory.mktemp("spark")) as session:
-        yield SparkRunner(session)
+    folder = tmp_path_factory.mktemp("spark")
+    with spark_session(slots=4, folder=folder) as session:
+        yield SparkRunner(session, ended=ended_workers(folder))
 
 
 @pytest.fixture(scope="module")

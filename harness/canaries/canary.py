@@ -18,7 +18,7 @@ from harness.history.header import Header
 from harness.history.read import open_text
 from harness.verdict import Judgement, Outcome
 
-__all__ = ["OUTPUT_TABLES", "TABLES", "Canary", "Judge", "is_found", "overlooked"]
+__all__ = ["AUDIT_TABLE", "OUTPUT_TABLES", "TABLES", "Canary", "Judge", "is_found", "overlooked"]
 
 Judge = Callable[[Header, Iterable[Event]], Judgement]
 
@@ -32,6 +32,7 @@ TABLES: Mapping[str, Any] = {
     "dead_letter": {"holds": ["dead"], "keep": "all"},
 }
 """The header's `tables` of a run without keys in its output; each has all columns that our sinks write."""
+AUDIT_TABLE: Mapping[str, Any] = {"audit": TABLES["audit"]}
 OUTPUT_TABLES: Mapping[str, Any] = {"output": TABLES["output"]}
 """The table of the outputs alone: without an audit, its rows are judged against what is expected."""
 

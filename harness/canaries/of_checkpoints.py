@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.canaries.canary import Canary
+from harness.canaries.canary import AUDIT_TABLE, Canary
 from harness.canaries.of_the_stream import ANSWERED, ONE, OVER, TWO
 
 __all__ = ["OF_CHECKPOINTS"]
@@ -148,7 +148,7 @@ commit c=1 a=1
     Canary(
         invariant="V13",
         kind="zombie-effect",
-        claims={"effects": "outputs"},
+        claims={"effects": "outputs", "tables": AUDIT_TABLE},
         events=ONE
         + _STORED
         + "done c=1\n"

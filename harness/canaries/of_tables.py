@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.canaries.canary import OUTPUT_TABLES, TABLES, Canary
+from harness.canaries.canary import AUDIT_TABLE, OUTPUT_TABLES, TABLES, Canary
 from harness.canaries.of_the_stream import ANSWERED, ONE, OVER, TWO
 from harness.verdict import Outcome
 
@@ -12,7 +12,7 @@ __all__ = ["HONEST_ROWS", "OF_TABLES"]
 
 _DATABASE = {"effects": "outputs", "tables": TABLES}
 _TABLE = {"effects": "outputs", "tables": OUTPUT_TABLES}
-_AUDIT = {"effects": "outputs"}
+_AUDIT = {"effects": "outputs", "tables": AUDIT_TABLE}
 _RAN = ONE + ANSWERED + OVER
 _BOTH = TWO + ANSWERED + 'res id=2 try=1 r="ok" final=true v=["v"]\nout id=2 j=0 v="v"\n' + OVER
 _EFFECT = 'effect id=1 j=0 v="v"\n'

@@ -14,9 +14,13 @@ from harness.verdict import Outcome
 __all__ = ["CANARIES", "HONEST_ONES"]
 
 HONEST_ONES: Sequence[Canary] = (
-    Canary(invariant="", outcome=Outcome.PASS, events=HONEST),
+    Canary(invariant="", about="stream", outcome=Outcome.PASS, events=HONEST),
     Canary(
-        invariant="", outcome=Outcome.PASS, claims={"effects": "outputs", "tables": TABLES}, events=HONEST_ROWS
+        invariant="",
+        about="rows",
+        outcome=Outcome.PASS,
+        claims={"effects": "outputs", "tables": TABLES},
+        events=HONEST_ROWS,
     ),
 )
 CANARIES: Sequence[Canary] = (*OF_THE_STREAM, *OF_CHECKPOINTS, *OF_CALLS, *OF_TABLES, *HONEST_ONES)

@@ -49,6 +49,8 @@ class Canary:
     """The invariant that must convict it; empty: the history is honest."""
     kind: str = ""
     """The class of the anomaly; empty: `outcome` alone is compared."""
+    about: str = ""
+    """What is wrong, or right, where there is no class."""
     outcome: Outcome = Outcome.FAIL
     """What the invariant must say; of an honest history what the judgement must say."""
     events: str
@@ -60,7 +62,7 @@ class Canary:
     @property
     def name(self) -> str:
         """`V8 duplicate`."""
-        return f"{self.invariant or 'honest'} {self.kind or self.outcome}"
+        return f"{self.invariant or 'honest'} {self.kind or self.about}"
 
     @property
     def header(self) -> dict[str, Any]:

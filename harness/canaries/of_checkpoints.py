@@ -100,7 +100,10 @@ OF_CHECKPOINTS: Sequence[Canary] = (
         invariant="V12",
         kind="committed-twice",
         claims=_TWO_PHASE,
-        events=ONE + ANSWERED + "snap c=1 pos=1 elements=[]\ndone c=1\ncommit c=1 a=1\ncommit c=1 a=1\n" + OVER,
+        events=ONE
+        + ANSWERED
+        + "snap c=1 pos=1 elements=[]\ndone c=1\ncommit c=1 a=1\ncommit c=1 a=1\n"
+        + OVER,
     ),
     Canary(
         invariant="V12",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from harness.canaries.canary import AUDIT_TABLE, OUTPUT_TABLES, TABLES, Canary
 from harness.canaries.of_the_stream import ANSWERED, ONE, OVER, TWO
 from harness.verdict import Outcome
 
-__all__ = ["HONEST_ROWS", "OF_TABLES"]
+__all__ = ["HONEST_ROWS", "OF_TABLES", "WRITTEN", "WRITTEN_LETTERS", "WRITTEN_RECORDS"]
 
 _DATABASE = {"effects": "outputs", "tables": TABLES}
 _TABLE = {"effects": "outputs", "tables": OUTPUT_TABLES}
@@ -33,14 +33,15 @@ OF_TABLES: Sequence[Canary] = (
         invariant="V8",
         kind="row-disordered",
         claims=_DATABASE,
-        events=_BOTH
-        + _EFFECT
-        + _EFFECT.replace("id=1", "id=2")
-        + _ROW.replace("id=1", "id=2")
-        + _ROW,
+        events=_BOTH + _EFFECT + _EFFECT.replace("id=1", "id=2") + _ROW.replace("id=1", "id=2") + _ROW,
     ),
     Canary(
-        invariant="V8", outcome=Outcome.UNKNOWN, claims=_DATABASE, events=_RAN + _EFFECT, unread=("output",)
+        invariant="V8",
+        about="table not read",
+        outcome=Outcome.UNKNOWN,
+        claims=_DATABASE,
+        events=_RAN + _EFFECT,
+        unread=("output",),
     ),
     Canary(invariant="V9", kind="no-effect", claims=_AUDIT, events=_RAN),
     Canary(invariant="V9", kind="double-effect", claims=_AUDIT, events=_RAN + 2 * _EFFECT),
@@ -59,13 +60,16 @@ OF_TABLES: Sequence[Canary] = (
     Canary(invariant="V9", kind="row-altered", claims=_DATABASE, events=_RAN + _EFFECT + _ALTERED),
     Canary(invariant="V9", kind="row-missing", claims=_TABLE, events=_RAN),
     Canary(
-        invariant="V9", outcome=Outcome.UNKNOWN, claims=_DATABASE, events=_RAN + _ROW, unread=("audit",)
+        invariant="V9",
+        about="audit not read",
+        outcome=Outcome.UNKNOWN,
+        claims=_DATABASE,
+        events=_RAN + _ROW,
+        unread=("audit",),
     ),
     Canary(invariant="V20", kind="row-missing", claims=_DATABASE, events=_DIED),
     Canary(invariant="V20", kind="row-doubled", claims=_DATABASE, events=_DIED + 2 * _LETTER),
-    Canary(
-        invariant="V20", kind="row-foreign", claims=_DATABASE, events=_RAN + _EFFECT + _ROW + _LETTER
-    ),
+    Canary(invariant="V20", kind="row-foreign", claims=_DATABASE, events=_RAN + _EFFECT + _ROW + _LETTER),
     Canary(
         invariant="V20",
         kind="row-altered",
@@ -73,3 +77,28 @@ OF_TABLES: Sequence[Canary] = (
         events=_DIED + _LETTER.replace("refused", "lost"),
     ),
 )
+
+WRITTEN_RECORDS: Sequence[int] = (1, 2, 3)
+"""The records of `WRITTEN` that have an output, `"v"`."""
+WRITTEN_LETTERS: Mapping[int, str] = {4: "refused"}
+"""Those that are dead letters, with their errors."""
+WRITTEN = Canary(
+    invariant="",
+    about="epoch in a database",
+    outcome=Outcome.PASS,
+    claims={"sink": "atomic", **_DATABASE},
+    events="start from=null pos=0\n"
+    + "".join(
+        f'in pos={id_ - 1} id={id_} expect=["v"]\ncall id={id_} try=1\n'
+        for id_ in (*WRITTEN_RECORDS, *WRITTEN_LETTERS)
+    )
+    + "".join(
+        f'res id={id_} try=1 r="ok" final=true v=["v"]\nout id={id_} j=0 v="v"\n' for id_ in WRITTEN_RECORDS
+    )
+    + "".join(
+        f'res id={id_} try=1 r="fail" final=true error="{error}"\ndead id={id_}\n'
+        for id_, error in WRITTEN_LETTERS.items()
+    )
+    + "snap c=1 pos=4 elements=[]\ncommit c=1 a=1\nend\nended\nclose\n",
+)
+"""A run whose rows one epoch of our sink writes into a real database; they are not told here."""

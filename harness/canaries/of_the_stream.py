@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from harness.canaries.canary import Canary
 from harness.verdict import Outcome
 
-__all__ = ["ANSWERED", "HONEST", "ONE", "OF_THE_STREAM", "OVER", "TWO", "TWO_BACKWARDS"]
+__all__ = ["ANSWERED", "HONEST", "OF_THE_STREAM", "ONE", "OVER", "TWO", "TWO_BACKWARDS"]
 
 HONEST = """
 start from=null pos=0
@@ -65,7 +65,7 @@ OF_THE_STREAM: Sequence[Canary] = (
         kind="overtook-watermark",
         claims=_UNORDERED,
         events="start from=null pos=0\nwm pos=0 w=5\n"
-        + 'in pos=1 id=1 expect=["v"]\ncall id=1 try=1\n' + ANSWERED + "owm w=5\n" + OVER,
+        'in pos=1 id=1 expect=["v"]\ncall id=1 try=1\n' + ANSWERED + "owm w=5\n" + OVER,
     ),
     Canary(
         invariant="V3",
@@ -119,7 +119,8 @@ OF_THE_STREAM: Sequence[Canary] = (
         claims={"by_key": True},
         events=TWO.replace(' expect=["v"]', "")
         + 'res id=1 try=1 r="ok" final=true v=["v"]\nout id=1 j=0 v="v"\n'
-        + 'res id=2 try=1 r="ok" final=true v=["w"]\nout id=2 j=0 v="w"\n' + OVER,
+        + 'res id=2 try=1 r="ok" final=true v=["w"]\nout id=2 j=0 v="w"\n'
+        + OVER,
     ),
     Canary(
         invariant="V8",
@@ -134,6 +135,11 @@ OF_THE_STREAM: Sequence[Canary] = (
         claims={"versions": True},
         events=_VERSIONED.format(before="", ver=1) + OVER,
     ),
-    Canary(invariant="V8", outcome=Outcome.VACUOUS, claims={"expect_from": "none"},
-           events=_NO_VALUES + ANSWERED + OVER),
+    Canary(
+        invariant="V8",
+        about="without values",
+        outcome=Outcome.VACUOUS,
+        claims={"expect_from": "none"},
+        events=_NO_VALUES + ANSWERED + OVER,
+    ),
 )

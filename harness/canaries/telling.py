@@ -87,9 +87,7 @@ _JOURNALED: Final[Mapping[str, Callable[[Journal, dict[str, Any]], None]]] = {
     "in": lambda journal, line: journal.took_record(
         position=line["pos"], id=line["id"], key=line.get("key"), ts=line.get("ts"), expect=line.get("expect")
     ),
-    "wm": lambda journal, line: journal.took_watermark(
-        position=line["pos"], timestamp=_timestamp(line["w"])
-    ),
+    "wm": lambda journal, line: journal.took_watermark(position=line["pos"], timestamp=_timestamp(line["w"])),
     "call": lambda journal, line: journal.called(id=line["id"], attempt=line["try"]),
     "res": lambda journal, line: journal.settled(
         id=line["id"],

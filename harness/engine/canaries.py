@@ -1,7 +1,7 @@
 """The canaries of a session: each takes the way of a run at its level, from what is recorded to the verdict.
 
-Answers to the self-test of a smoke detector before it is trusted. Invariant: a session whose harness overlooks a canary,
-condemns an honest history or counts its rows wrongly ends with an error of the harness, never with a verdict.
+Answers to the self-test of a smoke detector before it is trusted. Invariant: a session whose harness overlooks a
+canary, condemns an honest history or counts its rows wrongly ends with an error of the harness, never with a verdict.
 """
 
 from __future__ import annotations
@@ -52,9 +52,7 @@ def _is_seen(canary: Canary, carry: Carry) -> bool:
 
 def _is_counted(canary: Canary, accounting: Mapping[str, int]) -> bool:
     """Whether the counts are those of its rows; a way without a database has none."""
-    return not accounting or all(
-        accounting.get(name) == count for name, count in _counts(canary).items()
-    )
+    return not accounting or all(accounting.get(name) == count for name, count in _counts(canary).items())
 
 
 def _counts(canary: Canary) -> dict[str, int]:

@@ -68,6 +68,8 @@ class RunStage:
         self._opening = threading.Lock()
         self._worlds: Worlds | None = None
         self._plays: dict[str, Play] = {}
+        self._sighted: dict[str, None] = {}
+        """The levels whose canaries were seen."""
         self._numbers = count(1)
 
     @property
@@ -92,6 +94,7 @@ class RunStage:
         home = self._plan.report / "runs" / run_id
         with self._world_of(order) as world:
             with self._opening:
+                self._look_for_blindness(order.level, world)
                 play = self._play(order.level)
             scratch = home if world is None else self.worlds().ledger.folder / run_id
             site = RunSite(
@@ -134,6 +137,12 @@ class RunStage:
                     )
                 )
             return self._worlds
+
+    def _look_for_blindness(self, name: str, world: World | None) -> None:
+        """Once for each level, before its first run. Raises HarnessError if the harness overlooks a canary."""
+        if name not in self._sighted:
+            self._plan.levels(name).refuse_blindness(world)
+            self._sighted[name] = None
 
     def _play(self, name: str) -> Play:
         if name not in self._plays:

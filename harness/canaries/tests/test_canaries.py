@@ -1,48 +1,88 @@
-"""Claims about the canaries: the judge convicts each by its invariant, and one that looks away is found out."""
+"""Claims about the canaries: the judge convicts each of its class, and one that looks away is found out (T9)."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from harness import checkers
+from harness.canaries.all import CANARIES, HONEST_ONES
+from harness.canaries.canary import Canary, is_found, overlooked
+from harness.canaries.of_tables import WRITTEN
+from harness.checkers import judge as judging
 from harness.checkers.judge import judge
-from harness.defects.canaries import CANARIES, HONEST, Canary, overlooked
 from harness.defects.harness import skipping_last_attempt
 from harness.errors import HarnessError
-from harness.verdict import INVARIANTS, Outcome
+from harness.history.read import read_whole
+from harness.verdict import INVARIANTS, Judgement, Outcome
+
+CATALOGUE = Path(checkers.__file__).parent / "tests" / "catalogue"
+EXAMPLES = sorted(file for file in CATALOGUE.glob("V*/*.jsonl"))
 
 
-def test_every_invariant_has_its_canary() -> None:
-    assert [canary.invariant for canary in CANARIES] == list(INVARIANTS)
+def classes_of(judgement: Judgement) -> set[tuple[str, str]]:
+    return {(found.invariant, one.kind) for found in judgement.invariants for one in found.anomalies}
 
 
-@pytest.mark.parametrize("canary", CANARIES, ids=lambda canary: canary.invariant)
-def test_a_canary_is_convicted_by_its_invariant(canary: Canary) -> None:
-    verdicts = {verdict.invariant: verdict.outcome for verdict in judge(*canary.history()).invariants}
-
-    assert verdicts[canary.invariant] is (Outcome.VACUOUS if canary.invariant == "V23" else Outcome.FAIL)
+def test_every_invariant_has_its_canary_t9() -> None:
+    assert {canary.invariant for canary in CANARIES} == {*INVARIANTS, ""}
 
 
-def test_nothing_is_overlooked_by_the_judge() -> None:
-    assert overlooked(judge) == ()
+def test_every_class_that_the_checkers_tell_has_its_canary_t9() -> None:
+    told = set().union(*(classes_of(judge(*read_whole(file))) for file in EXAMPLES))
+
+    assert len(told) > 70
+    assert told == {(canary.invariant, canary.kind) for canary in CANARIES if canary.kind}
+
+
+@pytest.mark.parametrize("canary", CANARIES, ids=lambda canary: canary.name)
+def test_a_canary_is_convicted_of_its_class_t9(canary: Canary) -> None:
+    assert is_found(canary, judge(*canary.history()))
+
+
+def test_a_conviction_of_another_class_does_not_count_t9() -> None:
+    duplicate = next(canary for canary in CANARIES if canary.kind == "duplicate")
+    phantom = next(canary for canary in CANARIES if canary.kind == "phantom")
+
+    assert not is_found(duplicate, judge(*phantom.history()))
 
 
 def test_a_judge_who_is_not_shown_the_last_attempt_overlooks_most_of_them() -> None:
-    missed = overlooked(skipping_last_attempt(judge))
+    missed = overlooked(skipping_last_attempt(judge), CANARIES)
 
-    assert {"V1", "V5", "V8", "V11", "V15", "V21"} <= set(missed)
+    assert {"V1 reordered", "V5 crossed", "V8 duplicate", "V11 restore-differs", "V15 tries"} <= set(missed)
 
 
 def test_a_judge_who_convicts_everybody_is_found_out_too() -> None:
-    def severe(_header: object, _events: object) -> object:
+    def severe(_header: object, _events: object) -> Judgement:
         return judge(*CANARIES[0].history())
 
-    assert "acquittal" in overlooked(severe)  # type: ignore[arg-type]
+    assert "honest stream" in overlooked(severe, CANARIES)
+
+
+def test_every_checker_that_falls_silent_is_found_out_t9(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One at a time: the judge without this checker overlooks the canaries of its invariant, and no other."""
+    for checker in judging.CHECKERS:
+        others = [one for one in judging.CHECKERS if one is not checker]
+        mine = [canary for canary in CANARIES if canary.invariant == checker.name]
+
+        missed = overlooked(
+            lambda header, events, others=others: judge(header, events, checkers=others), mine
+        )  # type: ignore[misc]
+
+        assert len(missed) == len(mine) > 0, checker.name
 
 
 def test_a_canary_that_is_no_history_is_a_defect_of_ours() -> None:
-    with pytest.raises(HarnessError, match="V8"):
-        Canary(invariant="V8", events="start pos=0").history()
+    with pytest.raises(HarnessError, match="V8 lost"):
+        Canary(invariant="V8", kind="lost", events="start pos=0").history()
 
 
-def test_the_honest_history_passes() -> None:
-    assert judge(*Canary(invariant="none", events=HONEST).history()).outcome is Outcome.PASS
+@pytest.mark.parametrize("canary", HONEST_ONES)
+def test_the_honest_histories_pass(canary: Canary) -> None:
+    assert judge(*canary.history()).outcome is Outcome.PASS
+
+
+def test_the_run_whose_rows_are_in_a_database_is_not_honest_without_them() -> None:
+    assert judge(*WRITTEN.history()).outcome is Outcome.FAIL

@@ -109,9 +109,7 @@ class _Place:
             self.tables.dead_letter.append(letter)
         else:
             rows = self.tables.audit if table == AUDIT else self.tables.output
-            rows.append(
-                OutputRow(seq=row["seq"], id=row["id"], j=row["j"], v=json.dumps(row["v"]), **stamp)
-            )
+            rows.append(OutputRow(seq=row["seq"], id=row["id"], j=row["j"], v=json.dumps(row["v"]), **stamp))
 
 
 # ------------------------------------------------------------------------------------------- short runs

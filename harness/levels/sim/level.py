@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from harness.checkers.judge import judge
 from harness.clock import Deadline, monotonic_us
@@ -17,6 +17,7 @@ from harness.engine.accounting import claims_order, missing_of
 from harness.engine.level import Opening, Play, RunRecord, RunSite
 from harness.errors import UsageError
 from harness.history.event import FaultEvent
+from harness.levels.sim.canaries import refuse_blind_simulation
 from harness.levels.sim.fault_schedule import Noted
 from harness.levels.sim.run import Simulated, customers, simulate_scenario
 from harness.levels.sim.stored import count_tables
@@ -25,6 +26,9 @@ from harness.runs.outcome import FaultRecord, FaultTime, WorldDescription
 from harness.sut.registry import REFERENCE_EMITTER
 from harness.sut.variant import HONEST, Variant
 from harness.workloads.lookups import offered_records
+
+if TYPE_CHECKING:
+    from harness.world.world import World
 
 __all__ = ["SIMULATED_WORLD", "SimulatedLevel"]
 
@@ -54,6 +58,11 @@ class SimulatedLevel:
                 f"--sut {REFERENCE_EMITTER} emits from a thread of its own, and virtual time has only one"
             )
             raise UsageError(message, fix="run it with --level live")
+
+    def refuse_blindness(self, world: World | None) -> None:
+        """See `Level`; `world` is None."""
+        del world
+        refuse_blind_simulation()
 
     @contextmanager
     def open(self, opening: Opening) -> Iterator[Play]:

@@ -62,7 +62,7 @@ class Canary:
     @property
     def name(self) -> str:
         """`V8 duplicate`."""
-        return f"{self.invariant or 'honest'} {self.kind or self.about}"
+        return " ".join(word for word in (self.invariant or "honest", self.kind, self.about) if word)
 
     @property
     def header(self) -> dict[str, Any]:

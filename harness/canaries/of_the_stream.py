@@ -109,6 +109,18 @@ OF_THE_STREAM: Sequence[Canary] = (
     Canary(invariant="V8", kind="duplicate", events=ONE + ANSWERED + 'out id=1 j=0 v="v"\n' + OVER),
     Canary(
         invariant="V8",
+        kind="duplicate",
+        about="by another attempt",
+        claims={"sink": "append"},
+        events=ONE
+        + 'snap c=1 pos=1 elements=[{"id":1}]\ndone c=1\n'
+        + ANSWERED
+        + 'kill\nstart a=2 from=1 pos=1\nrestore a=2 c=1 elements=[{"id":1}]\ncall a=2 id=1 try=1\n'
+        + ANSWERED.replace("id=1", "a=2 id=1")
+        + OVER.replace("end", "end a=2", 1).replace("ended", "ended a=2"),
+    ),
+    Canary(
+        invariant="V8",
         kind="wrong-value",
         events=ONE + ANSWERED.replace('j=0 v="v"', 'j=0 v="w"') + OVER,
     ),

@@ -18,7 +18,7 @@ from harness.history.follower import timed_calls
 from harness.runs.outcome import FaultRecord, FaultTime
 from harness.scenario.model import Scenario
 
-__all__ = ["fault_events", "findings"]
+__all__ = ["fault_events", "findings", "refuse_blind_faults", "refuse_invented"]
 
 _OF_A_TIME = frozenset({"~due", "~arming", "~armed", "~bit", "~found", "~deed", "~healing", "~healed"})
 
@@ -27,6 +27,31 @@ def findings(scenario: Scenario, lines: Sequence[Line]) -> list[FaultRecord]:
     """One finding for each fault, in the scenario's order."""
     run = _run_of(lines)
     return [_finding(fault, run) for fault in scenario.faults]
+
+
+def refuse_blind_faults(scenario: Scenario) -> None:
+    """Raises HarnessError if a fault has evidence in lines that only say when it was armed and healed."""
+    for fault in scenario.faults:
+        for time in _finding(fault, _run_of(_only_armed(fault))).times:
+            refuse_invented(fault, time.evidence)
+
+
+def refuse_invented(fault: Fault, evidence: Mapping[str, Any]) -> None:
+    """Raises HarnessError if there is evidence of a fault that has acted on nothing."""
+    if evidence:
+        message = f"fault {fault.id} ({fault.do}) has evidence of an effect before it has acted: {dict(evidence)}"
+        raise HarnessError(message, fix="please report it; nothing that this fault shows counts")
+
+
+def _only_armed(fault: Fault) -> list[Line]:
+    begin = {"f": fault.id, "cycle": 0}
+    return [
+        {"k": "~due", "t": 0, "due": 0, **begin},
+        {"k": "~arming", "t": 0, **begin},
+        {"k": "~armed", "t": 1, "logged": True, **begin},
+        {"k": "~healing", "t": 1_000_000, **begin},
+        {"k": "~healed", "t": 1_000_001, **begin},
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from harness.database.schema import prepare_database, run_database
 from harness.database.table_hand import SqlTableHand
 from harness.defects import variant_of
 from harness.engine.accounting import claims_order, missing_of
-from harness.engine.findings import fault_events, findings
+from harness.engine.findings import fault_events, findings, refuse_blind_faults
 from harness.engine.level import LevelRunner, RunRecord, RunSite
 from harness.engine.reading import history_of, read_stored
 from harness.engine.refusals import refuse_in_world
@@ -56,6 +56,7 @@ def record_in_world(
     world, scenario = site.world, order.scenario
     assert world is not None, f"level {order.level} needs a world"
     refuse_in_world(_acts(order), world.lacks)
+    refuse_blind_faults(scenario)
     raw = site.folder / "raw"
     raw.mkdir()
     rows = customer_rows(keys=scenario.workload.keys, seed=order.seed, fanout=scenario.workload.fanout)

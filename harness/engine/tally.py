@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from harness.engine.cross_checks import refuse_other_source
 from harness.engine.level import Level, Opening, Play, RunSite, refuse
 from harness.engine.perform import convicts_of, judged
 from harness.errors import Exit
@@ -159,6 +160,7 @@ def _uncollected() -> Iterator[None]:
 def _counted(order: Order, number: int, play: Play) -> Counted:
     """Performs one run without writing files."""
     record = play(order, RunSite(run_id=f"counted-{number}", folder=Path()))
+    refuse_other_source(order, record.events)
     judgement = judged(record)
     return Counted(
         order=number,

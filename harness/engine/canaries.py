@@ -27,7 +27,14 @@ _NAMED_MAX: Final = 8
 
 def refuse_overlooked(carry: Carry, *, level: str, canaries: Iterable[Canary] = CANARIES) -> None:
     """Raises HarnessError, with their names, if the harness does not say of each canary what it must."""
-    refuse_blindness([canary.name for canary in canaries if not _is_seen(canary, carry)], level=level)
+    missed = []
+    for canary in canaries:
+        try:
+            if not _is_seen(canary, carry):
+                missed.append(canary.name)
+        except HarnessError as error:
+            missed.append(f"{canary.name} ({error.what})")
+    refuse_blindness(missed, level=level)
 
 
 def refuse_blindness(missed: list[str], *, level: str) -> None:
@@ -42,11 +49,8 @@ def refuse_blindness(missed: list[str], *, level: str) -> None:
 
 
 def _is_seen(canary: Canary, carry: Carry) -> bool:
-    try:
-        record = carry(canary)
-        judgement = judged(record)
-    except HarnessError as error:
-        raise HarnessError(f"the canary {canary.name}: {error.what}", fix=error.fix) from error
+    record = carry(canary)
+    judgement = judged(record)
     return record.whole and is_found(canary, judgement) and _is_counted(canary, record.accounting)
 
 

@@ -31,6 +31,7 @@ from harness.engine.canaries import refuse_blindness, refuse_overlooked
 from harness.engine.level import RunRecord
 from harness.engine.perform import judged
 from harness.engine.reading import Stored, history_of, line_of_row, read_stored
+from harness.errors import HarnessError
 from harness.history.journal import EventLog, Journal
 from harness.history.merge import Line, read_leftovers
 from harness.history.recorder import HARNESS_FILE, Recorder, attempt_file
@@ -201,8 +202,12 @@ def _refuse_blind_database(world: World, folder: Path, *, level: str) -> None:
         hand = SqlTableHand(root)
         for step in _STEPS:
             getattr(hand, step.act)(step.table)
-            if not set(step.shows) <= _shown(_judged(place, root)):
-                missed.append(f"of the database, {step.name}")
+            try:
+                shown = _shown(_judged(place, root))
+            except HarnessError as error:
+                missed.append(f"of the database, {step.name} ({error.what})")
+            else:
+                missed += [] if set(step.shows) <= shown else [f"of the database, {step.name}"]
     refuse_blindness(missed, level=level)
 
 

@@ -53,9 +53,9 @@ def perform(order: Order, *, play: Play, site: RunSite) -> RunOutcome:
     site.folder.mkdir(parents=True, exist_ok=True)
     scenario = order.scenario
     record = play(order, site)
-    refuse_other_source(order, record.events)
     history = site.folder / "history.jsonl"
     write(history, record.header, record.events)
+    refuse_other_source(order, record.events)
     judgement, unnamed = judged(record), _unnamed(scenario, record)
     if unnamed:
         judgement = replace(judgement, outcome=worst([judgement.outcome, Outcome.VACUOUS]))

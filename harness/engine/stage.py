@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 
 from harness.engine.level import Levels, Observer, Opening, Play, RunSite, Stop, refuse
 from harness.engine.perform import perform
-from harness.errors import WorldError
+from harness.errors import HarnessError, WorldError
 from harness.runs.order import Order
 from harness.runs.outcome import RunOutcome
 from harness.verdict import Outcome
@@ -159,7 +159,7 @@ class RunStage:
         """Copies the files of a failed run to the report's folder, if possible."""
         try:
             yield
-        except WorldError:
+        except (WorldError, HarnessError):
             self._rescue(scratch, home)
             raise
         except OSError as error:

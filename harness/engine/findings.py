@@ -13,6 +13,7 @@ from typing import Any
 from harness.errors import HarnessError
 from harness.faults.model.fault import Fault, FoundFault, OutsideFault
 from harness.faults.real.evidence import Line, Seen, deed_of
+from harness.faults.real.witnesses import witnesses_of, witnesses_of_found
 from harness.faults.registry import fault_of
 from harness.history.follower import timed_calls
 from harness.runs.outcome import FaultRecord, FaultTime
@@ -106,6 +107,7 @@ def _found(fault: FoundFault, run: _Run) -> list[FaultTime]:
             measured_us=found.measured_us,
             healed_us=found.ended_us,
             evidence=found.evidence,
+            witnesses=witnesses_of_found(fault.found, run.lines) if found.evidence else (),
         )
     ]
 
@@ -117,6 +119,7 @@ def _time(action: OutsideFault, notes: Sequence[Line], seen: Seen) -> FaultTime:
         first.setdefault(note["k"], note)
     armed, healing = first.get("~armed"), first.get("~healing")
     evidence: Mapping[str, Any] = {}
+    witnesses: tuple[str, ...] = ()
     if armed is not None and healing is not None:
         deeds = [deed_of(note["deed"]) for note in notes if note["k"] == "~deed"]
         under = Seen(
@@ -131,12 +134,14 @@ def _time(action: OutsideFault, notes: Sequence[Line], seen: Seen) -> FaultTime:
             events=seen.events,
         )
         evidence = action.evidence(under)
+        witnesses = witnesses_of(action.evidence, under, by=action.by) if evidence else ()
     return FaultTime(
         planned_us=first["~due"]["due"] if "~due" in first else None,
         armed_us=first["~arming"]["t"] if "~arming" in first else None,
         measured_us=first["~bit"]["t"] if "~bit" in first and evidence else None,
         healed_us=first["~healed"]["t"] if "~healed" in first else None,
         evidence=evidence,
+        witnesses=witnesses,
     )
 
 

@@ -170,7 +170,9 @@ def _faults(faults: Sequence[FaultRecord], *, origin_us: int) -> Table:
 def _evidence(time: FaultTime) -> str:
     """The evidence, and the only witness of it, if there is only one."""
     told = brief(without_credentials(time.evidence), limit=160)
-    return told if time.witnesses is None or len(time.witnesses) != 1 else f"{told} (only by {time.witnesses[0]})"
+    if time.witnesses is None or len(time.witnesses) != 1:
+        return told
+    return f"{told} (only by {time.witnesses[0]})"
 
 
 def _moment(at_us: int | None, origin_us: int, *, never: str = "never") -> str:

@@ -50,7 +50,10 @@ def refuse_other_source(order: Order, events: Sequence[Event]) -> None:
                 workload=scenario.workload, seed=order.seed, subtask=event.s, faults=scenario.faults
             )
         if not _is_of(source, event):
-            message = f"subtask {event.s} took at position {event.pos} what the source of seed {order.seed} does not have there"
+            message = (
+                f"subtask {event.s} took at position {event.pos} what the source of seed {order.seed}"
+                " does not have there"
+            )
             raise HarnessError(message, fix=_REPORT)
 
 

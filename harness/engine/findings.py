@@ -40,7 +40,9 @@ def refuse_blind_faults(scenario: Scenario) -> None:
 def refuse_invented(fault: Fault, evidence: Mapping[str, Any]) -> None:
     """Raises HarnessError if there is evidence of a fault that has acted on nothing."""
     if evidence:
-        message = f"fault {fault.id} ({fault.do}) has evidence of an effect before it has acted: {dict(evidence)}"
+        message = (
+            f"fault {fault.id} ({fault.do}) has evidence of an effect before it has acted: {dict(evidence)}"
+        )
         raise HarnessError(message, fix="please report it; nothing that this fault shows counts")
 
 

@@ -5,7 +5,6 @@ They are no `Defect`: what judges is what is wrong, so the verdict of a run cann
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
@@ -17,6 +16,7 @@ import pytest
 from harness import choices
 from harness.checkers import judge as judging
 from harness.checkers.acquittal import Acquittal
+from harness.database import audit
 from harness.database.stored_tables import COUNTS, ROWS_OF
 from harness.engine import attempt, canaries_in_world, findings, in_world, reading
 from harness.history import merge as merging
@@ -24,6 +24,8 @@ from harness.history.event import Effect, Out
 from harness.history.recorder import Recorder
 from harness.levels.sim import fault_schedule, stored
 from harness.levels.sim import level as sim_level
+from harness.levels.sim import run as sim_run
+from harness.simulation import statements
 from harness.simulation.tape import MemoryRecorder
 from harness.verdict import InvariantVerdict, Outcome
 
@@ -73,7 +75,7 @@ def loses_the_last_file(patch: pytest.MonkeyPatch) -> None:
 
 def reorders_lines(patch: pytest.MonkeyPatch) -> None:
     """The merge sorts the outputs of each attempt by their records."""
-    honest = reading.merge
+    honest = merging.merge
 
     def sorting(leftovers: merging.Leftovers, **parts: Any) -> list[dict[str, Any]]:
         outs = [line for line in leftovers.lines if line["k"] == "out"]
@@ -102,16 +104,14 @@ def invents_the_audit(patch: pytest.MonkeyPatch) -> None:
     def of_outputs(tape: Any, rows: Sequence[Any], values: Any) -> None:
         outs = [event for event in tape.events if type(event) is Out]
         for seq, out in enumerate(outs, start=1):
-            tape.add(
-                Effect(n=tape.n, t=tape.t, s=out.s, id=out.id, token=out.a, seq=seq, j=out.j, v=out.v)
-            )
+            tape.add(Effect(n=tape.n, t=tape.t, s=out.s, id=out.id, token=out.a, seq=seq, j=out.j, v=out.v))
 
     patch.setattr(stored, "_read_audit", of_outputs)
 
 
 def invents_rows(patch: pytest.MonkeyPatch) -> None:
     """The rows of the outputs are made of the audit's; the table is not looked at."""
-    honest = reading.read_table
+    honest = audit.read_table
 
     def of_the_audit(root: Any, table: str, take: Any) -> int:
         return honest(root, "audit" if table == "output" else table, take)
@@ -124,7 +124,7 @@ def invents_rows(patch: pytest.MonkeyPatch) -> None:
 
 def invents_counts(patch: pytest.MonkeyPatch) -> None:
     """A count that looks good is not asked of the database."""
-    select, count_rows = stored.select, reading.count_rows
+    select, count_rows = statements.select, audit.count_rows
 
     def constant(tables: Any, query: str) -> Any:
         return [(0,)] if query == COUNTS["doubled"] else select(tables, query)
@@ -146,7 +146,8 @@ def forgets_expectations(patch: pytest.MonkeyPatch) -> None:
 
 def forgets_every_other_expectation(patch: pytest.MonkeyPatch) -> None:
     """Every second record is told without them."""
-    honest, numbers = attempt._expectation, count()
+    honest: Any = attempt._expectation
+    numbers = count()
 
     def forgetful(*parts: Any) -> Any:
         expect = honest(*parts)
@@ -157,7 +158,7 @@ def forgets_every_other_expectation(patch: pytest.MonkeyPatch) -> None:
 
 def loses_expectations(patch: pytest.MonkeyPatch) -> None:
     """The merge drops what was recorded as expected."""
-    honest = in_world.read_leftovers
+    honest = merging.read_leftovers
 
     def lossy(folder: Path) -> merging.Leftovers:
         leftovers = honest(folder)
@@ -225,7 +226,7 @@ def follows_no_seed(patch: pytest.MonkeyPatch) -> None:
 
 def runs_another_seed(patch: pytest.MonkeyPatch) -> None:
     """The level runs every order with seed 1."""
-    honest = sim_level.simulate_scenario
+    honest = sim_run.simulate_scenario
     patch.setattr(
         sim_level, "simulate_scenario", lambda order, **parts: honest(replace(order, seed=1), **parts)
     )

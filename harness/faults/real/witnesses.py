@@ -74,7 +74,5 @@ def _needed(holds_without: Callable[[Collection[str]], bool], names: Sequence[st
     if len(needed) == 1:
         others = [name for name in names if name not in needed]
         if not holds_without(others):
-            needed += [
-                name for name in others if holds_without([other for other in others if other != name])
-            ]
+            needed += [name for name in others if holds_without([other for other in others if other != name])]
     return tuple(needed)

@@ -56,7 +56,7 @@ class EventLog(Protocol):
 
 
 class Journal:
-    """Writes the events of one attempt of one subtask. Mutable: numbers its calls."""
+    """Writes the events of one attempt of one subtask. Mutable: numbers its calls, counts its events."""
 
     def __init__(self, log: EventLog, *, subtask: int, attempt: int) -> None:
         self._log = log
@@ -67,6 +67,8 @@ class Journal:
         self._asked: dict[tuple[Any, int], int] = {}
         self._latest: dict[Any, int] = {}
         self._answered: dict[int, int] = {}
+        self._made = 0
+        """The events so far, counted here and not by the log: a log that loses some is found out."""
 
     @property
     def attempt(self) -> int:
@@ -77,15 +79,18 @@ class Journal:
         self._log.record(kind, s=self._subtask, a=self._attempt, **fields)
 
     def started(self, *, checkpoint: int | None, position: int, process: ProcessIdentity) -> None:
+        self._made += 1
         self._event(Start, s=self._subtask, a=self._attempt, from_=checkpoint, pos=position)
         self._note("~process", pid=process.pid, started=process.started)
 
     def restored(self, *, checkpoint: int, elements: Sequence[dict[str, Any]]) -> None:
+        self._made += 1
         self._event(Restore, s=self._subtask, a=self._attempt, c=checkpoint, elements=list(elements))
 
     def took_record(
         self, *, position: int, id: int, key: Any, ts: int | None, expect: Sequence[Any] | None
     ) -> None:
+        self._made += 1
         self._event(
             In,
             s=self._subtask,
@@ -98,12 +103,14 @@ class Journal:
         )
 
     def took_watermark(self, *, position: int, timestamp: int) -> None:
+        self._made += 1
         self._event(Wm, s=self._subtask, a=self._attempt, pos=position, w=told_watermark(timestamp))
 
     def called(self, *, id: int, attempt: int) -> None:
         """Gives the call a nonce that is unique in the run; its answer must echo it (V19)."""
         self._nonce += 1
         nonce = self._asked[id, attempt] = self._latest[id] = self._nonce
+        self._made += 1
         self._event(
             Call,
             s=self._subtask,
@@ -135,6 +142,7 @@ class Journal:
     ) -> None:
         """`by`: the cause of a failure, if it is known."""
         echoed = self._answered.pop(self._asked.pop((id, attempt), 0), UNSET)
+        self._made += 1
         self._event(
             Res,
             s=self._subtask,
@@ -151,16 +159,19 @@ class Journal:
         )
 
     def emits(self, *, id: int, j: int, value: Any, ts: int | None) -> None:
+        self._made += 1
         self._event(
             Out, s=self._subtask, a=self._attempt, id=id, j=j, v=value, ts=ts, thread=self._log.thread
         )
 
     def emits_watermark(self, timestamp: int) -> None:
+        self._made += 1
         self._event(
             Owm, s=self._subtask, a=self._attempt, w=told_watermark(timestamp), thread=self._log.thread
         )
 
     def snapped(self, *, checkpoint: int, position: int, elements: Sequence[dict[str, Any]]) -> None:
+        self._made += 1
         self._event(
             Snap,
             s=self._subtask,
@@ -188,6 +199,7 @@ class Journal:
 
     def failed(self, error: str, *, id: int | None = None, by: str | None = None) -> None:
         """`by`: the cause, if it is known."""
+        self._made += 1
         self._event(
             Failed,
             s=self._subtask,
@@ -196,15 +208,20 @@ class Journal:
             id=UNSET if id is None else id,
             by=UNSET if by is None else by,
         )
+        self._note("~made", events=self._made)
 
     def source_exhausted(self) -> None:
+        self._made += 1
         self._event(End, s=self._subtask, a=self._attempt)
 
     def drained(self) -> None:
+        self._made += 1
         self._event(Ended, s=self._subtask, a=self._attempt)
 
     def closed(self) -> None:
+        self._made += 1
         self._event(Close, s=self._subtask, a=self._attempt)
+        self._note("~made", events=self._made)
 
     def lost_connection(self, link: str, code: int | str) -> None:
         """A connection over `link` was lost or refused: evidence, not an event."""
@@ -215,6 +232,7 @@ class Journal:
         self._note("~error", link=link, code=code)
 
     def dead(self, *, id: int) -> None:
+        self._made += 1
         self._event(Dead, s=self._subtask, a=self._attempt, id=id)
 
     def about_to_die(self, *, fault: str, phase: str, hit: int, how: str) -> None:

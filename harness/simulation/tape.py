@@ -75,7 +75,7 @@ def untold(tape: Tape) -> int:
     told: Counter[tuple[int, int]] = Counter()
     for subtask, attempt, made, place in tape.made:
         events = tape.events[passed:place]
-        told.update((event.s, event.a) for event in events if type(event) in _OF_JOURNALS)  # type: ignore[union-attr]
+        told.update((event.s, event.a) for event in events if type(event) in _OF_JOURNALS)  # type: ignore[misc, union-attr]
         missing += abs(made - told[subtask, attempt])
         passed = place
     return missing

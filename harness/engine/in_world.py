@@ -96,13 +96,14 @@ def record_in_world(
         world=world.description,
         faults=_on_history_clock(faults, leftovers),
         accounting=audit.counts if audit else {},
-        threats=(
-            *leftovers.warnings,
-            *threats_of(leftovers.lines),
-            *(() if audit else ("the database did not answer the audit",)),
-        ),
+        threats=_threats(leftovers, audit),
         pitfalls=find_pitfalls(RunSeen.of(scenario, leftovers.lines, ended_us=ran_us, server=counts)),
     )
+
+
+def _threats(leftovers: Leftovers, audit: TableAudit | None) -> tuple[str, ...]:
+    unread = () if audit else ("the database did not answer the audit",)
+    return (*leftovers.warnings, *threats_of(leftovers.lines), *unread)
 
 
 def _coordinated(scenario: Scenario, root: Endpoint, recorder: Recorder) -> AbstractContextManager[None]:

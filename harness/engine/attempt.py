@@ -22,7 +22,6 @@ from harness.database.store_files import Files
 from harness.engine.downstream import ShutDownstream
 from harness.engine.subtask import Subtask
 from harness.faults.kill_worker import InjectedFailure
-from harness.history.causes import cause_of
 from harness.process_identity import ProcessIdentity
 from harness.runs.plan import RunPlan
 from harness.scenario.model import Fault, Operator, Scenario
@@ -120,8 +119,8 @@ class AttemptPlace(Protocol):
     ) -> AbstractContextManager[None]:
         """Records, while the block lasts, when `lookup` blocks the loop."""
 
-    def is_outside(self, error: BaseException) -> bool:
-        """Whether `error` is the service's own and no fault of the run can have caused it."""
+    def cause_of(self, error: BaseException) -> str | None:
+        """The cause of a failure, as `harness.history.causes` names it; None: not known."""
 
     def elements(self, subtask: int, shaping: Iterable[Fault]) -> LookupSource:
         """The elements of the source of `subtask`."""
@@ -213,8 +212,7 @@ class _Attempt:
         except Exception as error:
             record = error.record.value.id if isinstance(error, StreamElementFailed) else None
             with suppress(OSError):  # on a full disk nothing can be recorded; the error is raised anyway
-                by = cause_of(error, is_outside=place.is_outside)
-                journal.failed(_in_words(error), id=record, by=by)
+                journal.failed(_in_words(error), id=record, by=place.cause_of(error))
             raise
 
     def _restored(self, saved: SavedEpoch, phases: Phases) -> Checkpoint:
@@ -265,9 +263,7 @@ class _Task:
         lookups = partial(
             operator_builder(variant, sut=plan.sut),
             function=variant.function(self._under_test.function, self),
-            probe=JournalProbe(
-                journal, inside.phases, cause_of=partial(cause_of, is_outside=place.is_outside)
-            ),
+            probe=JournalProbe(journal, inside.phases, cause_of=place.cause_of),
             **_settings(scenario),
         )
         source = SubtaskSource(

@@ -22,6 +22,7 @@ __all__ = [
     "Customers",
     "Effects",
     "Locks",
+    "OutputChange",
     "OutputRow",
     "StatementFailed",
     "Tables",
@@ -300,6 +301,10 @@ class SimulatedTable:
         return memo[1]
 
 
+OutputChange = Callable[[OutputRow], OutputRow | None]
+"""The row that an UPDATE or a DELETE leaves of a row; None: it is deleted."""
+
+
 class Tables:
     """The tables of one run. Mutable. `keyed`: `output` has a unique key (subtask, id, j)."""
 
@@ -316,7 +321,8 @@ class Tables:
         self.completed = SimulatedTable("completed")
         """epoch -> ()."""
         self.output: list[OutputRow] = []
-        """Also the rows of `audit`, as its trigger copies each row of `output`."""
+        self.audit: list[OutputRow] = []
+        """The rows as they were inserted: the trigger copies each row of `output`, and no DELETE or UPDATE."""
         self.dead_letter: list[DeadLetterRow] = []
         self.output_keys: dict[tuple[int, int, int], None] = {}
         """The unique keys of `output`; filled only if `keyed`."""
@@ -336,13 +342,21 @@ class Tables:
         for table, rows in transaction.pending.items():
             for key, row in rows.items():
                 table.put(key, row, commit=commit)
+        for change in transaction.output_changes:
+            self._change_outputs(change)
         outputs = [
-            OutputRow(len(self.output) + n, *row) for n, row in enumerate(transaction.outputs, start=1)
+            OutputRow(len(self.audit) + n, *row) for n, row in enumerate(transaction.outputs, start=1)
         ]
         self.output += outputs
+        self.audit += outputs
         if self.keyed:
             for output in outputs:
                 self.output_keys[output.subtask, output.id, output.j] = None
+        if transaction.letters_before is not None:
+            subtask, token = transaction.letters_before
+            self.dead_letter = [
+                row for row in self.dead_letter if row.subtask != subtask or row.token >= token
+            ]
         dead = [
             DeadLetterRow(len(self.dead_letter) + n, *row)
             for n, row in enumerate(transaction.dead_letters, start=1)
@@ -357,6 +371,14 @@ class Tables:
             acks=[(*key, *row) for key, row in transaction.written(self.ack)],
         )
 
+    def _change_outputs(self, change: OutputChange) -> None:
+        """Updates or deletes committed rows of `output`; the audit keeps what was inserted."""
+        changed = [(row, change(row)) for row in self.output]
+        self.output = [after for _, after in changed if after is not None]
+        for row, after in changed:
+            if after is None:
+                self.output_keys.pop((row.subtask, row.id, row.j), None)
+
 
 class Transaction:
     """The snapshot and the uncommitted writes of one transaction, private until `Tables.publish`. Mutable."""
@@ -369,7 +391,11 @@ class Transaction:
         self.pending: dict[SimulatedTable, dict[Any, Row | None]] = {}
         self.outputs: list[Row] = []
         self.output_keys: dict[Row, None] = {}
+        self.output_changes: list[OutputChange] = []
+        """The UPDATEs and DELETEs of committed rows of `output`, in their order."""
         self.dead_letters: list[Row] = []
+        self.letters_before: tuple[int, int] | None = None
+        """(subtask, token): the letters of this subtask with a lower token are deleted; None: none are."""
         self.changes = 0
         """Number of row writes: its weight when a deadlock victim is chosen (the lightest)."""
 
@@ -427,8 +453,14 @@ class Transaction:
         return tuple(key) in self.output_keys or tuple(key) in self._tables.output_keys
 
     def read_outputs(self) -> list[OutputRow]:
-        """The rows of `output` (and of `audit`): all committed ones, then its own."""
-        committed = self._tables.output
+        """The rows of `output`: all committed ones, then its own."""
+        return self._with_own(self._tables.output)
+
+    def read_audit(self) -> list[OutputRow]:
+        """The rows of `audit`: all committed ones, then its own."""
+        return self._with_own(self._tables.audit)
+
+    def _with_own(self, committed: list[OutputRow]) -> list[OutputRow]:
         if not self.outputs:
             return committed
         return committed + [
@@ -441,6 +473,11 @@ class Transaction:
         self.outputs.append(tuple(row))
         if self._tables.keyed:
             self.output_keys[tuple(row[:3])] = None
+
+    def change_outputs(self, change: OutputChange) -> None:
+        """Updates or deletes rows of `output` when the transaction commits."""
+        self.changes += 1
+        self.output_changes.append(change)
 
     def write_dead_letter(self, row: Sequence[Any]) -> None:
         """Inserts a row of `dead_letter`, without `seq`."""

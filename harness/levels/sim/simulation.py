@@ -23,7 +23,7 @@ from harness.engine.attempt import AttemptParts, run_attempt
 from harness.engine.level import ATTEMPTS_MAX
 from harness.faults.kill_worker import InjectedFailure
 from harness.faults.simulated.act import RunningAttempt
-from harness.history.event import Commit, Done, Effect, FaultEvent, GiveUp, Kill, Retire
+from harness.history.event import Abort, Commit, Done, Effect, FaultEvent, GiveUp, Kill, Retire
 from harness.levels.sim.crashes import Crashes
 from harness.levels.sim.drivers import SimulatedDriver
 from harness.levels.sim.place import SimulatedAttempt, SimulatedPlace
@@ -281,9 +281,11 @@ class Simulation:
                 actor.sleep_until(self.hub.now_ms + _ASK_AGAIN_MS)
 
     def _note(self, kind: str, **fields: Any) -> None:
+        tape = self.tape
         if kind == "retire":
-            tape = self.tape
             tape.add(Retire(n=tape.n, t=tape.t, c=fields["c"]))
+        elif kind == "abort":
+            tape.add(Abort(n=tape.n, t=tape.t, c=fields["c"]))
 
     def completed(self, subtask: int) -> frozenset[int]:
         """The checkpoints of `subtask` that are committed (sink `atomic`) or complete (other sinks)."""
@@ -312,7 +314,7 @@ class Simulation:
     @property
     def audit(self) -> Sequence[OutputRow]:
         """The rows of the audit table."""
-        return self.tables.output
+        return self.tables.audit
 
     # --------------------------------------------------------------------------------------------- crashes
 

@@ -1,0 +1,381 @@
+"""Strangers in the retry: how often a call is made again, after how long, with what, and what its last error becomes.
+
+Answers to strategies with an off-by-one, to a backoff that is shared or never reset, and to a closure over a loop's
+variable. Invariant: an operator without retry is the reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, ClassVar, Unpack
+
+from harness.defects.defect import Stranger
+from harness.defects.operators import building
+from harness.defects.where import (
+    both,
+    has_dead_letters,
+    has_several_results,
+    is_restored,
+    retries,
+)
+from harness.scenario.model import Scenario
+from harness.sut.variant import Variant
+from reference_impl.elements import QueueElement, Record
+from reference_impl.operator.async_wait import AsyncWaitOperator
+from reference_impl.operator.build import BuildOperator, Mode, Parts, build_operator
+from reference_impl.operator.functions import begin_call
+from reference_impl.operator.quirks import STRICT
+from reference_impl.operator.result import Settlement
+from reference_impl.operator.retry import Attempts, JudgedSettlement, RetryStrategy
+
+__all__ = ["OF_RETRIES"]
+
+
+class _Strategy:
+    """`strategy`, for subclasses that change one answer. Mutable where a subclass is."""
+
+    def __init__(self, strategy: RetryStrategy) -> None:
+        self._honest = strategy
+        self.on_error = strategy.on_error
+        self.on_result = strategy.on_result
+
+    def can_retry(self, attempt: int) -> bool:
+        return self._honest.can_retry(attempt)
+
+    def backoff_ms(self, attempt: int) -> int:
+        return self._honest.backoff_ms(attempt)
+
+
+class _AtOnce(_Strategy):
+    def backoff_ms(self, attempt: int) -> int:
+        del attempt
+        return 0
+
+
+class _OneFewer(_Strategy):
+    def can_retry(self, attempt: int) -> bool:
+        return self._honest.can_retry(attempt + 1)
+
+
+class _OneMore(_Strategy):
+    def can_retry(self, attempt: int) -> bool:
+        return self._honest.can_retry(attempt - 1)
+
+
+class _NeverReset(_Strategy):
+    """One backoff for all records, which doubles with each failure and is never set back."""
+
+    _times = 1
+
+    def backoff_ms(self, attempt: int) -> int:
+        times, self._times = self._times, min(2 * self._times, 2**20)
+        return self._honest.backoff_ms(attempt) * times
+
+
+class _Exploding(_Strategy):
+    """A multiplier without a bound: the third try waits fifty times as long as the second."""
+
+    def backoff_ms(self, attempt: int) -> int:
+        return self._honest.backoff_ms(attempt) * min(50 ** (attempt - 1), 10**6)
+
+
+class _HalfOfOddOnes(_Strategy):
+    """Jitter that is taken off the delay: one failure in four waits half of it."""
+
+    _count = 0
+
+    def backoff_ms(self, attempt: int) -> int:
+        self._count += 1
+        delay_ms = self._honest.backoff_ms(attempt)
+        return delay_ms if self._count % 4 else delay_ms // 2
+
+
+class _AlsoEmpty(_Strategy):
+    """Takes an answer without rows for a failure."""
+
+    def __init__(self, strategy: RetryStrategy) -> None:
+        super().__init__(strategy)
+        unwelcome = strategy.on_result
+        self.on_result = lambda results: not results or (unwelcome is not None and unwelcome(results))
+
+
+def _with(strategy: Callable[[RetryStrategy], RetryStrategy]) -> BuildOperator:
+    """A `build_operator` whose retry strategy is `strategy` of the honest one."""
+
+    def build(*, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> AsyncWaitOperator:
+        if "retry" in parts:
+            parts["retry"] = strategy(parts["retry"])
+        return build_operator(mode=mode, capacity=capacity, **parts)
+
+    return build
+
+
+def _build_with_stale_tries(*, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> AsyncWaitOperator:
+    parts["quirks"] = replace(parts.get("quirks", STRICT), late_outcome_counts_for_next_attempt=True)
+    return build_operator(mode=mode, capacity=capacity, **parts)
+
+
+class _OperatorOfAttempts(AsyncWaitOperator):
+    """The reference operator, with another class for the attempts of a record."""
+
+    attempts: ClassVar[type[Attempts]] = Attempts
+
+    def _process_with_retry(self, record: Record) -> None:
+        entry = JudgedSettlement(self, record)
+        if not self.queue.try_put(entry):
+            self._wait_for_slot(entry)
+        self.attempts(self, entry, self.timers.now_ms()).begin()
+
+
+class _EmptyInTheEnd(Attempts):
+    def _settle(self, handle: Any, results: Any, error: BaseException | None) -> None:
+        if error is not None and self.number > 1:
+            results, error = (), None
+        super()._settle(handle, results, error)
+
+
+class _SwallowsLastError(_OperatorOfAttempts):
+    """A record whose tries are used up leaves without a result, and without its error."""
+
+    attempts = _EmptyInTheEnd
+
+
+class _TimeoutOnce(Attempts):
+    def time_out(self) -> None:
+        if self.number == 1:
+            super().time_out()
+
+
+class _ForgetsTimeout(_OperatorOfAttempts):
+    """A call that was made again has no timeout any more."""
+
+    attempts = _TimeoutOnce
+
+
+class _TimeoutEach(Attempts):
+    began_try_ms: int = -1
+
+    def _call_again(self) -> None:
+        self.began_try_ms = self.shared.timers.now_ms()
+        self.began_ms = self.began_try_ms
+        self.shared.timeouts.add(self.settlement)
+        super()._call_again()
+
+    def time_out(self) -> None:
+        if self.began_try_ms + self.shared.timeout_ms <= self.shared.timers.now_ms():
+            super().time_out()
+
+
+class _RestartsTimeout(_OperatorOfAttempts):
+    """The timeout begins anew with each try, so that a record can take as many timeouts as it has tries."""
+
+    attempts = _TimeoutEach
+
+
+class _AsksNewest(Attempts):
+    shared: Any
+
+    def _invoke(self) -> None:
+        if self.number == 1:
+            self.shared.newest = self.settlement.element.value
+            super()._invoke()
+        else:
+            from reference_impl.operator.retry import _AttemptHandle  # noqa: PLC0415, PLC2701
+
+            begin_call(self.shared.function, self.shared.newest, _AttemptHandle(self, self.number))
+
+
+class _RetriesNewest(_OperatorOfAttempts):
+    """A call that is made again asks for the record that came last: a closure over the loop's variable."""
+
+    attempts = _AsksNewest
+    newest: Any = None
+
+
+class _EndWaits(AsyncWaitOperator):
+    """Waits at the end of input until each backoff has passed."""
+
+    def end_input(self) -> None:
+        self.last_calls = {}
+        super().end_input()
+
+
+class _EndDrops(AsyncWaitOperator):
+    """Gives up at the end of input what waits in a backoff, without a result."""
+
+    def end_input(self) -> None:
+        waiting, self.last_calls = self.last_calls, {}
+        for attempts in waiting:
+            attempts._cancel_backoff()  # noqa: SLF001 - the defect
+            attempts.settlement.complete(())
+        super().end_input()
+
+
+class _RestoredOnce(AsyncWaitOperator):
+    """Makes the calls of restored records once: the replay goes past the retry."""
+
+    _is_restoring = False
+
+    def open(self, restored: Iterable[QueueElement] = ()) -> None:
+        self._is_restoring = True
+        super().open(restored)
+        self._is_restoring = False
+
+    def _process_with_retry(self, record: Record) -> None:
+        if not self._is_restoring:
+            super()._process_with_retry(record)
+            return
+        entry = Settlement(self, record)
+        if not self.queue.try_put(entry):
+            self._wait_for_slot(entry)
+        self.announce(record, 1)
+        self.timeouts.add(entry)
+        begin_call(self.function, record.value, entry)
+
+
+def _tries_thrice(scenario: Scenario) -> bool:
+    return scenario.operator.tries > 2  # noqa: PLR2004 - as the name says
+
+
+_BACKOFF = "the wait before a call is the strategy's, no shorter and not much longer"
+_TRIES = "a call that fails is made again as often as the strategy says"
+_AGAIN = "calls are made again"
+
+OF_RETRIES = (
+    Stranger(
+        name="retries-at-once",
+        about="a failed call is made again without its backoff",
+        component="retry",
+        breaks=_BACKOFF,
+        variant=Variant(build_operator=_with(_AtOnce)),
+        where=_AGAIN,
+        applies=retries,
+    ),
+    Stranger(
+        name="jitter-below-backoff",
+        about="one backoff in four is half as long as it should be",
+        component="retry",
+        breaks=_BACKOFF,
+        variant=Variant(build_operator=_with(_HalfOfOddOnes)),
+        where=_AGAIN,
+        applies=retries,
+    ),
+    Stranger(
+        name="backoff-never-reset",
+        about="the backoff doubles with each failure of any record, and is never set back",
+        component="retry",
+        breaks=_BACKOFF,
+        variant=Variant(build_operator=_with(_NeverReset)),
+        where=_AGAIN,
+        applies=retries,
+    ),
+    Stranger(
+        name="backoff-without-limit",
+        about="the backoff grows fiftyfold with each try of a record, without a bound",
+        component="retry",
+        breaks=_BACKOFF,
+        variant=Variant(build_operator=_with(_Exploding)),
+        where="calls are made three times or more",
+        applies=_tries_thrice,
+    ),
+    Stranger(
+        name="gives-up-one-try-early",
+        about="a call is made once less than the strategy says",
+        component="retry",
+        breaks=_TRIES,
+        variant=Variant(build_operator=_with(_OneFewer)),
+        where=_AGAIN,
+        applies=retries,
+    ),
+    Stranger(
+        name="tries-once-too-often",
+        about="a call is made once more than the strategy says",
+        component="retry",
+        breaks=_TRIES,
+        variant=Variant(build_operator=_with(_OneMore)),
+        where=_AGAIN,
+        applies=retries,
+    ),
+    Stranger(
+        name="retries-empty-answers",
+        about="an answer without rows is taken for a failure, and the call is made again",
+        component="retry",
+        breaks="only outcomes that the strategy names are called again",
+        variant=Variant(build_operator=_with(_AlsoEmpty)),
+        where="calls are made again; some keys have no rows",
+        applies=both(retries, has_several_results),
+    ),
+    Stranger(
+        name="swallows-last-error",
+        about="a record whose tries are used up leaves without results and without an error",
+        component="retry",
+        breaks="a record that failed for good fails its task",
+        variant=Variant(build_operator=building(_SwallowsLastError)),
+        where="calls are made again; there are no dead letters",
+        applies=both(retries, lambda scenario: not has_dead_letters(scenario)),
+    ),
+    Stranger(
+        name="retry-forgets-timeout",
+        about="the timeout of a record is gone once its call has been made again",
+        component="retry",
+        breaks="one timeout covers all tries of a record",
+        variant=Variant(build_operator=building(_ForgetsTimeout)),
+        where=_AGAIN,
+        applies=retries,
+    ),
+    Stranger(
+        name="timeout-for-each-try",
+        about="the timeout begins anew with each try",
+        component="retry",
+        breaks="one timeout covers all tries of a record",
+        variant=Variant(build_operator=building(_RestartsTimeout)),
+        where=_AGAIN,
+        applies=retries,
+    ),
+    Stranger(
+        name="retries-newest-record",
+        about="a call that is made again asks for the record that came last",
+        component="retry",
+        breaks="a result belongs to its own record",
+        variant=Variant(build_operator=building(_RetriesNewest)),
+        where=_AGAIN,
+        applies=retries,
+    ),
+    Stranger(
+        name="stale-try-counts",
+        about="an outcome of an earlier try, come late or twice, counts for the present one",
+        component="retry",
+        breaks="each try has its own outcome",
+        variant=Variant(build_operator=_build_with_stale_tries),
+        where=_AGAIN,
+        applies=retries,
+    ),
+    Stranger(
+        name="end-waits-for-backoff",
+        about="the end of input waits for each backoff instead of calling at once",
+        component="retry",
+        breaks="what waits in a backoff at the end of input is called at once",
+        variant=Variant(build_operator=building(_EndWaits)),
+        where=_AGAIN,
+        applies=retries,
+    ),
+    Stranger(
+        name="end-drops-backoff",
+        about="what waits in a backoff at the end of input leaves without a result",
+        component="retry",
+        breaks="what waits in a backoff at the end of input is called at once",
+        variant=Variant(build_operator=building(_EndDrops)),
+        where=_AGAIN,
+        applies=retries,
+    ),
+    Stranger(
+        name="restored-records-not-retried",
+        about="a record that was restored from a snapshot is called once",
+        component="retry",
+        breaks=_TRIES,
+        variant=Variant(build_operator=building(_RestoredOnce)),
+        where="calls are made again; an attempt is killed, or superseded",
+        applies=both(retries, is_restored),
+    ),
+)

@@ -209,6 +209,8 @@ def _with_circuit(kind: type[Circuit]) -> Any:
     @made_once
     def broken(pool: Kind) -> Kind:
         class BrokenPool(pool):  # type: ignore[misc]
+            _circuit: Circuit
+
             def __init__(self, *args: Any, **parts: Any) -> None:
                 super().__init__(*args, **parts)
                 honest = self._circuit

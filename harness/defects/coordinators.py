@@ -39,7 +39,7 @@ def by_majority(coordinator: Kind) -> Kind:
     class QuorumCoordinator(coordinator):  # type: ignore[misc]  # a class made of a class
         def _is_complete(self, parts: Mapping[int, int], newest: Mapping[int, Any]) -> bool:
             there = [one.ended or parts.get(subtask) == one.token for subtask, one in newest.items()]
-            return 2 * sum(there) > len(there)
+            return sum(map(bool, there)) > len(there) / 2
 
     return QuorumCoordinator
 
@@ -60,7 +60,7 @@ def aborting_completed(coordinator: Kind) -> Kind:
     """`coordinator`, whose timer of a checkpoint is not cancelled when the checkpoint completes."""
 
     class LateTimer(coordinator):  # type: ignore[misc]
-        _decided = 0
+        _note: Any
 
         def _decide_next(self) -> bool:
             number, note = 0, self._note
@@ -192,6 +192,7 @@ def starting_anew(store: Kind) -> Kind:
 
     class ResettingStore(store):  # type: ignore[misc]
         def restore(self, parts: Sequence[CheckpointPart], *, committed: int) -> Restored:
+            del committed
             try:
                 return Restored(saved=self.read(parts[0].file) if parts else None, passed_over=())
             except CheckpointUnreadable:
@@ -206,6 +207,7 @@ def restoring_oldest(store: Kind) -> Kind:
 
     class OldestStore(store):  # type: ignore[misc]
         def restore(self, parts: Sequence[CheckpointPart], *, committed: int) -> Restored:
+            del committed
             restored: Restored = super().restore(parts[::-1], committed=0)
             return restored
 

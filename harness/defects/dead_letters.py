@@ -22,6 +22,7 @@ from reference_impl.elements import Record
 from reference_impl.operator.async_wait import AsyncWaitOperator
 from reference_impl.operator.build import Mode, Parts, operator_around, queue_for
 from reference_impl.operator.functions import AsyncFunction
+from reference_impl.operator.probe import Ending
 from reference_impl.operator.result import Settlement
 
 __all__ = ["OF_DEAD_LETTERS"]
@@ -85,6 +86,8 @@ def writing_letters_at_once(sink: Kind) -> Kind:
     """`sink`, which commits each letter when it is written, outside the epoch's transaction."""
 
     class HastySink(sink):  # type: ignore[misc]
+        _rows: list[Any]
+
         def write_dead_letter(self, *, id: int, error: str) -> None:
             super().write_dead_letter(id=id, error=error)
             self.retry_until_settled(self._write_letters, "write a dead letter")
@@ -180,22 +183,14 @@ class _LetterFirst(Settlement):
     __slots__ = ()
 
     def action(self) -> None:
-        if self.outcome and is_dead_letter(self.outcome):
-            self.tell_letter(self.outcome)
-            self.outcome = ()
-        else:
+        outcome = self.outcome
+        if not outcome or not is_dead_letter(outcome):
             super().action()
             return
-        self.results = self.outcome
-        if self.on_complete is not None:
-            self.on_complete(self)
-        self.owner.emit_completed()
-
-    def tell_letter(self, outcome: tuple[Any, ...]) -> None:
-        from reference_impl.operator.probe import Ending  # noqa: PLC0415
-
         self.tell(Ending.OK, results=outcome)
         self.owner.emit(Record(value=outcome[0], timestamp=self.element.timestamp))
+        self.complete_with(())
+        self.owner.emit_completed()
 
 
 class _LettersOvertake(OperatorOfSettlements):

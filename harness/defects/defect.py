@@ -1,4 +1,4 @@
-"""The three kinds of planted defects: those that a run convicts, those that only a property test convicts, and strangers.
+"""The kinds of planted defects: those that a run convicts, those that a property test convicts, and strangers.
 
 Answers to mutation testing; the numbers M1, M2, ... are those of `docs/reference/mutants.md`. Invariant: all that
 is known of a defect stands in one entry, beside the wrong class: what is wrong, after what, who convicts it, what it

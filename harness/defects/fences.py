@@ -7,6 +7,7 @@ cause happens in one attempt of a subtask, so that the run can end.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 from zlib import crc32
 
@@ -69,8 +70,6 @@ def restoring_before_fencing(sink: Kind) -> Kind:
             return Takeover(number=taken.number, origin_ms=taken.origin_ms, saved=saved)
 
         def _newest(self, cursor: Any) -> SavedEpoch | None:
-            import json  # noqa: PLC0415
-
             cursor.execute(
                 "SELECT epoch, pos, elements FROM epoch WHERE subtask = %s ORDER BY epoch DESC LIMIT 1",
                 (self.subtask,),
@@ -78,7 +77,9 @@ def restoring_before_fencing(sink: Kind) -> Kind:
             row = cursor.fetchone()
             cursor.connection.rollback()
             return (
-                None if row is None else SavedEpoch(epoch=row[0], position=row[1], elements=json.loads(row[2]))
+                None
+                if row is None
+                else SavedEpoch(epoch=row[0], position=row[1], elements=json.loads(row[2]))
             )
 
     return EarlyReader

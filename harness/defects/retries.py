@@ -7,7 +7,6 @@ variable. Invariant: an operator without retry is the reference.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any, ClassVar, Unpack
 
 from harness.defects.defect import Stranger
@@ -25,9 +24,13 @@ from reference_impl.elements import QueueElement, Record
 from reference_impl.operator.async_wait import AsyncWaitOperator
 from reference_impl.operator.build import BuildOperator, Mode, Parts, build_operator
 from reference_impl.operator.functions import begin_call
-from reference_impl.operator.quirks import STRICT
 from reference_impl.operator.result import Settlement
-from reference_impl.operator.retry import Attempts, JudgedSettlement, RetryStrategy
+from reference_impl.operator.retry import (
+    Attempts,
+    JudgedSettlement,
+    RetryStrategy,
+    _AttemptHandle,
+)
 
 __all__ = ["OF_RETRIES"]
 
@@ -77,7 +80,8 @@ class _Exploding(_Strategy):
     """A multiplier without a bound: the third try waits fifty times as long as the second."""
 
     def backoff_ms(self, attempt: int) -> int:
-        return self._honest.backoff_ms(attempt) * min(50 ** (attempt - 1), 10**6)
+        times: int = 50 ** (attempt - 1)
+        return self._honest.backoff_ms(attempt) * times
 
 
 class _HalfOfOddOnes(_Strategy):
@@ -109,11 +113,6 @@ def _with(strategy: Callable[[RetryStrategy], RetryStrategy]) -> BuildOperator:
         return build_operator(mode=mode, capacity=capacity, **parts)
 
     return build
-
-
-def _build_with_stale_tries(*, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> AsyncWaitOperator:
-    parts["quirks"] = replace(parts.get("quirks", STRICT), late_outcome_counts_for_next_attempt=True)
-    return build_operator(mode=mode, capacity=capacity, **parts)
 
 
 class _OperatorOfAttempts(AsyncWaitOperator):
@@ -181,9 +180,8 @@ class _AsksNewest(Attempts):
             self.shared.newest = self.settlement.element.value
             super()._invoke()
         else:
-            from reference_impl.operator.retry import _AttemptHandle  # noqa: PLC0415, PLC2701
-
-            begin_call(self.shared.function, self.shared.newest, _AttemptHandle(self, self.number))
+            value = self.shared.newest
+            begin_call(self.shared.function, value, _AttemptHandle(self, self.number))
 
 
 class _RetriesNewest(_OperatorOfAttempts):
@@ -339,15 +337,6 @@ OF_RETRIES = (
         component="retry",
         breaks="a result belongs to its own record",
         variant=Variant(build_operator=building(_RetriesNewest)),
-        where=_AGAIN,
-        applies=retries,
-    ),
-    Stranger(
-        name="stale-try-counts",
-        about="an outcome of an earlier try, come late or twice, counts for the present one",
-        component="retry",
-        breaks="each try has its own outcome",
-        variant=Variant(build_operator=_build_with_stale_tries),
         where=_AGAIN,
         applies=retries,
     ),

@@ -17,8 +17,7 @@ from harness.database.coordinated_sink import IdempotentSink
 from harness.database.epoch import CheckpointPart, Fenced, Takeover
 from harness.database.sink import EpochSink
 from harness.database.subtask_writer import INSERT_OUTPUT
-from harness.database.transactions import class_of, code_of
-from harness.database.transactions import ErrorClass
+from harness.database.transactions import ErrorClass, class_of, code_of
 from harness.database.two_phase_sink import TwoPhaseSink
 from harness.defects.defect import Stranger
 from harness.defects.where import (
@@ -70,9 +69,7 @@ def sweeping_at_take_over(sink: Kind) -> Kind:
 
         def _sweep(self, cursor: Any) -> None:
             self.check_fence(cursor)
-            cursor.execute(
-                "DELETE FROM output WHERE subtask = %s AND token < %s", (self.subtask, self.token)
-            )
+            cursor.execute("DELETE FROM output WHERE subtask = %s AND token < %s", (self.subtask, self.token))
             cursor.connection.commit()
 
     return SweepingSink
@@ -137,9 +134,7 @@ def blanking(sink: Kind) -> Kind:
     class BlankingSink(sink):  # type: ignore[misc]
         def write_rows(self, cursor: Any, epoch: int, *, insert: str = INSERT_OUTPUT) -> None:
             del insert
-            super().write_rows(
-                cursor, epoch, insert=f"{INSERT_OUTPUT} ON DUPLICATE KEY UPDATE v = 'null'"
-            )
+            super().write_rows(cursor, epoch, insert=f"{INSERT_OUTPUT} ON DUPLICATE KEY UPDATE v = 'null'")
 
     return BlankingSink
 
@@ -194,9 +189,7 @@ def _truncated(rows: list[Any]) -> list[Any]:
 def _narrowed(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
-    return {
-        name: part[:_COLUMN_WIDTH] if isinstance(part, str) else part for name, part in value.items()
-    }
+    return {name: part[:_COLUMN_WIDTH] if isinstance(part, str) else part for name, part in value.items()}
 
 
 def _renumbered(rows: list[Any]) -> list[Any]:
@@ -254,6 +247,8 @@ def epoch_before_rows(sink: Kind) -> Kind:
         return sink
 
     class TwoStepSink(sink):  # type: ignore[misc]
+        _rows: list[Any]
+
         def write(self, cursor: Any, epoch: int, position: int, elements: Sequence[dict[str, Any]]) -> None:
             rows, self._rows = self._rows, []
             try:

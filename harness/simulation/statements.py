@@ -199,7 +199,7 @@ def _upsert_output(tables: Tables, transaction: Transaction, rows: Sequence[_Arg
     return Result(affected=affected)
 
 
-def _overwrite_output(tables: Tables, transaction: Transaction, rows: Sequence[_Args], v: str | None) -> Result:
+def _overwrite_output(transaction: Transaction, rows: Sequence[_Args], v: str | None) -> Result:
     """As `_upsert_output`, but an existing row gets `v`, or (None) the value of the new row."""
     for row in rows:
         key, value = tuple(row[:3]), row[3] if v is None else v
@@ -226,9 +226,7 @@ def _delete_output(goes: Callable[[OutputRow, int], bool]) -> TableStatement:
 
     def run(_tables: Tables, transaction: Transaction, args: _Args) -> Result:
         subtask, bound = args
-        transaction.change_outputs(
-            lambda row: None if row.subtask == subtask and goes(row, bound) else row
-        )
+        transaction.change_outputs(lambda row: None if row.subtask == subtask and goes(row, bound) else row)
         return Result()
 
     return TableStatement(run=run, writes=True)
@@ -400,14 +398,14 @@ STATEMENTS: Mapping[str, TableStatement] = MappingProxyType(
             run=_upsert_output, locks=_output_keys, writes=True, grows=True, many=True
         ),
         f"{_INSERT_OUTPUT} ON DUPLICATE KEY UPDATE v = VALUES(v)": TableStatement(
-            run=lambda tables, transaction, rows: _overwrite_output(tables, transaction, rows, None),
+            run=lambda _, transaction, rows: _overwrite_output(transaction, rows, None),
             locks=_output_keys,
             writes=True,
             grows=True,
             many=True,
         ),
         f"{_INSERT_OUTPUT} ON DUPLICATE KEY UPDATE v = 'null'": TableStatement(
-            run=lambda tables, transaction, rows: _overwrite_output(tables, transaction, rows, "null"),
+            run=lambda _, transaction, rows: _overwrite_output(transaction, rows, "null"),
             locks=_output_keys,
             writes=True,
             grows=True,

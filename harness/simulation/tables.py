@@ -344,9 +344,7 @@ class Tables:
                 table.put(key, row, commit=commit)
         for change in transaction.output_changes:
             self._change_outputs(change)
-        outputs = [
-            OutputRow(len(self.audit) + n, *row) for n, row in enumerate(transaction.outputs, start=1)
-        ]
+        outputs = [OutputRow(len(self.audit) + n, *row) for n, row in enumerate(transaction.outputs, start=1)]
         self.output += outputs
         self.audit += outputs
         if self.keyed:

@@ -204,8 +204,9 @@ OF_INPUTS_AND_KEYS = (
         component="watermark status",
         breaks="watermarks rise",
         variant=Variant(keyed=KeyedParts(valve=_WakesTooLow)),
-        where="a keyed task with two inputs",
-        applies=lambda scenario: scenario.task is not None and scenario.task.inputs > 1,
+        where="an input falls idle and wakes up behind the others",
+        levels=NO_LEVEL,
+        survives=_NO_STATUS,
     ),
     Stranger(
         name="status-overtakes-records",

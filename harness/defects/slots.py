@@ -26,7 +26,7 @@ from harness.scenario.model import Scenario
 from harness.sut.variant import Variant
 from reference_impl.elements import OperatorInput, QueueElement, Record, Watermark
 from reference_impl.mailbox.mailbox import MIN_PRIORITY, Mailbox, MailboxExecutor
-from reference_impl.mailbox.timers import Timer, Timers
+from reference_impl.mailbox.timers import Timeouts, Timer, Timers
 from reference_impl.operator.async_wait import AsyncWaitOperator
 from reference_impl.operator.build import Mode, Parts, build_operator
 from reference_impl.operator.queues import Emit, Entry
@@ -123,6 +123,13 @@ class _BoundedMailbox(Mailbox):
         self._queue = deque(maxlen=_MAIL_MAX)
 
 
+class _LastOfInstant(Timeouts):
+    def add(self, expiring: Any) -> None:
+        if self._waiting and self._waiting[-1][0] == self._now_ns() + self._delay_ns:
+            self._waiting.pop()
+        super().add(expiring)
+
+
 class _OneAnInstant(Timers):
     """Keeps timers by their due time: of several that are due at once the last one fires."""
 
@@ -138,6 +145,11 @@ class _OneAnInstant(Timers):
         self._by_instant[timer[0]] = timer
         return timer
 
+    def timeouts(self, delay_ms: int) -> Timeouts:
+        timeouts = _LastOfInstant(self, delay_ms)
+        self._timeouts.append(timeouts)
+        return timeouts
+
 
 class _InTens(Timers):
     """Counts in ticks of ten milliseconds, rounded down."""
@@ -145,7 +157,7 @@ class _InTens(Timers):
     def register(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
         return super().register(delay_ms - delay_ms % _GRAIN_MS, callback)
 
-    def timeouts(self, delay_ms: int) -> Any:
+    def timeouts(self, delay_ms: int) -> Timeouts:
         return super().timeouts(max(1, delay_ms - delay_ms % _GRAIN_MS))
 
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from harness.database.epoch import DeadRow, Takeover
 from harness.defects.defect import Stranger
 from harness.defects.operators import OperatorOfSettlements, building
-from harness.defects.where import both, calls_once, has_dead_letters, is_restored, retries
+from harness.defects.where import both, calls_fail, calls_once, has_dead_letters, is_restored, retries
 from harness.sut.dead_letter import DeadLetter, DeadLetterFunction, is_dead_letter
 from harness.sut.variant import HasJournal, Kind, Variant, made_once
 from reference_impl.elements import Record
@@ -237,7 +237,7 @@ class _Writing:
 _ONE_EACH = "a record that failed for good has one letter in the table"
 _NONE_ELSE = "a record that has results has no letter"
 _ERROR = "a letter holds its own record's error"
-_LETTERS = "there are dead letters"
+_LETTERS = "there are dead letters; a call ends with an error"
 
 OF_DEAD_LETTERS = (
     Stranger(
@@ -247,7 +247,7 @@ OF_DEAD_LETTERS = (
         breaks=_ERROR,
         variant=Variant(sink=_writing(_without_error)),
         where=_LETTERS,
-        applies=has_dead_letters,
+        applies=both(has_dead_letters, calls_fail),
     ),
     Stranger(
         name="letters-of-last-error",
@@ -256,7 +256,7 @@ OF_DEAD_LETTERS = (
         breaks=_ERROR,
         variant=Variant(sink=_writing(_of_last_error)),
         where=_LETTERS,
-        applies=has_dead_letters,
+        applies=both(has_dead_letters, calls_fail),
     ),
     Stranger(
         name="letters-need-outputs",
@@ -265,7 +265,7 @@ OF_DEAD_LETTERS = (
         breaks=_ONE_EACH,
         variant=Variant(sink=_writing(_beside_rows)),
         where=_LETTERS,
-        applies=has_dead_letters,
+        applies=both(has_dead_letters, calls_fail),
     ),
     Stranger(
         name="letters-once-an-error",
@@ -274,7 +274,7 @@ OF_DEAD_LETTERS = (
         breaks=_ONE_EACH,
         variant=Variant(sink=_writing(_one_an_error)),
         where=_LETTERS,
-        applies=has_dead_letters,
+        applies=both(has_dead_letters, calls_fail),
     ),
     Stranger(
         name="letters-written-again",
@@ -283,7 +283,7 @@ OF_DEAD_LETTERS = (
         breaks=_ONE_EACH,
         variant=Variant(sink=keeping_letters),
         where=_LETTERS,
-        applies=has_dead_letters,
+        applies=both(has_dead_letters, calls_fail),
     ),
     Stranger(
         name="letters-at-once",
@@ -291,8 +291,8 @@ OF_DEAD_LETTERS = (
         component="dead letters",
         breaks=_ONE_EACH,
         variant=Variant(sink=writing_letters_at_once),
-        where="there are dead letters; an attempt is killed, or superseded",
-        applies=both(has_dead_letters, is_restored),
+        where=f"{_LETTERS}; an attempt is killed, or superseded",
+        applies=both(has_dead_letters, calls_fail, is_restored),
     ),
     Stranger(
         name="letters-deleted-at-take-over",
@@ -300,8 +300,8 @@ OF_DEAD_LETTERS = (
         component="dead letters",
         breaks=_ONE_EACH,
         variant=Variant(sink=deleting_letters),
-        where="there are dead letters; an attempt is killed, or superseded",
-        applies=both(has_dead_letters, is_restored),
+        where=f"{_LETTERS}; an attempt is killed, or superseded",
+        applies=both(has_dead_letters, calls_fail, is_restored),
     ),
     Stranger(
         name="restored-record-without-letter",
@@ -309,8 +309,8 @@ OF_DEAD_LETTERS = (
         component="dead letters",
         breaks=_ONE_EACH,
         variant=Variant(coordination=losing_letters),
-        where="there are dead letters; an attempt is killed, or superseded",
-        applies=both(has_dead_letters, is_restored),
+        where=f"{_LETTERS}; an attempt is killed, or superseded",
+        applies=both(has_dead_letters, calls_fail, is_restored),
     ),
     Stranger(
         name="letter-names-key",
@@ -319,7 +319,7 @@ OF_DEAD_LETTERS = (
         breaks=_ONE_EACH,
         variant=Variant(function=_naming_keys),
         where=_LETTERS,
-        applies=has_dead_letters,
+        applies=both(has_dead_letters, calls_fail),
     ),
     Stranger(
         name="letter-overtakes",
@@ -327,8 +327,8 @@ OF_DEAD_LETTERS = (
         component="dead letters",
         breaks="a snapshot does not hold a record whose letter has left",
         variant=Variant(build_operator=building(_LettersOvertake)),
-        where="there are dead letters; calls are made once",
-        applies=both(has_dead_letters, calls_once),
+        where=f"{_LETTERS}; calls are made once",
+        applies=both(has_dead_letters, calls_fail, calls_once),
     ),
     Stranger(
         name="letter-for-each-try",
@@ -336,7 +336,7 @@ OF_DEAD_LETTERS = (
         component="dead letters",
         breaks=_NONE_ELSE,
         variant=Variant(build_operator=_build_letter_a_try),
-        where="there are dead letters; calls are made again",
-        applies=both(has_dead_letters, retries),
+        where=f"{_LETTERS}; calls are made again",
+        applies=both(has_dead_letters, calls_fail, retries),
     ),
 )

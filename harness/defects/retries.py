@@ -13,6 +13,7 @@ from harness.defects.defect import Stranger
 from harness.defects.operators import building
 from harness.defects.where import (
     both,
+    calls_fail,
     has_dead_letters,
     has_several_results,
     is_restored,
@@ -239,6 +240,7 @@ def _tries_thrice(scenario: Scenario) -> bool:
 _BACKOFF = "the wait before a call is the strategy's, no shorter and not much longer"
 _TRIES = "a call that fails is made again as often as the strategy says"
 _AGAIN = "calls are made again"
+_FAILING = f"{_AGAIN}; one ends with an error"
 
 OF_RETRIES = (
     Stranger(
@@ -247,8 +249,8 @@ OF_RETRIES = (
         component="retry",
         breaks=_BACKOFF,
         variant=Variant(build_operator=_with(_AtOnce)),
-        where=_AGAIN,
-        applies=retries,
+        where=_FAILING,
+        applies=both(retries, calls_fail),
     ),
     Stranger(
         name="jitter-below-backoff",
@@ -265,8 +267,8 @@ OF_RETRIES = (
         component="retry",
         breaks=_BACKOFF,
         variant=Variant(build_operator=_with(_NeverReset)),
-        where=_AGAIN,
-        applies=retries,
+        where=_FAILING,
+        applies=both(retries, calls_fail),
     ),
     Stranger(
         name="backoff-without-limit",
@@ -274,8 +276,8 @@ OF_RETRIES = (
         component="retry",
         breaks=_BACKOFF,
         variant=Variant(build_operator=_with(_Exploding)),
-        where="calls are made three times or more",
-        applies=_tries_thrice,
+        where=f"{_FAILING}, three times or more",
+        applies=both(_tries_thrice, calls_fail),
     ),
     Stranger(
         name="gives-up-one-try-early",
@@ -283,8 +285,8 @@ OF_RETRIES = (
         component="retry",
         breaks=_TRIES,
         variant=Variant(build_operator=_with(_OneFewer)),
-        where=_AGAIN,
-        applies=retries,
+        where=_FAILING,
+        applies=both(retries, calls_fail),
     ),
     Stranger(
         name="tries-once-too-often",
@@ -292,8 +294,8 @@ OF_RETRIES = (
         component="retry",
         breaks=_TRIES,
         variant=Variant(build_operator=_with(_OneMore)),
-        where=_AGAIN,
-        applies=retries,
+        where=_FAILING,
+        applies=both(retries, calls_fail),
     ),
     Stranger(
         name="retries-empty-answers",
@@ -311,7 +313,7 @@ OF_RETRIES = (
         breaks="a record that failed for good fails its task",
         variant=Variant(build_operator=building(_SwallowsLastError)),
         where="calls are made again; there are no dead letters",
-        applies=both(retries, lambda scenario: not has_dead_letters(scenario)),
+        applies=both(retries, calls_fail, lambda scenario: not has_dead_letters(scenario)),
     ),
     Stranger(
         name="retry-forgets-timeout",
@@ -337,8 +339,8 @@ OF_RETRIES = (
         component="retry",
         breaks="a result belongs to its own record",
         variant=Variant(build_operator=building(_RetriesNewest)),
-        where=_AGAIN,
-        applies=retries,
+        where=_FAILING,
+        applies=both(retries, calls_fail),
     ),
     Stranger(
         name="end-waits-for-backoff",
@@ -346,8 +348,8 @@ OF_RETRIES = (
         component="retry",
         breaks="what waits in a backoff at the end of input is called at once",
         variant=Variant(build_operator=building(_EndWaits)),
-        where=_AGAIN,
-        applies=retries,
+        where=_FAILING,
+        applies=both(retries, calls_fail),
     ),
     Stranger(
         name="end-drops-backoff",
@@ -355,8 +357,8 @@ OF_RETRIES = (
         component="retry",
         breaks="what waits in a backoff at the end of input is called at once",
         variant=Variant(build_operator=building(_EndDrops)),
-        where=_AGAIN,
-        applies=retries,
+        where=_FAILING,
+        applies=both(retries, calls_fail),
     ),
     Stranger(
         name="restored-records-not-retried",

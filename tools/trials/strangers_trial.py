@@ -35,8 +35,8 @@ from harness.verdict import Judgement, Outcome
 
 __all__ = ["Tried", "main", "page_text", "try_stranger"]
 
-_DRAWS: Final = 40
-_SCENARIOS: Final = 6
+_DRAWS: Final = 24
+_SCENARIOS: Final = 5
 _DRAWN_OF: Final = 100
 """A scenario that applies is searched among so many seeds for each draw that is wanted."""
 _OPENING: Final = """\

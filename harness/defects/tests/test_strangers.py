@@ -200,11 +200,12 @@ class Newest:
 
 
 def test_a_stale_acknowledgement_counts() -> None:
-    trusting = variant("stale-acknowledgement-counts").coordinator(Coordinator)
+    trusting: Any = variant("stale-acknowledgement-counts").coordinator(Coordinator)
+    honest: Any = Coordinator
+    newest = {0: Newest(token=2)}
 
-    honest = Coordinator._is_complete(None, {0: 1}, {0: Newest(2)})  # type: ignore[arg-type]
-    assert not honest
-    assert trusting._is_complete(None, {0: 1}, {0: Newest(2)})
+    assert not honest._is_complete(None, {0: 1}, newest)
+    assert trusting._is_complete(None, {0: 1}, newest)
 
 
 def _store(kind: Any) -> Any:
@@ -250,9 +251,10 @@ def answers(name: str, *keys: Any) -> list[Any]:
 
     loop = VirtualLoop()
     try:
-        return loop.run_until_complete(ask())
+        given: list[Any] = loop.run_until_complete(ask())
     finally:
         loop.close()
+    return given
 
 
 @pytest.mark.parametrize(
@@ -324,7 +326,9 @@ def _leaves_at_once(build: Any, element: Any) -> list[Any]:
         rig.process(record(1))
         rig.complete_soon(1, "a")
         rig.process(element, watermark(2))
-        rig.advance(1)
+        loop: Any = rig.loop
+        loop.run_ready()
+        rig.run_mail()
         return rig.values()
 
 

@@ -15,7 +15,6 @@ from harness.scenario_parts.parts import Level
 from harness.sut.variant import Variant
 
 __all__ = [
-    "EVERY_LEVEL",
     "HARNESS_CHECKS",
     "NO_LEVEL",
     "SIM_AND_LIVE",

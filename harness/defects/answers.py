@@ -24,6 +24,7 @@ from harness.sut.variant import Kind, Variant, made_once
 __all__ = ["OF_ANSWERS"]
 
 _SLOTS: Final = 8
+_TICK_S: Final = 0.02
 _BYTE, _SHORT = 2**8, 2**16
 _BYTE_MAX, _SHORT_MAX = 127, 32_767
 
@@ -137,12 +138,11 @@ def sharing_answer(lookup: LookupFunction) -> LookupFunction:
 
 
 def joining(lookup: LookupFunction) -> LookupFunction:
-    """`lookup`, where a call joins the one that runs, if it was made in the same millisecond, whatever its key."""
-    running: dict[int, asyncio.Future[Any]] = {}
+    """`lookup`, where a call joins the one that runs since the same tick, if their keys look alike."""
+    running: dict[tuple[int, int], asyncio.Future[Any]] = {}
 
     async def joined(record: Any, pool: Any) -> Any:
-        now_ms = int(asyncio.get_running_loop().time() * 1000) // 20
-        key = hash((now_ms, record.key % 4))
+        key = int(asyncio.get_running_loop().time() / _TICK_S), record.key % 4
         if key in running:
             return await asyncio.shield(running[key])
         running[key] = task = asyncio.ensure_future(lookup(record, pool))

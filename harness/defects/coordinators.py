@@ -344,6 +344,7 @@ OF_COORDINATORS = (
         variant=Variant(store=starting_anew),
         where=f"{_COORDINATED}; the store fails; {_RESTORED}",
         applies=both(_STORED, store_fails),
+        scenario="newest-missing",
     ),
     Stranger(
         name="restores-oldest-kept",

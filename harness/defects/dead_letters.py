@@ -293,6 +293,7 @@ OF_DEAD_LETTERS = (
         variant=Variant(sink=writing_letters_at_once),
         where=f"{_LETTERS}; an attempt is killed, or superseded",
         applies=both(has_dead_letters, calls_fail, is_restored),
+        scenario="poison-at-head",
     ),
     Stranger(
         name="letters-deleted-at-take-over",
@@ -311,6 +312,7 @@ OF_DEAD_LETTERS = (
         variant=Variant(coordination=losing_letters),
         where=f"{_LETTERS}; an attempt is killed, or superseded",
         applies=both(has_dead_letters, calls_fail, is_restored),
+        scenario="poison-at-head",
     ),
     Stranger(
         name="letter-names-key",
@@ -329,6 +331,7 @@ OF_DEAD_LETTERS = (
         variant=Variant(build_operator=building(_LettersOvertake)),
         where=f"{_LETTERS}; calls are made once",
         applies=both(has_dead_letters, calls_fail, calls_once),
+        scenario="poison-at-head",
     ),
     Stranger(
         name="letter-for-each-try",

@@ -122,6 +122,8 @@ class Stranger:
     """The same as a question about a scenario."""
     levels: tuple[Level, ...] = EVERY_LEVEL
     """The levels at which it can show; none: no run of the harness reaches it."""
+    scenario: str | None = None
+    """A scenario of the catalogue in which its history, or its tables, differ from the reference's."""
     survives: str | None = None
     """Why it may survive a trial; None: it may not."""
     convicted_by: tuple[str, ...] = ()
@@ -135,6 +137,5 @@ class Stranger:
         return bool(self.levels)
 
     def scenario_at(self, level: Level) -> str | None:
-        """Always None: it names no scenario."""
-        del level
-        return None
+        """The scenario in which it may show at `level`."""
+        return self.scenario if level in self.levels else None

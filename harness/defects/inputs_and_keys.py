@@ -180,7 +180,7 @@ def _keyed_and_restored(scenario: Scenario) -> bool:
     return _keyed(scenario) and any(fault.do in {"kill_worker", "zombie"} for fault in scenario.faults)
 
 
-def _alternating(**parts: Any) -> SingleCheckpointBarrierHandler:
+def _never_unaligned(**parts: Any) -> SingleCheckpointBarrierHandler:
     return _NeverUnaligned(**parts, alternating=False)
 
 
@@ -255,6 +255,7 @@ OF_INPUTS_AND_KEYS = (
         variant=Variant(keyed=KeyedParts(timer_services=_LateTimers)),
         where="a keyed task",
         applies=_keyed,
+        scenario="sessions-after-commit",
     ),
     Stranger(
         name="some-timers-not-restored",
@@ -264,6 +265,7 @@ OF_INPUTS_AND_KEYS = (
         variant=Variant(keyed=KeyedParts(keeping=_LosesPages)),
         where="a keyed task; an attempt is killed, or superseded",
         applies=_keyed_and_restored,
+        scenario="sessions-crash-loop",
     ),
     Stranger(
         name="processing-timers-not-restored",
@@ -290,7 +292,7 @@ OF_INPUTS_AND_KEYS = (
         about="an alignment whose timeout has passed goes on aligning",
         component="alignment",
         breaks="an alignment that takes too long becomes an unaligned checkpoint",
-        variant=Variant(keyed=KeyedParts(barrier_handler=_alternating)),
+        variant=Variant(keyed=KeyedParts(barrier_handler=_never_unaligned)),
         where="a keyed task with an alignment timeout",
         levels=NO_LEVEL,
         survives="the checkpoints of a keyed task are always aligned",

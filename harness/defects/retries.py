@@ -260,6 +260,7 @@ OF_RETRIES = (
         variant=Variant(build_operator=_with(_HalfOfOddOnes)),
         where=_AGAIN,
         applies=retries,
+        scenario="timeout-and-retry",
     ),
     Stranger(
         name="backoff-never-reset",

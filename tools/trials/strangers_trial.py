@@ -28,7 +28,7 @@ from harness.explore.sweep import digest
 from harness.levels.sim.run import simulate_scenario
 from harness.runs.order import Order
 from harness.scenario.catalogue import catalogue
-from harness.scenario.file import load_many
+from harness.scenario.file import load, load_many
 from harness.scenario.model import Scenario
 from harness.sut.variant import HONEST
 from harness.verdict import Judgement, Outcome
@@ -108,6 +108,8 @@ def try_stranger(name: str, *, draws: int = _DRAWS, scenarios: int = _SCENARIOS)
 def _orders(stranger: Stranger, *, draws: int, scenarios: int) -> Iterator[Order]:
     if not stranger.levels:
         return
+    if stranger.scenario is not None:
+        yield Order(scenario=load(catalogue()[stranger.scenario]), level="sim", seed=1)
     drawn = 0
     for seed in range(draws * _DRAWN_OF):
         if drawn == draws:

@@ -14,6 +14,7 @@ import pytest
 from harness.checkers.judge import Malformed, judge_reader
 from harness.checkers.registry import CHECKERS
 from harness.history import header
+from harness.history.event import AttemptEvent
 from harness.history.event_fields import KINDS
 from harness.history.read import open_text
 from harness.verdict import INVARIANTS, Judgement
@@ -22,7 +23,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "history.md").read_te
 BLOCKS = re.findall(r"^```json\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 EXAMPLES = [block for block in BLOCKS if len(block.splitlines()) > 2 and block.startswith('{"history":1')]
 STATED = re.findall(r"\*\*Verdict:\s(\w+)(.*?)\.\*\*", PAGE, re.DOTALL)
-EVERYWHERE = {"n", "t", "k", "thread", "mail", "s", "a"}
+EVERYWHERE = {"n", "t", "k", "thread", "mail"}
 
 
 def judged(text: str) -> Judgement:
@@ -43,8 +44,8 @@ def rows(section: str) -> Iterator[Sequence[str]]:
             yield [cell.strip() for cell in line.strip("|").split(" | ")]
 
 
-def test_the_page_shows_three_histories_and_states_a_verdict_on_each() -> None:
-    assert len(EXAMPLES) == len(STATED) == 3
+def test_the_page_shows_four_histories_and_states_a_verdict_on_each() -> None:
+    assert len(EXAMPLES) == len(STATED) == 4
 
 
 @pytest.mark.parametrize(("text", "stated"), list(zip(EXAMPLES, STATED, strict=True)))
@@ -61,6 +62,26 @@ def test_a_history_of_the_page_gets_the_verdict_that_the_page_states(
 
 def test_what_is_visible_twice_with_append_is_visible_once_with_rollback() -> None:
     assert str(judged(EXAMPLES[1].replace('"append"', '"rollback"')).outcome) == "pass"
+
+
+def test_the_row_that_is_gone_passes_if_it_is_there() -> None:
+    *above, last = EXAMPLES[3].splitlines()
+    (row,) = re.findall(r'`(\{"n":12,.*?"Oslo"\})`', PAGE)
+    read = last.replace('"n":12', '"n":13').replace('"rows":0', '"rows":1')
+
+    assert str(judged("\n".join([*above, row, read]) + "\n").outcome) == "pass"
+
+
+def test_a_table_that_was_not_read_leaves_its_invariants_open_t1() -> None:
+    unread = judged("".join(line + "\n" for line in EXAMPLES[3].splitlines()[:-1]))
+
+    assert {str(v.outcome) for v in unread.invariants if v.invariant in {"V8", "V9"}} == {"unknown"}
+
+
+def test_a_kill_without_a_cause_is_unexplained_t2() -> None:
+    unasked = judged(EXAMPLES[3].replace(',"by":"outside"', ""))
+
+    assert ("V24", "unexplained-failure") in convictions(unasked)
 
 
 def test_the_printed_document_is_that_of_the_second_history() -> None:
@@ -89,7 +110,8 @@ def test_the_header_s_tables_name_the_header_s_fields() -> None:
 
     told = {cell.strip("`") for cell in cells if cell not in sinks}
 
-    assert told == {part.name for kind in (header.Header, header.OperatorHeader) for part in fields(kind)}
+    kinds = (header.Header, header.OperatorHeader, header.Retry, header.Table)
+    assert told == {part.name for kind in kinds for part in fields(kind)}
 
 
 @pytest.mark.parametrize("kind", [header.Bounds, header.Expects])
@@ -102,17 +124,15 @@ def test_the_header_s_smaller_parts_are_told_too(kind: type[header.Bounds | head
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_tables_name_a_kind_s_fields_and_which_may_be_absent(kind: str) -> None:
     told = " ".join(cells[1] for cells in rows("Events") if cells[0] == f"`{kind}`")
-    optional = {name for name, field in KINDS[kind].fields.items() if not field.required} - EVERYWHERE
-    if kind == "commit":
-        optional |= {"a"}
-    if kind in {"commit", "effect"}:
-        told = told.replace("`s`, ", "")
+    row = KINDS[kind]
+    elsewhere = EVERYWHERE | ({"s", "a"} if issubclass(row.make, AttemptEvent) else set())
+    optional = {name for name, field in row.fields.items() if not field.required} - elsewhere
     if kind == "fault":
         told = told.replace("`evidence`", "")
 
     names = re.findall(r"`(\w+)`", told)
 
-    assert set(names) == (set(KINDS[kind].fields) - EVERYWHERE) | optional
+    assert set(names) == set(row.fields) - elsewhere
     assert set(re.findall(r"\*`(\w+)`\*", told)) == optional
 
 

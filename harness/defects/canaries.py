@@ -206,6 +206,15 @@ ended
         claims={"expects": {"records": 2}},
         events=HONEST,
     ),
+    Canary(
+        invariant="V24",
+        claims={"explained": "alone"},
+        events="""
+            start from=null pos=0
+            in pos=0 id=1
+            failed error="by-itself" at=5
+        """,
+    ),
 )
 """In the order of the invariants."""
 

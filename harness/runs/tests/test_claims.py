@@ -14,7 +14,7 @@ from harness.runs.order import Order
 
 def header(*faults: dict[str, Any], level: str = "live", **operator: Any) -> Header:
     scenario = faulty(*faults, operator=operator, levels=["live"])
-    parsed = parse_header(header_of(Order(scenario=scenario, level=level, seed=1), audited=True))
+    parsed = parse_header(header_of(Order(scenario=scenario, level=level, seed=1)))
     assert isinstance(parsed, Header)
     return parsed
 

@@ -28,7 +28,7 @@ _FENCES = "SELECT subtask, token, ended FROM fence ORDER BY subtask"
 _FENCES_LOCKED = f"{_FENCES} FOR UPDATE"
 
 Note = Callable[..., None]
-"""`note(kind, c=...)`: writes a line of the harness's own recording."""
+"""`note(kind, c=..., ...)`: writes a line of the harness's own recording."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +46,8 @@ class Coordinator:
         self._driver = driver
         self._note = note
         self._connection: Any = None
+        self._acks: dict[tuple[int, int, int], None] = {}
+        """(checkpoint, subtask, attempt) of the acknowledgements taken for checkpoints that are not complete."""
 
     def poll(self) -> bool:
         """Complete every checkpoint that can be; False if the database did not answer."""
@@ -60,23 +62,34 @@ class Coordinator:
     def _decide_next(self) -> bool:
         connection = self._open()
         with connection.cursor() as cursor:
-            parts = _parts(cursor)  # usually there are no new parts, so the fences need not be read
+            parts = self._parts(cursor)  # usually there are no new parts, so the fences need not be read
             number = _complete(parts, _newest_attempts(cursor, _FENCES)) if parts else None
             connection.rollback()
             if number is None:
                 return False
             # locks the fences, so no attempt takes over before the commit
             newest = _newest_attempts(cursor, _FENCES_LOCKED)
-            number = _complete(_parts(cursor), newest)
+            number = _complete(self._parts(cursor), newest)
             if number is None:
                 connection.rollback()
                 return False
             self._note("~deciding", c=number)
             cursor.execute("INSERT INTO completed (epoch) VALUES (%s)", (number,))
             connection.commit()
+        self._acks = {ack: None for ack in self._acks if ack[0] > number}
         if number > PARTS_KEPT:
             self._note("retire", c=number - PARTS_KEPT)
         return True
+
+    def _parts(self, cursor: Any) -> dict[int, dict[int, int]]:
+        """The acknowledgements of incomplete checkpoints; each one is noted when it is first seen."""
+        parts = _parts(cursor)
+        for epoch, of in parts.items():
+            for subtask, token in of.items():
+                if (epoch, subtask, token) not in self._acks:
+                    self._acks[epoch, subtask, token] = None
+                    self._note("ack", s=subtask, a=token, c=epoch)
+        return parts
 
     def _open(self) -> Any:
         if self._connection is None:

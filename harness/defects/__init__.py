@@ -20,6 +20,7 @@ from harness.defects.mailboxes import OF_MAILBOXES
 from harness.defects.operator_state import OF_OPERATOR_STATE
 from harness.defects.operators import OF_OPERATORS
 from harness.defects.pools import OF_POOLS
+from harness.defects.retries import OF_RETRIES
 from harness.defects.sinks import OF_SINKS
 from harness.defects.subtask_checkpoints import OF_SUBTASK_CHECKPOINTS
 from harness.defects.tasks import OF_TASKS
@@ -35,6 +36,7 @@ _BY_COMPONENT: tuple[Defect | PropertyDefect, ...] = (
     *OF_CHECKPOINTS,
     *OF_SINKS,
     *OF_CALLS,
+    *OF_RETRIES,
     *OF_POOLS,
     *OF_OPERATORS,
     *OF_MAILBOXES,

@@ -13,7 +13,7 @@ from typing import Any
 from harness.database.coordinated_sink import IdempotentSink
 from harness.database.epoch import CheckpointPart, DeadRow, Fenced, Visible
 from harness.database.sink import EpochSink
-from harness.database.subtask_writer import INSERT_OUTPUT, SubtaskWriter
+from harness.database.subtask_writer import SubtaskWriter
 from harness.database.two_phase_sink import TwoPhaseSink
 from harness.defects.defect import SIM_AND_LIVE, SIM_ONLY, Defect
 from harness.defects.where import (
@@ -232,9 +232,9 @@ def without_key(sink: Kind) -> Kind:
         return sink
 
     class KeylessSink(sink):  # type: ignore[misc]
-        def write_rows(self, cursor: Any, epoch: int, *, insert: str = INSERT_OUTPUT) -> None:
-            del insert
-            super().write_rows(cursor, epoch, insert=INSERT_OUTPUT)
+        def write_rows(self, cursor: Any, epoch: int, **inserts: str) -> None:
+            del inserts
+            super().write_rows(cursor, epoch)
 
     return KeylessSink
 

@@ -22,11 +22,13 @@ from harness.database.store_files import Files
 from harness.engine.downstream import ShutDownstream
 from harness.engine.subtask import Subtask
 from harness.faults.kill_worker import InjectedFailure
+from harness.history.causes import cause_of
 from harness.process_identity import ProcessIdentity
 from harness.runs.plan import RunPlan
 from harness.scenario.model import Fault, Operator, Scenario
 from harness.sut.dead_letter import is_dead_letter
 from harness.sut.enrichment import JournalProbe
+from harness.sut.faulty_calls import with_planned_failures
 from harness.sut.function_under_test import FunctionUnderTest
 from harness.sut.keyed_head import KeyedTask
 from harness.sut.phases import Phases
@@ -46,7 +48,7 @@ from reference_impl.errors import OperatorError, StreamElementFailed
 from reference_impl.mailbox.mailbox import MAX_PRIORITY, MailboxExecutor
 from reference_impl.mailbox.timers import Timers
 from reference_impl.operator.functions import AsyncFunction
-from reference_impl.operator.retry import FixedDelay, RetryStrategy, any_error
+from reference_impl.operator.retry import ExponentialBackoff, FixedDelay, RetryStrategy, any_error
 from reference_impl.task.positioned_input import Checkpoint, Source
 
 __all__ = ["AttemptFailed", "AttemptParts", "run_attempt"]
@@ -117,6 +119,9 @@ class AttemptPlace(Protocol):
         self, loop: asyncio.AbstractEventLoop, journal: Any, lookup: Any
     ) -> AbstractContextManager[None]:
         """Records, while the block lasts, when `lookup` blocks the loop."""
+
+    def is_outside(self, error: BaseException) -> bool:
+        """Whether `error` is the service's own and no fault of the run can have caused it."""
 
     def elements(self, subtask: int, shaping: Iterable[Fault]) -> LookupSource:
         """The elements of the source of `subtask`."""
@@ -208,7 +213,8 @@ class _Attempt:
         except Exception as error:
             record = error.record.value.id if isinstance(error, StreamElementFailed) else None
             with suppress(OSError):  # on a full disk nothing can be recorded; the error is raised anyway
-                journal.failed(_in_words(error), id=record)
+                by = cause_of(error, is_outside=place.is_outside)
+                journal.failed(_in_words(error), id=record, by=by)
             raise
 
     def _restored(self, saved: SavedEpoch, phases: Phases) -> Checkpoint:
@@ -240,7 +246,7 @@ class _Task:
             driver=place.lookups(loop),
             client=place.client,
             journal=journal,
-            around_calls=inside.around_calls,
+            around_calls=lambda calls: with_planned_failures(inside.around_calls(calls), scenario.workload),
             loop=loop,
             variant=variant,
         )
@@ -259,7 +265,9 @@ class _Task:
         lookups = partial(
             operator_builder(variant, sut=plan.sut),
             function=variant.function(self._under_test.function, self),
-            probe=JournalProbe(journal, inside.phases),
+            probe=JournalProbe(
+                journal, inside.phases, cause_of=partial(cause_of, is_outside=place.is_outside)
+            ),
             **_settings(scenario),
         )
         source = SubtaskSource(
@@ -332,14 +340,25 @@ def _retry(settings: Operator) -> _Retry:
     if settings.tries == 1:
         return {}
     dead_letters = settings.on_error == "dead-letter"
-    return {
-        "retry": FixedDelay(
+    on_result = is_dead_letter if dead_letters else None
+    on_error = None if dead_letters else any_error
+    if settings.retry_multiplier is None:
+        fixed = FixedDelay(
             max_retries=settings.tries - 1,
-            delay_ms=max(1, settings.retry_delay),
-            on_result=is_dead_letter if dead_letters else None,
-            on_error=None if dead_letters else any_error,
+            delay_ms=settings.first_delay_ms,
+            on_result=on_result,
+            on_error=on_error,
         )
-    }
+        return {"retry": fixed}
+    exponential = ExponentialBackoff(
+        max_retries=settings.tries - 1,
+        initial_ms=settings.first_delay_ms,
+        max_ms=settings.longest_delay_ms,
+        multiplier=settings.retry_multiplier,
+        on_result=on_result,
+        on_error=on_error,
+    )
+    return {"retry": exponential}
 
 
 class _Retry(TypedDict):

@@ -13,7 +13,7 @@ from typing import Any
 from harness.errors import HarnessError
 from harness.faults.model.fault import Fault, FoundFault, OutsideFault
 from harness.faults.real.evidence import Line, Seen, deed_of
-from harness.faults.registry import FAULTS
+from harness.faults.registry import fault_of
 from harness.history.follower import timed_calls
 from harness.runs.outcome import FaultRecord, FaultTime
 from harness.scenario.model import Scenario
@@ -119,11 +119,11 @@ def fault_events(records: Iterable[FaultRecord]) -> list[dict[str, Any]]:
     """The `fault` events of the history, on the recorders' clock: begin and end of each activation."""
     events: list[dict[str, Any]] = []
     for record in records:
-        stalls = {"stalls": True} if FAULTS[record.kind].stalls else {}
+        claims = fault_of(record.plan).claims
         for time in record.times:
             if time.armed_us is None:
                 continue
-            events.append({"t": time.armed_us, "k": "fault", "f": record.id, "phase": "begin", **stalls})
+            events.append({"t": time.armed_us, "k": "fault", "f": record.id, "phase": "begin", **claims})
             if time.healed_us is not None:
                 evidence = dict(time.evidence)
                 events.append(

@@ -8,21 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pymysql
 
 from harness.clock import monotonic_us
-from harness.database.audit import AuditRow, ServerCounter, TableAudit, read_audit
+from harness.database.audit import (
+    Progress,
+    ServerCounter,
+    count_rows,
+    read_progress,
+    read_table,
+)
 from harness.database.coordinator import coordinated
 from harness.database.endpoint import Endpoint
 from harness.database.schema import prepare_database, run_database
+from harness.database.stored_tables import ROWS_OF, StoredRow, stored_value
+from harness.database.table_hand import SqlTableHand
 from harness.defects import variant_of
+from harness.engine.accounting import claims_order, missing_of
 from harness.engine.findings import fault_events, findings
 from harness.engine.level import LevelRunner, RunRecord, RunSite
 from harness.engine.refusals import refuse_in_world
-from harness.engine.watch import Ending, Watch
+from harness.engine.watch import Ending, Watch, threats_of
 from harness.errors import HarnessError, WorldError
 from harness.history.event import Event
 from harness.history.header import Header
@@ -30,7 +40,7 @@ from harness.history.merge import Leftovers, Line, history_text, merge, read_lef
 from harness.history.read import open_text
 from harness.history.recorder import HARNESS_FILE, Recorder
 from harness.pitfalls.finding import RunSeen, find_pitfalls
-from harness.runs.claims import header_of
+from harness.runs.claims import AUDIT, DEAD_LETTERS, header_of
 from harness.runs.order import Order, planned_crashes, planned_inside
 from harness.runs.outcome import FaultRecord
 from harness.runs.plan import RunPlan
@@ -60,7 +70,7 @@ def record_in_world(
     raw.mkdir()
     rows = customer_rows(keys=scenario.workload.keys, seed=order.seed, fanout=scenario.workload.fanout)
     name = f"{DATABASE}_{site.run_id.replace('-', '_')}"
-    with run_database(_root(world, ""), name=name):
+    with run_database(_root(world, ""), name=name, stays=site.keeps_database):
         root = _root(world, name)
         prepare_database(
             root,
@@ -80,12 +90,14 @@ def record_in_world(
                 )
         ran_us, counts = monotonic_us(), server.read()
         site.observer.phase("judge", "merging and judging what was recorded")
-        offered = offered_records(_acts(order), seed=order.seed, rows=rows)
-        audit = _audit(root, scenario, ending, offered=offered)
+        if site.before_reading is not None:
+            site.before_reading(SqlTableHand(root))
+        stored = _stored(root, scenario, ending)
         inspect(root)
     leftovers = read_leftovers(raw)
     faults = findings(scenario, leftovers.lines)
-    header, events = _history(order, leftovers, faults, audit)
+    header, events = _history(order, leftovers, faults, stored)
+    offered = offered_records(_acts(order), seed=order.seed, rows=rows)
     return RunRecord(
         header=header,
         events=events,
@@ -95,8 +107,8 @@ def record_in_world(
         ran_us=ran_us,
         world=world.description,
         faults=_on_history_clock(faults, leftovers),
-        accounting=audit.counts if audit else {},
-        threats=(*leftovers.warnings, *(() if audit else ("the database did not answer the audit",))),
+        accounting=_accounting(stored.counts, events, offered=offered),
+        threats=(*leftovers.warnings, *threats_of(leftovers.lines), *stored.unread),
         pitfalls=find_pitfalls(RunSeen.of(scenario, leftovers.lines, ended_us=ran_us, server=counts)),
     )
 
@@ -106,15 +118,59 @@ def _coordinated(scenario: Scenario, root: Endpoint, recorder: Recorder) -> Abst
     return nullcontext() if scenario.sink == "atomic" else coordinated(root, note=recorder.record)
 
 
-def _audit(root: Endpoint, scenario: Scenario, ending: Ending, *, offered: int) -> TableAudit | None:
-    """Reads the run's tables; None if the database does not answer and the run had failed anyway."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stored:
+    """What the database holds after the run."""
+
+    tables: Sequence[Line]
+    """The rows of its tables as events, and a `read` for each table that was read to its end."""
+    unread: Sequence[str]
+    """Why tables could not be read, a sentence each."""
+    progress: Progress
+    counts: Mapping[str, int]
+
+
+def _stored(root: Endpoint, scenario: Scenario, ending: Ending) -> _Stored:
+    """Reads the run's tables; one that cannot be read has no `read`, so what judges it is at best `unknown`.
+
+    Raises WorldError if the database does not say what was committed, and the run had not failed anyway: without it
+    the commits of killed attempts are missing, and would count as violations.
+    """
+    lines: list[Line] = []
+    unread: list[str] = []
+    for table in ROWS_OF:
+        try:
+            rows = read_table(root, table, lambda row, table=table: lines.append(_line_of(table, row)))  # type: ignore[misc]
+        except (pymysql.MySQLError, OSError) as error:
+            unread.append(f"the table {table} could not be read: {error}")
+        else:
+            lines.append({"k": "read", "table": table, "rows": rows})
     try:
-        return read_audit(root, offered=offered, ordered=scenario.operator.mode == "ordered")
+        progress, counts = read_progress(root), count_rows(root, ordered=claims_order(scenario))
     except (pymysql.MySQLError, OSError) as error:
-        if ending.error is not None:
-            return None
-        message = f"the run is over, but the database does not answer the audit: {error}"
-        raise WorldError(message, fix="look at the server's log; run it again with --keep always") from error
+        if ending.error is None:
+            message = f"the run is over, but the database does not answer: {error}"
+            fix = "look at the server's log; run it again with --keep always"
+            raise WorldError(message, fix=fix) from error
+        progress, counts = Progress(epochs=(), completed=()), {}
+    return _Stored(tables=lines, unread=unread, progress=progress, counts=counts)
+
+
+def _line_of(table: str, row: StoredRow) -> Line:
+    """The event of one row, without `n` and `t`."""
+    if table == DEAD_LETTERS:
+        names = {"k": "row", "table": table, "id": row.id, "error": row.text}
+        return {**names, "seq": row.seq, "token": row.token, "c": row.epoch}
+    value = {"id": row.id, "j": row.j, "v": stored_value(row.text)}
+    if table == AUDIT:
+        return {"k": "effect", "s": row.subtask, **value, "token": row.token, "seq": row.seq}
+    return {"k": "row", "table": table, **value, "seq": row.seq, "token": row.token, "c": row.epoch}
+
+
+def _accounting(counts: Mapping[str, int], events: Sequence[Event], *, offered: int) -> Mapping[str, int]:
+    if not counts:
+        return {}
+    return {"offered": offered, **counts, **missing_of(counts, events, offered=offered)}
 
 
 def _root(world: World, database: str) -> Endpoint:
@@ -149,18 +205,17 @@ def _acts(order: Order) -> Scenario:
 
 
 def _history(
-    order: Order, leftovers: Leftovers, faults: Sequence[FaultRecord], audit: TableAudit | None
+    order: Order, leftovers: Leftovers, faults: Sequence[FaultRecord], stored: _Stored
 ) -> tuple[Header, list[Event]]:
     """Merges the recorded lines and reads the result with the reader for history files."""
-    committed = {(row.subtask, row.epoch): row.token for row in audit.epochs} if audit else {}
     lines = merge(
         leftovers,
         faults=fault_events(faults),
-        committed=committed,
-        effects=[_effect(row) for row in audit.rows] if audit else [],
-        completed=frozenset(audit.completed) if audit else frozenset(),
+        committed={(row.subtask, row.epoch): row.token for row in stored.progress.epochs},
+        effects=stored.tables,
+        completed=frozenset(stored.progress.completed),
     )
-    return _read_own(header_of(order, audited=audit is not None), lines)
+    return _read_own(header_of(order), lines)
 
 
 def _read_own(header: Mapping[str, Any], lines: Sequence[Line]) -> tuple[Header, list[Event]]:
@@ -172,18 +227,6 @@ def _read_own(header: Mapping[str, Any], lines: Sequence[Line]) -> tuple[Header,
         message = f"our own history breaks its format: line {first.line}: {first.say}"
         raise HarnessError(message, fix="please report it, with the files in the run's folder `raw`")
     return reader.header, events
-
-
-def _effect(row: AuditRow) -> Line:
-    return {
-        "k": "effect",
-        "s": row.subtask,
-        "id": row.id,
-        "j": row.j,
-        "v": row.value,
-        "token": row.token,
-        "seq": row.seq,
-    }
 
 
 def _on_history_clock(faults: Sequence[FaultRecord], leftovers: Leftovers) -> tuple[FaultRecord, ...]:

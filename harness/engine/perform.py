@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from harness.clock import monotonic_us, utc_now
+from harness.engine.accounting import hold_together
 from harness.engine.level import Play, RunRecord, RunSite
 from harness.history.files import write
 from harness.runs.order import Order
@@ -21,8 +22,12 @@ __all__ = ["convicts_of", "judged", "perform"]
 
 
 def judged(record: RunRecord) -> Judgement:
-    """The verdict; at best `unknown` for a run that did not finish or whose recording has gaps."""
+    """The verdict; at best `unknown` for a run that did not finish or whose recording has gaps.
+
+    Raises HarnessError if the counts by SQL contradict the history or the verdict.
+    """
     verdict = record.judge(record.header, record.events)
+    hold_together(record.accounting, record.header, record.events, verdict)
     # A missing line may be the one that shows a violation, so the run cannot pass.
     return verdict if record.whole else replace(verdict, outcome=worst([verdict.outcome, Outcome.UNKNOWN]))
 

@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Keep", "RunStage", "StagePlan", "open_stage"]
 
-Keep = Literal["never", "on-failure", "always"]
-"""For which runs to keep raw event files and worker logs in the report's folder."""
+Keep = Literal["never", "on-failure", "always", "database"]
+"""For which runs to keep raw event files and worker logs in the report's folder; `database`: always, and the server's
+data too.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +75,11 @@ class RunStage:
         """The passwords of the worlds so far, to be removed from reports."""
         return () if self._worlds is None else tuple(self._worlds.secrets)
 
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """How to open the data of each server that stays, one line each."""
+        return () if self._worlds is None else tuple(self._worlds.kept)
+
     def run(self, order: Order, *, limit_s: float | None = None) -> RunOutcome:
         """Performs `order`, in a scratch folder if it has a world, and moves the files to keep to the report's folder.
 
@@ -94,6 +101,7 @@ class RunStage:
                 observer=self._observer,
                 stop=self._stop,
                 limit_s=limit_s,
+                keeps_database=self._plan.keep == "database",
             )
             with self._rescuing(scratch, home):
                 outcome = perform(order, play=play, site=site)
@@ -122,6 +130,7 @@ class RunStage:
                         proxy=plan.proxy,
                         offline=plan.offline,
                         announce=lambda text: self._observer.phase("world", text),
+                        keeps_in=plan.report / "database" if plan.keep == "database" else None,
                     )
                 )
             return self._worlds
@@ -163,7 +172,8 @@ class RunStage:
 
     def _kept(self, outcome: RunOutcome, scratch: Path, home: Path) -> RunOutcome:
         passed = outcome.judgement.outcome is Outcome.PASS
-        keeps_all = self._plan.keep == "always" or (self._plan.keep == "on-failure" and not passed)
+        keep = self._plan.keep
+        keeps_all = keep in {"always", "database"} or (keep == "on-failure" and not passed)
         try:
             home.mkdir(parents=True)
             for item in sorted(scratch.iterdir()):

@@ -99,6 +99,8 @@ def _operator(draw: Draw, *, is_keyed: bool, sink: str) -> dict[str, Any]:
         "capacity": draw.one_of(1, 2, 2, 3, 4, 5, 8),
         "on_error": draw.one_of("fail", "fail", "dead-letter"),
     }
+    if sink == "idempotent":  # as for a timeout: what fails now may succeed after a restart
+        operator["on_error"] = "fail"
     retries = draw.chance(350)
     if retries or draw.chance(550):
         operator |= _timeout(draw, is_repeated=sink != "idempotent")

@@ -47,6 +47,7 @@ class Zombie(OutsideFault):
     levels = ("sim", "live")
     abilities = ("superseding",)
     attempts_own = True
+    can = ("failed", "start", "res")
 
     do: Literal["zombie"]
     subtask: Subtask

@@ -101,6 +101,8 @@ class AttemptView:
     """None: not recorded yet."""
     over: bool = False
     """Whether it closed or failed; its process may then run another attempt."""
+    dies_for: str | None = None
+    """The fault for which it was about to end its own process, if that was its last line."""
     in_flight: int = 0
 
 
@@ -168,6 +170,7 @@ class Follower:
         view = progress.attempts.setdefault((subtask, attempt), AttemptView(subtask=subtask, attempt=attempt))
         progress.timed.note(line)
         progress.last_us = max(progress.last_us or 0, line["t"])
+        view.dies_for = _fatal_fault(line)
         match line["k"]:
             case "~process":
                 view.process = ProcessIdentity(pid=line["pid"], started=line["started"])
@@ -193,3 +196,12 @@ class Follower:
                 progress.stopped.setdefault(line["f"], line["t"])
             case "failed" | "close":
                 view.over = True
+
+
+def _fatal_fault(line: Mapping[str, Any]) -> str | None:
+    """The fault for which the attempt that wrote `line` ends its own process next; None: it goes on."""
+    match line:
+        case {"k": "~dies", "fault": str(fault)} | {"k": "~acted", "what": "kills", "f": str(fault)}:
+            return fault
+        case _:
+            return None

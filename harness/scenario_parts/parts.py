@@ -164,7 +164,20 @@ class Operator(Part):
         "to the dead letters, with no result.",
     )
     tries: Whole = Field(default=1, gt=0, le=100, description="The largest number of calls for one record.")
-    retry_delay: Duration = Field(default=0, description="Time from a failed try to the next one.")
+    retry_delay: Duration = Field(
+        default=0, description="Time from a failed try to the next one; less than 1ms counts as 1ms."
+    )
+    retry_multiplier: float | None = Field(
+        default=None,
+        ge=1,
+        le=100,
+        description="Exponential backoff: each delay is the one before times this, rounded down; absent: all delays "
+        "are `retry_delay`.",
+    )
+    retry_delay_max: Span | None = Field(
+        default=None,
+        description="Exponential backoff: the longest delay from the second on; absent: the `timeout`.",
+    )
     connections: Whole | None = Field(
         default=None,
         gt=0,
@@ -185,6 +198,16 @@ class Operator(Part):
         description="A faulty client in place of the pool, for a run that must report the mistake "
         "(docs/explanation/pitfalls.md).",
     )
+
+    @property
+    def first_delay_ms(self) -> int:
+        """The delay before the second call of a record; a strategy needs at least 1 ms."""
+        return max(1, self.retry_delay)
+
+    @property
+    def longest_delay_ms(self) -> int:
+        """The limit of an exponential backoff; beyond the timeout no retry is made."""
+        return self.timeout if self.retry_delay_max is None else self.retry_delay_max
 
     @property
     def mistake(self) -> str | None:
@@ -211,6 +234,12 @@ class Operator(Part):
         if self.retry_delay and self.tries == 1:
             say = "`retry_delay` waits between tries, but `tries: 1` allows no second one"
             yield Breach(path=("retry_delay",), say=say, hint="add for example `tries: 3`")
+        if self.retry_multiplier is not None and not self.retry_delay:
+            say = "`retry_multiplier` multiplies `retry_delay`, which is missing"
+            yield Breach(path=("retry_multiplier",), say=say, hint="add for example `retry_delay: 20ms`")
+        if self.retry_delay_max is not None and self.retry_multiplier is None:
+            say = "`retry_delay_max` limits growing delays, and without `retry_multiplier` they do not grow"
+            yield Breach(path=("retry_delay_max",), say=say, hint="add for example `retry_multiplier: 2`")
         if self.tries > 1 and self.timeout == 0:
             say = "`tries` needs a `timeout`, within which all tries are made (A3)"
             yield Breach(path=("tries",), say=say, hint="add for example `timeout: 5s`")
@@ -256,6 +285,14 @@ class Workload(Part):
         description="Size to which the database pads each answer; 0: no padding.",
     )
     skew: Percent = Field(default=0, description="Percentage of records that ask for key 0.")
+    failing_every: Whole = Field(
+        default=0,
+        ge=0,
+        description="Every n-th record's first calls fail, `failing_calls` of them in each attempt; 0: none.",
+    )
+    failing_calls: Whole = Field(
+        default=1, gt=0, le=100, description="How many calls of a failing record fail."
+    )
     watermarks: Literal["rising", "repeating", "wild"] = Field(
         default="rising",
         description="`repeating`: some are equal to the one before; `wild`: some are equal or lower.",
@@ -295,6 +332,9 @@ class Workload(Part):
         if self.checkpoint_interval is None and self.checkpoint_every is None:
             say = "without `checkpoint_every` and without `checkpoint_interval` there is no checkpoint"
             yield Breach(path=("checkpoint_every",), say=say, hint="add for example `checkpoint_every: 50`")
+        if self.failing_calls > 1 and not self.failing_every:
+            say = "`failing_calls` counts the calls of failing records, and `failing_every: 0` has none"
+            yield Breach(path=("failing_calls",), say=say, hint="add for example `failing_every: 20`")
 
     @property
     def positions(self) -> int:

@@ -221,7 +221,7 @@ Row = tuple[Any, ...]
 
 
 class OutputRow(Struct, frozen=True):
-    """A row of `output` and of `audit`. `v` is the JSON text that was inserted."""
+    """A row of `output` or of `audit`. `v` is the JSON text that was inserted."""
 
     seq: int
     subtask: int
@@ -301,7 +301,10 @@ class SimulatedTable:
 
 
 class Tables:
-    """The tables of one run. Mutable. `keyed`: `output` has a unique key (subtask, id, j)."""
+    """The tables of one run. Mutable.
+
+    `keyed`: `output` has a unique key (subtask, id, j), `dead_letter` one of (subtask, id).
+    """
 
     def __init__(self, *, subtasks: int, customers: Customers, keyed: bool = False) -> None:
         self.commits = 0
@@ -316,10 +319,15 @@ class Tables:
         self.completed = SimulatedTable("completed")
         """epoch -> ()."""
         self.output: list[OutputRow] = []
-        """Also the rows of `audit`, as its trigger copies each row of `output`."""
+        self.audit: list[OutputRow] = []
+        """Filled by the trigger, which copies each row of `output`."""
         self.dead_letter: list[DeadLetterRow] = []
         self.output_keys: dict[tuple[int, int, int], None] = {}
         """The unique keys of `output`; filled only if `keyed`."""
+        self.letter_keys: dict[tuple[int, int], None] = {}
+        """The unique keys of `dead_letter`; filled only if `keyed`."""
+        self.unreadable: dict[str, None] = {}
+        """The tables that cannot be read: a hand renamed them (`harness.simulation.table_hand`)."""
         for subtask in range(subtasks):
             self.fence.put(subtask, (0, None, 0), commit=0)
 
@@ -340,14 +348,17 @@ class Tables:
             OutputRow(len(self.output) + n, *row) for n, row in enumerate(transaction.outputs, start=1)
         ]
         self.output += outputs
-        if self.keyed:
-            for output in outputs:
-                self.output_keys[output.subtask, output.id, output.j] = None
+        self.audit += outputs
         dead = [
             DeadLetterRow(len(self.dead_letter) + n, *row)
             for n, row in enumerate(transaction.dead_letters, start=1)
         ]
         self.dead_letter += dead
+        if self.keyed:
+            for output in outputs:
+                self.output_keys[output.subtask, output.id, output.j] = None
+            for letter in dead:
+                self.letter_keys[letter.subtask, letter.id] = None
         return Effects(
             outputs=outputs,
             dead_letters=dead,
@@ -370,6 +381,7 @@ class Transaction:
         self.outputs: list[Row] = []
         self.output_keys: dict[Row, None] = {}
         self.dead_letters: list[Row] = []
+        self.letter_keys: dict[Row, None] = {}
         self.changes = 0
         """Number of row writes: its weight when a deadlock victim is chosen (the lightest)."""
 
@@ -426,9 +438,28 @@ class Transaction:
         """Whether a row of `output` with this unique key exists, committed or written here."""
         return tuple(key) in self.output_keys or tuple(key) in self._tables.output_keys
 
+    def has_dead_letter(self, key: Sequence[Any]) -> bool:
+        """Whether a row of `dead_letter` with this unique key exists, committed or written here."""
+        return tuple(key) in self.letter_keys or tuple(key) in self._tables.letter_keys
+
     def read_outputs(self) -> list[OutputRow]:
-        """The rows of `output` (and of `audit`): all committed ones, then its own."""
-        committed = self._tables.output
+        """The rows of `output`: all committed ones, then its own."""
+        return self._with_own(self._tables.output)
+
+    def read_audit(self) -> list[OutputRow]:
+        """The rows of `audit`: all committed ones, then those of its own outputs."""
+        return self._with_own(self._tables.audit)
+
+    def read_dead_letters(self) -> list[DeadLetterRow]:
+        """The rows of `dead_letter`: all committed ones, then its own."""
+        committed = self._tables.dead_letter
+        if not self.dead_letters:
+            return committed
+        return committed + [
+            DeadLetterRow(len(committed) + n, *row) for n, row in enumerate(self.dead_letters, start=1)
+        ]
+
+    def _with_own(self, committed: list[OutputRow]) -> list[OutputRow]:
         if not self.outputs:
             return committed
         return committed + [
@@ -446,6 +477,8 @@ class Transaction:
         """Inserts a row of `dead_letter`, without `seq`."""
         self.changes += 1
         self.dead_letters.append(tuple(row))
+        if self._tables.keyed:
+            self.letter_keys[tuple(row[:2])] = None
 
 
 class Branch(Struct, eq=False):

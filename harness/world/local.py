@@ -16,6 +16,7 @@ from harness.clock import monotonic_us
 from harness.errors import WorldError
 from harness.runs.outcome import WorldDescription
 from harness.world.data_folder import prepared_data_folder
+from harness.world.kept_data import how_to_open, keep_data
 from harness.world.ledger import Ledger
 from harness.world.local_server import LocalMachine
 from harness.world.mysql_server import MysqlServer, start_server
@@ -76,8 +77,12 @@ def open_local_world(
     begun_us: int,
     needs: frozenset[str],
     settings: WorldSettings,
+    keeps_in: Path | None = None,
 ) -> Iterator[World]:
-    """A local world for the duration of the block; `begun_us`: when opening began, for the report."""
+    """A local world for the duration of the block; `begun_us`: when opening began, for the report.
+
+    `keeps_in`: where the server's data folder stays after the block.
+    """
     ports = settings.ports
     app = Credentials(user="app", password=fresh_secret())
     root = Credentials(user="root", password=fresh_secret())
@@ -96,7 +101,11 @@ def open_local_world(
             environment=place.environment,
         )
         machine = LocalMachine(server, place=place)
-        stack.callback(machine.stop)
+        if keeps_in is None:
+            stack.callback(machine.stop)
+        else:
+            stack.callback(keep_data, place.data, keeps_in.resolve())  # after the shut-down
+            stack.callback(machine.shut_down)
         process.wait_for(proxy.healthy, what=f"{process.name} to list its links", limit_s=PROXY_LIMIT_S)
         links = _open_links(proxy, server.address, ledger=ledger, ports=ports)
         _wait_until_ready(server, links=links, app=app)
@@ -116,6 +125,7 @@ def open_local_world(
             proxy=proxy,
             folder=ledger.folder,
             enrol=ledger.note_process,
+            kept=None if keeps_in is None else how_to_open(parts.server, keeps_in.resolve()),
             lacks={**proxy_lacks(own=proxy.own), **local_server_lacks(parts.server, settings=settings)},
             server=Server(
                 machine,

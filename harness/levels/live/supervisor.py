@@ -171,16 +171,19 @@ class Supervisor:
         """None: there is no executor; each worker is its own process."""
         return
 
-    def stop(self) -> None:
+    def stop(self) -> list[int]:
         """Kill and reap every process that still runs or is stopped."""
+        killed = []
         with self._lock:
             processes = [process for worker in self._workers for process in _all_of(worker)]
             for process in processes:
                 if process.poll() is None:
                     process.kill()
+                    killed.append(process.pid)
             for process in processes:
                 process.wait(timeout=_STOP_S)
                 _close_pipe(process)
+        return killed
 
 
 def _all_of(worker: _Worker) -> list[Process]:

@@ -176,8 +176,5 @@ class FaultSchedule:
         assert act is not None, "only what is acted out from here is planned"
         noted = Noted(planned_us=due_us)
         self.noted.setdefault(fault.id, []).append(noted)
-        if fault.stalls:
-            tape.add(FaultEvent(n=tape.n, t=tape.t, f=fault.id, phase="begin", stalls=True))
-        else:
-            tape.add(FaultEvent(n=tape.n, t=tape.t, f=fault.id, phase="begin"))
+        tape.add(FaultEvent(n=tape.n, t=tape.t, f=fault.id, phase="begin", **fault.claims))
         return _Acting(fault=fault, act=act, noted=noted, run=self.run, armed_us=self.now_us)

@@ -68,6 +68,13 @@ class SimulatedAttempt:
         self.journal: Journal | None = None
         self.recorder: MemoryRecorder | None = None
         self.loop: SubtaskLoop | None = None
+        self.killed_by: str | None = None
+        """The fault that killed it."""
+
+    def die(self, fault: str) -> None:
+        """Kill it for that fault; does not return if called by the attempt itself."""
+        self.killed_by = fault
+        self.actor.kill()
 
     def wait(self) -> None:
         """Suspend the attempt until it is woken."""
@@ -164,6 +171,11 @@ class SimulatedPlace:
         """No watch: virtual time does not advance while code runs, so nothing blocks the loop."""
         del loop, journal, lookup
         return nullcontext()
+
+    def is_outside(self, error: BaseException) -> bool:
+        """Never: nothing reaches a simulated run from outside."""
+        del error
+        return False
 
     def elements(self, subtask: int, shaping: Iterable[Fault]) -> LookupSource:
         del shaping

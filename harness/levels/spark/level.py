@@ -31,10 +31,10 @@ class SparkLevel:
     def open(self, opening: Opening) -> Iterator[Play]:
         """A runner in a new Spark session."""
         from harness.levels.spark.job import SparkRunner  # noqa: PLC0415 - pulls in pyspark
-        from harness.levels.spark.session import spark_session  # noqa: PLC0415
+        from harness.levels.spark.session import ended_workers, spark_session  # noqa: PLC0415
 
         opening.announce("starting a session")
         with spark_session(
             slots=_SUBTASKS_MAX * opening.lanes, folder=opening.folder, note_process=opening.note_process
         ) as session:
-            yield partial(record_in_world, runner=SparkRunner(session))
+            yield partial(record_in_world, runner=SparkRunner(session, ended=ended_workers(opening.folder)))

@@ -136,11 +136,13 @@ def _is_complete(parts: Mapping[int, int], newest: Mapping[int, _NewestAttempt])
 
 
 @contextmanager
-def coordinated(root: Endpoint, *, note: Note) -> Iterator[None]:
-    """Run a coordinator on a thread during the block; afterwards roll back prepared transactions of the run."""
+def coordinated(
+    root: Endpoint, *, note: Note, kind: Callable[..., Coordinator] = Coordinator
+) -> Iterator[None]:
+    """Run a coordinator (of class `kind`) on a thread; afterwards roll back prepared transactions of the run."""
     over = threading.Event()
     driver = MySqlDriver(root)
-    coordinator = Coordinator(driver, note=note)
+    coordinator = kind(driver, note=note)
     broken: list[BaseException] = []
 
     def work() -> None:

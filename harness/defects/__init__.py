@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from harness.defects.acknowledgements import OF_ACKNOWLEDGEMENTS
 from harness.defects.barriers import OF_BARRIERS
 from harness.defects.calls import OF_CALLS
 from harness.defects.checkpoints import OF_CHECKPOINTS
@@ -35,6 +36,7 @@ __all__ = ["DEFECTS", "HARNESS_CHECKS", "IN_RUNS", "Defect", "PropertyDefect", "
 _BY_COMPONENT: tuple[Defect | PropertyDefect, ...] = (
     *OF_CHECKPOINTS,
     *OF_SINKS,
+    *OF_ACKNOWLEDGEMENTS,
     *OF_CALLS,
     *OF_RETRIES,
     *OF_POOLS,

@@ -28,6 +28,7 @@ __all__ = [
     "has_final_watermark",
     "has_hard_back_pressure",
     "has_no_timeout",
+    "has_several_results",
     "has_timeout",
     "has_watermarks",
     "is_disturbed",
@@ -152,6 +153,11 @@ def cancels_calls(scenario: Scenario) -> bool:
 def has_dead_letters(scenario: Scenario) -> bool:
     """A record whose calls fail is a dead letter."""
     return scenario.operator.on_error == "dead-letter"
+
+
+def has_several_results(scenario: Scenario) -> bool:
+    """A record may yield more than one result."""
+    return scenario.workload.fanout > 1
 
 
 def is_ordered(scenario: Scenario) -> bool:

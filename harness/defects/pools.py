@@ -168,7 +168,7 @@ OF_POOLS = (
         name="circuit-stays-open",
         about="the pool's circuit, once open, makes no trial connect, so no lookup is answered any more",
         mirrors="a circuit breaker without its half-open state",
-        convicted_by=("V24",),
+        convicted_by=("V16",),
         variant=Variant(pool=staying_open),
         where="`circuit-opens`",
         applies=NEVER,

@@ -19,7 +19,16 @@ from harness.workloads.shape import Lookup, MarkOfTime, StampedLookup
 from reference_impl.checkpoint_events import CheckpointBarrier
 from reference_impl.elements import EndOfInput, QueueElement, Record, StreamElement, Watermark
 
-__all__ = ["HeldUpstream", "Replay", "SubtaskSource", "TaskState", "WatchedSource", "named", "restored", "saved"]
+__all__ = [
+    "HeldUpstream",
+    "Replay",
+    "SubtaskSource",
+    "TaskState",
+    "WatchedSource",
+    "named",
+    "restored",
+    "saved",
+]
 
 
 class SubtaskSource:

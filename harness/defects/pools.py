@@ -1,5 +1,4 @@
-"""Defects of the connection pool: it reuses a busy connection, takes a loss for an answer, ignores a cancellation, or
-has a circuit that stays open.
+"""Defects of the connection pool: of the connections it gives out, of what a loss answers, of its circuit.
 
 Answers to a defect that asyncmy's pool once had, and to clients that ignore a cancellation. Invariant: each differs
 from the honest pool in what becomes of a cancelled or lost call, and does not depend on the driver: it overrides what

@@ -248,6 +248,8 @@ def keyed_by_record(sink: Kind) -> Kind:
         return sink
 
     class CoarseSink(sink):  # type: ignore[misc]
+        _rows: list[Visible]
+
         def add(self, row: Visible) -> None:
             self._rows = [other for other in self._rows if other.id != row.id]
             super().add(row)

@@ -169,8 +169,7 @@ class Follower:
         subtask, attempt = line["s"], line["a"]
         view = progress.attempts.setdefault((subtask, attempt), AttemptView(subtask=subtask, attempt=attempt))
         progress.timed.note(line)
-        if line["k"] != "~alive":
-            progress.last_us = max(progress.last_us or 0, line["t"])
+        progress.last_us = _last_us(progress.last_us, line)
         view.dies_for = _fatal_fault(line)
         match line["k"]:
             case "~process":
@@ -206,3 +205,8 @@ def _fatal_fault(line: Mapping[str, Any]) -> str | None:
             return fault
         case _:
             return None
+
+
+def _last_us(before: int | None, line: dict[str, Any]) -> int | None:
+    """`Progress.last_us` once `line` has been read."""
+    return before if line["k"] == "~alive" else max(before or 0, line["t"])

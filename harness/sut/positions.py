@@ -126,7 +126,7 @@ def _queued(element: dict[str, Any]) -> QueueElement:
 
 
 def named(elements: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Saved elements in the form of a history's `snap` event (`docs/reference/history.md`): those of the lookups alone."""
+    """Saved elements in the form of a history's `snap` event (`docs/reference/history.md`): of the lookups alone."""
     return [
         {"w": told_watermark(element["w"]), "pos": element["pos"]}
         if "w" in element

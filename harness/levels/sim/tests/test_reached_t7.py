@@ -142,8 +142,8 @@ def test_the_circuit_opens_and_tries_and_closes_again_t7() -> None:
         class ToldPool(pool):  # type: ignore[misc]  # a class made of a class
             def __init__(self, *args: Any, **parts: Any) -> None:
                 super().__init__(*args, **parts)
-                honest = self._circuit
-                self._circuit = Told(now_s=honest._now_s, backoff=honest._backoff)  # noqa: SLF001 - to watch it
+                honest: Any = self.__dict__["_circuit"]
+                self._circuit = Told(now_s=honest._now_s, backoff=honest._backoff)
 
         return ToldPool
 

@@ -387,6 +387,18 @@ class Task(Part):
         description="How much later the elements of input 1 arrive, and how much its watermarks are behind.",
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _is_aligned(cls, data: Any) -> Any:
+        """Refuses what no run reaches, instead of leaving it untested."""
+        if isinstance(data, Mapping) and "alignment_timeout" in data:
+            say = (
+                "the barriers of a `task` are always aligned: a checkpoint is one step here, and an unaligned one "
+                "goes on until the last barrier has come"
+            )
+            refuse("Task", [Breach(path=("alignment_timeout",), say=say, hint="remove it")])
+        return data
+
     @model_validator(mode="after")
     def _has_whom_to_lag(self) -> Self:
         refuse("Task", self._breaches())

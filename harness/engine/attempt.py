@@ -34,6 +34,7 @@ from harness.sut.phases import Phases
 from harness.sut.positions import Replay, SubtaskSource, named, restored
 from harness.sut.registry import SUTS
 from harness.sut.sink_choice import ChosenSink
+from harness.sut.upstream import UpstreamOperator
 from harness.sut.variant import HONEST, Variant, operator_builder
 from harness.workloads.lookups import (
     Inputs,
@@ -48,7 +49,7 @@ from reference_impl.mailbox.mailbox import MAX_PRIORITY, MailboxExecutor
 from reference_impl.mailbox.timers import Timers
 from reference_impl.operator.functions import AsyncFunction
 from reference_impl.operator.retry import ExponentialBackoff, FixedDelay, RetryStrategy, any_error
-from reference_impl.task.positioned_input import Checkpoint, Source
+from reference_impl.task.positioned_input import Checkpoint, Reader, Source
 
 __all__ = ["AttemptFailed", "AttemptParts", "run_attempt"]
 
@@ -280,6 +281,7 @@ class _Task:
             lookups=lookups,
             coordination=coordination,
             head=None if keyed is None else keyed.head(coordination, phases=inside.phases),
+            in_front=_in_front(scenario, reader=coordination, loop=loop),
             is_hard=operator.back_pressure == "hard",
             downstream=_downstream(operator, loop),
             checkpoint_interval_ms=workload.checkpoint_interval or 0,
@@ -312,6 +314,17 @@ def _keyed(parts: AttemptParts, elements: LookupSource) -> KeyedTask | None:
         return None
     inputs = Inputs(task, elements, seed=parts.plan.seed, subtask=parts.subtask)
     return KeyedTask(inputs=inputs, gap_ms=task.gap, parts=parts.variant.keyed)
+
+
+def _in_front(
+    scenario: Scenario, *, reader: Reader, loop: asyncio.AbstractEventLoop
+) -> UpstreamOperator | None:
+    """The operator in front of the lookups, if the scenario has an `upstream`."""
+    settings = scenario.operator.upstream
+    if settings is None:
+        return None
+    copy_value = copy if scenario.workload.reuses_objects else None
+    return UpstreamOperator(settings, reader=reader, loop=loop, copy_value=copy_value)
 
 
 def _downstream(settings: Operator, loop: asyncio.AbstractEventLoop) -> ShutDownstream | None:

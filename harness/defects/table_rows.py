@@ -111,14 +111,12 @@ def keyed_by_record(sink: Kind) -> Kind:
         return sink
 
     class RecordKeyedSink(sink):  # type: ignore[misc]
-        def write_rows(self, cursor: Any, epoch: int, *, insert: str = INSERT_OUTPUT) -> None:
-            del insert
+        def write_rows(self, cursor: Any, epoch: int, **how: Any) -> None:
+            how["insert"] = f"{INSERT_OUTPUT} ON DUPLICATE KEY UPDATE v = VALUES(v)"
             kept = list(self._rows)
             self._rows[:] = [replace(row, j=0) for row in kept]
             try:
-                super().write_rows(
-                    cursor, epoch, insert=f"{INSERT_OUTPUT} ON DUPLICATE KEY UPDATE v = VALUES(v)"
-                )
+                super().write_rows(cursor, epoch, **how)
             finally:
                 self._rows[:] = kept
 
@@ -132,9 +130,9 @@ def blanking(sink: Kind) -> Kind:
         return sink
 
     class BlankingSink(sink):  # type: ignore[misc]
-        def write_rows(self, cursor: Any, epoch: int, *, insert: str = INSERT_OUTPUT) -> None:
-            del insert
-            super().write_rows(cursor, epoch, insert=f"{INSERT_OUTPUT} ON DUPLICATE KEY UPDATE v = 'null'")
+        def write_rows(self, cursor: Any, epoch: int, **how: Any) -> None:
+            how["insert"] = f"{INSERT_OUTPUT} ON DUPLICATE KEY UPDATE v = 'null'"
+            super().write_rows(cursor, epoch, **how)
 
     return BlankingSink
 
@@ -146,10 +144,10 @@ def believing_duplicates(sink: Kind) -> Kind:
         return sink
 
     class BelievingSink(sink):  # type: ignore[misc]
-        def write_rows(self, cursor: Any, epoch: int, *, insert: str = INSERT_OUTPUT) -> None:
-            del insert
+        def write_rows(self, cursor: Any, epoch: int, **how: Any) -> None:
+            how["insert"] = INSERT_OUTPUT
             try:
-                super().write_rows(cursor, epoch, insert=INSERT_OUTPUT)
+                super().write_rows(cursor, epoch, **how)
             except Exception as error:
                 if class_of(code_of(error)) is not ErrorClass.DONE:
                     raise

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, NotRequired, Protocol, TypedDict
 
 from harness.clock import Clock
-from harness.database.checkpoint_store import CheckpointStore
+from harness.database.checkpoint_store import CheckpointStore, StoreLost
 from harness.database.driver import AsyncDriver, Driver
 from harness.database.epoch import Fenced, SavedEpoch, SinkLost, Takeover
 from harness.database.store_files import Files
@@ -157,7 +157,7 @@ def run_attempt(parts: AttemptParts) -> int:
     met: list[int | str] = []
     try:
         chosen.sink.listen(on_loss=lost.append, on_error=met.append)
-        attempt = chosen.take_over(now_ms=place.clock.now_us() // 1000)
+        attempt = _taken_over(chosen, place)
         with place.journal(attempt.number) as journal:
             for code in lost:  # from the take-over, when the journal was not open yet
                 journal.lost_connection("sink", code)
@@ -173,6 +173,17 @@ def run_attempt(parts: AttemptParts) -> int:
     finally:
         chosen.sink.close()
     return attempt.number
+
+
+def _taken_over(chosen: ChosenSink, place: AttemptPlace) -> Takeover:
+    """Takes over the subtask; records the attempt also if its checkpoint cannot be restored. Raises `SinkLost`."""
+    try:
+        return chosen.take_over(now_ms=place.clock.now_us() // 1000)
+    except StoreLost as error:
+        with place.journal(chosen.sink.token) as journal:
+            journal.started(checkpoint=None, position=0, process=place.process)
+            journal.failed(_in_words(error), id=None, by=cause_of(error, is_outside=place.is_outside))
+        raise
 
 
 class _Attempt:

@@ -179,11 +179,6 @@ def has_dead_letters(scenario: Scenario) -> bool:
     return scenario.operator.on_error == "dead-letter"
 
 
-def has_several_results(scenario: Scenario) -> bool:
-    """A record may yield more than one result."""
-    return scenario.workload.fanout > 1
-
-
 def is_ordered(scenario: Scenario) -> bool:
     """Results leave in the order of their records."""
     return scenario.operator.mode == "ordered"

@@ -33,7 +33,7 @@ class HandOver(Protocol):
 
 
 class HandedCheckpoints(SubtaskCheckpointCoordinator):
-    """Runs the asynchronous part synchronously, so a checkpoint is one step of the task. Mutable."""
+    """Ends the asynchronous part before the next mail, so a checkpoint is one step of the task. Mutable."""
 
     def __init__(
         self,
@@ -42,12 +42,16 @@ class HandedCheckpoints(SubtaskCheckpointCoordinator):
         fail: Callable[[BaseException], None],
         hand_over: HandOver,
         completed: Callable[[int], None],
+        run_async: Callable[[Callable[[], Any]], None],
     ) -> None:
-        """`completed` is called once for each completed checkpoint."""
+        """`completed` is called once for each completed checkpoint.
+
+        `run_async` runs the asynchronous part of a snapshot before it returns.
+        """
         super().__init__(
             task_name=task_name,
             task_state_store=TaskStateStore(responder=self),
-            executor=_run_at_once,
+            executor=run_async,
             fail=fail,
         )
         self._hand_over = hand_over
@@ -103,7 +107,3 @@ class HandedCheckpoints(SubtaskCheckpointCoordinator):
         """Keeps the cause until `checkpoint_state` raises it."""
         del checkpoint_id
         self._declined = cause
-
-
-def _run_at_once(action: Callable[[], Any]) -> None:
-    action()

@@ -90,7 +90,7 @@ class Head(Protocol):
     def elements(self, states: Any) -> tuple[Any, ...]:
         """The operator's state, to be put in front of a checkpoint's elements."""
 
-    def run_async(self, action: Callable[[], Any]) -> None:
+    def run_async(self, finish: Callable[[], None]) -> None:
         """Runs the asynchronous part of a snapshot, perhaps after further elements."""
 
     def inputs(
@@ -313,5 +313,5 @@ class Subtask:
             self.trigger_next()
 
 
-def _run_at_once(action: Callable[[], Any]) -> None:
-    action()
+def _run_at_once(finish: Callable[[], None]) -> None:
+    finish()

@@ -81,6 +81,8 @@ class GatedInputs:
         """Barriers were searched up to this position; a restored checkpoint is not taken again."""
         self._stood_at: dict[int, int] = {}
         """The barrier position of each checkpoint."""
+        self._later: tuple[Callable[[], None], int] | None = None
+        """The end of a checkpoint that waits for so many elements."""
         self._has_begun = False
         self._has_ended = False
 
@@ -107,7 +109,8 @@ class GatedInputs:
             return DataInputStatus.MORE_AVAILABLE
         self._take(position)
         self._bring_barriers()
-        while self._output.release():
+        while self._later is not None:
+            self._run_ahead()
             self._bring_barriers()
         return DataInputStatus.MORE_AVAILABLE
 
@@ -116,21 +119,31 @@ class GatedInputs:
         """The position that is read next."""
         return self._position
 
-    def run_ahead(self, count: int) -> None:
-        """Takes up to `count` elements and holds their effects behind the head until the checkpoint is handed over.
+    @property
+    def has_ended(self) -> bool:
+        """Whether the source has no more elements."""
+        return self._has_ended
+
+    def finish_later(self, finish: Callable[[], None], *, ahead: int) -> None:
+        """Calls `finish`, which ends a checkpoint, once the head has taken `ahead` elements behind its barriers."""
+        self._later = (finish, ahead)
+
+    def _run_ahead(self) -> None:
+        """Takes elements whose effects behind the head are held back until the checkpoint has ended.
 
         It stops before the next barrier, and before timers, whose mail would have to run first.
         """
-        if not count or self._cut is None or self._has_ended:
-            return
+        assert self._later is not None, "a checkpoint waits for it"
+        (finish, ahead), self._later = self._later, None
+        begin = self._position
         self._output.hold()
-        for position in range(self._position, min(self._position + count, len(self._inputs))):
-            clock_ms = self._inputs.clock_ms(position)
-            is_next_cut = position > self._cut.position and self._source.barrier_before(position) is not None
-            if is_next_cut or self._clock.has_due(clock_ms):
+        for position in range(begin, min(begin + ahead, len(self._inputs))):
+            is_next_cut = position > begin and self._source.barrier_before(position) is not None
+            if is_next_cut or self._clock.advance(self._inputs.clock_ms(position)):
                 break
-            self._clock.advance(clock_ms)
             self._take(position)
+        finish()
+        self._output.release()
 
     def _take(self, position: int) -> None:
         self._position = position + 1
@@ -176,16 +189,17 @@ class GatedInputs:
     def _said(self, position: int, mark: int) -> Iterator[tuple[int, Watermark | WatermarkStatus]]:
         """What each input brings at a watermark of the source.
 
-        Before input 0 falls idle, input 1 has brought the watermark and does so too: only the highest watermark of
-        inputs that are all idle can leave then (W3). Input 1 is active again at once.
+        Input 1 falls idle after it has brought the watermark, and so does input 0, which has not: the highest
+        watermark of inputs that are all idle must leave (W3). Input 0 is active again at once, and behind until its
+        next watermark (W2).
         """
         was, will = self._inputs.idle(position - 1), self._inputs.idle(position)
         brings = {
             number: Watermark(timestamp=self._inputs.timestamp(number, mark), position=position)
             for number in self._inputs.over(position)
         }
-        if will == 0 and was is None:
-            yield from ((1, brings[1]), (1, _IDLE), (0, _IDLE), (1, _ACTIVE))
+        if will == 1 and was is None:
+            yield from ((1, brings[1]), (1, _IDLE), (0, _IDLE), (0, _ACTIVE))
             return
         for number, said in brings.items():
             if number == was and number != will:
@@ -294,9 +308,8 @@ class HeldOutput:
     def hold(self) -> None:
         self._held = []
 
-    def release(self) -> bool:
-        """Does what is held, in order; returns whether anything was being held."""
+    def release(self) -> None:
+        """Does what is held, in order."""
         held, self._held = self._held, None
         for action in held or ():
             action()
-        return held is not None

@@ -81,10 +81,12 @@ class KeyedHead:
         """The state in its stored form."""
         return (TaskState(text=states[_SESSIONS].raw_operator_state),)
 
-    def run_async(self, action: Callable[[], Any]) -> None:
-        """Takes the next elements, whose effects are held back, then runs the asynchronous part of a snapshot."""
-        self._gated.run_ahead(self._ahead)
-        action()
+    def run_async(self, finish: Callable[[], None]) -> None:
+        """Runs the asynchronous part of a snapshot at once, or after further elements have changed the state."""
+        if self._ahead and not self._gated.has_ended:
+            self._gated.finish_later(finish, ahead=self._ahead)
+        else:
+            finish()
 
     def inputs(
         self,

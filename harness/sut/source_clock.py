@@ -37,18 +37,13 @@ class SourceClock:
         """Sets the clock before the attempt reads its first element."""
         self._now_ms = now_ms
 
-    def has_due(self, now_ms: int) -> bool:
-        """Whether a timer is due at `now_ms`."""
-        return any(timers.is_due(now_ms) for timers in self._timers)
-
     def advance(self, now_ms: int) -> bool:
         """Sets the clock and puts the mail of timers that are due; whether there are any, which must run first."""
         self._now_ms = max(now_ms, self._now_ms)
-        if not self.has_due(self._now_ms):
-            return False
-        for timers in self._timers:
+        due = [timers for timers in self._timers if timers.has_due()]
+        for timers in due:
             timers.fire_due()
-        return True
+        return bool(due)
 
 
 class _SourceTimers(Timers):
@@ -61,9 +56,9 @@ class _SourceTimers(Timers):
     def wake_at(self, instant_ns: int) -> None:
         """Nothing: the clock moves only when it is advanced."""
 
-    def is_due(self, now_ms: int) -> bool:
+    def has_due(self) -> bool:
         due_ms = self.next_due_ms()
-        return due_ms is not None and due_ms <= now_ms
+        return due_ms is not None and due_ms <= self.now_ms()
 
     def fire_due(self) -> None:
         self._fire_due()

@@ -189,8 +189,8 @@ def _of_another_task(parts: Standing) -> Iterator[Breach]:
             yield Breach(path=("faults", index, "do"), say=say, hint="remove the fault, or remove `task`")
     if not parts.has_task or parts.workload is None:
         return
-    if parts.workload.watermark_every == 0 and _needs_watermarks(parts.task):
-        say = "the sessions of `task` end by watermarks, and there are none"
+    if parts.workload.watermark_every == 0 and (needs := _needs_watermarks(parts.task)):
+        say = f"{needs} watermarks, and there are none"
         yield Breach(path=("workload", "watermark_every"), say=say, hint="raise it above 0")
     for name, wanted, say in _KEYED:
         if getattr(parts.workload, name) != wanted:
@@ -206,8 +206,11 @@ def _of_another_task(parts: Standing) -> Iterator[Breach]:
         yield Breach(path=("task", "async_snapshot"), say=say, hint=f"write {every - 1} or fewer")
 
 
-def _needs_watermarks(task: Task | None) -> bool:
-    return task is None or task.timers == "event-time" or task.idle > 0
+def _needs_watermarks(task: Task | None) -> str | None:
+    """What of the task needs them, with its verb; None: nothing."""
+    if task is None or task.timers == "event-time":
+        return "the sessions of `task` end by"
+    return "the inputs of `task` fall idle at" if task.idle else None
 
 
 _KEYED = (

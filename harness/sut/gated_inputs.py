@@ -150,8 +150,12 @@ class GatedInputs:
         match self._source.read(position):
             case Record() as record:
                 (number,) = self._inputs.over(position)
-                self._feed(self._carried(number, record), into=self._doors[number : number + 1])
+                self._tell_reader(record)
+                read = self._carried(number, record)
+                assert read, "an input is not blocked that holds what comes next"
+                self._feed(read, into=self._doors[number : number + 1])
             case Watermark(timestamp=mark):
+                self._tell_reader(Watermark(timestamp=self._inputs.combined(mark), position=position))
                 self._feed(self._risen(position, mark), into=self._doors)
             case other:
                 raise TypeError(f"a workload of lookups holds no {other!r} before its end")
@@ -218,10 +222,12 @@ class GatedInputs:
     def _feed(self, elements: Iterable[OperatorInput], *, into: Sequence[Emit]) -> None:
         """Passes a record to the head's input of the same number, combined watermark and status to all of them."""
         for element in elements:
-            if not isinstance(element, WatermarkStatus):  # no history has an event for it
-                self._output.do(partial(self._reader.takes, element))
             for door in into:
                 door(element)
+
+    def _tell_reader(self, element: OperatorInput) -> None:
+        """The reader hears which watermark the inputs should combine to: one that gate or head loses is missing (V6)."""
+        self._output.do(partial(self._reader.takes, element))
 
     def _end(self) -> DataInputStatus:
         """Ends the data, and in the next call the channels."""

@@ -17,7 +17,14 @@ from harness.sut.phases import Phases
 from harness.workloads.lookups import LookupSource
 from harness.workloads.shape import Lookup, MarkOfTime, StampedLookup
 from reference_impl.checkpoint_events import CheckpointBarrier
-from reference_impl.elements import EndOfInput, QueueElement, Record, StreamElement, Watermark, WatermarkStatus
+from reference_impl.elements import (
+    EndOfInput,
+    QueueElement,
+    Record,
+    StreamElement,
+    Watermark,
+    WatermarkStatus,
+)
 
 __all__ = ["Replay", "SubtaskSource", "TaskState", "WatchedSource", "named", "restored", "saved"]
 

@@ -49,7 +49,9 @@ class SourceClock:
 class _SourceTimers(Timers):
     """Timers that wait for the clock instead of the loop. Mutable."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, executor: MailboxExecutor, *, clock: SourceClock) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, executor: MailboxExecutor, *, clock: SourceClock
+    ) -> None:
         super().__init__(loop, executor)
         self.now_ns = lambda: clock.now_ms() * NS_PER_MS
 

@@ -190,10 +190,14 @@ class Inputs:
         self._lag_ms = task.lag
         self._of_records = {lookup.id: draw.index(task.inputs) for lookup, _ in source.records}
         self._idle = _idle_inputs(source, every=task.idle)
-        self._over = [self._inputs_of(source[position], self._idle[position]) for position in range(len(source))]
+        self._over = [
+            self._inputs_of(source[position], self._idle[position]) for position in range(len(source))
+        ]
         self._clock_ms = _clock(source, lag_ms=[self._lag(over) for over in self._over])
 
-    def _inputs_of(self, element: tuple[Lookup, int | None] | MarkOfTime, idle: int | None) -> tuple[int, ...]:
+    def _inputs_of(
+        self, element: tuple[Lookup, int | None] | MarkOfTime, idle: int | None
+    ) -> tuple[int, ...]:
         if isinstance(element, MarkOfTime):
             return tuple(range(self.count))
         lookup, _ = element

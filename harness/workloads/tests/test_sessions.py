@@ -87,9 +87,7 @@ def test_the_records_of_a_key_are_counted_over_all_inputs_and_over_each() -> Non
 def test_a_session_goes_on_while_no_watermark_has_passed_its_end(seed: int, gap_ms: int) -> None:
     """The same, told record by record instead of watermark by watermark."""
     read = source(seed=seed)
-    stamps = session_stamps(
-        read, inputs(read, seed=seed, lag="15ms"), task=task(gap=f"{gap_ms}ms")
-    )
+    stamps = session_stamps(read, inputs(read, seed=seed, lag="15ms"), task=task(gap=f"{gap_ms}ms"))
 
     for key in range(3):
         session, place, end_ms = 1, 0, None

@@ -226,7 +226,7 @@ class GatedInputs:
                 door(element)
 
     def _tell_reader(self, element: OperatorInput) -> None:
-        """The reader hears which watermark the inputs should combine to: one that gate or head loses is missing (V6)."""
+        """Of a watermark, what the inputs should combine to: one that the gate or the head loses is missing (V6)."""
         self._output.do(partial(self._reader.takes, element))
 
     def _end(self) -> DataInputStatus:

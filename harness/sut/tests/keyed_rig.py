@@ -100,6 +100,10 @@ class KeyedRig:
         self.taken: list[OperatorInput] = []
         self.begun: list[tuple[int, int]] = []
         """Checkpoints, each with the elements that had been taken by then."""
+        self.kept: list[tuple[int, tuple[Any, ...]]] = []
+        """With `async_snapshot`: the position of each checkpoint, and what it holds."""
+        self.read_ahead: list[int] = []
+        """How many elements the head had taken meanwhile."""
         self.has_ended = False
         self.chain: OperatorChain
         self.gated: GatedInputs
@@ -157,6 +161,9 @@ class KeyedRig:
         """What a checkpoint would hold."""
         futures: dict[str, OperatorSnapshotFutures] = {}
         self.chain.snapshot_state(futures, CheckpointMetaData(checkpoint_id=1), CheckpointOptions())
+        return self._finished(futures)
+
+    def _finished(self, futures: dict[str, OperatorSnapshotFutures]) -> tuple[Any, ...]:
         states = {operator_id: future.finalize() for operator_id, future in futures.items()}
         return (*self._head.elements(states), *states[LOOKUPS].managed_operator_state)
 
@@ -179,6 +186,14 @@ class KeyedRig:
 
     def trigger_checkpoint_on_barrier(self, metadata: CheckpointMetaData, options: Any, metrics: Any) -> None:
         self.begun.append((metadata.checkpoint_id, self.gated.position))
+        if self.task.task.async_snapshot:
+            futures: dict[str, OperatorSnapshotFutures] = {}
+            self.chain.snapshot_state(futures, metadata, CheckpointOptions())
+            self._head.run_async(partial(self._keep, self.gated.position, futures))
+
+    def _keep(self, position: int, futures: dict[str, OperatorSnapshotFutures]) -> None:
+        self.kept.append((position, self._finished(futures)))
+        self.read_ahead.append(self.gated.position - position)
 
     def abort_checkpoint_on_barrier(self, checkpoint_id: int, exception: Exception) -> None:
         raise exception

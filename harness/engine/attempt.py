@@ -291,7 +291,7 @@ class _Task:
             source=variant.source(inside.around_source(source, elements)),
             lookups=lookups,
             coordination=coordination,
-            head=None if keyed is None else keyed.head(coordination, phases=inside.phases),
+            head=None if keyed is None else keyed.head(coordination, phases=inside.phases, loop=loop),
             in_front=_in_front(scenario, reader=coordination, loop=loop),
             is_hard=operator.back_pressure == "hard",
             downstream=_downstream(operator, loop),
@@ -324,7 +324,7 @@ def _keyed(parts: AttemptParts, elements: LookupSource) -> KeyedTask | None:
     if task is None:
         return None
     inputs = Inputs(task, elements, seed=parts.plan.seed, subtask=parts.subtask)
-    return KeyedTask(inputs=inputs, gap_ms=task.gap, parts=parts.variant.keyed)
+    return KeyedTask(inputs=inputs, task=task, parts=parts.variant.keyed)
 
 
 def _in_front(
@@ -400,7 +400,7 @@ def _expectation(
 
     if keyed is None:
         return answers
-    return expect_stamped(answers, session_stamps(elements, keyed.inputs, gap_ms=keyed.gap_ms))
+    return expect_stamped(answers, session_stamps(elements, keyed.inputs, task=keyed.task))
 
 
 def _in_words(error: BaseException) -> str:

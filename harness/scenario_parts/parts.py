@@ -386,6 +386,34 @@ class Task(Part):
         default=0,
         description="How much later the elements of input 1 arrive, and how much its watermarks are behind.",
     )
+    timers: Literal["event-time", "processing-time"] = Field(
+        default="event-time",
+        description="The timers that end sessions. `processing-time`: `gap` counts by the time at which records are "
+        "due, so that equal seeds give equal sessions.",
+    )
+    ttl: Duration = Field(
+        default=0,
+        description="Time to live of the counts of a key on an input, since their last change, by the time at which "
+        "records are due; 0ms: for ever.",
+    )
+    idle: Whole = Field(
+        default=0,
+        description="The inputs fall idle in turn, each for this many watermarks, with as many between; "
+        "0: both always active.",
+    )
+    async_snapshot: Whole = Field(
+        default=0,
+        le=1000,
+        description="Number of elements that the operator takes between the synchronous and the asynchronous part of "
+        "a snapshot; 0: none.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _asks_for_what_can_be_judged(cls, data: Any) -> Any:
+        if isinstance(data, dict):
+            refuse("Task", (Breach(path=(name,), say=say) for name, say in _UNJUDGED.items() if name in data))
+        return data
 
     @model_validator(mode="before")
     @classmethod
@@ -400,7 +428,7 @@ class Task(Part):
         return data
 
     @model_validator(mode="after")
-    def _has_whom_to_lag(self) -> Self:
+    def _has_inputs_enough(self) -> Self:
         refuse("Task", self._breaches())
         return self
 
@@ -408,6 +436,21 @@ class Task(Part):
         if self.lag and self.inputs == 1:
             say = "`lag` applies to input 1, and there is only input 0"
             yield Breach(path=("lag",), say=say, hint="write `inputs: 2`, or remove `lag`")
+        if self.idle and self.inputs == 1:
+            say = "`idle` lets one input go on without the other, and there is only input 0"
+            yield Breach(path=("idle",), say=say, hint="write `inputs: 2`, or remove `idle`")
+        if self.idle and self.lag:
+            say = (
+                "an input that is behind and was idle counts once it has caught up, but after a restart at once, so "
+                "nobody could say when sessions end"
+            )
+            yield Breach(path=("idle",), say=say, hint="remove `idle` or `lag`")
+
+
+_UNJUDGED = {
+    "latency_markers": "a history has no event for latency markers, so nobody could judge what the task does with them",
+}
+"""What a task could do and no run could judge, with the reason."""
 
 
 class Expectations(Part):

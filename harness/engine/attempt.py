@@ -182,7 +182,7 @@ def _taken_over(chosen: ChosenSink, place: AttemptPlace) -> Takeover:
     except StoreLost as error:
         with place.journal(chosen.sink.token) as journal:
             journal.started(checkpoint=None, position=0, process=place.process)
-            journal.failed(_in_words(error), id=None, by=cause_of(error, is_outside=place.is_outside))
+            journal.failed(_in_words(error), id=None, by=place.cause_of(error))
         raise
 
 

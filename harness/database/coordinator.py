@@ -138,11 +138,13 @@ def _parts(cursor: Any) -> dict[int, dict[int, int]]:
 
 
 @contextmanager
-def coordinated(root: Endpoint, *, note: Note) -> Iterator[None]:
-    """Run a coordinator on a thread during the block; afterwards roll back prepared transactions of the run."""
+def coordinated(
+    root: Endpoint, *, note: Note, kind: Callable[..., Coordinator] = Coordinator
+) -> Iterator[None]:
+    """Run a coordinator (of class `kind`) on a thread; afterwards roll back prepared transactions of the run."""
     over = threading.Event()
     driver = MySqlDriver(root)
-    coordinator = Coordinator(driver, note=note)
+    coordinator = kind(driver, note=note)
     broken: list[BaseException] = []
 
     def work() -> None:

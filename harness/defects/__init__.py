@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from harness.defects.acknowledgements import OF_ACKNOWLEDGEMENTS
 from harness.defects.answers import OF_ANSWERS
 from harness.defects.barriers import OF_BARRIERS
 from harness.defects.calls import OF_CALLS
@@ -53,6 +54,7 @@ __all__ = [
 _BY_COMPONENT: tuple[Defect | PropertyDefect | Stranger, ...] = (
     *OF_CHECKPOINTS,
     *OF_SINKS,
+    *OF_ACKNOWLEDGEMENTS,
     *OF_CALLS,
     *OF_RETRIES,
     *OF_POOLS,

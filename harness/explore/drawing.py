@@ -87,13 +87,28 @@ def _disturbed(draw: Draw) -> dict[str, Any]:
     faults = draw_faults(setting, draw)
     if not by_time and any(fault["do"] == "zombie" for fault in faults) and draw.chance(_SLOW_BESIDE_ZOMBIES):
         workload["rate"] = f"{draw.between(4, 12)}/s"
+    task = _features(draw, inputs=inputs, workload=workload) | {"inputs": inputs, "gap": gap}
     return {
         "operator": operator,
         "workload": workload,
-        **({"task": {"inputs": inputs, "gap": gap}} if is_keyed else {}),
+        **({"task": task} if is_keyed else {}),
         "sink": sink,
         "faults": faults,
     }
+
+
+def _features(draw: Draw, *, inputs: int, workload: dict[str, Any]) -> dict[str, Any]:
+    """What else a keyed task does; only records that are not all due at once make its time pass."""
+    features: dict[str, Any] = {}
+    if draw.chance(300):
+        features["timers"] = "processing-time"
+    if draw.chance(300):
+        features["ttl"] = duration_text(draw.between(5, 100))
+    if inputs > 1 and draw.chance(400):
+        features["idle"] = draw.between(1, 3)
+    if "checkpoint_every" in workload and draw.chance(400):
+        features["async_snapshot"] = draw.between(1, workload["checkpoint_every"] - 1)
+    return features
 
 
 def _operator(draw: Draw, *, is_keyed: bool, sink: str) -> dict[str, Any]:

@@ -29,8 +29,8 @@ _SUCCESSOR_S = 20.0
 _LAST_WORDS_S = 10.0
 """Time for the old worker to find out that it was replaced; after that it is ended with the run."""
 _LOOK_MS: Final = 5
-_ZOMBIE_SPEAKS_MS: Final = 2_000
-"""Time for the resumed old worker to reach the fence check: it may wait a second for the name of its session."""
+_ZOMBIE_SPEAKS_MS: Final = 3_000
+"""Time for the resumed old worker to reach the fence check; a session that was ended may first wait for its name."""
 
 
 class Zombie(OutsideFault):

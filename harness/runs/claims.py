@@ -55,6 +55,7 @@ def header_of(order: Order) -> Mapping[str, Any]:
         "effects": "outputs",
         "fenced": True,
         "tables": _tables(scenario),
+        **({"expect_from": "given"} if _knows_results(order) else {}),
         # A failed Spark job ends the tasks of all subtasks; at the other levels each subtask restarts alone.
         "explained": "together" if order.level == "spark" else "alone",
         "expects": {**expects, "faults": [fault.id for fault in scenario.faults]},
@@ -67,6 +68,11 @@ def header_of(order: Order) -> Mapping[str, Any]:
             "mutant": order.mutant,
         },
     }
+
+
+def _knows_results(order: Order) -> bool:
+    """Whether every record is told with its results; those of a user's lookup are not known."""
+    return ":" not in order.sut and order.scenario.workload.expected != "untold"
 
 
 def _tables(scenario: Scenario) -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ from harness.sut.dead_letter import DeadLetter
 from harness.sut.enrichment import Enriched
 from harness.sut.phases import Phases
 from harness.sut.positions import named, saved
-from reference_impl.elements import OperatorInput, Record, Watermark
+from reference_impl.elements import OperatorInput, Record, Watermark, WatermarkStatus
 from reference_impl.task.positioned_input import Checkpoint
 
 __all__ = ["AtomicCoordination", "JournalledSubtask", "TaskJournal"]
@@ -99,6 +99,8 @@ class JournalledSubtask:
         elif type(element) is Watermark:
             self._journal.emits_watermark(element.timestamp)
             self._phases.reach("wm")
+        elif type(element) is WatermarkStatus:
+            pass  # no history has an event for it; what it changes shows in the watermarks and sessions
         else:
             raise _foreign(element)
 

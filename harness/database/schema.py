@@ -2,7 +2,8 @@
 
 Invariant: a trigger of the database writes the audit log in the transaction that writes an output, so it shows what
 became visible, whatever the sink believes. No key forbids duplicates, because a duplicate must be seen and not
-refused; the exception is the sink that upserts by key.
+refused; the exception is the sink that upserts by key. No column takes a negative subtask or `j`, which a history
+could not hold.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ _TABLES = (
          n INT AUTO_INCREMENT PRIMARY KEY, k INT NOT NULL, name VARCHAR(200) NOT NULL,
          city VARCHAR(200) NOT NULL, tier INT NOT NULL, INDEX (k))""",
     """CREATE TABLE output (
-         seq BIGINT AUTO_INCREMENT PRIMARY KEY, subtask INT NOT NULL, id BIGINT NOT NULL, j INT NOT NULL,
-         v LONGTEXT NOT NULL, epoch INT NOT NULL, token INT NOT NULL)""",
+         seq BIGINT AUTO_INCREMENT PRIMARY KEY, subtask INT UNSIGNED NOT NULL, id BIGINT NOT NULL,
+         j INT UNSIGNED NOT NULL, v LONGTEXT NOT NULL, epoch INT NOT NULL, token INT NOT NULL)""",
     """CREATE TABLE audit (
-         seq BIGINT AUTO_INCREMENT PRIMARY KEY, subtask INT NOT NULL, id BIGINT NOT NULL, j INT NOT NULL,
-         v LONGTEXT NOT NULL, epoch INT NOT NULL, token INT NOT NULL)""",
+         seq BIGINT AUTO_INCREMENT PRIMARY KEY, subtask INT UNSIGNED NOT NULL, id BIGINT NOT NULL,
+         j INT UNSIGNED NOT NULL, v LONGTEXT NOT NULL, epoch INT NOT NULL, token INT NOT NULL)""",
     """CREATE TABLE epoch (
          subtask INT NOT NULL, epoch INT NOT NULL, token INT NOT NULL, pos INT NOT NULL,
          elements LONGTEXT NOT NULL, PRIMARY KEY (subtask, epoch))""",
@@ -47,20 +48,24 @@ _TABLES = (
          VALUES (NEW.subtask, NEW.id, NEW.j, NEW.v, NEW.epoch, NEW.token)""",
 )
 
-_KEY = "ALTER TABLE output ADD UNIQUE KEY (subtask, id, j)"
+_KEYS = (
+    "ALTER TABLE output ADD UNIQUE KEY (subtask, id, j)",
+    "ALTER TABLE dead_letter ADD UNIQUE KEY (subtask, id)",
+)
 
 
 @contextmanager
-def run_database(root: Endpoint, *, name: str) -> Iterator[str]:
-    """Create the database `name` for the duration of the block."""
+def run_database(root: Endpoint, *, name: str, stays: bool = False) -> Iterator[str]:
+    """Create the database `name` for the duration of the block; with `stays`, it is not dropped afterwards."""
     with _as_root(root) as cursor:
         cursor.execute(f"CREATE DATABASE `{name}` CHARACTER SET utf8mb4")
     try:
         yield name
     finally:
         # If the server does not answer, the database stays and is deleted with the world.
-        with suppress(WorldError), _as_root(root) as cursor:
-            cursor.execute(f"DROP DATABASE IF EXISTS `{name}`")
+        if not stays:
+            with suppress(WorldError), _as_root(root) as cursor:
+                cursor.execute(f"DROP DATABASE IF EXISTS `{name}`")
 
 
 @contextmanager
@@ -79,10 +84,10 @@ def prepare_database(
 ) -> None:
     """Create the tables in `root.database` and fill the lookup table.
 
-    `keyed`: add the unique key of outputs that `IdempotentSink` needs.
+    `keyed`: add the unique keys of outputs and of dead letters that `IdempotentSink` needs.
     """
     with _as_root(root) as cursor:
-        for statement in (*_TABLES, _KEY) if keyed else _TABLES:
+        for statement in (*_TABLES, *_KEYS) if keyed else _TABLES:
             cursor.execute(statement)
         cursor.executemany("INSERT INTO customer (k, name, city, tier) VALUES (%s, %s, %s, %s)", rows)
         fences = [[subtask, 0] for subtask in range(subtasks)]

@@ -13,9 +13,10 @@ from typing import Any, ClassVar, Unpack
 
 from msgspec.structs import replace
 
-from harness.defects.defect import SIM_ONLY, Defect
+from harness.defects.defect import SIM_AND_LIVE, SIM_ONLY, Defect
 from harness.defects.pools import cancelling_nothing
 from harness.defects.where import (
+    NEVER,
     both,
     calls_once,
     has_final_watermark,
@@ -28,6 +29,7 @@ from harness.defects.where import (
 )
 from harness.sut.variant import Variant
 from reference_impl.elements import OperatorInput, QueueElement, Record, Watermark
+from reference_impl.mailbox.mailbox import MIN_PRIORITY, MailboxExecutor
 from reference_impl.operator.async_wait import AsyncWaitOperator
 from reference_impl.operator.build import (
     BuildOperator,
@@ -232,6 +234,14 @@ def _build_unordered(*, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> As
     return operator_around(queue_for("unordered", capacity), **parts)
 
 
+class _YieldsToAll(AsyncWaitOperator):
+    """Runs mail of any operator while it waits for a slot, also of those upstream, which then emit into its wait."""
+
+    def __init__(self, *, executor: MailboxExecutor, **parts: Any) -> None:
+        mailbox = executor._mailbox  # noqa: SLF001 - a defect may look inside
+        super().__init__(executor=MailboxExecutor(mailbox, MIN_PRIORITY), **parts)
+
+
 OF_OPERATORS = (
     Defect(
         number=8,
@@ -342,5 +352,16 @@ OF_OPERATORS = (
         where="ordered",
         applies=is_ordered,
         scenario="latency-spike-ordered",
+    ),
+    Defect(
+        name="yields-to-upstream",
+        about="while the operator waits for a slot, mail of the operator upstream runs, which feeds it once more",
+        mirrors="a yield without the priority of its operator",
+        convicted_by=("V1", "V14"),
+        variant=Variant(build_operator=building(_YieldsToAll)),
+        where="`chained-operators`",
+        applies=NEVER,
+        scenario="chained-operators",
+        levels=SIM_AND_LIVE,
     ),
 )

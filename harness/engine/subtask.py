@@ -2,7 +2,7 @@
 
 Answers to Flink's `SourceOperatorStreamTask`. Its parts:
 
-    source -> PositionedInput -> [keyed operator ->] lookups -> the coordination's `emit`
+    source -> PositionedInput -> [keyed or upstream operator ->] lookups -> the coordination's `emit`
 
 Invariants: checkpoints are `StreamTask`'s own, by barrier or by mail, and are handed to the coordination in the task's
 thread; the task ends when its last checkpoint, taken after the end of its data, is complete (C18).
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Protocol
 
 from harness.engine.subtask_checkpoints import HandedCheckpoints
@@ -107,6 +108,19 @@ class Head(Protocol):
         """Splits `source` into inputs that feed `chain` and whose barriers trigger checkpoints of `task`."""
 
 
+class InFront(Reader, Protocol):
+    """An asynchronous operator in front of the lookups; reads the source in place of the coordination."""
+
+    def held(self, elements: Sequence[Any]) -> int:
+        """How many of a checkpoint's elements are this operator's; they are the last ones."""
+
+    def link(self, restored: Iterator[Any], *, position: int) -> OperatorLink:
+        """The operator with its elements of the checkpoint, of which the first stands at `position`."""
+
+    def elements(self, states: Any) -> tuple[Any, ...]:
+        """What the operator holds, to be put behind the elements of the lookups."""
+
+
 class Subtask:
     """Call `run`, then `close`. Mutable: builds its task in `run`."""
 
@@ -120,6 +134,7 @@ class Subtask:
         lookups: BuildAsyncOperator,
         coordination: Coordination,
         head: Head | None = None,
+        in_front: InFront | None = None,
         is_hard: bool = False,
         downstream: Callable[[], Availability] | None = None,
         checkpoint_interval_ms: int = 0,
@@ -137,6 +152,7 @@ class Subtask:
         self._lookups = lookups
         self._coordination = coordination
         self._head = head
+        self._in_front = in_front
         self._is_hard = is_hard
         self._downstream = downstream
         self._interval_s = checkpoint_interval_ms / 1000
@@ -165,19 +181,20 @@ class Subtask:
             self._task.clean_up()
 
     def _build(self, checkpoint: Checkpoint | None) -> StreamTask:
-        replayed = iter(() if checkpoint is None else checkpoint.elements)
+        elements = () if checkpoint is None else checkpoint.elements
         position = 0 if checkpoint is None else checkpoint.position
+        held = 0 if self._in_front is None else self._in_front.held(elements)
         self._last_checkpoint = 0 if checkpoint is None else checkpoint.number
         writer = LocalRecordWriter(self._coordination.emit)
         chain = OperatorChain(
-            self._links(replayed),
+            self._links(iter(elements), queued=len(elements) - held, position=position),
             mailbox=self._mailbox,
             timers=self._timers,
             record_writer=writer,
             fail=self.mailbox_processor.report_throwable,
             downstream=self._downstream,
         )
-        processor = self._input_processor(chain, position)
+        processor = self._input_processor(chain, position + held)
         checkpoints = HandedCheckpoints(
             task_name=_NAME,
             fail=self.mailbox_processor.report_throwable,
@@ -201,8 +218,11 @@ class Subtask:
             checkpoint_priority=MAX_PRIORITY if self._is_hard else MIN_PRIORITY,
         )
 
-    def _links(self, replayed: Iterator[Any]) -> Sequence[OperatorLink]:
+    def _links(self, replayed: Iterator[Any], *, queued: int, position: int) -> Sequence[OperatorLink]:
+        """The operators; the first `queued` of `replayed` belong to the lookups, which are opened first."""
         heads = [] if self._head is None else [self._head.link(replayed)]
+        if self._in_front is not None:
+            heads, replayed = [self._in_front.link(replayed, position=position)], islice(replayed, queued)
         lookups = async_link(
             self._lookups,
             operator_id=LOOKUPS,
@@ -218,7 +238,11 @@ class Subtask:
         due = DueTime(loop=self._loop, timers=timers)
         if self._head is None:
             positioned = PositionedInput(
-                self._source, position=position, reader=self._coordination, induce=self._induce, due=due
+                self._source,
+                position=position,
+                reader=self._in_front or self._coordination,
+                induce=self._induce,
+                due=due,
             )
             self._cut_at = positioned.cut_at
             return StreamOneInputProcessor(positioned, operator_chain=chain)
@@ -292,6 +316,9 @@ class Subtask:
         if self._head is not None:
             elements = (*self._head.elements(states), *elements)
         position = self._cut_at(number)
+        if self._in_front is not None:
+            held = self._in_front.elements(states)
+            elements, position = (*elements, *held), position - len(held)
         self._coordination.completes(Checkpoint(number=number, position=position, elements=elements))
         if is_last and self._coordination.is_complete_at_once:
             self.notify_complete(number)

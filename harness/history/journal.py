@@ -68,6 +68,11 @@ class Journal:
         self._latest: dict[Any, int] = {}
         self._answered: dict[int, int] = {}
 
+    @property
+    def attempt(self) -> int:
+        """The number of the attempt."""
+        return self._attempt
+
     def _note(self, kind: str, **fields: Any) -> None:
         self._log.record(kind, s=self._subtask, a=self._attempt, **fields)
 
@@ -126,7 +131,9 @@ class Journal:
         final: bool,
         values: Sequence[Any] | None,
         error: str | None,
+        by: str | None = None,
     ) -> None:
+        """`by`: the cause of a failure, if it is known."""
         echoed = self._answered.pop(self._asked.pop((id, attempt), 0), UNSET)
         self._event(
             Res,
@@ -138,6 +145,7 @@ class Journal:
             final=final,
             v=UNSET if values is None else values,
             error=UNSET if error is None else error,
+            by=UNSET if by is None else by,
             nonce=echoed if ending == "ok" else UNSET,
             thread=self._log.thread,
         )
@@ -178,8 +186,16 @@ class Journal:
         """A completed checkpoint could not be read (`what`), and an older one is restored."""
         self._note("~store", what=what, c=checkpoint, file=file, to=restored)
 
-    def failed(self, error: str, *, id: int | None = None) -> None:
-        self._event(Failed, s=self._subtask, a=self._attempt, error=error, id=UNSET if id is None else id)
+    def failed(self, error: str, *, id: int | None = None, by: str | None = None) -> None:
+        """`by`: the cause, if it is known."""
+        self._event(
+            Failed,
+            s=self._subtask,
+            a=self._attempt,
+            error=error,
+            id=UNSET if id is None else id,
+            by=UNSET if by is None else by,
+        )
 
     def source_exhausted(self) -> None:
         self._event(End, s=self._subtask, a=self._attempt)

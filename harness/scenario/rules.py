@@ -242,6 +242,9 @@ def _checkpoints_by_time(parts: Standing) -> Iterator[Breach]:
     if parts.sink not in {"atomic", None}:
         say = f"with an interval each subtask takes its own checkpoints, and the {parts.sink} sink needs common ones"
         yield Breach(path=path, say=say, hint="write `sink: atomic`, or `checkpoint_every: 50`")
+    if parts.operator is not None and parts.operator.upstream is not None:
+        say = "a checkpoint by time may come while an `upstream` record waits for a slot of the lookups"
+        yield Breach(path=path, say=say, hint="write `checkpoint_every: 50`")
     if parts.has_task:
         say = "the inputs of a `task` get their barriers at fixed source positions, not by time"
         yield Breach(path=path, say=say, hint="write `checkpoint_every: 50`")

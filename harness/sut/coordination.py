@@ -1,7 +1,7 @@
 """Coordination: passes the operator's output to the journal and the sink; a checkpoint is one commit.
 
-Answers to Flink's subtask checkpoint coordinator, with the sink as its only participant. Invariant: an output is
-written to the journal before the sink, so nothing can become visible that is not in the history.
+Answers to Flink's subtask checkpoint coordinator, with the sink as its only participant. Invariant: an output or a
+dead letter is written to the journal before the sink, so nothing can become visible that is not in the history.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class TaskJournal(Protocol):
     def took_watermark(self, *, position: int, timestamp: int) -> None: ...
     def emits(self, *, id: int, j: int, value: Any, ts: int | None) -> None: ...
     def emits_watermark(self, timestamp: int) -> None: ...
+    def dead(self, *, id: int) -> None: ...
     def snapped(self, *, checkpoint: int, position: int, elements: Sequence[dict[str, Any]]) -> None: ...
     def committing(self, checkpoint: int) -> None: ...
     def committed(self, checkpoint: int) -> None: ...
@@ -59,6 +60,8 @@ class JournalledSubtask:
         self._sink = sink
         self._phases = phases
         self._expect = expect
+        self._dead: dict[int, None] = {}
+        """The records whose dead letter has left in this attempt."""
 
     def listens(self, notify: Callable[[int], None]) -> None:
         """Sets the function that notifies the task of completed checkpoints; not needed here."""
@@ -92,9 +95,7 @@ class JournalledSubtask:
                 self._phases.reach("emit")
             else:
                 assert type(result) is DeadLetter, "every result knows its record"
-                self._sink.write_dead_letter(
-                    id=result.id, error=result.error
-                )  # journalled when its last call failed
+                self._dead_letter_leaves(result)
         elif type(element) is Watermark:
             self._journal.emits_watermark(element.timestamp)
             self._phases.reach("wm")
@@ -102,6 +103,16 @@ class JournalledSubtask:
             pass  # no history has an event for it; what it changes shows in the watermarks and sessions
         else:
             raise _foreign(element)
+
+    def _dead_letter_leaves(self, letter: DeadLetter) -> None:
+        """Journals the record's first letter only, so the table shows an operator that emits it twice (V20).
+
+        A record leaves the operator's queue with its letter, so no later snapshot of this attempt holds it.
+        """
+        if letter.id not in self._dead:
+            self._dead[letter.id] = None
+            self._journal.dead(id=letter.id)
+        self._sink.write_dead_letter(id=letter.id, error=letter.error)
 
     def snapped(self, checkpoint: Checkpoint) -> list[dict[str, Any]]:
         """Journals the content of the checkpoint and returns its elements in stored form."""

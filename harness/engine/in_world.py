@@ -15,7 +15,7 @@ from harness.clock import monotonic_us
 from harness.database.audit import (
     ServerCounter,
 )
-from harness.database.coordinator import coordinated
+from harness.database.coordinator import Coordinator, coordinated
 from harness.database.endpoint import Endpoint
 from harness.database.schema import prepare_database, run_database
 from harness.database.table_hand import SqlTableHand
@@ -75,7 +75,7 @@ def record_in_world(
             site.observer.phase("run", f"{scenario.scenario} at level {order.level}, seed {order.seed}")
             world.proxy.reseed(order.seed)
             watch = Watch(acts=_acts(order), plan=plan, recorder=recorder, observer=site.observer)
-            with _coordinated(scenario, root, recorder):
+            with _coordinated(order, root, recorder):
                 ending = watch.over(
                     world=world, runner=runner, logs=site.folder, stop=site.stop, limit_s=site.limit_s
                 )
@@ -104,9 +104,12 @@ def record_in_world(
     )
 
 
-def _coordinated(scenario: Scenario, root: Endpoint, recorder: Recorder) -> AbstractContextManager[None]:
+def _coordinated(order: Order, root: Endpoint, recorder: Recorder) -> AbstractContextManager[None]:
     """The coordinator that completes checkpoints; the atomic sink needs none."""
-    return nullcontext() if scenario.sink == "atomic" else coordinated(root, note=recorder.record)
+    if order.scenario.sink == "atomic":
+        return nullcontext()
+    kind = variant_of(order.mutant).coordinator(Coordinator)
+    return coordinated(root, note=recorder.record, kind=kind)
 
 
 def _accounting(counts: Mapping[str, int], events: Sequence[Event], *, offered: int) -> Mapping[str, int]:

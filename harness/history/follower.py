@@ -112,7 +112,7 @@ class Progress:
 
     first_record_us: int | None = None
     last_us: int | None = None
-    """Time of the latest line."""
+    """Time of the latest line; one that says only that an attempt's loop runs does not count: it may still hang."""
     taken: Counter[int] = field(default_factory=Counter)
     emitted: int = 0
     calls: Counter[int] = field(default_factory=Counter)
@@ -169,7 +169,7 @@ class Follower:
         subtask, attempt = line["s"], line["a"]
         view = progress.attempts.setdefault((subtask, attempt), AttemptView(subtask=subtask, attempt=attempt))
         progress.timed.note(line)
-        progress.last_us = max(progress.last_us or 0, line["t"])
+        progress.last_us = _last_us(progress.last_us, line)
         view.dies_for = _fatal_fault(line)
         match line["k"]:
             case "~process":
@@ -205,3 +205,8 @@ def _fatal_fault(line: Mapping[str, Any]) -> str | None:
             return fault
         case _:
             return None
+
+
+def _last_us(before: int | None, line: dict[str, Any]) -> int | None:
+    """`Progress.last_us` once `line` has been read."""
+    return before if line["k"] == "~alive" else max(before or 0, line["t"])

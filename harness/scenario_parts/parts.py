@@ -38,6 +38,7 @@ __all__ = [
     "Part",
     "Sink",
     "Task",
+    "Upstream",
     "Workload",
     "refuse",
 ]
@@ -136,6 +137,15 @@ class Downstream(Part):
     shut: Span = Field(description="How long it blocks each time.")
 
 
+class Upstream(Part):
+    """A second asynchronous operator in front of the lookups, in the same chain; it emits in order (A30)."""
+
+    capacity: Whole = Field(gt=0, description="The largest number of elements in its queue.")
+    delay: Duration = Field(
+        default=0, description="The longest time until it passes a record on; drawn per record."
+    )
+
+
 class Operator(Part):
     """The settings of the asynchronous operator under test (A1-A3, A44, A45)."""
 
@@ -193,6 +203,11 @@ class Operator(Part):
         default=None,
         description="A downstream that blocks repeatedly; absent: it never blocks.",
     )
+    upstream: Upstream | None = Field(
+        default=None,
+        description="A second asynchronous operator that passes records on to the lookups; needs "
+        "`back_pressure: hard`, so that its records wait for the slots of the lookups.",
+    )
     client: Literal["blocking", "one-connection", "connection-a-call", "open-connections"] | None = Field(
         default=None,
         description="A faulty client in place of the pool, for a run that must report the mistake "
@@ -231,6 +246,9 @@ class Operator(Part):
         if not self.cancels and self.timeout == 0:
             say = "`cancels: false` needs a `timeout`: without one no call ever times out"
             yield Breach(path=("cancels",), say=say, hint="add for example `timeout: 300ms`")
+        if self.upstream is not None and self.back_pressure != "hard":
+            say = "`upstream` passes a record on while the lookups' queue is full, and then waits for a slot"
+            yield Breach(path=("upstream",), say=say, hint="write `back_pressure: hard`")
         if self.retry_delay and self.tries == 1:
             say = "`retry_delay` waits between tries, but `tries: 1` allows no second one"
             yield Breach(path=("retry_delay",), say=say, hint="add for example `tries: 3`")
@@ -368,9 +386,48 @@ class Task(Part):
         default=0,
         description="How much later the elements of input 1 arrive, and how much its watermarks are behind.",
     )
+    timers: Literal["event-time", "processing-time"] = Field(
+        default="event-time",
+        description="The timers that end sessions. `processing-time`: `gap` counts by the time at which records are "
+        "due, so that equal seeds give equal sessions.",
+    )
+    ttl: Duration = Field(
+        default=0,
+        description="Time to live of the counts of a key on an input, since their last change, by the time at which "
+        "records are due; 0ms: for ever.",
+    )
+    idle: Whole = Field(
+        default=0,
+        description="The inputs fall idle in turn, each for this many watermarks, with as many between; "
+        "0: both always active.",
+    )
+    async_snapshot: Whole = Field(
+        default=0,
+        le=1000,
+        description="Number of elements that the operator takes between the synchronous and the asynchronous part of "
+        "a snapshot; 0: none.",
+    )
+
+    latency_markers: Whole = Field(
+        default=0,
+        description="Number of source positions from one latency marker to the next; the task fails if one does not "
+        "leave before the next element comes (A54); 0: none.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_aligned(cls, data: Any) -> Any:
+        """Refuses what no run reaches, instead of leaving it untested."""
+        if isinstance(data, Mapping) and "alignment_timeout" in data:
+            say = (
+                "the barriers of a `task` are always aligned: a checkpoint is one step here, and an unaligned one "
+                "goes on until the last barrier has come"
+            )
+            refuse("Task", [Breach(path=("alignment_timeout",), say=say, hint="remove it")])
+        return data
 
     @model_validator(mode="after")
-    def _has_whom_to_lag(self) -> Self:
+    def _has_inputs_enough(self) -> Self:
         refuse("Task", self._breaches())
         return self
 
@@ -378,6 +435,15 @@ class Task(Part):
         if self.lag and self.inputs == 1:
             say = "`lag` applies to input 1, and there is only input 0"
             yield Breach(path=("lag",), say=say, hint="write `inputs: 2`, or remove `lag`")
+        if self.idle and self.inputs == 1:
+            say = "`idle` lets one input go on without the other, and there is only input 0"
+            yield Breach(path=("idle",), say=say, hint="write `inputs: 2`, or remove `idle`")
+        if self.idle and self.lag:
+            say = (
+                "an input that is behind and was idle counts once it has caught up, but after a restart at once, so "
+                "nobody could say when sessions end"
+            )
+            yield Breach(path=("idle",), say=say, hint="remove `idle` or `lag`")
 
 
 class Expectations(Part):

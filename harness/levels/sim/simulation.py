@@ -25,6 +25,7 @@ from harness.faults.kill_worker import InjectedFailure
 from harness.faults.simulated.act import RunningAttempt
 from harness.history.causes import OUTSIDE
 from harness.history.event import (
+    Abort,
     Ack,
     Commit,
     Done,
@@ -304,6 +305,8 @@ class Simulation:
     def _note(self, kind: str, **fields: Any) -> None:
         tape = self.tape
         match kind:
+            case "abort":
+                tape.add(Abort(n=tape.n, t=tape.t, **fields))
             case "ack":
                 tape.add(Ack(n=tape.n, t=tape.t, **fields))
             case "retire":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.defects.defect import Defect, PropertyDefect
+from harness.defects.defect import SIM_AND_LIVE, Defect, PropertyDefect
 from harness.defects.where import NEVER
 from harness.sut.keyed_parts import KeyedParts
 from harness.sut.variant import Variant
@@ -226,6 +226,17 @@ OF_BARRIERS = (
         replaces="InputChannel",
         statements=("C27", "C28"),
         wrong=_CapturesNothing,
+    ),
+    Defect(
+        name="channel-state-lost",
+        about="a checkpoint whose barriers overtook records does not hold them, so a restart loses them",
+        mirrors="an unaligned checkpoint without channel state",
+        convicted_by=("V8",),
+        variant=Variant(keyed=KeyedParts(channel=_CapturesNothing)),
+        where="`sessions-unaligned`",
+        applies=NEVER,
+        scenario="sessions-unaligned",
+        levels=SIM_AND_LIVE,
     ),
     PropertyDefect(
         name="captures-behind-barrier",

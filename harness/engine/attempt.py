@@ -317,7 +317,12 @@ def _keyed(parts: AttemptParts, elements: LookupSource) -> KeyedTask | None:
     if task is None:
         return None
     inputs = Inputs(task, elements, seed=parts.plan.seed, subtask=parts.subtask)
-    return KeyedTask(inputs=inputs, gap_ms=task.gap, parts=parts.variant.keyed)
+    return KeyedTask(
+        inputs=inputs,
+        gap_ms=task.gap,
+        alignment_timeout_ms=task.alignment_timeout,
+        parts=parts.variant.keyed,
+    )
 
 
 def _in_front(

@@ -386,18 +386,11 @@ class Task(Part):
         default=0,
         description="How much later the elements of input 1 arrive, and how much its watermarks are behind.",
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _is_aligned(cls, data: Any) -> Any:
-        """Refuses what no run reaches, instead of leaving it untested."""
-        if isinstance(data, Mapping) and "alignment_timeout" in data:
-            say = (
-                "the barriers of a `task` are always aligned: a checkpoint is one step here, and an unaligned one "
-                "goes on until the last barrier has come"
-            )
-            refuse("Task", [Breach(path=("alignment_timeout",), say=say, hint="remove it")])
-        return data
+    alignment_timeout: Duration | None = Field(
+        default=None,
+        description="Time after which barriers overtake what waits in front of them (C26); 0ms: at once; absent: "
+        "never.",
+    )
 
     @model_validator(mode="after")
     def _has_whom_to_lag(self) -> Self:
@@ -408,6 +401,9 @@ class Task(Part):
         if self.lag and self.inputs == 1:
             say = "`lag` applies to input 1, and there is only input 0"
             yield Breach(path=("lag",), say=say, hint="write `inputs: 2`, or remove `lag`")
+        if self.alignment_timeout is not None and (self.lag or self.inputs == 1):
+            say = "barriers that overtake arrive in two inputs at once, so that a checkpoint is one step of the task"
+            yield Breach(path=("alignment_timeout",), say=say, hint="write `inputs: 2`, and remove `lag`")
 
 
 class Expectations(Part):

@@ -14,8 +14,9 @@ from typing import Any
 from harness.sut.gated_inputs import GatedInputs
 from harness.sut.keyed_parts import HONEST_PARTS, Keeping, KeptState, KeyedParts
 from harness.sut.phases import Phases
-from harness.sut.positions import TaskState
+from harness.sut.positions import ChannelState, TaskState
 from harness.sut.session_counter import SessionCounter
+from harness.sut.unaligned_inputs import UnalignedInputs
 from harness.workloads.lookups import Inputs, Lookup
 from reference_impl.checkpoint_events import CheckpointMetaData, CheckpointOptions
 from reference_impl.checkpoints.async_checkpoint import OperatorSnapshotFutures
@@ -45,7 +46,14 @@ class KeyedHead:
     """A `harness.engine.subtask.Head`. Mutable: `link` reads its state and the chain builds its parts."""
 
     def __init__(
-        self, *, function: SessionCounter, inputs: Inputs, parts: KeyedParts, reader: Reader, phases: Phases
+        self,
+        *,
+        function: SessionCounter,
+        inputs: Inputs,
+        parts: KeyedParts,
+        reader: Reader,
+        phases: Phases,
+        alignment_timeout_ms: int | None = None,
     ) -> None:
         self._function = function
         self._inputs = inputs
@@ -53,6 +61,9 @@ class KeyedHead:
         self._reader = reader
         self._phases = phases
         self._keeping = parts.keeping()
+        self._timeout_ms = alignment_timeout_ms
+        self._recovered: ChannelState | None = None
+        self._unaligned: UnalignedInputs | None = None
         self._kept: KeptState | None = None
         self._backend: KeyedStateBackend
         self._services: InternalTimerServices
@@ -64,13 +75,20 @@ class KeyedHead:
             self._kept = self._keeping.state(first.text)
         elif first is not None:
             raise AssertionError(f"a snapshot of a keyed task begins with its state, not with {first!r}")
+        if first is not None and self._timeout_ms is not None:
+            second = next(replayed)
+            assert isinstance(second, ChannelState), f"behind its state stands what its inputs held, not {second!r}"
+            self._recovered = second
         return OperatorLink(
             operator_id=_SESSIONS, build=self._built_operator, state_handler=self._built_state_handler
         )
 
-    def elements(self, states: Mapping[str, OperatorSubtaskState]) -> tuple[TaskState]:
-        """The state in its stored form."""
-        return (TaskState(text=states[_SESSIONS].raw_operator_state),)
+    def elements(
+        self, states: Mapping[str, OperatorSubtaskState]
+    ) -> tuple[TaskState] | tuple[TaskState, ChannelState]:
+        """The state in its stored form, and what barriers have overtaken, if they may."""
+        state = TaskState(text=states[_SESSIONS].raw_operator_state)
+        return (state,) if self._unaligned is None else (state, self._unaligned.channel_state())
 
     def inputs(
         self,
@@ -83,19 +101,24 @@ class KeyedHead:
         timers: Timers,
         executor: MailboxExecutor,
     ) -> GatedInputs:
-        return GatedInputs(
-            source,
-            inputs=self._inputs,
-            parts=self._parts,
-            phases=self._phases,
-            reader=self._reader,
-            task=task,
-            chain=chain,
-            position=position,
-            due=due,
-            timers=timers,
-            executor=executor,
+        shared: dict[str, Any] = {
+            "inputs": self._inputs,
+            "parts": self._parts,
+            "phases": self._phases,
+            "reader": self._reader,
+            "task": task,
+            "chain": chain,
+            "position": position,
+            "due": due,
+            "timers": timers,
+            "executor": executor,
+        }
+        if self._timeout_ms is None:
+            return GatedInputs(source, **shared)
+        self._unaligned = UnalignedInputs(
+            source, timeout_ms=self._timeout_ms, recovered=self._recovered, **shared
         )
+        return self._unaligned
 
     def _built_operator(
         self, *, timers: Timers, emit: Callable[[OperatorInput], None], **parts: Any
@@ -173,6 +196,8 @@ class KeyedTask:
 
     inputs: Inputs
     gap_ms: int
+    alignment_timeout_ms: int | None = None
+    """None: barriers are always aligned."""
     parts: KeyedParts = HONEST_PARTS
 
     def head(self, reader: Reader, *, phases: Phases) -> KeyedHead:
@@ -183,4 +208,5 @@ class KeyedTask:
             parts=self.parts,
             reader=reader,
             phases=phases,
+            alignment_timeout_ms=self.alignment_timeout_ms,
         )

@@ -55,7 +55,9 @@ class GatedInputs:
         self._doors = chain.doors
         """The inputs of the head operator; two, even if the task has only one input."""
         self._due = due
-        self._channels: list[InputChannel] = [InputChannel(InputChannelInfo(0, number)) for number in range(inputs.count)]
+        self._channels: list[InputChannel] = [
+            InputChannel(InputChannelInfo(0, number)) for number in range(inputs.count)
+        ]
         gate = InputGate(self._channels)
         handler = parts.barrier_handler(task=task, inputs=[gate], timers=timers)
         self._gate = StreamTaskNetworkInput(

@@ -77,7 +77,9 @@ class KeyedHead:
             raise AssertionError(f"a snapshot of a keyed task begins with its state, not with {first!r}")
         if first is not None and self._timeout_ms is not None:
             second = next(replayed)
-            assert isinstance(second, ChannelState), f"behind its state stands what its inputs held, not {second!r}"
+            assert isinstance(second, ChannelState), (
+                f"behind its state stands what its inputs held, not {second!r}"
+            )
             self._recovered = second
         return OperatorLink(
             operator_id=_SESSIONS, build=self._built_operator, state_handler=self._built_state_handler

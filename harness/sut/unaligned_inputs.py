@@ -79,9 +79,7 @@ class UnalignedInputs(GatedInputs):
             parts.channel(InputChannelInfo(0, number), writer=self) for number in range(inputs.count)
         ]
         self._raw_gate = InputGate(self._channels, choose=self._first_in_source)
-        self._handler = parts.alternating(
-            task=self, inputs=[self._raw_gate], timers=timers, checkpoints=self
-        )
+        self._handler = parts.alternating(task=self, inputs=[self._raw_gate], timers=timers, checkpoints=self)
         self._executor = executor
         self._gate = StreamTaskNetworkInput(
             CheckpointedInputGate(self._raw_gate, self._handler, executor), valve=parts.valve
@@ -168,9 +166,7 @@ class UnalignedInputs(GatedInputs):
 
     def _on_input(self, number: int, position: int, element: Any) -> OperatorInput:
         if isinstance(element, Watermark):
-            return Watermark(
-                timestamp=self._inputs.timestamp(number, element.timestamp), position=position
-            )
+            return Watermark(timestamp=self._inputs.timestamp(number, element.timestamp), position=position)
         assert isinstance(element, Record), f"a workload of lookups holds no {element!r}"
         return element
 

@@ -1,4 +1,4 @@
-"""Inputs whose barriers may overtake what waits in front of them: elements arrive when due, and are read as room allows.
+"""Inputs whose barriers may overtake what waits in front of them: elements arrive when due, and wait to be read.
 
 Answers to `RemoteInputChannel`s with unaligned checkpoints (C26 to C28). Invariants: elements are read in the order of
 their positions; the barriers of a checkpoint arrive in all inputs at once, and nothing behind them until it is taken; a

@@ -63,13 +63,13 @@ class Coordinator:
         connection = self._open()
         with connection.cursor() as cursor:
             parts = self._parts(cursor)  # usually there are no new parts, so the fences need not be read
-            number = _complete(parts, _newest_attempts(cursor, _FENCES)) if parts else None
+            number = self._complete(parts, _newest_attempts(cursor, _FENCES)) if parts else None
             connection.rollback()
             if number is None:
                 return False
             # locks the fences, so no attempt takes over before the commit
             newest = _newest_attempts(cursor, _FENCES_LOCKED)
-            number = _complete(self._parts(cursor), newest)
+            number = self._complete(self._parts(cursor), newest)
             if number is None:
                 connection.rollback()
                 return False
@@ -90,6 +90,17 @@ class Coordinator:
                     self._acks[epoch, subtask, token] = None
                     self._note("ack", s=subtask, a=token, c=epoch)
         return parts
+
+    def _complete(
+        self, parts: Mapping[int, Mapping[int, int]], newest: Mapping[int, _NewestAttempt]
+    ) -> int | None:
+        """The next number that the newest attempt of every unfinished subtask has acknowledged."""
+        return next((epoch for epoch, of in parts.items() if self._is_complete(of, newest)), None)
+
+    def _is_complete(self, parts: Mapping[int, int], newest: Mapping[int, _NewestAttempt]) -> bool:
+        return all(
+            attempt.ended or parts.get(subtask) == attempt.token for subtask, attempt in newest.items()
+        )
 
     def _open(self) -> Any:
         if self._connection is None:
@@ -124,15 +135,6 @@ def _parts(cursor: Any) -> dict[int, dict[int, int]]:
     for epoch, subtask, token in cursor.fetchall():
         parts.setdefault(epoch, {})[subtask] = token
     return parts
-
-
-def _complete(parts: Mapping[int, Mapping[int, int]], newest: Mapping[int, _NewestAttempt]) -> int | None:
-    """The next number that the newest attempt of every unfinished subtask has acknowledged."""
-    return next((epoch for epoch, of in parts.items() if _is_complete(of, newest)), None)
-
-
-def _is_complete(parts: Mapping[int, int], newest: Mapping[int, _NewestAttempt]) -> bool:
-    return all(attempt.ended or parts.get(subtask) == attempt.token for subtask, attempt in newest.items())
 
 
 @contextmanager

@@ -1,21 +1,31 @@
-"""Defects of retries: when a record is called again, how often, and after which outcomes.
+"""Defects of retries: when a record is called again, how often, with what, and after which outcomes.
 
-Answers to the mistakes that an `AsyncRetryStrategy` and the operator's backoff timers invite. Invariant: each entry
-calls at another time, or another number of times, and treats every outcome as the reference does.
+Answers to the mistakes that an `AsyncRetryStrategy` and the operator's backoff timers invite: an off-by-one, a backoff
+that is shared or never reset, a closure over a loop's variable. Invariant: an operator without retry is the reference.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Unpack
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar, Unpack
 
-from harness.defects.defect import SIM_AND_LIVE, Defect
+from harness.defects.defect import SIM_AND_LIVE, Defect, Stranger
 from harness.defects.operators import building
-from harness.defects.where import NEVER
+from harness.defects.where import (
+    NEVER,
+    both,
+    calls_fail,
+    has_dead_letters,
+    is_restored,
+    retries,
+)
+from harness.scenario.model import Scenario
 from harness.sut.variant import Variant
-from reference_impl.elements import Record
+from reference_impl.elements import QueueElement, Record
 from reference_impl.operator.async_wait import AsyncWaitOperator
 from reference_impl.operator.build import BuildOperator, Mode, Parts, build_operator
+from reference_impl.operator.functions import begin_call
+from reference_impl.operator.result import Settlement
 from reference_impl.operator.retry import (
     Attempts,
     ErrorPredicate,
@@ -23,6 +33,7 @@ from reference_impl.operator.retry import (
     JudgedSettlement,
     ResultPredicate,
     RetryStrategy,
+    _AttemptHandle,
     empty_result,
 )
 
@@ -84,6 +95,46 @@ class _RetriesEmptyAnswers(_OtherStrategy):
         return is_unwelcome
 
 
+class _AtOnce(_OtherStrategy):
+    def backoff_ms(self, attempt: int) -> int:
+        del attempt
+        return 0
+
+
+class _OneMore(_OtherStrategy):
+    def can_retry(self, attempt: int) -> bool:
+        return self._strategy.can_retry(attempt - 1)
+
+
+class _NeverReset(_OtherStrategy):
+    """One backoff for all records, which doubles with each failure and is never set back."""
+
+    _times = 1
+
+    def backoff_ms(self, attempt: int) -> int:
+        times, self._times = self._times, min(2 * self._times, 2**20)
+        return self._strategy.backoff_ms(attempt) * times
+
+
+class _Exploding(_OtherStrategy):
+    """A multiplier without a bound: the third try waits fifty times as long as the second."""
+
+    def backoff_ms(self, attempt: int) -> int:
+        times: int = 50 ** (attempt - 1)
+        return self._strategy.backoff_ms(attempt) * times
+
+
+class _HalfOfOddOnes(_OtherStrategy):
+    """Jitter that is taken off the delay: one failure in four waits half of it."""
+
+    _count = 0
+
+    def backoff_ms(self, attempt: int) -> int:
+        self._count += 1
+        delay_ms = self._strategy.backoff_ms(attempt)
+        return delay_ms if self._count % 4 else delay_ms // 2
+
+
 def _deciding(other: Callable[[RetryStrategy], RetryStrategy]) -> BuildOperator:
     """A `build_operator` whose retry strategy, if there is one, is `other` of the honest one."""
 
@@ -98,7 +149,7 @@ def _deciding(other: Callable[[RetryStrategy], RetryStrategy]) -> BuildOperator:
 class _OfOtherAttempts(AsyncWaitOperator):
     """The reference operator, with another class for a record's attempts."""
 
-    attempts: type[Attempts] = Attempts
+    attempts: ClassVar[type[Attempts]] = Attempts
 
     def _process_with_retry(self, record: Record) -> None:
         entry = JudgedSettlement(self, record)
@@ -127,6 +178,112 @@ class _WaitsOutBackoff(AsyncWaitOperator):
         self.last_calls = {}
         super().end_input()
 
+
+class _EmptyInTheEnd(Attempts):
+    def _settle(self, handle: Any, results: Any, error: BaseException | None) -> None:
+        if error is not None and self.number > 1:
+            results, error = (), None
+        super()._settle(handle, results, error)
+
+
+class _SwallowsLastError(_OfOtherAttempts):
+    """A record whose tries are used up leaves without a result, and without its error."""
+
+    attempts = _EmptyInTheEnd
+
+
+class _TimeoutOnce(Attempts):
+    def time_out(self) -> None:
+        if self.number == 1:
+            super().time_out()
+
+
+class _ForgetsTimeout(_OfOtherAttempts):
+    """A call that was made again has no timeout any more."""
+
+    attempts = _TimeoutOnce
+
+
+class _TimeoutEach(Attempts):
+    began_try_ms: int = -1
+
+    def _call_again(self) -> None:
+        self.began_try_ms = self.shared.timers.now_ms()
+        self.began_ms = self.began_try_ms
+        self.shared.timeouts.add(self.settlement)
+        super()._call_again()
+
+    def time_out(self) -> None:
+        if self.began_try_ms + self.shared.timeout_ms <= self.shared.timers.now_ms():
+            super().time_out()
+
+
+class _RestartsTimeout(_OfOtherAttempts):
+    """The timeout begins anew with each try, so that a record can take as many timeouts as it has tries."""
+
+    attempts = _TimeoutEach
+
+
+class _AsksNewest(Attempts):
+    shared: Any
+
+    def _invoke(self) -> None:
+        if self.number == 1:
+            self.shared.newest = self.settlement.element.value
+            super()._invoke()
+        else:
+            value = self.shared.newest
+            begin_call(self.shared.function, value, _AttemptHandle(self, self.number))
+
+
+class _RetriesNewest(_OfOtherAttempts):
+    """A call that is made again asks for the record that came last: a closure over the loop's variable."""
+
+    attempts = _AsksNewest
+    newest: Any = None
+
+
+class _EndDrops(AsyncWaitOperator):
+    """Gives up at the end of input what waits in a backoff, without a result."""
+
+    def end_input(self) -> None:
+        waiting, self.last_calls = self.last_calls, {}
+        for attempts in waiting:
+            attempts._cancel_backoff()  # noqa: SLF001 - the defect
+            attempts.settlement.complete(())
+        super().end_input()
+
+
+class _RestoredOnce(AsyncWaitOperator):
+    """Makes the calls of restored records once: the replay goes past the retry."""
+
+    _is_restoring = False
+
+    def open(self, restored: Iterable[QueueElement] = ()) -> None:
+        self._is_restoring = True
+        super().open(restored)
+        self._is_restoring = False
+
+    def _process_with_retry(self, record: Record) -> None:
+        if not self._is_restoring:
+            super()._process_with_retry(record)
+            return
+        entry = Settlement(self, record)
+        if not self.queue.try_put(entry):
+            self._wait_for_slot(entry)
+        self.announce(record, 1)
+        self.timeouts.add(entry)
+        begin_call(self.function, record.value, entry)
+
+
+def _tries_thrice(scenario: Scenario) -> bool:
+    return scenario.operator.tries > 2  # noqa: PLR2004 - as the name says
+
+
+_BACKOFF = "the wait before a call is the strategy's, no shorter and not much longer"
+_TRIES = "a call that fails is made again as often as the strategy says"
+_AGAIN = "calls are made again"
+_FAILING = f"{_AGAIN}; one ends with an error"
 
 OF_RETRIES = (
     Defect(
@@ -194,5 +351,105 @@ OF_RETRIES = (
         applies=NEVER,
         scenario="empty-answers-stay",
         levels=SIM_AND_LIVE,
+    ),
+    Stranger(
+        name="retries-at-once",
+        about="a failed call is made again without its backoff",
+        component="retry",
+        breaks=_BACKOFF,
+        variant=Variant(build_operator=_deciding(_AtOnce)),
+        where=_FAILING,
+        applies=both(retries, calls_fail),
+    ),
+    Stranger(
+        name="jitter-below-backoff",
+        about="one backoff in four is half as long as it should be",
+        component="retry",
+        breaks=_BACKOFF,
+        variant=Variant(build_operator=_deciding(_HalfOfOddOnes)),
+        where=_AGAIN,
+        applies=retries,
+        scenario="timeout-and-retry",
+    ),
+    Stranger(
+        name="backoff-never-reset",
+        about="the backoff doubles with each failure of any record, and is never set back",
+        component="retry",
+        breaks=_BACKOFF,
+        variant=Variant(build_operator=_deciding(_NeverReset)),
+        where=_FAILING,
+        applies=both(retries, calls_fail),
+    ),
+    Stranger(
+        name="backoff-explodes",
+        about="the backoff grows fiftyfold with each try of a record, without a bound",
+        component="retry",
+        breaks=_BACKOFF,
+        variant=Variant(build_operator=_deciding(_Exploding)),
+        where=f"{_FAILING}, three times or more",
+        applies=both(_tries_thrice, calls_fail),
+    ),
+    Stranger(
+        name="tries-once-too-often",
+        about="a call is made once more than the strategy says",
+        component="retry",
+        breaks=_TRIES,
+        variant=Variant(build_operator=_deciding(_OneMore)),
+        where=_FAILING,
+        applies=both(retries, calls_fail),
+    ),
+    Stranger(
+        name="swallows-last-error",
+        about="a record whose tries are used up leaves without results and without an error",
+        component="retry",
+        breaks="a record that failed for good fails its task",
+        variant=Variant(build_operator=building(_SwallowsLastError)),
+        where="calls are made again; there are no dead letters",
+        applies=both(retries, calls_fail, lambda scenario: not has_dead_letters(scenario)),
+    ),
+    Stranger(
+        name="retry-forgets-timeout",
+        about="the timeout of a record is gone once its call has been made again",
+        component="retry",
+        breaks="one timeout covers all tries of a record",
+        variant=Variant(build_operator=building(_ForgetsTimeout)),
+        where=_AGAIN,
+        applies=retries,
+    ),
+    Stranger(
+        name="timeout-for-each-try",
+        about="the timeout begins anew with each try",
+        component="retry",
+        breaks="one timeout covers all tries of a record",
+        variant=Variant(build_operator=building(_RestartsTimeout)),
+        where=_AGAIN,
+        applies=retries,
+    ),
+    Stranger(
+        name="retries-newest-record",
+        about="a call that is made again asks for the record that came last",
+        component="retry",
+        breaks="a result belongs to its own record",
+        variant=Variant(build_operator=building(_RetriesNewest)),
+        where=_FAILING,
+        applies=both(retries, calls_fail),
+    ),
+    Stranger(
+        name="end-drops-backoff",
+        about="what waits in a backoff at the end of input leaves without a result",
+        component="retry",
+        breaks="what waits in a backoff at the end of input is called at once",
+        variant=Variant(build_operator=building(_EndDrops)),
+        where=_FAILING,
+        applies=both(retries, calls_fail),
+    ),
+    Stranger(
+        name="restored-records-not-retried",
+        about="a record that was restored from a snapshot is called once",
+        component="retry",
+        breaks=_TRIES,
+        variant=Variant(build_operator=building(_RestoredOnce)),
+        where="calls are made again; an attempt is killed, or superseded",
+        applies=both(retries, is_restored),
     ),
 )

@@ -15,14 +15,13 @@ from functools import partial
 from typing import Any, NotRequired, Protocol, TypedDict
 
 from harness.clock import Clock
-from harness.database.checkpoint_store import CheckpointStore
+from harness.database.checkpoint_store import CheckpointStore, StoreLost
 from harness.database.driver import AsyncDriver, Driver
 from harness.database.epoch import Fenced, SavedEpoch, SinkLost, Takeover
 from harness.database.store_files import Files
 from harness.engine.downstream import ShutDownstream
 from harness.engine.subtask import Subtask
 from harness.faults.kill_worker import InjectedFailure
-from harness.history.causes import cause_of
 from harness.process_identity import ProcessIdentity
 from harness.runs.plan import RunPlan
 from harness.scenario.model import Fault, Operator, Scenario, Workload
@@ -121,8 +120,8 @@ class AttemptPlace(Protocol):
     ) -> AbstractContextManager[None]:
         """Records, while the block lasts, when `lookup` blocks the loop."""
 
-    def is_outside(self, error: BaseException) -> bool:
-        """Whether `error` is the service's own and no fault of the run can have caused it."""
+    def cause_of(self, error: BaseException) -> str | None:
+        """The cause of a failure, as `harness.history.causes` names it; None: not known."""
 
     def elements(self, subtask: int, shaping: Iterable[Fault]) -> LookupSource:
         """The elements of the source of `subtask`."""
@@ -158,7 +157,7 @@ def run_attempt(parts: AttemptParts) -> int:
     met: list[int | str] = []
     try:
         chosen.sink.listen(on_loss=lost.append, on_error=met.append)
-        attempt = chosen.take_over(now_ms=place.clock.now_us() // 1000)
+        attempt = _taken_over(chosen, place)
         with place.journal(attempt.number) as journal:
             for code in lost:  # from the take-over, when the journal was not open yet
                 journal.lost_connection("sink", code)
@@ -174,6 +173,17 @@ def run_attempt(parts: AttemptParts) -> int:
     finally:
         chosen.sink.close()
     return attempt.number
+
+
+def _taken_over(chosen: ChosenSink, place: AttemptPlace) -> Takeover:
+    """Takes over the subtask; records the attempt also if its checkpoint cannot be restored. Raises `SinkLost`."""
+    try:
+        return chosen.take_over(now_ms=place.clock.now_us() // 1000)
+    except StoreLost as error:
+        with place.journal(chosen.sink.token) as journal:
+            journal.started(checkpoint=None, position=0, process=place.process)
+            journal.failed(_in_words(error), id=None, by=place.cause_of(error))
+        raise
 
 
 class _Attempt:
@@ -214,8 +224,7 @@ class _Attempt:
         except Exception as error:
             record = error.record.value.id if isinstance(error, StreamElementFailed) else None
             with suppress(OSError):  # on a full disk nothing can be recorded; the error is raised anyway
-                by = cause_of(error, is_outside=place.is_outside)
-                journal.failed(_in_words(error), id=record, by=by)
+                journal.failed(_in_words(error), id=record, by=place.cause_of(error))
             raise
 
     def _restored(self, saved: SavedEpoch, phases: Phases) -> Checkpoint:
@@ -266,9 +275,7 @@ class _Task:
         lookups = partial(
             operator_builder(variant, sut=plan.sut),
             function=variant.function(self._under_test.function, self),
-            probe=JournalProbe(
-                journal, inside.phases, cause_of=partial(cause_of, is_outside=place.is_outside)
-            ),
+            probe=JournalProbe(journal, inside.phases, cause_of=place.cause_of),
             **_settings(scenario),
         )
         source = _source(workload, elements, origin_ms=attempt.origin_ms)
@@ -279,7 +286,7 @@ class _Task:
             source=variant.source(inside.around_source(source, elements)),
             lookups=lookups,
             coordination=coordination,
-            head=None if keyed is None else keyed.head(coordination, phases=inside.phases),
+            head=None if keyed is None else keyed.head(coordination, phases=inside.phases, loop=loop),
             in_front=_in_front(scenario, reader=coordination, loop=loop),
             is_hard=operator.back_pressure == "hard",
             downstream=_downstream(operator, loop),
@@ -321,12 +328,7 @@ def _keyed(parts: AttemptParts, elements: LookupSource) -> KeyedTask | None:
     if task is None:
         return None
     inputs = Inputs(task, elements, seed=parts.plan.seed, subtask=parts.subtask)
-    return KeyedTask(
-        inputs=inputs,
-        gap_ms=task.gap,
-        alignment_timeout_ms=task.alignment_timeout,
-        parts=parts.variant.keyed,
-    )
+    return KeyedTask(inputs=inputs, task=task, parts=parts.variant.keyed)
 
 
 def _in_front(
@@ -402,7 +404,7 @@ def _expectation(
 
     if keyed is None:
         return answers
-    return expect_stamped(answers, session_stamps(elements, keyed.inputs, gap_ms=keyed.gap_ms))
+    return expect_stamped(answers, session_stamps(elements, keyed.inputs, task=keyed.task))
 
 
 def _in_words(error: BaseException) -> str:

@@ -8,39 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pymysql
-
 from harness.clock import monotonic_us
 from harness.database.audit import (
-    Progress,
     ServerCounter,
-    count_rows,
-    read_progress,
-    read_table,
 )
 from harness.database.coordinator import Coordinator, coordinated
 from harness.database.endpoint import Endpoint
 from harness.database.schema import prepare_database, run_database
-from harness.database.stored_tables import ROWS_OF, StoredRow, stored_value
 from harness.database.table_hand import SqlTableHand
 from harness.defects import variant_of
 from harness.engine.accounting import claims_order, missing_of
-from harness.engine.findings import fault_events, findings
+from harness.engine.findings import fault_events, findings, refuse_blind_faults
 from harness.engine.level import LevelRunner, RunRecord, RunSite
+from harness.engine.reading import history_of, read_stored
 from harness.engine.refusals import refuse_in_world
-from harness.engine.watch import Ending, Watch, threats_of
-from harness.errors import HarnessError, WorldError
+from harness.engine.watch import Watch, threats_of
 from harness.history.event import Event
-from harness.history.header import Header
-from harness.history.merge import Leftovers, Line, history_text, merge, read_leftovers
-from harness.history.read import open_text
+from harness.history.merge import Leftovers, read_leftovers
 from harness.history.recorder import HARNESS_FILE, Recorder
 from harness.pitfalls.finding import RunSeen, find_pitfalls
-from harness.runs.claims import AUDIT, DEAD_LETTERS, header_of
+from harness.runs.claims import header_of
 from harness.runs.order import Order, planned_crashes, planned_inside
 from harness.runs.outcome import FaultRecord
 from harness.runs.plan import RunPlan
@@ -66,6 +56,7 @@ def record_in_world(
     world, scenario = site.world, order.scenario
     assert world is not None, f"level {order.level} needs a world"
     refuse_in_world(_acts(order), world.lacks)
+    refuse_blind_faults(scenario)
     raw = site.folder / "raw"
     raw.mkdir()
     rows = customer_rows(keys=scenario.workload.keys, seed=order.seed, fanout=scenario.workload.fanout)
@@ -92,11 +83,11 @@ def record_in_world(
         site.observer.phase("judge", "merging and judging what was recorded")
         if site.before_reading is not None:
             site.before_reading(SqlTableHand(root))
-        stored = _stored(root, scenario, ending)
+        stored = read_stored(root, ordered=claims_order(scenario), may_fail=ending.error is not None)
         inspect(root)
     leftovers = read_leftovers(raw)
     faults = findings(scenario, leftovers.lines)
-    header, events = _history(order, leftovers, faults, stored)
+    header, events = history_of(header_of(order), leftovers, fault_events(faults), stored)
     offered = offered_records(_acts(order), seed=order.seed, rows=rows)
     return RunRecord(
         header=header,
@@ -119,55 +110,6 @@ def _coordinated(order: Order, root: Endpoint, recorder: Recorder) -> AbstractCo
         return nullcontext()
     kind = variant_of(order.mutant).coordinator(Coordinator)
     return coordinated(root, note=recorder.record, kind=kind)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Stored:
-    """What the database holds after the run."""
-
-    tables: Sequence[Line]
-    """The rows of its tables as events, and a `read` for each table that was read to its end."""
-    unread: Sequence[str]
-    """Why tables could not be read, a sentence each."""
-    progress: Progress
-    counts: Mapping[str, int]
-
-
-def _stored(root: Endpoint, scenario: Scenario, ending: Ending) -> _Stored:
-    """Reads the run's tables; one that cannot be read has no `read`, so what judges it is at best `unknown`.
-
-    Raises WorldError if the database does not say what was committed, and the run had not failed anyway: without it
-    the commits of killed attempts are missing, and would count as violations.
-    """
-    lines: list[Line] = []
-    unread: list[str] = []
-    for table in ROWS_OF:
-        try:
-            rows = read_table(root, table, lambda row, table=table: lines.append(_line_of(table, row)))  # type: ignore[misc]
-        except (pymysql.MySQLError, OSError) as error:
-            unread.append(f"the table {table} could not be read: {error}")
-        else:
-            lines.append({"k": "read", "table": table, "rows": rows})
-    try:
-        progress, counts = read_progress(root), count_rows(root, ordered=claims_order(scenario))
-    except (pymysql.MySQLError, OSError) as error:
-        if ending.error is None:
-            message = f"the run is over, but the database does not answer: {error}"
-            fix = "look at the server's log; run it again with --keep always"
-            raise WorldError(message, fix=fix) from error
-        progress, counts = Progress(epochs=(), completed=()), {}
-    return _Stored(tables=lines, unread=unread, progress=progress, counts=counts)
-
-
-def _line_of(table: str, row: StoredRow) -> Line:
-    """The event of one row, without `n` and `t`."""
-    if table == DEAD_LETTERS:
-        names = {"k": "row", "table": table, "id": row.id, "error": row.text}
-        return {**names, "seq": row.seq, "token": row.token, "c": row.epoch}
-    value = {"id": row.id, "j": row.j, "v": stored_value(row.text)}
-    if table == AUDIT:
-        return {"k": "effect", "s": row.subtask, **value, "token": row.token, "seq": row.seq}
-    return {"k": "row", "table": table, **value, "seq": row.seq, "token": row.token, "c": row.epoch}
 
 
 def _accounting(counts: Mapping[str, int], events: Sequence[Event], *, offered: int) -> Mapping[str, int]:
@@ -205,31 +147,6 @@ def _acts(order: Order) -> Scenario:
     if variant_of(order.mutant).arms_faults:
         return order.scenario
     return order.scenario.model_copy(update={"faults": ()})
-
-
-def _history(
-    order: Order, leftovers: Leftovers, faults: Sequence[FaultRecord], stored: _Stored
-) -> tuple[Header, list[Event]]:
-    """Merges the recorded lines and reads the result with the reader for history files."""
-    lines = merge(
-        leftovers,
-        faults=fault_events(faults),
-        committed={(row.subtask, row.epoch): row.token for row in stored.progress.epochs},
-        effects=stored.tables,
-        completed=frozenset(stored.progress.completed),
-    )
-    return _read_own(header_of(order), lines)
-
-
-def _read_own(header: Mapping[str, Any], lines: Sequence[Line]) -> tuple[Header, list[Event]]:
-    """Header and events of our own history. Raises HarnessError if it violates the format."""
-    reader = open_text(history_text(header, lines))
-    events = list(reader.events())
-    if reader.header is None or reader.breaches:
-        first = reader.breaches[0]
-        message = f"our own history breaks its format: line {first.line}: {first.say}"
-        raise HarnessError(message, fix="please report it, with the files in the run's folder `raw`")
-    return reader.header, events
 
 
 def _on_history_clock(faults: Sequence[FaultRecord], leftovers: Leftovers) -> tuple[FaultRecord, ...]:

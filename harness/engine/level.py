@@ -206,6 +206,9 @@ class Level(Protocol):
     def refuse(self, order: Order) -> None:
         """Raises UsageError if this level cannot run the order."""
 
+    def refuse_blindness(self, world: World | None) -> None:
+        """Takes the canaries along the way of a run. Raises HarnessError with those that the harness overlooks."""
+
     def open(self, opening: Opening) -> AbstractContextManager[Play]:
         """The function that makes runs, while the block lasts."""
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 
 from harness.engine.level import Levels, Observer, Opening, Play, RunSite, Stop, refuse
 from harness.engine.perform import perform
-from harness.errors import WorldError
+from harness.errors import HarnessError, WorldError
 from harness.runs.order import Order
 from harness.runs.outcome import RunOutcome
 from harness.verdict import Outcome
@@ -68,6 +68,8 @@ class RunStage:
         self._opening = threading.Lock()
         self._worlds: Worlds | None = None
         self._plays: dict[str, Play] = {}
+        self._sighted: dict[str, None] = {}
+        """The levels whose canaries were seen."""
         self._numbers = count(1)
 
     @property
@@ -92,6 +94,7 @@ class RunStage:
         home = self._plan.report / "runs" / run_id
         with self._world_of(order) as world:
             with self._opening:
+                self._look_for_blindness(order.level, world)
                 play = self._play(order.level)
             scratch = home if world is None else self.worlds().ledger.folder / run_id
             site = RunSite(
@@ -135,6 +138,12 @@ class RunStage:
                 )
             return self._worlds
 
+    def _look_for_blindness(self, name: str, world: World | None) -> None:
+        """Once for each level, before its first run. Raises HarnessError if the harness overlooks a canary."""
+        if name not in self._sighted:
+            self._plan.levels(name).refuse_blindness(world)
+            self._sighted[name] = None
+
     def _play(self, name: str) -> Play:
         if name not in self._plays:
             opening = Opening(lanes=self._plan.lanes, announce=lambda text: self._observer.phase(name, text))
@@ -150,7 +159,7 @@ class RunStage:
         """Copies the files of a failed run to the report's folder, if possible."""
         try:
             yield
-        except WorldError:
+        except (WorldError, HarnessError):
             self._rescue(scratch, home)
             raise
         except OSError as error:

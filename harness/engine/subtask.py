@@ -91,6 +91,9 @@ class Head(Protocol):
     def elements(self, states: Any) -> tuple[Any, ...]:
         """The operator's state, to be put in front of a checkpoint's elements."""
 
+    def run_async(self, finish: Callable[[], None]) -> None:
+        """Runs the asynchronous part of a snapshot, perhaps after further elements."""
+
     def inputs(
         self,
         source: Source,
@@ -200,6 +203,7 @@ class Subtask:
             fail=self.mailbox_processor.report_throwable,
             hand_over=self._hand_over,
             completed=self._coordination.completed,
+            run_async=_run_at_once if self._head is None else self._head.run_async,
         )
         return StreamTask(
             loop=self._loop,
@@ -338,3 +342,7 @@ class Subtask:
         self._coordination.finishing()
         if self._coordination.cuts_at_end:
             self.trigger_next()
+
+
+def _run_at_once(finish: Callable[[], None]) -> None:
+    finish()

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-__all__ = ["OUTSIDE", "PLANTED", "Caused", "cause_of", "chain_of"]
+__all__ = ["CAUSES_OUTSIDE", "OUTSIDE", "PLANTED", "Caused", "cause_of"]
 
 OUTSIDE = "outside"
 """Cause outside of the run: a signal that the harness did not send, an error of the service itself."""
 PLANTED = "planted"
 """Cause in the scenario, but no fault."""
+CAUSES_OUTSIDE = (OUTSIDE, PLANTED)
+"""Causes that name no fault."""
 
 
 class Caused(Exception):
@@ -32,14 +34,14 @@ def _nothing(error: BaseException) -> bool:
 
 def cause_of(error: BaseException, *, is_outside: Callable[[BaseException], bool] = _nothing) -> str | None:
     """The cause that `error` or an error behind it carries; None: not known."""
-    chain = list(chain_of(error))
+    chain = list(_chain(error))
     named = next((one.by for one in chain if isinstance(one, Caused)), None)
     if named is not None:
         return named
     return OUTSIDE if any(is_outside(one) for one in chain) else None
 
 
-def chain_of(error: BaseException) -> Iterator[BaseException]:
+def _chain(error: BaseException) -> Iterator[BaseException]:
     """`error`, the error that caused it, and so on."""
     cause: BaseException | None = error
     while cause is not None:

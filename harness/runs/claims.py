@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.runs.order import Order
 from harness.scenario.model import Scenario
-from harness.scenario_parts.parts import SINK_FORMS
+from harness.scenario_parts.parts import SINK_FORMS, Level
 
 __all__ = ["AUDIT", "DEAD_LETTERS", "OUTPUTS", "RECOVER_MS", "header_of"]
 
@@ -20,8 +20,10 @@ OUTPUTS = "output"
 DEAD_LETTERS = "dead_letter"
 AUDIT = "audit"
 
-_MACHINE_SLACK_MS = 5000
-"""Tolerance for a loaded machine or disk; a later outcome counts as a violation."""
+_MACHINE_SLACK_MS: Mapping[Level, int] = {"sim": 100, "live": 5000, "spark": 5000}
+"""Tolerance for a loaded machine or disk, which virtual time does not have; a later outcome counts as a violation."""
+_LOCKED_MS = 2000
+"""How long locks are held at level sim by a session whose client is gone."""
 _COMMIT_MS = 20_000
 """How long the sink retries a commit."""
 RECOVER_MS = 30_000
@@ -40,19 +42,20 @@ def header_of(order: Order) -> Mapping[str, Any]:
             # A timeout handler that completes nothing gives no bound (A46).
             "timeout_ms": 0 if operator.on_timeout == "nothing" else operator.timeout,
             "max_tries": operator.tries,
-            **_retry(scenario),
+            **_retry(order),
             "on_error": "dead" if operator.on_error == "dead-letter" else "fail",
             **_on_timeout(scenario),
         },
         "bounds": {
-            "timeout_slack": _timeout_slack_ms(scenario),
+            "timeout_slack": _slack_ms(order),
             "recover": RECOVER_MS,
-            **_checkpoint_gap(scenario),
+            **_checkpoint_gap(order),
         },
         "sink": SINK_FORMS[scenario.sink].claimed_as,
         "effects": "outputs",
         "fenced": True,
         "tables": _tables(scenario),
+        **({"expect_from": "given"} if _knows_results(order) else {}),
         # A failed Spark job ends the tasks of all subtasks; at the other levels each subtask restarts alone.
         "explained": "together" if order.level == "spark" else "alone",
         "expects": {**expects, "faults": [fault.id for fault in scenario.faults]},
@@ -65,6 +68,11 @@ def header_of(order: Order) -> Mapping[str, Any]:
             "mutant": order.mutant,
         },
     }
+
+
+def _knows_results(order: Order) -> bool:
+    """Whether every record is told with its results; those of a user's lookup are not known."""
+    return ":" not in order.sut and order.scenario.workload.expected != "untold"
 
 
 def _tables(scenario: Scenario) -> Mapping[str, Any]:
@@ -86,9 +94,9 @@ def _tables(scenario: Scenario) -> Mapping[str, Any]:
     }
 
 
-def _retry(scenario: Scenario) -> Mapping[str, Any]:
+def _retry(order: Order) -> Mapping[str, Any]:
     """The retry strategy; a dead letter is the failure behind it, so only failures are retried."""
-    operator = scenario.operator
+    operator = order.scenario.operator
     if operator.tries == 1:
         return {}
     growing = operator.retry_multiplier is not None
@@ -101,7 +109,7 @@ def _retry(scenario: Scenario) -> Mapping[str, Any]:
                 if growing
                 else {}
             ),
-            "slack_ms": _timeout_slack_ms(scenario),
+            "slack_ms": _slack_ms(order),
             "on": ["fail"],
             "at_end": "once",
             "profile": "strict",
@@ -122,12 +130,13 @@ def _on_timeout(scenario: Scenario) -> Mapping[str, str]:
             return {"on_timeout": "substitute"}
 
 
-def _checkpoint_gap(scenario: Scenario) -> Mapping[str, int]:
+def _checkpoint_gap(order: Order) -> Mapping[str, int]:
     """The bound between checkpoints by time, claimed only without faults."""
+    scenario = order.scenario
     interval_ms = scenario.workload.checkpoint_interval
     if interval_ms is None or scenario.faults:
         return {}
-    return {"checkpoint_gap": 2 * interval_ms + _drain_ms(scenario) + _MACHINE_SLACK_MS}
+    return {"checkpoint_gap": 2 * interval_ms + _drain_ms(scenario) + _MACHINE_SLACK_MS[order.level]}
 
 
 def _drain_ms(scenario: Scenario) -> int:
@@ -141,7 +150,11 @@ def _drain_ms(scenario: Scenario) -> int:
     return turns * scenario.workload.service
 
 
-def _timeout_slack_ms(scenario: Scenario) -> int:
-    """How late an outcome may be: a task handles none while it commits, and faults may delay the commit."""
-    commits_may_hang = any(fault.may_delay_commits for fault in scenario.faults)
-    return _MACHINE_SLACK_MS + (_COMMIT_MS if commits_may_hang else 0)
+def _slack_ms(order: Order) -> int:
+    """How late an outcome may be: a task handles none while it commits, and faults may delay the commit.
+
+    In virtual time only faults delay it: the transaction of an attempt that was killed may hold locks for a second.
+    """
+    faults = order.scenario.faults
+    slack_ms = _LOCKED_MS if order.level == "sim" and faults else _MACHINE_SLACK_MS[order.level]
+    return slack_ms + (_COMMIT_MS if any(fault.may_delay_commits for fault in faults) else 0)

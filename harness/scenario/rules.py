@@ -197,8 +197,8 @@ def _of_another_task(parts: Standing) -> Iterator[Breach]:
             yield Breach(path=("faults", index, "do"), say=say, hint="remove the fault, or remove `task`")
     if not parts.has_task or parts.workload is None:
         return
-    if parts.workload.watermark_every == 0:
-        say = "the sessions of `task` end by watermarks, and there are none"
+    if parts.workload.watermark_every == 0 and (needs := _needs_watermarks(parts.task)):
+        say = f"{needs} watermarks, and there are none"
         yield Breach(path=("workload", "watermark_every"), say=say, hint="raise it above 0")
     for name, wanted, say in _KEYED:
         if getattr(parts.workload, name) != wanted:
@@ -207,6 +207,18 @@ def _of_another_task(parts: Standing) -> Iterator[Breach]:
     if parts.operator is not None and parts.operator.back_pressure == "hard":
         say = "the inputs of a `task` are read only while the lookups have room"
         yield Breach(path=("operator", "back_pressure"), say=say, hint="write `back_pressure: soft`")
+    ahead = 0 if parts.task is None else parts.task.async_snapshot
+    every = parts.workload.checkpoint_every
+    if every is not None and ahead >= every:
+        say = f"`async_snapshot: {ahead}` reaches the barrier of the next checkpoint, {every} positions later"
+        yield Breach(path=("task", "async_snapshot"), say=say, hint=f"write {every - 1} or fewer")
+
+
+def _needs_watermarks(task: Task | None) -> str | None:
+    """What of the task needs them, with its verb; None: nothing."""
+    if task is None or task.timers == "event-time":
+        return "the sessions of `task` end by"
+    return "the inputs of `task` fall idle at" if task.idle else None
 
 
 _KEYED = (

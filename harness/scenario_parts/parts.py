@@ -391,9 +391,36 @@ class Task(Part):
         description="Time after which barriers overtake what waits in front of them (C26); 0ms: at once; absent: "
         "never.",
     )
+    timers: Literal["event-time", "processing-time"] = Field(
+        default="event-time",
+        description="The timers that end sessions. `processing-time`: `gap` counts by the time at which records are "
+        "due, so that equal seeds give equal sessions.",
+    )
+    ttl: Duration = Field(
+        default=0,
+        description="Time to live of the counts of a key on an input, since their last change, by the time at which "
+        "records are due; 0ms: for ever.",
+    )
+    idle: Whole = Field(
+        default=0,
+        description="The inputs fall idle in turn, each for this many watermarks, with as many between; "
+        "0: both always active.",
+    )
+    async_snapshot: Whole = Field(
+        default=0,
+        le=1000,
+        description="Number of elements that the operator takes between the synchronous and the asynchronous part of "
+        "a snapshot; 0: none.",
+    )
+
+    latency_markers: Whole = Field(
+        default=0,
+        description="Number of source positions from one latency marker to the next; the task fails if one does not "
+        "leave before the next element comes (A54); 0: none.",
+    )
 
     @model_validator(mode="after")
-    def _has_whom_to_lag(self) -> Self:
+    def _has_inputs_enough(self) -> Self:
         refuse("Task", self._breaches())
         return self
 
@@ -404,6 +431,20 @@ class Task(Part):
         if self.alignment_timeout is not None and (self.lag or self.inputs == 1):
             say = "barriers that overtake arrive in two inputs at once, so that a checkpoint is one step of the task"
             yield Breach(path=("alignment_timeout",), say=say, hint="write `inputs: 2`, and remove `lag`")
+        others = ("timers", "ttl", "idle", "async_snapshot", "latency_markers")
+        changed = [name for name in others if getattr(self, name) != type(self).model_fields[name].default]
+        if self.alignment_timeout is not None and changed:
+            say = f"no run has tried barriers that overtake together with `{changed[0]}`"
+            yield Breach(path=("alignment_timeout",), say=say, hint=f"remove it, or `{changed[0]}`")
+        if self.idle and self.inputs == 1:
+            say = "`idle` lets one input go on without the other, and there is only input 0"
+            yield Breach(path=("idle",), say=say, hint="write `inputs: 2`, or remove `idle`")
+        if self.idle and self.lag:
+            say = (
+                "an input that is behind and was idle counts once it has caught up, but after a restart at once, so "
+                "nobody could say when sessions end"
+            )
+            yield Breach(path=("idle",), say=say, hint="remove `idle` or `lag`")
 
 
 class Expectations(Part):

@@ -11,9 +11,10 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from harness.database.stored_tables import COUNT_OF, COUNTS, DISORDERED, ROWS_OF
-from harness.simulation.tables import OutputRow, StatementFailed, Tables, Transaction
+from harness.simulation.tables import OutputChange, OutputRow, StatementFailed, Tables, Transaction
 
 __all__ = ["STATEMENTS", "TableStatement", "select"]
 
@@ -197,6 +198,45 @@ def _upsert_output(tables: Tables, transaction: Transaction, rows: Sequence[_Arg
             transaction.write_output(row)
             affected += 1
     return Result(affected=affected)
+
+
+def _overwrite_output(transaction: Transaction, rows: Sequence[_Args], v: str | None) -> Result:
+    """As `_upsert_output`, but an existing row gets `v`, or (None) the value of the new row."""
+    for row in rows:
+        key, value = tuple(row[:3]), row[3] if v is None else v
+        own = [place for place, mine in enumerate(transaction.outputs) if mine[:3] == key]
+        for place in own:
+            mine = transaction.outputs[place]
+            transaction.outputs[place] = (*mine[:3], value, *mine[4:])
+        if not own and transaction.has_output(key):
+            transaction.change_outputs(_valued(key, value))
+        elif not own:
+            transaction.write_output(row)
+    return Result(affected=len(rows))
+
+
+def _valued(key: tuple[Any, ...], value: str) -> OutputChange:
+    def change(row: OutputRow) -> OutputRow:
+        return replace(row, v=value) if (row.subtask, row.id, row.j) == key else row
+
+    return change
+
+
+def _delete_output(goes: Callable[[OutputRow, int], bool]) -> TableStatement:
+    """A DELETE of the rows of a subtask (first argument) that `goes` chooses by the second argument."""
+
+    def run(_tables: Tables, transaction: Transaction, args: _Args) -> Result:
+        subtask, bound = args
+        transaction.change_outputs(lambda row: None if row.subtask == subtask and goes(row, bound) else row)
+        return Result()
+
+    return TableStatement(run=run, writes=True)
+
+
+def _delete_dead_letters(_tables: Tables, transaction: Transaction, args: _Args) -> Result:
+    transaction.changes += 1
+    transaction.letters_before = (args[0], args[1])
+    return Result()
 
 
 def _letter_keys(tables: Tables, rows: Sequence[_Args]) -> list[Key]:
@@ -413,6 +453,32 @@ STATEMENTS: Mapping[str, TableStatement] = MappingProxyType(
         ),
         f"{_INSERT_DEAD_LETTER} ON DUPLICATE KEY UPDATE token = dead_letter.token": TableStatement(
             run=_upsert_dead_letters, locks=_letter_keys, writes=True, grows=True, many=True
+        ),
+        f"{_INSERT_OUTPUT} ON DUPLICATE KEY UPDATE v = VALUES(v)": TableStatement(
+            run=lambda _, transaction, rows: _overwrite_output(transaction, rows, None),
+            locks=_output_keys,
+            writes=True,
+            grows=True,
+            many=True,
+        ),
+        f"{_INSERT_OUTPUT} ON DUPLICATE KEY UPDATE v = 'null'": TableStatement(
+            run=lambda _, transaction, rows: _overwrite_output(transaction, rows, "null"),
+            locks=_output_keys,
+            writes=True,
+            grows=True,
+            many=True,
+        ),
+        "DELETE FROM output WHERE subtask = %s AND epoch < %s": _delete_output(
+            lambda row, bound: row.epoch < bound
+        ),
+        "DELETE FROM output WHERE subtask = %s AND epoch >= %s": _delete_output(
+            lambda row, bound: row.epoch >= bound
+        ),
+        "DELETE FROM output WHERE subtask = %s AND token < %s": _delete_output(
+            lambda row, bound: row.token < bound
+        ),
+        "DELETE FROM dead_letter WHERE subtask = %s AND token < %s": TableStatement(
+            run=_delete_dead_letters, writes=True
         ),
         "REPLACE INTO ack (subtask, epoch, token, file) VALUES (%s, %s, %s, %s)": TableStatement(
             run=_replace_ack, locks=_ack_row, writes=True, grows=True

@@ -22,6 +22,7 @@ __all__ = [
     "Customers",
     "Effects",
     "Locks",
+    "OutputChange",
     "OutputRow",
     "StatementFailed",
     "Tables",
@@ -300,6 +301,10 @@ class SimulatedTable:
         return memo[1]
 
 
+OutputChange = Callable[[OutputRow], OutputRow | None]
+"""The row that an UPDATE or a DELETE leaves of a row; None: it is deleted."""
+
+
 class Tables:
     """The tables of one run. Mutable.
 
@@ -320,8 +325,10 @@ class Tables:
         """epoch -> ()."""
         self.output: list[OutputRow] = []
         self.audit: list[OutputRow] = []
-        """Filled by the trigger, which copies each row of `output`."""
+        """The rows as they were inserted: the trigger copies each row of `output`, and no DELETE or UPDATE."""
         self.dead_letter: list[DeadLetterRow] = []
+        self._letters = 0
+        """The number of letters that were committed; the DELETEs take none of them away."""
         self.output_keys: dict[tuple[int, int, int], None] = {}
         """The unique keys of `output`; filled only if `keyed`."""
         self.letter_keys: dict[tuple[int, int], None] = {}
@@ -344,15 +351,17 @@ class Tables:
         for table, rows in transaction.pending.items():
             for key, row in rows.items():
                 table.put(key, row, commit=commit)
-        outputs = [
-            OutputRow(len(self.output) + n, *row) for n, row in enumerate(transaction.outputs, start=1)
-        ]
+        for change in transaction.output_changes:
+            self._change_outputs(change)
+        outputs = [OutputRow(len(self.audit) + n, *row) for n, row in enumerate(transaction.outputs, start=1)]
         self.output += outputs
         self.audit += outputs
+        if transaction.letters_before is not None:
+            self._delete_letters(*transaction.letters_before)
         dead = [
-            DeadLetterRow(len(self.dead_letter) + n, *row)
-            for n, row in enumerate(transaction.dead_letters, start=1)
+            DeadLetterRow(self._letters + n, *row) for n, row in enumerate(transaction.dead_letters, start=1)
         ]
+        self._letters += len(dead)
         self.dead_letter += dead
         if self.keyed:
             for output in outputs:
@@ -368,6 +377,21 @@ class Tables:
             acks=[(*key, *row) for key, row in transaction.written(self.ack)],
         )
 
+    def _change_outputs(self, change: OutputChange) -> None:
+        """Updates or deletes committed rows of `output`; the audit keeps what was inserted."""
+        changed = [(row, change(row)) for row in self.output]
+        self.output = [after for _, after in changed if after is not None]
+        for row, after in changed:
+            if after is None:
+                self.output_keys.pop((row.subtask, row.id, row.j), None)
+
+    def _delete_letters(self, subtask: int, token: int) -> None:
+        """Deletes the committed letters of the attempts of `subtask` below `token`."""
+        goes = [row for row in self.dead_letter if row.subtask == subtask and row.token < token]
+        for row in goes:
+            self.letter_keys.pop((row.subtask, row.id), None)
+        self.dead_letter = [row for row in self.dead_letter if row not in goes]
+
 
 class Transaction:
     """The snapshot and the uncommitted writes of one transaction, private until `Tables.publish`. Mutable."""
@@ -380,8 +404,12 @@ class Transaction:
         self.pending: dict[SimulatedTable, dict[Any, Row | None]] = {}
         self.outputs: list[Row] = []
         self.output_keys: dict[Row, None] = {}
+        self.output_changes: list[OutputChange] = []
+        """The UPDATEs and DELETEs of committed rows of `output`, in their order."""
         self.dead_letters: list[Row] = []
         self.letter_keys: dict[Row, None] = {}
+        self.letters_before: tuple[int, int] | None = None
+        """(subtask, token): the letters of this subtask with a lower token are deleted; None: none are."""
         self.changes = 0
         """Number of row writes: its weight when a deadlock victim is chosen (the lightest)."""
 
@@ -472,6 +500,11 @@ class Transaction:
         self.outputs.append(tuple(row))
         if self._tables.keyed:
             self.output_keys[tuple(row[:3])] = None
+
+    def change_outputs(self, change: OutputChange) -> None:
+        """Updates or deletes rows of `output` when the transaction commits."""
+        self.changes += 1
+        self.output_changes.append(change)
 
     def write_dead_letter(self, row: Sequence[Any]) -> None:
         """Inserts a row of `dead_letter`, without `seq`."""

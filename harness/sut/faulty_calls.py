@@ -18,7 +18,7 @@ from harness.scenario_parts.parts import Workload
 from reference_impl.operator.functions import AsyncFunction, close_function, open_function
 from reference_impl.operator.result import ResultHandle, Supplier
 
-__all__ = ["FaultyCalls", "PlannedCalls", "PlannedFailure", "Poisoned", "with_planned_failures"]
+__all__ = ["FaultyCalls", "PlannedCalls", "Poisoned", "with_planned_failures"]
 
 
 class Poisoned(Caused):

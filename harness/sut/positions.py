@@ -17,7 +17,14 @@ from harness.sut.phases import Phases
 from harness.workloads.lookups import LookupSource
 from harness.workloads.shape import Lookup, MarkOfTime, StampedLookup
 from reference_impl.checkpoint_events import CheckpointBarrier
-from reference_impl.elements import EndOfInput, QueueElement, Record, StreamElement, Watermark
+from reference_impl.elements import (
+    EndOfInput,
+    QueueElement,
+    Record,
+    StreamElement,
+    Watermark,
+    WatermarkStatus,
+)
 
 __all__ = [
     "ChannelState",
@@ -119,6 +126,8 @@ def saved(element: Stored) -> dict[str, Any]:
             return {"lookup": lookup.as_json(), "ts": ts, "pos": position}
         case Watermark(timestamp=timestamp, position=position):
             return {"w": timestamp, "pos": position}
+        case WatermarkStatus(idle=idle, position=position):
+            return {"idle": idle, "pos": position}
     message = f"cannot save {element!r}"
     raise TypeError(message)
 
@@ -138,19 +147,24 @@ def restored(element: dict[str, Any]) -> Stored:
 def _queued(element: dict[str, Any]) -> QueueElement:
     if "w" in element:
         return Watermark(timestamp=element["w"], position=element["pos"])
+    if "idle" in element:
+        return WatermarkStatus(idle=element["idle"], position=element["pos"])
     lookup = element["lookup"]
     value = StampedLookup(**lookup) if "stamp" in lookup else Lookup(**lookup)
     return Record(value=value, timestamp=element["ts"], position=element["pos"])
 
 
 def named(elements: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Saved elements in the form of a history's `snap` event (`docs/reference/history.md`): of the lookups alone."""
+    """Saved elements in the form of a history's `snap` event (`docs/reference/history.md`): of the lookups alone.
+
+    Without keyed state and statuses of watermarks, for which the form has no place.
+    """
     return [
         {"w": told_watermark(element["w"]), "pos": element["pos"]}
         if "w" in element
         else {"id": element["lookup"]["id"]}
         for element in elements
-        if not element.keys() & {"state", "channels", "upstream"}
+        if element.keys().isdisjoint(("state", "channels", "upstream", "idle"))
     ]
 
 

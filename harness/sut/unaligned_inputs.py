@@ -12,6 +12,8 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
+from msgspec.structs import replace
+
 from harness.sut.gated_inputs import GatedInputs
 from harness.sut.keyed_parts import KeyedParts
 from harness.sut.positions import ChannelState
@@ -110,24 +112,24 @@ class UnalignedInputs(GatedInputs):
         readable = self._readable()
         if not readable:
             return DataInputStatus.NOTHING_AVAILABLE
-        self._read_next(readable)
+        first = self._first_in_source(readable)
+        _, position = self._place(first)
+        if not self._clock.advance(self._inputs.clock_ms(position)):
+            self._read_next(position, [one for one in readable if self._place(one) == (True, position)])
         return DataInputStatus.MORE_AVAILABLE
 
-    def _read_next(self, readable: Sequence[InputChannel]) -> None:
+    def _read_next(self, position: int, heads: Sequence[InputChannel]) -> None:
         """Reads what stands at the first position that any input holds: a record, or a watermark of each input."""
-        _, self._position = self._place(self._first_in_source(readable))
-        heads = [channel for channel in readable if self._place(channel) == (True, self._position)]
-        passed: OperatorInput | None = None
+        element, number = heads[0].head, heads[0].info.input_channel_idx
+        assert isinstance(element, Record | Watermark), f"an event is passed first, not {element!r}"
+        self._position = position + 1
+        self._tell_reader(element)
+        passed: list[OperatorInput] = []
         for _ in heads:
             self._gate.emit_next(self._read)
-            passed = self._read.taken() or passed
-        match passed:
-            case Record():
-                self._feed(passed, into=self._doors[heads[0].info.input_channel_idx :][:1])
-            case Watermark(timestamp=mark):
-                self._feed(Watermark(timestamp=mark, position=self._position), into=self._doors)
-            case _:
-                self._position += 1  # the valve holds the watermark back
+            passed += self._read.taken()
+        into = self._doors[number : number + 1] if isinstance(element, Record) else self._doors
+        self._feed([replace(one, position=position) for one in passed], into=into)
 
     def cut_at(self, checkpoint: int) -> int:
         """The first position that was not read; what has arrived from there on is in `channel_state`."""

@@ -79,35 +79,27 @@ def open_local_world(
     settings: WorldSettings,
     keeps_in: Path | None = None,
 ) -> Iterator[World]:
-    """A local world for the duration of the block; `begun_us`: when opening began, for the report.
-
-    `keeps_in`: where the server's data folder stays after the block.
-    """
-    ports = settings.ports
+    """A local world for the block; `begun_us`: when opening began; `keeps_in`: where the data stay after it."""
     app = Credentials(user="app", password=fresh_secret())
     root = Credentials(user="root", password=fresh_secret())
     prepared = prepared_data_folder(parts.server, places=ledger.places, ledger=ledger, say=say)
     with ExitStack() as stack:
-        process, proxy = start_proxy(parts.proxy.program, ledger=ledger, ports=ports, say=say)
+        process, proxy = start_proxy(parts.proxy.program, ledger=ledger, ports=settings.ports, say=say)
         stack.callback(process.stop)
         place = prepare_place(prepared, needs=needs, settings=settings, ledger=ledger)
         server = start_server(
             parts.server,
             data=place.data,
-            port=reserve_port(ledger, among=ports),
+            port=reserve_port(ledger, among=settings.ports),
             app=app,
             root=root,
             ledger=ledger,
             environment=place.environment,
         )
         machine = LocalMachine(server, place=place)
-        if keeps_in is None:
-            stack.callback(machine.stop)
-        else:
-            stack.callback(keep_data, place.data, keeps_in.resolve())  # after the shut-down
-            stack.callback(machine.shut_down)
+        _stop_at_the_end(machine, stack, data=place.data, keeps_in=keeps_in)
         process.wait_for(proxy.healthy, what=f"{process.name} to list its links", limit_s=PROXY_LIMIT_S)
-        links = _open_links(proxy, server.address, ledger=ledger, ports=ports)
+        links = _open_links(proxy, server.address, ledger=ledger, ports=settings.ports)
         _wait_until_ready(server, links=links, app=app)
         description = WorldDescription(
             kind="local",
@@ -136,6 +128,15 @@ def open_local_world(
             ),
             look=lambda: _look(machine, process),
         )
+
+
+def _stop_at_the_end(machine: LocalMachine, stack: ExitStack, *, data: Path, keeps_in: Path | None) -> None:
+    """Kill the server when `stack` is closed; if its data stay, shut it down in order and copy them."""
+    if keeps_in is None:
+        stack.callback(machine.stop)
+        return
+    stack.callback(keep_data, data, keeps_in.resolve())  # runs after the shut-down
+    stack.callback(machine.shut_down)
 
 
 def _look(machine: LocalMachine, proxy: ChildProcess) -> None:

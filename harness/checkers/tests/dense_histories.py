@@ -28,6 +28,8 @@ class _Few:
         self.snaps: list[Json] = []
         self.over: set[tuple[int, int]] = set()
         self.next_pos: dict[tuple[int, int], int] = {}
+        self.lettered = self.one_in(3)
+        """Whether most records come to dead letters."""
         self.expects = [self.pick([["a"], ["a"], ["a", "b"], []]) for _ in range(4)]
 
     def pick(self, among: list[Any]) -> Any:
@@ -113,7 +115,7 @@ def _act(few: _Few, s: int) -> None:
     of, record = few.of(s), 10 * s + few.choices.index(2)
     v, j = few.pick(["a", "a", "b"]), few.pick([0, 0, 1])
     final = {"try": 1, "final": True}
-    match few.choices.index(12):
+    match 5 if few.lettered and few.one_in(2) else few.choices.index(12):
         case 0 | 1:
             few.take(s, expect=few.expects[few.next_pos[s, of["a"]]])
         case 2 | 3 | 4:

@@ -21,7 +21,7 @@ KEYS = [None, 0, 0.0, "k", ["k"], {"a": 1}]
 
 def dressed_history(seed: int, **fixed: Any) -> list[Json]:
     """Header and events."""
-    return _Dresser(seed).dress(legal_history(seed, **fixed))
+    return _Dresser(seed).dress(legal_history(seed, tables=True, **fixed))
 
 
 class _Dresser:

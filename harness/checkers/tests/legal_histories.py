@@ -36,8 +36,8 @@ class Model:
         self.asked: set[int] = set()
         self.snapped: set[int] = set()
         self.faulty = self.one_in(2)
-        self.tables = drawn_tables(Choices(seed, "tables of a legal history"), self.sink, self.effects)
-        self.tables = {} if self.plain else self.tables
+        drawing = Choices(seed, "tables of a legal history")
+        self.tables = drawn_tables(drawing, self.sink, self.effects) if fixed.get("tables") else {}
         self.subtasks = [self._subtask(s) for s in range(self.pick([1, 1, 2, 2, 3]))]
 
     def pick(self, among: list[Any]) -> Any:
@@ -375,5 +375,5 @@ class Model:
 
 
 def legal_history(seed: int, **fixed: Any) -> list[Json]:
-    """Header and events."""
+    """Header and events; with tables, for every second seed, if they are asked for."""
     return Model(seed, **fixed).run()

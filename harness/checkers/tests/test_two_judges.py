@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from harness.checkers.judge import Malformed, judge_reader
+from harness.checkers.judge import Malformed, judge, judge_reader
 from harness.checkers.tests.added_claims import with_claims
 from harness.checkers.tests.blind_mutations import mutated
 from harness.checkers.tests.dense_histories import (
@@ -45,8 +45,10 @@ from harness.checkers.tests.small_histories import (
 from harness.checkers.tests.wild_histories import wild_history
 from harness.choices import Choices
 from harness.clock import Deadline
+from harness.history.event_fields import claims_of, well_formed
+from harness.history.header import Header, parse_header
 from harness.history.read import open_text
-from harness.verdict import InvariantVerdict
+from harness.verdict import InvariantVerdict, Judgement
 
 Json = dict[str, Any]
 FILES = sorted((Path(__file__).parent / "catalogue").rglob("*.jsonl"))
@@ -133,14 +135,26 @@ NEW_CLASSES = {
 
 
 def disagreements(lines: list[Json]) -> list[str] | None:
-    """In which invariants the two judges differ; None where the history is malformed."""
-    judgement = judge_reader(open_text(text(lines)))
-    if isinstance(judgement, Malformed):
+    """In which invariants the two judges differ, with and without the screen; None: the history is malformed."""
+    exact = judge_reader(open_text(text(lines)))
+    if isinstance(exact, Malformed):
         return None
     naive = opinions(lines)
-    differing = [v.invariant for v in judgement.invariants if not _agree(v, naive[v.invariant])]
-    assert [v.invariant for v in judgement.invariants] == list(naive)
-    return differing + ["the verdict"] * (verdict(lines, naive) != judgement.outcome)
+    differing: list[str] = []
+    for judgement, by in ((exact, ""), (screened(lines), ", screened")):
+        assert [v.invariant for v in judgement.invariants] == list(naive)
+        differing += [v.invariant + by for v in judgement.invariants if not _agree(v, naive[v.invariant])]
+        differing += ["the verdict" + by] * (verdict(lines, naive) != judgement.outcome)
+    return differing
+
+
+def screened(lines: list[Json]) -> Judgement:
+    """The judgement of a well-formed history whose regular parts the screen acquits."""
+    header = parse_header(lines[0])
+    assert isinstance(header, Header), header
+    events = [well_formed(line, claims_of(header)).event for line in lines[1:]]
+    assert None not in events
+    return judge(header, [event for event in events if event is not None])
 
 
 def _agree(judged: InvariantVerdict, naive: Opinion) -> bool:

@@ -18,6 +18,7 @@ import pytest
 from harness.cli.main import main
 from harness.clock import Deadline, wait_until
 from harness.errors import Exit, WorldError
+from harness.tests.harness_defects import invents_counts
 from harness.world.places import Places
 from harness.world.settings import WorldSettings
 from harness.world.setup.opening import choose_world
@@ -290,3 +291,12 @@ def _has_output(places: Places) -> bool:
 
 def _lives(process: psutil.Process) -> bool:
     return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+
+
+def test_a_defect_of_the_harness_ends_a_live_run_with_3_t9(
+    command: Callable[..., Exit], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    invents_counts(monkeypatch)
+
+    assert command("run", "calm", "--level", "live", *SMALL) == Exit.INTERNAL
+    assert "SQL counts 0 doubled" in capsys.readouterr().err

@@ -18,6 +18,7 @@ from harness.database.checkpoint_store import CheckpointStore, checkpoint_folder
 from harness.database.driver import AsyncMySqlDriver, MySqlDriver
 from harness.database.store_files import FolderFiles
 from harness.engine.attempt import AttemptParts
+from harness.history.causes import cause_of
 from harness.history.journal import Journal
 from harness.history.recorder import Recorder, attempt_file
 from harness.process_identity import ProcessIdentity, this_process
@@ -92,7 +93,10 @@ class RealPlace:
     ) -> AbstractContextManager[None]:
         return LoopWatch(loop, journal, function=code_of(lookup)).watching()
 
-    def is_outside(self, error: BaseException) -> bool:
+    def cause_of(self, error: BaseException) -> str | None:
+        return cause_of(error, is_outside=self._is_outside)
+
+    def _is_outside(self, error: BaseException) -> bool:
         """An error of the server or the network; a run with faults on either may have caused it itself."""
         faults = self._scenario.faults
         if any(fault.by in {"link", "server"} for fault in faults):

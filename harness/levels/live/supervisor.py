@@ -19,12 +19,14 @@ from typing import ClassVar
 
 import msgspec
 
+from harness.engine.canaries_in_world import refuse_blind_world
 from harness.engine.in_world import record_in_world
 from harness.engine.level import ATTEMPTS_MAX, ExecutionState, Opening, Play, ProcessEnd
 from harness.history.follower import Follower
 from harness.process_identity import ProcessIdentity, identify
 from harness.runs.order import Order
 from harness.runs.plan import RunPlan, encode_plan
+from harness.world.world import World
 
 __all__ = ["LiveRunner", "Supervisor"]
 
@@ -216,6 +218,11 @@ class LiveLevel:
 
     def refuse(self, order: Order) -> None:
         """Accepts every scenario that lists this level."""
+
+    def refuse_blindness(self, world: World | None) -> None:
+        """See `Level`."""
+        assert world is not None, "level live needs a world"
+        refuse_blind_world(world, level=self.name)
 
     @contextmanager
     def open(self, opening: Opening) -> Iterator[Play]:

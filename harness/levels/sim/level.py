@@ -6,27 +6,29 @@ Invariant: equal orders give equal bytes. A run writes no file: its events are a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from harness.checkers.judge import judge
 from harness.clock import Deadline, monotonic_us
-from harness.database.stored_tables import COUNTS, DISORDERED
 from harness.engine.accounting import claims_order, missing_of
 from harness.engine.level import Opening, Play, RunRecord, RunSite
 from harness.errors import UsageError
 from harness.history.event import FaultEvent
+from harness.levels.sim.canaries import refuse_blind_simulation
 from harness.levels.sim.fault_schedule import Noted
 from harness.levels.sim.run import Simulated, customers, simulate_scenario
+from harness.levels.sim.stored import count_tables
 from harness.runs.order import Order
 from harness.runs.outcome import FaultRecord, FaultTime, WorldDescription
-from harness.simulation.statements import select
-from harness.simulation.tables import StatementFailed
 from harness.sut.registry import REFERENCE_EMITTER
 from harness.sut.variant import HONEST, Variant
 from harness.workloads.lookups import offered_records
+
+if TYPE_CHECKING:
+    from harness.world.world import World
 
 __all__ = ["SIMULATED_WORLD", "SimulatedLevel"]
 
@@ -56,6 +58,11 @@ class SimulatedLevel:
                 f"--sut {REFERENCE_EMITTER} emits from a thread of its own, and virtual time has only one"
             )
             raise UsageError(message, fix="run it with --level live")
+
+    def refuse_blindness(self, world: World | None) -> None:
+        """See `Level`; `world` is None."""
+        del world
+        refuse_blind_simulation()
 
     @contextmanager
     def open(self, opening: Opening) -> Iterator[Play]:
@@ -148,10 +155,7 @@ def _times(acted: Sequence[FaultEvent], noted: Sequence[Noted]) -> tuple[FaultTi
 
 def _accounting(order: Order, simulated: Simulated) -> dict[str, int]:
     """The counts that SQL makes of the tables after a run; a count whose table cannot be read is left out."""
-    scenario, counts = order.scenario, {}
-    queries = {**COUNTS, "disordered": DISORDERED} if claims_order(scenario) else COUNTS
-    for name, query in queries.items():
-        with suppress(StatementFailed):
-            ((counts[name],),) = select(simulated.tables, query)
+    scenario = order.scenario
+    counts = count_tables(simulated.tables, ordered=claims_order(scenario))
     offered = offered_records(scenario, seed=order.seed, rows=customers(scenario, order.seed))
     return {"offered": offered, **counts, **missing_of(counts, simulated.events, offered=offered)}

@@ -15,6 +15,7 @@ from harness.database.checkpoint_store import CheckpointStore
 from harness.database.store_files import MemoryFiles
 from harness.errors import HarnessError
 from harness.faults.simulated.act import SimulatedRun
+from harness.history.causes import cause_of
 from harness.history.journal import Journal
 from harness.levels.sim.crashes import Crashes
 from harness.levels.sim.drivers import AsyncSimulatedDriver, SimulatedDriver
@@ -172,10 +173,9 @@ class SimulatedPlace:
         del loop, journal, lookup
         return nullcontext()
 
-    def is_outside(self, error: BaseException) -> bool:
-        """Never: nothing reaches a simulated run from outside."""
-        del error
-        return False
+    def cause_of(self, error: BaseException) -> str | None:
+        """Never `outside`: nothing reaches a simulated run from there."""
+        return cause_of(error)
 
     def elements(self, subtask: int, shaping: Iterable[Fault]) -> LookupSource:
         del shaping

@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,29 +19,27 @@ from msgspec import UNSET
 from harness.choices import Draw
 from harness.database.coordinator import Coordinator
 from harness.database.store_files import MemoryFiles
-from harness.database.stored_tables import COUNT_OF, ROWS_OF, stored_value
 from harness.engine.attempt import AttemptParts, run_attempt
 from harness.engine.level import ATTEMPTS_MAX
 from harness.faults.kill_worker import InjectedFailure
 from harness.faults.simulated.act import RunningAttempt
 from harness.history.causes import OUTSIDE
 from harness.history.event import (
+    Abort,
     Ack,
     Commit,
     Done,
-    Effect,
     FaultEvent,
     GiveUp,
     Kill,
     Retire,
-    Row,
-    TableRead,
 )
 from harness.levels.sim.crashes import Crashes
 from harness.levels.sim.drivers import SimulatedDriver
 from harness.levels.sim.place import SimulatedAttempt, SimulatedPlace
+from harness.levels.sim.stored import read_tables
 from harness.levels.sim.subtask_loop import outer_loop_kept
-from harness.runs.claims import AUDIT, DEAD_LETTERS, RECOVER_MS
+from harness.runs.claims import RECOVER_MS
 from harness.runs.plan import Crash, RunPlan
 from harness.scenario.model import Scenario
 from harness.scenario_parts.parts import SINK_FORMS
@@ -49,9 +47,8 @@ from harness.simulation.controls import executor_of
 from harness.simulation.hub import Actor, Hub
 from harness.simulation.link import SimulatedLink
 from harness.simulation.server import SimulatedServer, SimulatedSession
-from harness.simulation.statements import select
 from harness.simulation.table_hand import SimulatedTableHand
-from harness.simulation.tables import Customers, Effects, StatementFailed, Tables
+from harness.simulation.tables import Customers, Effects, Tables
 from harness.simulation.tape import Tape
 from harness.sut.variant import Variant
 from harness.workloads.lookups import LookupSource
@@ -153,7 +150,7 @@ class Simulation:
                 self._give_up(why)
         if self.before_reading is not None:
             self.before_reading(SimulatedTableHand(self.tables))
-        self._read_tables()
+        self.unread = read_tables(self.tables, self.tape)
 
     def _close(self) -> None:
         if self.closing is not None:
@@ -273,7 +270,7 @@ class Simulation:
         for attempt in sorted(self.attempts.values(), key=lambda one: one.actor.is_current):
             attempt.actor.kill()  # does not return if the running actor is killed; it is the last
 
-    # ------------------------------------------------------------------------------------------ the tables
+    # ---------------------------------------------------------------------------------------------- commits
 
     @property
     def errors(self) -> Counter[int | str]:
@@ -308,6 +305,8 @@ class Simulation:
     def _note(self, kind: str, **fields: Any) -> None:
         tape = self.tape
         match kind:
+            case "abort":
+                tape.add(Abort(n=tape.n, t=tape.t, **fields))
             case "ack":
                 tape.add(Ack(n=tape.n, t=tape.t, **fields))
             case "retire":
@@ -320,39 +319,6 @@ class Simulation:
         if self.scenario.sink == "atomic":
             return frozenset(epoch for of, epoch in self.tables.epoch.committed() if of == subtask)
         return frozenset(self.tables.completed.committed())
-
-    def _read_tables(self) -> None:
-        """After the run: the rows of the tables become events; a table that cannot be read gets no `read`."""
-        tape = self.tape
-        values: dict[str, Any] = {}
-        for table, query in ROWS_OF.items():
-            try:
-                rows = select(self.tables, query)
-                ((count,),) = select(self.tables, COUNT_OF[table])
-            except StatementFailed as error:
-                self.unread.append(f"the table {table} could not be read: {error.message}")
-                continue
-            if table == AUDIT:
-                self._read_audit(rows, values)
-            else:
-                self._read_rows(table, rows, values)
-            tape.add(TableRead(n=tape.n, t=tape.t, table=table, rows=count))
-
-    def _read_audit(self, rows: Sequence[tuple[Any, ...]], values: dict[str, Any]) -> None:
-        tape, t = self.tape, self.tape.t
-        for seq, subtask, id_, token, _, j, text in rows:
-            v = _decoded(text, values)
-            tape.add(Effect(n=tape.n, t=t, s=subtask, id=id_, token=token, seq=seq, j=j, v=v))
-
-    def _read_rows(self, table: str, rows: Sequence[tuple[Any, ...]], values: dict[str, Any]) -> None:
-        tape, t = self.tape, self.tape.t
-        for seq, _, id_, token, epoch, j, text in rows:
-            written = {"seq": seq, "token": token, "c": epoch}
-            if table == DEAD_LETTERS:
-                tape.add(Row(n=tape.n, t=t, table=table, id=id_, error=text, **written))
-            else:
-                v = _decoded(text, values)
-                tape.add(Row(n=tape.n, t=t, table=table, id=id_, j=j, v=v, **written))
 
     # --------------------------------------------------------------------------------------------- crashes
 
@@ -380,11 +346,3 @@ class Simulation:
                 "restart_ms": self.hub.now_ms - death.at_ms,
             }
             tape.add(FaultEvent(n=tape.n, t=tape.t, f=death.crash.fault, phase="end", evidence=evidence))
-
-
-def _decoded(text: str, values: dict[str, Any]) -> Any:
-    """The value stored as `text`; `values` keeps what was decoded, for the audit and the outputs hold the same."""
-    found = values.get(text, _decoded)
-    if found is _decoded:
-        found = values[text] = stored_value(text)
-    return found

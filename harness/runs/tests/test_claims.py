@@ -14,7 +14,7 @@ from harness.runs.order import Order
 
 def header(*faults: dict[str, Any], level: str = "live", **operator: Any) -> Header:
     scenario = faulty(*faults, operator=operator, levels=["live"])
-    parsed = parse_header(header_of(Order(scenario=scenario, level=level, seed=1), audited=True))
+    parsed = parse_header(header_of(Order(scenario=scenario, level=level, seed=1)))
     assert isinstance(parsed, Header)
     return parsed
 
@@ -28,7 +28,7 @@ def test_the_delay_that_is_claimed_is_the_one_that_is_waited_t4() -> None:
 
 
 def test_an_exponential_backoff_is_claimed_with_its_limit_t4() -> None:
-    growing = {"tries": 4, "retry_delay": "20ms", "retry_multiplier": 1.5}
+    growing: dict[str, Any] = {"tries": 4, "retry_delay": "20ms", "retry_multiplier": 1.5}
 
     assert header(**growing).operator.retry == Retry(
         backoff="exponential", initial_ms=20, multiplier=1.5, max_ms=5000, slack_ms=5000

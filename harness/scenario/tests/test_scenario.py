@@ -215,6 +215,23 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         "then waits for a slot",
     ),
     ("a lag behind nobody", changed(task={"inputs": 1, "lag": "5ms"}), "there is only input 0"),
+    ("idle inputs of one", changed(task={"inputs": 1, "idle": 3}), "there is only input 0"),
+    ("idle inputs with a lag", changed(task={"idle": 3, "lag": "5ms"}), "counts once it has caught up"),
+    (
+        "idle inputs without watermarks",
+        changed(
+            task={"idle": 3, "timers": "processing-time"},
+            workload={"records": 400, "watermark_every": 0},
+            faults=[],
+            expects={},
+        ),
+        "fall idle at watermarks, and there are none",
+    ),
+    (
+        "a snapshot as long as the time between two",
+        changed(task={"async_snapshot": 40}),
+        "reaches the barrier of the next checkpoint",
+    ),
     (
         "sessions without watermarks",
         changed(task={}, workload={"records": 400, "watermark_every": 0}, faults=[], expects={}),

@@ -12,7 +12,7 @@ from harness.scenario.model import Workload
 from harness.sut.positions import ChannelState, HeldUpstream, SubtaskSource, TaskState, named, restored, saved
 from harness.workloads.lookups import LookupSource
 from harness.workloads.shape import Lookup, StampedLookup
-from reference_impl.elements import EndOfInput, QueueElement, Record, Watermark
+from reference_impl.elements import EndOfInput, QueueElement, Record, Watermark, WatermarkStatus
 
 _whole = st.integers(0, 2**53)
 _records = st.builds(
@@ -21,7 +21,11 @@ _records = st.builds(
     timestamp=st.none() | _whole,
     position=_whole,
 )
-_elements = _records | st.builds(Watermark, timestamp=st.integers(-1, 2**53), position=_whole)
+_elements = (
+    _records
+    | st.builds(Watermark, timestamp=st.integers(-1, 2**53), position=_whole)
+    | st.builds(WatermarkStatus, idle=st.booleans(), position=_whole)
+)
 
 
 def subtask_source(

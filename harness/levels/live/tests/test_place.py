@@ -9,6 +9,7 @@ import pymysql
 import pytest
 
 from harness.database.endpoint import Endpoint
+from harness.history.causes import OUTSIDE
 from harness.levels.live.place import RealPlace
 from harness.levels.live.tests.faulty_scenario import faulty
 from harness.runs.plan import RunPlan
@@ -41,4 +42,4 @@ def test_a_lock_that_a_stopped_worker_may_hold_is_no_cause_outside_t7(
 
     waited = pymysql.err.OperationalError(1205, "Lock wait timeout exceeded; try restarting transaction")
 
-    assert place.is_outside(waited) is is_outside
+    assert (place.cause_of(waited) == OUTSIDE) is is_outside

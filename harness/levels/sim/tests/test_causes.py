@@ -97,8 +97,7 @@ RETRIES = {
 def test_a_defect_of_retries_is_convicted_by_its_class_t4(defect: str, kind: str) -> None:
     name = find_defect(defect).scenario
     assert name is not None
-    scenario = apply_settings(load_many([name])[0], ("workload.records=120", "expects={}"))
 
-    run = simulated(scenario, variant=variant_of(defect))
+    run = simulated(load_many([name])[0], variant=variant_of(defect))
 
     assert set(kinds_of(run, "V15")) == {kind}

@@ -66,7 +66,6 @@ class KeyedHead:
         self._keeping = parts.keeping()
         self._timeout_ms = keyed.task.alignment_timeout
         self._recovered: ChannelState | None = None
-        self._unaligned: UnalignedInputs | None = None
         self._kept: KeptState | None = None
         self._backend: KeyedStateBackend
         self._services: InternalTimerServices
@@ -93,7 +92,9 @@ class KeyedHead:
     ) -> tuple[TaskState] | tuple[TaskState, ChannelState]:
         """The state in its stored form, and what barriers have overtaken, if they may."""
         state = TaskState(text=states[_SESSIONS].raw_operator_state)
-        return (state,) if self._unaligned is None else (state, self._unaligned.channel_state())
+        if isinstance(self._gated, UnalignedInputs):
+            return (state, self._gated.channel_state())
+        return (state,)
 
     def run_async(self, finish: Callable[[], None]) -> None:
         """Runs the asynchronous part of a snapshot at once, or after further elements have changed the state."""
@@ -131,7 +132,7 @@ class KeyedHead:
         if self._timeout_ms is None:
             self._gated = GatedInputs(source, **shared)
         else:
-            self._gated = self._unaligned = UnalignedInputs(
+            self._gated = UnalignedInputs(
                 source, timeout_ms=self._timeout_ms, recovered=self._recovered, **shared
             )
         return self._gated

@@ -17,7 +17,7 @@ from harness.sut.positions import named, saved
 from reference_impl.elements import LatencyMarker, OperatorInput, Record, Watermark, WatermarkStatus
 from reference_impl.task.positioned_input import Checkpoint
 
-__all__ = ["AtomicCoordination", "JournalledSubtask", "TaskJournal"]
+__all__ = ["AtomicCoordination", "JournalledSubtask", "LatencyMarkerHeld", "TaskJournal"]
 
 
 class TaskJournal(Protocol):

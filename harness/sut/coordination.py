@@ -101,7 +101,7 @@ class JournalledSubtask:
         self._phases.reach("accept")
 
     def emit(self, element: OperatorInput) -> None:
-        """Called when an element leaves the operator. Raises `LatencyMarkerHeld` if a marker should have left before."""
+        """Called when an element leaves the operator. Raises `LatencyMarkerHeld` if a marker should be out by then."""
         if self._marker is not None and type(element) is not LatencyMarker:
             message = f"latency marker {self._marker.id} waits, and {_named(element)} leaves before it"
             raise LatencyMarkerHeld(message)

@@ -16,6 +16,7 @@ from harness.defects.checkpoints import OF_CHECKPOINTS
 from harness.defects.defect import HARNESS_CHECKS, Defect, PropertyDefect
 from harness.defects.harness import OF_THE_HARNESS
 from harness.defects.keyed_state import OF_KEYED_STATE
+from harness.defects.lookups import OF_LOOKUPS
 from harness.defects.mailboxes import OF_MAILBOXES
 from harness.defects.operator_state import OF_OPERATOR_STATE
 from harness.defects.operators import OF_OPERATORS
@@ -36,6 +37,7 @@ _BY_COMPONENT: tuple[Defect | PropertyDefect, ...] = (
     *OF_SINKS,
     *OF_CALLS,
     *OF_POOLS,
+    *OF_LOOKUPS,
     *OF_OPERATORS,
     *OF_MAILBOXES,
     *OF_TASKS,

@@ -19,7 +19,7 @@ from harness.database.coordinator import coordinated
 from harness.database.endpoint import Endpoint
 from harness.database.schema import prepare_database, run_database
 from harness.defects import variant_of
-from harness.engine.findings import fault_events, findings
+from harness.engine.findings import findings, outside_events
 from harness.engine.level import LevelRunner, RunRecord, RunSite
 from harness.engine.refusals import refuse_in_world
 from harness.engine.watch import Ending, Watch
@@ -36,6 +36,7 @@ from harness.runs.outcome import FaultRecord
 from harness.runs.plan import RunPlan
 from harness.scenario.model import Scenario
 from harness.scenario_parts.parts import SINK_FORMS
+from harness.workloads.keys import keys_of
 from harness.workloads.lookups import customer_rows, offered_records
 from harness.world.world import DATABASE, World
 
@@ -54,11 +55,12 @@ def record_in_world(
     `inspect` may read the run's database over a direct connection before it is dropped.
     """
     world, scenario = site.world, order.scenario
+    workload = scenario.workload
     assert world is not None, f"level {order.level} needs a world"
     refuse_in_world(_acts(order), world.lacks)
     raw = site.folder / "raw"
     raw.mkdir()
-    rows = customer_rows(keys=scenario.workload.keys, seed=order.seed, fanout=scenario.workload.fanout)
+    rows = customer_rows(keys=keys_of(workload), seed=order.seed, fanout=workload.fanout)
     name = f"{DATABASE}_{site.run_id.replace('-', '_')}"
     with run_database(_root(world, ""), name=name):
         root = _root(world, name)
@@ -155,7 +157,7 @@ def _history(
     committed = {(row.subtask, row.epoch): row.token for row in audit.epochs} if audit else {}
     lines = merge(
         leftovers,
-        faults=fault_events(faults),
+        faults=outside_events(faults, leftovers.lines),
         committed=committed,
         effects=[_effect(row) for row in audit.rows] if audit else [],
         completed=frozenset(audit.completed) if audit else frozenset(),

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from harness.database.endpoint import QUERY
+from harness.database.endpoint import QUERY, QUERY_OF_PARTS
 from harness.simulation.hub import Due, Hub
 from harness.simulation.replies import (
     DEADLOCK,
@@ -609,8 +609,9 @@ class SimulatedSession:
 
 
 def look_up(session: SimulatedSession, args: Sequence[Any], done: Done) -> None:
-    """Executes the reference lookup (`QUERY`): the hot path of level sim, a few microseconds."""
-    filler, nonce, seconds, key = args
+    """Executes the reference lookup (`QUERY`, `QUERY_OF_PARTS`): the hot path of level sim, a few microseconds."""
+    filler, nonce, seconds, *parts = args
+    key = parts[0] if len(parts) == 1 else tuple(parts)
     server = session.server
     slept_ms = round(float(seconds) * _MS) + server.slow_ms
     server.slept += server.slow_ms > 0
@@ -623,9 +624,13 @@ def look_up(session: SimulatedSession, args: Sequence[Any], done: Done) -> None:
         except StatementFailed as error:
             done(Reply(code=error.code, message=error.message))
             return
-    rows: list[tuple[Any, ...]] = (
-        [(None, None, None, nonce, 0, dots)] if found is None else [(*row, nonce, 0, dots) for row in found]
-    )
+    rows: list[tuple[Any, ...]]
+    if found is None:
+        rows = [(None, None, None, nonce, 0, dots, None)]
+    else:
+        version = customers.versions.get(key, 0)
+        customers.read_versions[version] += version > 0
+        rows = [(*row, nonce, 0, dots, version) for row in found]
     if session.transaction is None and not session.autocommit:
         session.transaction = Transaction(server.tables)
     session.slept(QUERY, Reply(rows, len(rows), None, "", slept_ms), done)

@@ -12,6 +12,7 @@ has no gaps and follows the order of commits; reads of these three see the newes
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Final, Generic, TypeVar
 
@@ -45,8 +46,8 @@ class StatementFailed(Exception):
 class Customers:
     """The table `customer`: a dict by key for the reference lookup, SQLite for any other SELECT.
 
-    Both hold the same rows, and both show a renamed column or table (fault `schema_change`). Mutable:
-    `renamed`. `rows`: (k, name, city, tier) each.
+    Both hold the same rows, and both show a renamed column or table (fault `schema_change`) and changed rows (fault
+    `change_rows`). Mutable. `rows`: (k, name, city, tier) each; a composite k is a tuple.
     """
 
     def __init__(self, rows: Iterable[Sequence[Any]]) -> None:
@@ -55,10 +56,27 @@ class Customers:
         """Key -> (name, city, tier) of each row with that key, in the order of `rows`."""
         for key, *rest in self._rows:
             self.by_key.setdefault(key, []).append(tuple(rest))
+        self.versions: dict[Any, int] = {}
+        """Key -> version of its rows; those of other keys have never changed."""
+        self.never_changes = True
+        """Whether no fault of the run changes rows, so that a lookup may be answered before it arrives."""
+        self.read_versions: Counter[int] = Counter()
+        """How many answers of the reference lookup gave rows of each version above 0."""
         self.renamed: str | None = None
         """What is renamed now: `column` (city), `table`, or None."""
         self._connection: sqlite3.Connection | None = None
         self._slept_s = 0.0
+
+    def change(self, keys: Iterable[Any], *, version: int) -> None:
+        """Makes the rows of `keys` version `version`: each `tier` rises by one."""
+        connection = self._sqlite()
+        for key in keys:
+            self.by_key[key] = [(name, city, tier + 1) for name, city, tier in self.by_key[key]]
+            self.versions[key] = version
+            connection.execute(
+                "UPDATE customer SET ver = ?, tier = tier + 1 WHERE k = ? AND part IS ?",
+                (version, *_parts_of(key)),
+            )
 
     def rename(self, what: str | None) -> None:
         """Renames `column` (city) or `table`; None restores the original name."""
@@ -100,16 +118,23 @@ class Customers:
             connection.create_function("SLEEP", 1, self._sleep)
             connection.create_function("REPEAT", 2, lambda text, times: text * times)
             connection.execute(
-                "CREATE TABLE customer (n INTEGER PRIMARY KEY, k INTEGER, name TEXT, city TEXT, tier INT)"
+                "CREATE TABLE customer (n INTEGER PRIMARY KEY, k, part INT, name TEXT, city TEXT, tier INT,"
+                " ver INT DEFAULT 0)"
             )
             connection.executemany(
-                "INSERT INTO customer (k, name, city, tier) VALUES (?, ?, ?, ?)", self._rows
+                "INSERT INTO customer (k, part, name, city, tier) VALUES (?, ?, ?, ?, ?)",
+                [(*_parts_of(key), *rest) for key, *rest in self._rows],
             )
         return self._connection
 
     def _sleep(self, seconds: float) -> int:
         self._slept_s += float(seconds)
         return 0
+
+
+def _parts_of(key: Any) -> tuple[Any, Any]:
+    """The columns `k` and `part` of a key."""
+    return key if isinstance(key, tuple) else (key, None)
 
 
 def _code_of(error: sqlite3.Error) -> int:

@@ -36,8 +36,8 @@ class Lookup(Struct, frozen=True, kw_only=True):
 
     id: int
     """The record's id, unique in the run."""
-    key: int
-    """The key to look up."""
+    key: int | str | tuple[str, int]
+    """The key to look up (`harness.workloads.keys.Key`)."""
     service_ms: int
     """The service time of the lookup in the database."""
     row_bytes: int = 0

@@ -13,13 +13,11 @@ from typing import Any
 from msgspec import Struct
 
 from harness.choices import Draw
-from harness.faults.hot_key import HOT_KEY
 from harness.faults.model.fault import Fault
 from harness.faults.model.workload import ShapingFault
 from harness.scenario.model import Workload
 
 __all__ = [
-    "HOT_KEY",
     "Burst",
     "Lookup",
     "MarkOfTime",

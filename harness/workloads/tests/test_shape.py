@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.faults.hot_key import HOT_KEY
 from harness.faults.model.fault import Fault
 from harness.faults.registry import fault_of
 from harness.scenario.model import Workload
 from harness.workloads.lookups import (
-    HOT_KEY,
     Lookup,
     LookupSource,
     MarkOfTime,

@@ -40,7 +40,9 @@ class ChangeRows(ServerFault):
     about = (
         "The rows of the first `count` keys of the looked-up table become the next version, in one transaction."
     )
-    must_show = "The change was committed, and later a lookup was answered from the new version."
+    must_show = (
+        "The change was committed, and later our lookup was answered from the new version, or a user's lookup began."
+    )
 
     do: Literal["change_rows"]
     count: Count
@@ -72,15 +74,18 @@ class ChangeRows(ServerFault):
         yield
 
     def evidence(self, seen: Seen) -> Evidence:
-        """While the run goes on, its lines are not read yet: then lookups that began after the change count."""
+        """Answers from the new version; while no answer tells one, lookups that began after the change.
+
+        So it is while the run goes on, for its lines are read afterwards, and with a user's lookup.
+        """
         version, keys = fact(seen, "ver"), fact(seen, "keys")
         if version is None or fact(seen, "change") != "end":
             return {}
-        if not seen.events:
-            asked = len(seen.over("lookups").during())
-            return {"version": version, "lookups_since": asked} if asked else {}
-        answers = sum(line["k"] == "res" and line.get("ver", 0) >= version for line in seen.events)
-        return {"version": version, "keys": len(keys), "answers": answers} if answers else {}
+        told = [line["ver"] for line in seen.events if line["k"] == "res" and "ver" in line]
+        counted = {"answers": sum(ver >= version for ver in told)}
+        if not told:
+            counted = {"lookups_since": len(seen.over("lookups").during())}
+        return {"version": version, "keys": len(keys), **counted} if any(counted.values()) else {}
 
     def simulated(self, run: SimulatedRun) -> Act:
         return _SimulatedChange(run, count=self.count)
@@ -105,6 +110,7 @@ class _SimulatedChange:
         self._customers = run.server.tables.customers
         self._keys: Sequence[Any] = list(self._customers.by_key)[:count]
         self._version = 0
+        self._selected = 0
         self._next: Due | None = None
         self._steps: list[Any] = []
 
@@ -126,6 +132,7 @@ class _SimulatedChange:
 
     def _commit(self) -> None:
         self._customers.change(self._keys, version=self._version)
+        self._selected = -self._customers.selected
 
     def _tell(self, phase: Literal["begin", "end"]) -> None:
         tape = self._run.tape
@@ -144,5 +151,7 @@ class _SimulatedChange:
     def evidence(self) -> Evidence:
         read = self._customers.read_versions
         answers = sum(count for version, count in read.items() if version >= self._version)
-        done = answers and not self._steps
-        return {"version": self._version, "keys": len(self._keys), "answers": answers} if done else {}
+        counted = {"answers": answers, "lookups_since": self._selected + self._customers.selected}
+        if self._steps or not any(counted.values()):
+            return {}
+        return {"version": self._version, "keys": len(self._keys), **counted}

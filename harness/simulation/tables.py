@@ -62,6 +62,8 @@ class Customers:
         """Whether no fault of the run changes rows, so that a lookup may be answered before it arrives."""
         self.read_versions: Counter[int] = Counter()
         """How many answers of the reference lookup gave rows of each version above 0."""
+        self.selected = 0
+        """How many other SELECTs were executed."""
         self.renamed: str | None = None
         """What is renamed now: `column` (city), `table`, or None."""
         self._connection: sqlite3.Connection | None = None
@@ -102,6 +104,7 @@ class Customers:
     def select(self, sql: str, args: Sequence[Any] | None) -> tuple[list[tuple[Any, ...]], int]:
         """Returns the rows and the statement's SLEEP time in ms. Raises `StatementFailed`."""
         self._slept_s = 0.0
+        self.selected += 1
         text = sql.replace("%s", "?").replace("%%", "%") if args is not None else sql
         try:
             rows = self._sqlite().execute(text, tuple(args or ())).fetchall()

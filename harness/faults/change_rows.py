@@ -37,12 +37,8 @@ _STEP_MS: Final = (1, 6)
 class ChangeRows(ServerFault):
     """Changes the rows of the table's first `count` keys."""
 
-    about = (
-        "The rows of the first `count` keys of the looked-up table become the next version, in one transaction."
-    )
-    must_show = (
-        "The change was committed, and later our lookup was answered from the new version, or a user's lookup began."
-    )
+    about = "The rows of the first `count` keys of the looked-up table become the next version, in one transaction."
+    must_show = "The change was committed, and later lookups were made; of ours, some gave the new version."
 
     do: Literal["change_rows"]
     count: Count
@@ -97,7 +93,13 @@ def change_events(lines: Iterable[Line]) -> Iterator[dict[str, Any]]:
         if line["k"] == "~found" and "change" in line["facts"]:
             facts = line["facts"]
             for key in facts["keys"]:
-                yield {"t": line["t"], "k": "change", "phase": facts["change"], "ver": facts["ver"], "key": key}
+                yield {
+                    "t": line["t"],
+                    "k": "change",
+                    "phase": facts["change"],
+                    "ver": facts["ver"],
+                    "key": key,
+                }
 
 
 class _SimulatedChange:

@@ -117,7 +117,7 @@ class Journal:
         return self._latest[id]
 
     def answered(self, asked: int, echoed: int, version: int | None) -> None:
-        """The answer to the call with nonce `asked` came with nonce `echoed`, from rows of that version (None: untold)."""
+        """The answer to the call with nonce `asked` came with nonce `echoed`; None: no version is told."""
         self._answered[asked] = echoed, version
 
     def settled(

@@ -261,7 +261,7 @@ class Workload(Part):
         le=8_000_000,
         description="Size to which the database pads each answer; 0: no padding.",
     )
-    skew: Percent = Field(default=0, description="Percentage of records that ask for key 0.")
+    skew: Percent = Field(default=0, description="Percentage of records that ask for the first key.")
     watermarks: Literal["rising", "repeating", "wild"] = Field(
         default="rising",
         description="`repeating`: some are equal to the one before; `wild`: some are equal or lower.",

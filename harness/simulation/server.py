@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from harness.database.endpoint import QUERY, QUERY_OF_PARTS
+from harness.database.endpoint import QUERY
 from harness.simulation.hub import Due, Hub
 from harness.simulation.replies import (
     DEADLOCK,

@@ -36,9 +36,7 @@ def load_lookup(name: str, *, nonces: Any = None, tells_versions: bool = False) 
     if name in SUTS:
         from harness.sut.lookup import ReferenceLookup, own_nonces  # noqa: PLC0415 - most callers name a user's
 
-        return ReferenceLookup(
-            own_nonces() if nonces is None else nonces, tells_versions=tells_versions
-        )
+        return ReferenceLookup(own_nonces() if nonces is None else nonces, tells_versions=tells_versions)
     if ":" not in name:
         close = get_close_matches(name, SUTS, n=1)
         hint = (

@@ -21,7 +21,7 @@ _OFFSETS = (0, 128, 256, 32_768, 65_536, 2**31, 2**32, 2**40)
 _BASES = 128
 """The bases of `wide`: less than the smallest offset apart."""
 _NEXT_BASES = 2**41
-_FORMS = ("é", "e\u0301", "É", "e", "ｅ", "ß", "ss", "SS", "й", "и", "😀", "😁")
+_FORMS = ("é", "e\u0301", "É", "e", "\uff45", "ß", "ss", "SS", "й", "и", "😀", "😁")
 """Beginnings of keys of `unicode`, which are equal after normalisation, case folding, or by a lax collation."""
 
 
@@ -55,7 +55,7 @@ def _composite(index: int) -> tuple[str, int]:
 
 def key_of(told: Any) -> Key:
     """The key that JSON holds as `told`: a composite one is a list there."""
-    return tuple(told) if isinstance(told, list) else told  # type: ignore[return-value]
+    return tuple(told) if isinstance(told, list) else told
 
 
 def told_key(key: Key) -> int | str | list[str | int]:

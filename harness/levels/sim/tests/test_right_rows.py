@@ -15,7 +15,12 @@ from harness.runs.order import Order
 from harness.scenario.file import apply_settings, load_many
 from harness.verdict import Judgement, Outcome
 
-SMALL = ("workload.records=60", "workload.checkpoint_every=20", "expects.records=120", "expects.checkpoints=2")
+SMALL = (
+    "workload.records=60",
+    "workload.checkpoint_every=20",
+    "expects.records=120",
+    "expects.checkpoints=2",
+)
 CHANGING = (
     *SMALL,
     "workload.keys=8",
@@ -25,6 +30,8 @@ CHANGING = (
     "faults.migration.every=60ms",
     "faults.migration.repeat=2",
 )
+
+UNTOLD = (*SMALL, "workload.expected=untold", "workload.keys=8")
 
 
 def simulated(name: str, settings: Sequence[str] = SMALL, *, mutant: str | None = None) -> Simulated:
@@ -92,7 +99,7 @@ MUTANTS = [
     ("keys-unicode", SMALL, "key-folded", "V8", "wrong-value"),
     ("keys-composite", SMALL, "key-parts-joined", "V8", "wrong-value"),
     ("replies-overtake", SMALL, "crossed-replies", "V19", "foreign-response"),
-    ("replies-overtake", (*SMALL, "workload.expected=untold", "workload.keys=8"), "crossed-replies", "V8", "inconsistent"),
+    ("replies-overtake", UNTOLD, "crossed-replies", "V8", "inconsistent"),
 ]  # fmt: skip
 
 
@@ -106,7 +113,9 @@ def test_a_lookup_that_gets_wrong_rows_is_convicted_by_the_class_meant_for_it_t6
     assert kind in kinds(judged(name, settings, mutant=mutant), invariant)
 
 
-@pytest.mark.parametrize(("name", "settings"), [pytest.param(*case[:2], id=f"{case[0]}: {case[4]}") for case in MUTANTS])
+@pytest.mark.parametrize(
+    ("name", "settings"), [pytest.param(*case[:2], id=f"{case[0]}: {case[4]}") for case in MUTANTS]
+)
 def test_the_reference_gets_the_rows_of_its_key_t6(name: str, settings: Sequence[str]) -> None:
     verdicts = {verdict.invariant: verdict.outcome for verdict in judged(name, settings).invariants}
 

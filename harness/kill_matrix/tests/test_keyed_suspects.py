@@ -16,7 +16,11 @@ from tools.trials.phase_trial import killed_at, shortened
 
 SHORT = shortened(load(catalogue()["sessions-of-the-slower-input"]), sink="atomic")
 SEEDS = range(1, 7)
-OF_KEYED_TASKS = [defect for defect in IN_RUNS.values() if defect.tried_in is not None]
+OF_KEYED_TASKS = [
+    defect
+    for defect in IN_RUNS.values()
+    if defect.tried_in is not None and load(catalogue()[defect.tried_in]).task is not None
+]
 
 
 @pytest.mark.parametrize("defect", OF_KEYED_TASKS, ids=lambda defect: defect.name)

@@ -1,8 +1,8 @@
-"""Defects of a lookup: it answers from a cache, asks for a key that lost something, or takes another call's reply.
+"""Defects of a lookup: it answers from the past, asks for a key that lost something, or takes another call's reply.
 
-Answers to a cache without expiry, a column that is narrower than the key, a client that normalises texts, and one that
-matches replies to calls by their order. Invariant: each differs from the reference in which rows a call gets, and gives
-them the call's own nonce only where the mistake would keep it.
+Answers to a cache without expiry, a snapshot that stays open, a column that is narrower than the key, a client that
+normalises texts, and one that matches replies to calls by their order. Invariant: each differs from the reference in
+which rows a call gets, and gives them the call's own nonce only where the mistake would keep it.
 """
 
 from __future__ import annotations
@@ -78,6 +78,20 @@ def _folded(key: Key) -> Key:
 
 
 @made_once
+def in_one_transaction(pool: Kind) -> Kind:
+    """`pool`, whose connections begin a transaction with their first statement, and never end it."""
+
+    class NeverCommittingPool(pool):  # type: ignore[misc]
+        async def fetch_all(self, sql: str, args: Sequence[Any] = ()) -> Rows:
+            async with self.connection() as connection, connection.cursor() as cursor:
+                await cursor.execute("SET AUTOCOMMIT = 0")
+                await cursor.execute(sql, args)
+                return list(await cursor.fetchall())
+
+    return NeverCommittingPool
+
+
+@made_once
 def in_order_of_asking(pool: Kind) -> Kind:
     """`pool`, which gives each reply to the call that has waited longest, whichever connection it came over."""
 
@@ -110,6 +124,17 @@ OF_LOOKUPS = (
         where="rows of the looked-up table change",
         applies=NEVER,
         scenario="rows-change",
+        levels=SIM_AND_LIVE,
+    ),
+    Defect(
+        name="stale-snapshot",
+        about="the connections of the pool stay in one transaction, and read its snapshot for ever",
+        mirrors="a pool without autocommit, at isolation level REPEATABLE READ",
+        convicted_by=("V8",),
+        variant=Variant(pool=in_one_transaction),
+        where="rows of the looked-up table change",
+        applies=NEVER,
+        scenario="rows-change-under-faults",
         levels=SIM_AND_LIVE,
     ),
     Defect(

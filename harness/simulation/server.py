@@ -617,22 +617,22 @@ def look_up(session: SimulatedSession, args: Sequence[Any], done: Done) -> None:
     server.slept += server.slow_ms > 0
     customers = server.tables.customers
     dots = "." * filler
-    found = customers.by_key.get(key)
     if customers.renamed is not None:
         try:
             customers.refuse_renamed()
         except StatementFailed as error:
             done(Reply(code=error.code, message=error.message))
             return
+    transaction = session.transaction
+    if transaction is None and not session.autocommit:
+        transaction = session.transaction = Transaction(server.tables)
+    found, version = customers.read(key, view=None if transaction is None else transaction.changes_seen())
     rows: list[tuple[Any, ...]]
     if found is None:
         rows = [(None, None, None, nonce, 0, dots, None)]
     else:
-        version = customers.versions.get(key, 0)
         customers.read_versions[version] += version > 0
         rows = [(*row, nonce, 0, dots, version) for row in found]
-    if session.transaction is None and not session.autocommit:
-        session.transaction = Transaction(server.tables)
     session.slept(QUERY, Reply(rows, len(rows), None, "", slept_ms), done)
 
 

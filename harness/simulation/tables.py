@@ -6,7 +6,8 @@ newest committed version. A lock has one holder and a first-in, first-out queue 
 exclusive.
 
 Deviations: `seq` of `output`, `audit` and `dead_letter` is assigned at the commit, not at the INSERT, so it
-has no gaps and follows the order of commits; reads of these three see the newest commit, not the snapshot.
+has no gaps and follows the order of commits; reads of these three see the newest commit, not the snapshot. So do
+SELECTs of `customer` other than the reference lookup.
 """
 
 from __future__ import annotations
@@ -58,6 +59,10 @@ class Customers:
             self.by_key.setdefault(key, []).append(tuple(rest))
         self.versions: dict[Any, int] = {}
         """Key -> version of its rows; those of other keys have never changed."""
+        self.changes = 0
+        """How many changes were committed."""
+        self._before: dict[Any, list[tuple[int, list[tuple[Any, ...]], int]]] = {}
+        """Key -> for each change of its rows: its number, and the rows and their version before it."""
         self.never_changes = True
         """Whether no fault of the run changes rows, so that a lookup may be answered before it arrives."""
         self.read_versions: Counter[int] = Counter()
@@ -72,13 +77,24 @@ class Customers:
     def change(self, keys: Iterable[Any], *, version: int) -> None:
         """Makes the rows of `keys` version `version`: each `tier` rises by one."""
         connection = self._sqlite()
+        self.changes += 1
         for key in keys:
-            self.by_key[key] = [(name, city, tier + 1) for name, city, tier in self.by_key[key]]
+            rows = self.by_key[key]
+            self._before.setdefault(key, []).append((self.changes, rows, self.versions.get(key, 0)))
+            self.by_key[key] = [(name, city, tier + 1) for name, city, tier in rows]
             self.versions[key] = version
             connection.execute(
                 "UPDATE customer SET ver = ?, tier = tier + 1 WHERE k = ? AND part IS ?",
                 (version, *_parts_of(key)),
             )
+
+    def read(self, key: Any, *, view: int | None) -> tuple[list[tuple[Any, ...]] | None, int]:
+        """The rows of `key` and their version, after the first `view` changes; None: after all of them."""
+        if view is not None and view < self.changes:
+            for number, rows, version in self._before.get(key, ()):
+                if number > view:
+                    return rows, version
+        return self.by_key.get(key), self.versions.get(key, 0)
 
     def rename(self, what: str | None) -> None:
         """Renames `column` (city) or `table`; None restores the original name."""
@@ -392,6 +408,7 @@ class Transaction:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self._view: int | None = None
+        self._changes_seen: int | None = None
         self.is_explicit = False
         """Whether BEGIN started it: it then stays open after a statement, also in autocommit."""
         self.pending: dict[SimulatedTable, dict[Any, Row | None]] = {}
@@ -416,6 +433,12 @@ class Transaction:
         if self._view is None:
             self._view = self._tables.commits
         return self._view
+
+    def changes_seen(self) -> int:
+        """How many changes of `customer` its lookups see, fixed by its first one."""
+        if self._changes_seen is None:
+            self._changes_seen = self._tables.customers.changes
+        return self._changes_seen
 
     def read(self, table: SimulatedTable, key: Any) -> Row | None:
         """A consistent read of one row."""

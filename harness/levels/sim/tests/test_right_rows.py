@@ -91,6 +91,7 @@ def test_a_run_whose_rows_stay_claims_no_versions_and_tells_none() -> None:
 
 MUTANTS = [
     ("rows-change", CHANGING, "stale-cache", "V8", "stale"),
+    ("rows-change", CHANGING, "stale-snapshot", "V8", "stale"),
     ("rows-change", (*CHANGING, "workload.keys_like=wide", "workload.keys=16"), "key-in-8-bits", "V8", "future"),
     ("rows-change", CHANGING, "crossed-replies", "V8", "inconsistent"),
     ("keys-beyond-a-byte", SMALL, "key-in-8-bits", "V8", "wrong-value"),
@@ -114,7 +115,7 @@ def test_a_lookup_that_gets_wrong_rows_is_convicted_by_the_class_meant_for_it_t6
 
 
 @pytest.mark.parametrize(
-    ("name", "settings"), [pytest.param(*case[:2], id=f"{case[0]}: {case[4]}") for case in MUTANTS]
+    ("name", "settings"), [pytest.param(*case[:2], id=f"{case[0]}: {case[2]}, {case[4]}") for case in MUTANTS]
 )
 def test_the_reference_gets_the_rows_of_its_key_t6(name: str, settings: Sequence[str]) -> None:
     verdicts = {verdict.invariant: verdict.outcome for verdict in judged(name, settings).invariants}

@@ -204,3 +204,20 @@ def test_the_proxys_deeds_and_what_a_fault_found_come_back_from_the_lines() -> N
 
     assert not without.bites
     assert with_it.evidence["longest_delay_ms"] == 100
+
+
+def test_each_key_of_a_change_has_an_event_at_the_time_of_its_note_t6() -> None:
+    of = {"k": "~found", "f": "migration", "cycle": 0}
+    begin = {**of, "t": 7_000, "facts": {"change": "begin", "ver": 1, "keys": [3, ["a", -1]]}}
+    end = {**of, "t": 9_000, "facts": {"change": "end", "ver": 1, "keys": [3, ["a", -1]]}}
+    another = {**of, "t": 8_000, "facts": {"began_us": 8_000}}
+
+    events = outside_events([], [begin, another, end])
+
+    change = {"k": "change", "ver": 1}
+    assert events == [
+        {**change, "t": 7_000, "phase": "begin", "key": 3},
+        {**change, "t": 7_000, "phase": "begin", "key": ["a", -1]},
+        {**change, "t": 9_000, "phase": "end", "key": 3},
+        {**change, "t": 9_000, "phase": "end", "key": ["a", -1]},
+    ]
